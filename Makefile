@@ -1,4 +1,4 @@
-# Everything a developer runs. `make help` lists it; `make demo ARGS="..."` passes options on.
+# All commands of a developer. `make help` lists them; `make demo ARGS="..."` passes options on.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Each stamp lies in the folder that it vouches for, so that deleting the folder is enough to have it made again.
+# Each stamp is in the folder whose contents it confirms, so deleting the folder is enough to have it made again.
 VENV := .venv/.made
 PACKAGES := .venv/.installed
 NODE := node_modules/.installed
@@ -14,9 +14,9 @@ KERNELS := .build/kernels/.built
 CONTRACTS := .build/contracts.built
 AUDIT := .build/audit/.installed
 PYTEST := $(BIN)/pytest -n 3
-# Without the name of the folder whenever make calls itself.
+# Recursive make does not print the folder's name.
 MAKEFLAGS += --no-print-directory
-# A folder counts as a source too: its time changes when a file in it is added, renamed or removed.
+# A folder is a source too: its time changes when a file in it is added, renamed or removed.
 sources = $(foreach dir,$(wildcard $(1)),$(shell find $(dir) \( -type d -o $(2) \) -not -path '*/.*' -not -name __pycache__))
 C_SOURCES := $(call sources,kernels/csrc,-name '*.[ch]')
 SOLIDITY_SOURCES := $(call sources,contracts,-name '*.sol')
@@ -40,7 +40,7 @@ $(VENV):
 	@touch $@
 
 $(PACKAGES): $(VENV) pyproject.toml constraints.txt
-	@# The build tools come first and from the same constraints, instead of unpinned into a throw-away environment.
+	@# The build tools come first, under the same constraints, instead of unpinned into a temporary environment.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt scikit-build-core cmake ninja
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		--no-build-isolation --editable '.[capture,cuda,data,demo,dev,models,onnx]'
@@ -49,7 +49,7 @@ $(PACKAGES): $(VENV) pyproject.toml constraints.txt
 $(NODE): package.json package-lock.json .npmrc $(VENV)
 	@command -v npm >/dev/null || { echo "Assay needs Node.js 20 or later with npm" >&2; exit 1; }
 	npm ci
-	@# Links to the binaries: npm's own would go through node, and npm 10 makes none (two packages claim each name).
+	@# Links to the binaries: npm's own links would run node, and npm 10 makes none (two packages claim each name).
 	cd $(BIN); for tool in anvil cast forge; do \
 		ln -sf ../../node_modules/@foundry-rs/$$tool-*/bin/$$tool $$tool; ./$$tool --version >/dev/null; done
 	@touch $@
@@ -57,7 +57,7 @@ $(NODE): package.json package-lock.json .npmrc $(VENV)
 $(KERNELS): $(PACKAGES) kernels/CMakeLists.txt $(C_SOURCES)
 	$(BIN)/cmake -S kernels -B .build/kernels -G Ninja -DCMAKE_MAKE_PROGRAM="$$PWD/$(BIN)/ninja" \
 		-DCMAKE_BUILD_TYPE=None -DREPOPS_IN_PLACE=ON >/dev/null
-	@# Ninja has cores of its own to count: make's job server is closed to whatever is not make.
+	@# Ninja counts the cores itself: make's job server serves only make.
 	MAKEFLAGS= $(BIN)/cmake --build .build/kernels -- --quiet
 	@touch $@
 
@@ -72,12 +72,12 @@ demo: setup ## Run the demonstration on a local chain
 
 .PHONY: test
 test: ## Lint, contract tests and the quick Python tests
-	@# Compiling the contracts' tests takes minutes on every core, the Python tests wait for chains and clocks: side by side.
+	@# Side by side: compiling the contracts' tests uses every core for minutes; the Python tests wait for chains and clocks.
 	@$(MAKE) --jobs=2 setup
 	@$(MAKE) --jobs=2 lint forge-test python-test
 
 .PHONY: test-all
-test-all: test forge-test-portable campaign mutants coverage slither prove ## As test, with slow tests, older chains, and what audits contracts
+test-all: test forge-test-portable campaign mutants coverage slither prove ## As test, with slow tests, older chains and contract audits
 	$(PYTEST) -m slow $(ARGS)
 
 .PHONY: python-test
@@ -100,29 +100,29 @@ campaign: setup ## A million acts of honest and hostile parties
 	FOUNDRY_PROFILE=campaign $(BIN)/forge test --match-contract CampaignTest
 
 .PHONY: mutants
-mutants: setup ## Whether the contract tests notice errors
+mutants: setup ## Check that the contract tests notice errors
 	$(BIN)/python scripts/mutants.py
 
 .PHONY: playability
-playability: setup ## Whether whoever is right can always conclude: cases at every limit, jobs played to the end
+playability: setup ## Check that the honest side can always conclude: cases at every limit, jobs played to the end
 	$(BIN)/pytest -q -s -m slow tests/playability $(ARGS)
 
 .PHONY: delay
-delay: setup ## How long liars can put a job's end off, and what it costs: on the contracts, and in a search over strategies
+delay: setup ## Measure how long liars can delay a job's end, and the cost: on the contracts, and in a search over strategies
 	$(BIN)/forge test --match-path 'tests/contracts/delay/*'
 	$(BIN)/python scripts/bench.py delay $(ARGS)
 	$(PYTEST) -s tests/delay
 
 .PHONY: fees
-fees: setup ## What a dispute costs beside its prize over years of base fees from 1 to 400 gwei
+fees: setup ## Measure a dispute's cost beside its prize over years of base fees from 1 to 400 gwei
 	$(BIN)/python scripts/bench.py fees $(ARGS)
 	$(BIN)/pytest -q -s tests/fees
 
 .PHONY: coverage
-coverage: setup ## Whether the contract tests run the lines of the game contracts
+coverage: setup ## Check that the contract tests run the lines of the game contracts
 	$(BIN)/python scripts/coverage.py
 
-# In an environment of its own: these tools want other versions of what nodes are made of.
+# In a separate environment: these tools need other versions of packages that daemons use.
 $(AUDIT): $(VENV) scripts/audit.txt
 	$(PYTHON) -m venv .build/audit
 	.build/audit/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/audit.txt
@@ -133,7 +133,7 @@ slither: setup $(AUDIT) ## Static analysis of the contracts; every finding is an
 	.build/audit/bin/python scripts/slither.py
 
 .PHONY: prove
-prove: setup $(AUDIT) ## Prove what tests/proofs states, for all inputs
+prove: setup $(AUDIT) ## Prove the statements of tests/proofs for all inputs
 	PATH="$$PWD/$(BIN):$$PATH" FOUNDRY_PROFILE=proofs .build/audit/bin/halmos --forge-build-out .build/forge-proofs/out \
 		--solver-command $$PWD/.build/audit/bin/yices-smt2 --solver-timeout-assertion 10m --loop 9 --no-status
 
@@ -142,6 +142,7 @@ lint: setup ## Check formats, types and common mistakes in every language
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/python scripts/check_names.py
+	$(BIN)/lint-imports --no-logo --cache-dir .build/imports >.build/imports.log || { cat .build/imports.log; exit 1; }
 	$(BIN)/mypy
 	$(if $(SOLIDITY_FILES),$(BIN)/forge fmt --check contracts tests)
 	$(if $(C_FILES),$(BIN)/clang-format --dry-run -Werror $(C_FILES))
@@ -154,7 +155,7 @@ format: setup ## Rewrite sources in the formats that lint checks
 	$(if $(C_FILES),$(BIN)/clang-format -i $(C_FILES))
 
 .PHONY: constraints
-constraints: $(VENV) ## Resolve every Python dependency anew (torch and the CUDA packages it goes with stay at their pins)
+constraints: $(VENV) ## Resolve every Python dependency anew (torch and its CUDA packages stay at their pins)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
 		--report .venv/resolution.json '.[capture,cuda,data,demo,dev,models,onnx]' \
 		$$(grep -E '^(torch|cuda-bindings|nvidia-cuda-nvrtc)==' constraints.txt)
@@ -166,7 +167,7 @@ bench: setup ## Measure kernels, steps, commitments and disputes on this machine
 	$(BIN)/python scripts/bench.py $(ARGS)
 
 .PHONY: bench-rounding
-bench-rounding: setup ## Measure rounding logs: sizes, corrections, overhead, runs on hardware that differs
+bench-rounding: setup ## Measure rounding logs: sizes, corrections, overhead, runs on different hardware
 	$(BIN)/python scripts/bench_rounding.py $(ARGS)
 
 .PHONY: clean

@@ -1,20 +1,20 @@
-"""What `scripts/bench.py` measures; docs/benchmarks.md has the figures.
+"""Measurements of `scripts/bench.py`; docs/benchmarks.md has the figures.
 
-contest       ours against torch's: the tables of the next three
+contest       repops against torch: the tables of the next three
 contractions  matrix products and convolutions
 kernels       the other operators
 composites    fused expressions
-steps         a training step against eager torch; what a commitment adds
+steps         a training step against eager torch, and the extra time of a commitment
 commitments   hashing
 disputes      transactions and gas, from the demonstration and from the contracts' gas snapshots
-gpu_checks    what `scripts/gpu_check` compares on a GPU; gpu_timings what it measures
+gpu_checks    comparisons of `scripts/gpu_check` on a GPU; gpu_timings its measurements
 report        tables for the terminal and for Markdown, the plots
 timing        functions timed in turns
 """
 
 import contextlib
 
-# NOTE: before repops loads its kernels. Both use one OpenMP runtime, which whoever comes first sets up; torch's way,
-# with threads that spin while they wait, is the faster one on an idle machine, and torch shall not be slowed by ours.
+# NOTE: torch comes before repops loads its kernels. Both use one OpenMP runtime, which the first to load configures.
+# torch lets threads spin while they wait, which is faster on an idle machine, and our setting must not slow torch.
 with contextlib.suppress(ImportError):
     import torch  # noqa: F401

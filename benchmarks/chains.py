@@ -1,7 +1,7 @@
-"""What a trial costs the side that is right: states of the longest chain of every operator, and hashes of its tensors.
+"""Cost of a trial for the honest side: states of the longest chain of every operator, and hashes of its tensors.
 
-An adversary lies at the end of the chain, so that every round looks at the end of it: the most that a side can be made
-to walk. Operands of up to 12 GiB are 256 MiB that are mapped again and again: more than a processor's caches hold.
+An adversary lies at the end of the chain, so every round is about its last steps: the most that a side can be made to
+walk. Operands of up to 12 GiB are 256 MiB mapped repeatedly, which is more than a processor's caches hold.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from repops.opset import MAX_STEPS, lookup
 from referee_py.commit import DataTree
 from referee_py.commit.tensor import Array
 from referee_py.element import Case, rule_of, states
-from referee_py.program import MODE_REPOPS_F32, TensorType
-from referee_py.rounding.mode import Rounding
+from referee_py.program import TensorType
+from referee_py.program.mode import Rounding
+from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.trial import Stage, TrialState, places
-from referee_py.trial.walk import Walk
+from referee_py.trial.chain_states import ChainStates
 
 from .report import Table
 
 MODES = {"f32": MODE_REPOPS_F32, "rounded-f64": Rounding(32).mode}
 PERIOD = 256 << 20
 READABLE = 20_000
-"""Steps that the readable rules are given, for their rate."""
+"""Steps of the readable rules that are timed."""
 CLIP = 50_257 * 768
 """Elements of GPT-2's largest gradient, whose squares `clip_norm` sums."""
 
@@ -45,7 +46,7 @@ _FIXED = 0x10  # MAP_FIXED
 
 @dataclass
 class Job:
-    """An operator whose middle element has a long chain. ``both``: it has another one in rounded-f64."""
+    """An operator whose middle element has a long chain. ``both``: it has another chain in rounded-f64."""
 
     what: str
     name: str
@@ -69,7 +70,7 @@ def measure(steps: int = MAX_STEPS) -> Table:
 
 
 def jobs(steps: int) -> Iterator[Job]:
-    """The longest chains that the operator table admits, and one of a real program."""
+    """Yield the longest chains that the operator table allows, and one of a real program."""
     rng = np.random.default_rng(1)
     period = rng.standard_normal(PERIOD // 4, dtype=np.float32)
 
@@ -102,7 +103,7 @@ def jobs(steps: int) -> Iterator[Job]:
 
 
 def repeated(period: Array, shape: Sequence[int]) -> Array:
-    """An array of that shape whose bytes are those of ``period`` again and again, in no more memory than that."""
+    """Return an array of that shape that repeats the bytes of ``period``, in no more memory than ``period``."""
     size = math.prod(shape) * period.itemsize
     if size <= period.nbytes:
         return period[: math.prod(shape)].reshape(shape)
@@ -130,7 +131,7 @@ def _row(job: Job, mode: str) -> list[str]:
     case = _case(job, MODES[mode])
     rule = rule_of(case)
     steps, first = rule.length(case), rule.begin(case)
-    walk, rounds, began = Walk(), 0, time.process_time()
+    walk, rounds, began = ChainStates(), 0, time.process_time()
     for at in worst_rounds(steps, len(first)):
         walk.states(case, job.inputs, [], at)
         rounds += 1
@@ -155,7 +156,7 @@ def _row(job: Job, mode: str) -> list[str]:
 
 
 def worst_rounds(steps: int, state_bytes: int) -> Iterator[list[int]]:
-    """The steps whose states a side says in each round, where the other one lies in the last of them."""
+    """Yield, for each round, the steps whose states a side posts, if the other side lies in the last of them."""
     lo = 0
     while steps - lo > 1:
         known = {"lo": lo, "hi": steps, "steps": steps, "state_bytes": state_bytes}
@@ -176,7 +177,7 @@ def _case(job: Job, mode: int) -> Case:
 
 
 def _readable_rate(case: Case, job: Job) -> float:
-    """Steps a second of the rules of `referee_py.element`."""
+    """Return the steps per second of the rules of `referee_py.element`."""
     flat = [array.reshape(-1) for array in job.inputs]
 
     def read(number: int, element: int) -> int:

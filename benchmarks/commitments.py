@@ -22,7 +22,7 @@ def _hash(array: np.ndarray, threads: int) -> bytes:
 
 
 def measure(turns: int) -> Table:
-    """Rates; hashlib has one thread."""
+    """Return the rates; hashlib has one thread."""
     array = np.random.default_rng(0).standard_normal(MEGABYTES * 250_000, dtype=np.float32)
     data = array.view(np.uint8).data
     leaves = [hashlib.sha256(number.to_bytes(4, "big")).digest() for number in range(LEAVES)]

@@ -1,7 +1,7 @@
-"""Fused composites beside torch's own kernels, side by side and by number of threads.
+"""Fused composites against torch's own kernels, side by side and by number of threads.
 
-Both write into memory that is there already, as a training loop has it; what an allocation costs is the allocator's
-affair. Adam updates its parameters and moments in place; torch's fastest of three kinds counts.
+Both write into existing memory, as in a training loop, so the cost of allocation does not count. Adam updates its
+parameters and moments in place; the fastest of torch's three implementations counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _case(
     outputs: int = 1,
     **options: Any,
 ) -> Case:
-    """`theirs` is called with the outputs it is to write into."""
+    """Return a case. `theirs` is called with the outputs that it writes to."""
     arrays = [tensor.numpy() for tensor in inputs]
     kernel = fusion.fused(composite, map(spec_of, arrays), **options)
     if kernel is None:
@@ -102,7 +102,7 @@ def _layer_norm_gradients(
     m: torch.Tensor,
     s: torch.Tensor,
 ) -> Case:
-    """All three: of the operand, and of weight and bias, which are sums over the rows."""
+    """Compare all three gradients: that of the operand, and those of weight and bias, which are sums over the rows."""
     arrays = [tensor.numpy() for tensor in (grad, x, w, m, s)]
     kernel = fusion.fused(composites.layer_norm_grad, map(spec_of, arrays))
     assert kernel is not None

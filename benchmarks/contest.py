@@ -1,4 +1,4 @@
-"""Ours against torch's, side by side in one process: the cases of a table, by number of threads."""
+"""repops against torch, side by side in one process: the cases of a table, by number of threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True)
 class Case:
-    """``theirs`` are alternatives, of which the fastest counts. ``check`` raises if ours computed something else."""
+    """The fastest of the alternatives ``theirs`` counts. ``check`` raises if ``ours`` computed something else."""
 
     family: str
     name: str
@@ -30,7 +30,7 @@ class Case:
 
 
 def draw(*shape: int) -> torch.Tensor:
-    """Standard normal, the same for the same shape; aligned as torch aligns."""
+    """Return standard normal numbers that depend only on the shape, aligned as torch aligns."""
     return torch.from_numpy(np.random.default_rng(sum(shape)).standard_normal(shape, np.float32)).clone()
 
 
@@ -39,7 +39,7 @@ def close(ours: Array, theirs: torch.Tensor, name: str) -> None:
 
 
 def measure(name: str, cases: Iterable[Case], turns: int) -> Table:
-    """Milliseconds and torch's time over ours; at the end the geometric mean of each family."""
+    """Return milliseconds and torch's time over ours, with the geometric mean of each family at the end."""
     columns = [name.rstrip("s")]
     for threads in THREADS:
         columns += [f"{threads} thread{'s' * (threads > 1)}: ours", "torch", RATIO]

@@ -78,7 +78,7 @@ def _product(family: str, *shape: int) -> Case:
 
 
 def _convolutions(shape: tuple[int, ...]) -> Iterator[Case]:
-    """The three of a layer. torch computes each in both memory formats, with all its tensors in that format."""
+    """Yield the three convolutions of a layer. torch computes each with all tensors in either memory format."""
     c, f, kernel, side, stride = shape
     x, w = draw(IMAGES, c, side, side), draw(f, c, kernel, kernel)
     dy = draw(IMAGES, f, side // stride, side // stride)
@@ -112,7 +112,7 @@ def _convolutions(shape: tuple[int, ...]) -> Iterator[Case]:
         return aten.convolution_backward(dy, x, w, None, *options, [False, True, False])[1]
 
     yield case("conv2d", "conv2d", [x, w], {}, forward)
-    if c > 3:  # nobody needs the gradient of an image
+    if c > 3:  # the gradient of an image is not needed
         yield case("conv2d_input_grad", "input gradient", [dy, w], {"input_hw": (side, side)}, input_gradient)
     yield case(
         "conv2d_weight_grad", "weight gradient", [dy, x], {"kernel_hw": (kernel,) * 2}, weight_gradient

@@ -1,4 +1,4 @@
-"""What a dispute costs: from the demonstration with every lie, and from the contracts' own gas snapshots."""
+"""Cost of a dispute: from the demonstration with every lie, and from the contracts' own gas snapshots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS = 300
 
 
 def measure(folder: Path) -> Table:
-    """Plays every lie that repops-f32 knows on a local chain. Raises RuntimeError if a dispute ends as it must not."""
+    """Play every lie of repops-f32 on a local chain. Raise RuntimeError if a dispute has the wrong outcome."""
     columns = ["lie", "decided by", "step", "operator", "transactions", "gas", "seconds, job and all"]
     table = Table("disputes", columns)
     bundle = digits(folder / f"digits-{STEPS}", STEPS)
@@ -34,7 +34,7 @@ def measure(folder: Path) -> Table:
 
 
 def moves() -> Table:
-    """Gas of each move and of whole disputes, as the contracts' tests have recorded it."""
+    """Return the gas of each move and of whole disputes, as the contracts' tests recorded it."""
     table = Table("gas", ["move", "where", "gas"])
     groups = {"match": "match", "worst match": "worst", "appealed verdict": "panel", "job": "jobs"}
     groups |= {"whole dispute": "dispute"}
@@ -45,7 +45,7 @@ def moves() -> Table:
 
 
 def delays() -> Table:
-    """How long each attack puts a job's end off, and what it costs, as the contracts' tests have recorded it."""
+    """Return each attack's delay of a job's end, and its cost, as the contracts' tests recorded them."""
     columns = {
         "delay, s": "delay, s",
         "bound, s": "bound, s",

@@ -1,4 +1,4 @@
-"""What a worst dispute costs beside its prize: begun in every hour of five made-up years, against three rivals."""
+"""Cost of a worst dispute beside its prize: begun in every hour of five synthetic years, against three rivals."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .report import Table
 YEARS = 5
 CLOCKS = {"1 hour": 60, "1 day": DAY, "1 week": 7 * DAY}
 BOUNDS = ((20, 100), (20, 1000), (100, 1000), (150, 1000), (450, 1000))
-"""Gwei: the least and the most that a unit of gas counts for."""
+"""Least and greatest price at which a unit of gas counts, in gwei."""
 
 
 def measure() -> Table:
-    """The largest and the mean ratio; the share of a year that costs more than the prize, where that is largest."""
+    """Return the largest and the mean ratio, and the share of the worst year in which the cost exceeds the prize."""
     columns = [
         "prices",
         "waits",

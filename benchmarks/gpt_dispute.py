@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpt_dispute TEXT [--folder FOLDER] [--seed SEED]
 
-One element of one operator of the backward pass is wrong, the operator and the step being drawn by the seed.
+One element of one operator of the backward pass is wrong; the seed selects the operator and the step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def gpt(text: Path, steps: int = STEPS) -> Recipe:
-    """A GPT of 6 layers of 384 (10.8 million parameters) on the bytes of a text."""
+    """Return a GPT of 6 layers of width 384 (10.8 million parameters) on the bytes of a text."""
     import transformers
 
     config = transformers.GPT2Config(
@@ -43,7 +43,7 @@ def gpt(text: Path, steps: int = STEPS) -> Recipe:
 
 
 def backward_nodes(bundle: Bundle) -> list[int]:
-    """Products whose labels say that they are gradients: of weights, and of what the layers are given."""
+    """Return the products whose labels say that they are gradients: of weights, and of inputs of layers."""
     nodes, labels = bundle.program.nodes, bundle.labels["nodes"]
     return [
         number
@@ -53,7 +53,7 @@ def backward_nodes(bundle: Bundle) -> list[int]:
 
 
 def run(text: Path, folder: Path, seed: int) -> tuple[Result, Lie, str]:
-    """Play it. Gives how it ended, the lie, and the operator that was wrong."""
+    """Play the dispute. Return the result, the lie, and the operator that was wrong."""
     path = folder / "gpt"
     if not (path / "job.json").exists():
         build(gpt(text)).write(path)

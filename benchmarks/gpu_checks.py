@@ -1,7 +1,7 @@
-"""Does this GPU give the bits of the C kernels? Digests, larger calls, trees of hashes, and a captured graph.
+"""Checks that this GPU gives the bits of the C kernels: digests, larger calls, trees of hashes, a captured graph.
 
-An executor is applied to numpy arrays; `on_gpu` makes one of the cuda backend. So the tests can run all but the graph
-with kernels emulated on the host.
+An executor takes numpy arrays; `on_gpu` makes one of the cuda backend. So the tests can run all checks but that of the
+graph with kernels emulated on the host.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Call = tuple[str, list[Array], dict[str, Any]]
 
 
 class Differs(Exception):
-    """Two executors that must agree do not. The message names the first call where they part."""
+    """Two executors that must agree differ. The message names the first call with a difference."""
 
 
 def on_gpu() -> Backend:
-    """The cuda backend between numpy arrays."""
+    """Return the cuda backend with numpy arrays as inputs and outputs."""
     import torch
 
     execute = backend("cuda").execute
@@ -39,7 +39,7 @@ def on_gpu() -> Backend:
 
 
 def same_digests(executor: Backend) -> int:
-    """The self-test of every operator, in the order of the table."""
+    """Compare the self-test digest of every operator, in the order of the table."""
     for op in OPS:
         want, got = selftest.digest(backend("cpu"), op.name), selftest.digest(executor, op.name)
         if got != want:
@@ -50,7 +50,7 @@ def same_digests(executor: Backend) -> int:
 
 
 def large_calls() -> Iterator[Call]:
-    """Sizes that fill a GPU: every multiprocessor, and every tile."""
+    """Yield calls that fill a GPU: every multiprocessor, and every tile."""
     for m, k, n in (
         (1024, 1024, 1024),
         (2048, 768, 3072),
@@ -113,7 +113,7 @@ def all_small(executor: Backend, seeds: int) -> int:
 
 
 def same_trees() -> int:
-    """Merkle trees made on the GPU, against those of the commitments."""
+    """Compare Merkle trees made on the GPU with those of the commitments."""
     import torch
     from repops import cuda
 
@@ -133,7 +133,7 @@ def same_trees() -> int:
 
 
 def fused_expressions_agree() -> int:
-    """Softmax and the like as one kernel, against their operators one by one on the cpu."""
+    """Compare softmax and other composites as one kernel with their operators one by one on the CPU."""
     import torch
     from repops import composites
     from repops.cuda.fusion import Fused
@@ -168,7 +168,7 @@ def fused_expressions_agree() -> int:
 
 
 def graph_replays_the_same() -> int:
-    """A chain of operators of every family, captured once and replayed on other inputs."""
+    """Capture a chain of operators of every family once and replay it on other inputs."""
     import torch
 
     execute = backend("cuda").execute

@@ -1,6 +1,6 @@
 """Whole training steps on a GPU: the roots of the processor, and the time of eager PyTorch's FP32 without TF32.
 
-Needs the extras [capture] and [models] beside what gpu_check needs.
+Needs the extras [capture] and [models] in addition to those of gpu_check.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TURNS = 7
 
 
 def same_roots(names: tuple[str, ...], backend: Backend, machine: Machine) -> int:
-    """Two plain steps and a committed one of each, here and there: the same state, and the same checkpoint."""
+    """Check that two plain steps and a committed one give one state and one checkpoint on processor and GPU."""
     for name in names:
         bundle = build(load_recipe(name, steps=4))
         here = _run(bundle, FastExecutor(bundle.program, bundle.constants, repops.backend("cpu")))
@@ -46,7 +46,7 @@ def _run(bundle: Bundle, executor: FastExecutor) -> tuple[list[bytes], bytes]:
 
 
 def timings() -> list[str]:
-    """A line for each model: milliseconds a step, ours (a replayed CUDA graph) and eager's, in turns."""
+    """Return a line for each model: milliseconds per step, ours (a replayed CUDA graph) and eager's, in turns."""
     import torch
 
     from referee_py.compiled import Cuda

@@ -1,7 +1,7 @@
-"""How fast is this GPU with our kernels, and with the vendor's? CUDA events around replays of captured graphs.
+"""Speed of this GPU with our kernels and with the vendor's, by CUDA events around replays of captured graphs.
 
 A graph holds several calls, so that no launch waits for Python. Ours and theirs take turns; the median counts. The
-vendor's FP32 without TF32 is the fair rival: the same inputs and precision, but its own order of additions.
+vendor's FP32 without TF32 is the fair rival: it has the same inputs and precision, but its own order of additions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TURNS = 15
 
 
 class Case(NamedTuple):
-    """`amount` is what a call does, in units of `unit` times 10^9 (or 10^12 for T)."""
+    """`amount` is the work of a call, in units of `unit` times 10^9 (or 10^12 for T)."""
 
     name: str
     ours: Callable[[], object]
@@ -57,7 +57,7 @@ def plain(rows: list[Row]) -> str:
 
 
 def _captured(torch: Any, work: Callable[[], object]) -> tuple[Any, int]:
-    """A graph of as many calls as take about TARGET_MS."""
+    """Return a graph of as many calls as take about TARGET_MS, and their number."""
     for _ in range(3):
         work()
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -110,7 +110,7 @@ def _random(torch: Any, *shape: int) -> Any:
 
 
 def _call(name: str, inputs: list[Any], **attrs: Any) -> Callable[[], object]:
-    """The operator into outputs that are there already."""
+    """Return a function that applies the operator and writes to existing outputs."""
     from repops import cuda
 
     out = cuda.execute(name, inputs, attrs)
@@ -178,7 +178,7 @@ def _convolutions(torch: Any) -> Iterator[Case]:
 
 
 def _memory_bound(torch: Any) -> Iterator[Case]:
-    """Sizes well beyond the cache; bytes read and written once."""
+    """Yield cases of sizes well beyond the cache; a rate counts each byte read or written once."""
     x, y = _random(torch, 8192, 8192), _random(torch, 8192, 8192)
     row, size = _random(torch, 8192), 8192 * 8192 * 4.0
     where = x > 0
@@ -219,7 +219,7 @@ def _memory_bound(torch: Any) -> Iterator[Case]:
 
 
 def _composites(torch: Any) -> Iterator[Case]:
-    """Fused, one pass over memory; softmax also as its operators, each through memory."""
+    """Yield fused composites, one pass over memory, and softmax as separate operators, each through memory."""
     from repops import composites, cuda
     from repops.cuda.fusion import Fused
     from repops.expression import Eager, record

@@ -1,7 +1,7 @@
 """Whole training steps of full-size models: ours, and the same module and optimizer in eager torch.
 
-CPU time of one process, one thread each, step after step in turns: other programs on the machine do not count. A
-committed step hashes every node's results. Peak memory is that of processes of their own.
+Times are CPU times of one process with one thread each, step after step in turns, so other programs do not count. A
+committed step hashes every node's results. Peak memory is measured in separate processes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STRIDE = 100
 
 
 def measure(turns: int) -> Table:
-    """Milliseconds of CPU time a step."""
+    """Return milliseconds of CPU time per step."""
     columns = ["model", "parameters", "nodes", "kernel calls", "ours", "eager torch", "torch / ours"]
     columns += ["committed", "GB hashed", f"at stride {STRIDE}", "peak GB", "eager"]
     table = Table("models", columns)
@@ -94,7 +94,7 @@ def _row(recipe: Recipe, turns: int) -> list[str]:
 
 
 def eager_step(recipe: Recipe, keep: bool = True, device: str = "cpu") -> Callable[[], object]:
-    """Trains a copy of the recipe's module; the module itself, if nobody else keeps it."""
+    """Return a step that trains a copy of the recipe's module, or if not `keep`, the module itself."""
     module = (copy.deepcopy(recipe.module) if keep else recipe.module).to(device)
     optimizer = optimizer_of(recipe.optimizer, module)
     data = {
@@ -118,7 +118,7 @@ def eager_step(recipe: Recipe, keep: bool = True, device: str = "cpu") -> Callab
 
 
 def loss_of(recipe: Recipe, module: torch.nn.Module, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """What a recipe trains on: the module's own loss, or one of its output and the labels."""
+    """Return the loss that a recipe minimises: the module's own, or one of its output and the labels."""
     if recipe.loss is None:
         found: torch.Tensor = module(**batch).loss
         return found

@@ -1,7 +1,6 @@
-"""Peak memory of training steps, in a process of its own: python -m benchmarks.peak_memory ours|eager NAME [BUNDLE]
+"""Peak memory of training steps, in a separate process: python -m benchmarks.peak_memory ours|eager NAME [BUNDLE]
 
-Prints the bytes that three steps hold at most, beyond what the imports hold: parameters, optimizer, activations and
-gradients.
+Prints the maximal bytes of three steps, beyond those of the imports: parameters, optimizer, activations and gradients.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ SAMPLE_S = 0.002
 
 
 def peak_bytes(whose: str, name: str, bundle: Path) -> int:
-    """Measured in a new process."""
+    """Return the peak, measured in a new process."""
     command = [sys.executable, "-m", "benchmarks.peak_memory", whose, name, str(bundle)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     return int(run.stdout.split()[-1])
 
 
 def _held() -> int:
-    """Anonymous memory of this process, in bytes."""
+    """Return the anonymous memory of this process, in bytes."""
     status = Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("RssAnon"))
     return int(line.split()[1]) << 10
@@ -80,7 +79,7 @@ def main() -> None:
     whose, name, bundle = sys.argv[1:4]
     base, step = _eager(name) if whose == "eager" else _ours(Path(bundle))
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what loading left behind
+    ctypes.CDLL(None).malloc_trim(0)  # releases the remains of loading
     sampler = _Sampler()
     sampler.start()
     for _ in range(STEPS):

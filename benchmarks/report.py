@@ -18,37 +18,37 @@ from rich.table import Table as RichTable
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/benchmarks.md"
 RATIO = "torch / ours"
-"""The columns that are drawn."""
+"""Columns that are drawn."""
 
 
 @dataclass
 class Table:
-    """Rows of words, the first column left-aligned. ``name`` is the section of the page; words may hold **bold**."""
+    """Rows of words, the first column left-aligned. ``name`` is the section of the page; words may contain **bold**."""
 
     name: str
     columns: Sequence[str]
     rows: list[list[str]] = field(default_factory=list)
     note: str = ""
-    """Under the table: where and when."""
+    """Text under the table: machine, versions and load."""
 
     def add(self, *words: str) -> None:
         self.rows.append(list(words))
 
 
 def factor(value: float) -> str:
-    """Torch's time over ours: bold if ours is slower, to two digits."""
+    """Format torch's time over ours, to two digits, in bold if ours is slower."""
     text = f"{value:.2f}"
     return f"**{text}**" if float(text) < 1 else text
 
 
 def ms(seconds: float) -> str:
-    """Milliseconds with three significant digits."""
+    """Format milliseconds with three significant digits."""
     value = seconds * 1e3
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
 
 
 def machine() -> str:
-    """The processor, its cores, and the versions that matter."""
+    """Return the processor, its cores, and the versions that matter."""
     import torch
 
     names = re.findall(r"^model name\s*: (.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
@@ -90,7 +90,7 @@ def markdown(table: Table) -> str:
 
 
 def write(table: Table, page: Path = PAGE) -> None:
-    """Put the table between its markers in the page. Raises ValueError if they are not there."""
+    """Put the table between its markers in the page. Raise ValueError if the markers are missing."""
     begin, end = f"<!-- {table.name} -->\n", f"<!-- /{table.name} -->"
     text = page.read_text()
     if text.count(begin) != 1 or text.count(end) != 1:
@@ -100,7 +100,7 @@ def write(table: Table, page: Path = PAGE) -> None:
 
 
 def plot(table: Table, path: Path) -> None:
-    """Bars of torch's time over ours; a bar to the right of 1 is an operator in which we are faster."""
+    """Draw bars of torch's time over ours; a bar to the right of 1 is an operator in which ours is faster."""
     import matplotlib
 
     matplotlib.use("Agg")

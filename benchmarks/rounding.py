@@ -1,11 +1,11 @@
 """Rounding logs measured: the experiments of Srivastava et al. (2024), section 6, at the size of this machine.
 
-    rounding-logs         their table 2: how large the logs of a step are
-    rounding-corrections  their table 3: how many elements of a step an auditor rounds otherwise than by itself
+    rounding-logs         their table 2: sizes of the logs of a step
+    rounding-corrections  their table 3: elements of a step that an auditor rounds otherwise than by itself
     rounding-overhead     their table 5: CPU time of a step beside plain training in FP64 and in FP32, one thread
-    rounding-runs         their figure 5: whole runs on hardware that differs, with logs and without
+    rounding-runs         their figure 5: whole runs on different hardware, with logs and without
 
-Models are theirs, and two small ones for long runs; the text is given, or made up.
+The models are theirs, and two small ones for long runs; the text is given or synthetic.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from torch import nn
 from referee_py.commit.tensor import Array
 from referee_py.errors import Unavailable
 from referee_py.execute import Executor, State, executor_for
+from referee_py.program.mode import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.evaluate import Evaluation
 from referee_py.rounding.log_source import LogSource
-from referee_py.rounding.mode import Rounding
 from referee_py.rounding.step_log import StepLog
 from trainer_node.bundle import Bundle
 from trainer_node.capture import SGD, Adam, Recipe, load_recipe, synthetic
@@ -39,14 +39,14 @@ PAPER_CORRECTIONS = {
     "resnet50": {32: "25", 31: "12", 30: "5", 29: "4", 28: "0", 27: "0", 26: "0"},
     "gpt2-small": {32: "21", 31: "3", 30: "3", 29: "0.4"},
 }
-"""Forward and backward together."""
+"""Forward and backward pass together."""
 
 
 # ---------------------------------------------------------------------------------------------------- models
 
 
 def recipe_of(name: str, text: Path | None = None) -> Recipe:
-    """The paper's two models with its batches, two of its comparisons, and the small ones of the long runs."""
+    """Return a model: the paper's two with its batches, two of its comparisons, or a small one of the long runs."""
     match name:
         case "resnet50":
             return load_recipe(name, steps=100, batch_size=64)
@@ -66,7 +66,7 @@ def _tokens(text: Path, length: int) -> Mapping[str, Array]:
 
 
 def _small_cnn() -> Recipe:
-    """Three convolutions with batch norm on 32 x 32 images, batches of 32."""
+    """Return three convolutions with batch norm on 32 x 32 images, batches of 32."""
     layers: list[nn.Module] = []
     for channels, wide in ((3, 32), (32, 32), (32, 64)):
         layers += [
@@ -88,7 +88,7 @@ def _small_cnn() -> Recipe:
 
 
 def _small_gpt(text: Path | None) -> Recipe:
-    """A GPT of four layers of width 256 on windows of 64 bytes, batches of 8; without dropout, for the sake of FP32."""
+    """Return a GPT of four layers of width 256 on windows of 64 bytes, batches of 8; no dropout, because of FP32."""
     import transformers
 
     config = transformers.GPT2Config(
@@ -118,7 +118,7 @@ def _small_gpt(text: Path | None) -> Recipe:
 
 
 class Borrowed:
-    """Another's log_source, as an auditor has it."""
+    """Another party's log source, as an auditor has it."""
 
     def __init__(self, read: Callable[[int], StepLog | None]) -> None:
         self._read = read
@@ -133,7 +133,7 @@ class Borrowed:
 
 
 class Observed(Rounded):
-    """Tells `watch` of each evaluation with its node, and counts corrections by node."""
+    """Calls `watch` for each evaluation with its node, and counts corrections by node."""
 
     watch: Callable[[int, Evaluation], None] | None = None
 
@@ -152,7 +152,7 @@ class Observed(Rounded):
 
 @dataclasses.dataclass
 class Replayer:
-    """Somebody who runs a program in this mode."""
+    """A party that runs a program in this mode."""
 
     backend: Observed
     executor: Executor
@@ -167,12 +167,12 @@ class Replayer:
         return cls(backend, executor, State.of(0, bundle.initial))
 
     def step(self) -> None:
-        """NOTE: the state is offered, as a run does, so that its memory is used again."""
+        """Take a step. NOTE: the state is offered, as in a run, so that its memory is reused."""
         self.state.offer()
         self.state, _ = self.executor.step(self.state, False)
 
     def checkpoint(self) -> bytes:
-        """Takes a step and commits to it."""
+        """Take a step and commit to it."""
         self.state, trace = self.executor.step(self.state, True)
         assert trace is not None
         return trace.root

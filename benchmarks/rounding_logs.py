@@ -1,4 +1,4 @@
-"""How large the logs of a step are, and what share of elements has an entry."""
+"""Sizes of the logs of a step, and the share of elements with an entry."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from referee_py.program.mode import Bounds, Rounding
 from referee_py.rounding import dense
 from referee_py.rounding.band import WRITTEN_WITHIN
 from referee_py.rounding.entries import Log
 from referee_py.rounding.evaluate import Evaluation
 from referee_py.rounding.log_source import MemoryLogs
-from referee_py.rounding.mode import Bounds, Rounding
 from referee_py.rounding.primitives import FIXED_TAU, NOT_LOGGED, UP, log, quantum
 from referee_py.rounding.rounded_output import radius_at
 from referee_py.rounding.step_log import compress
@@ -23,12 +23,12 @@ from .rounding import PAPER_LOGS, Replayer, one_thread, recipe_of
 
 MODELS = ("gpt2-small", "resnet50", "vgg11", "logistic")
 SAMPLE = 1 << 18
-"""Elements of a node from which the share that is to be expected is taken."""
+"""Elements of a node from which the expected share is estimated."""
 
 
 @dataclass
 class _Dense:
-    """The log as the paper writes it, with its fixed threshold, of every node that has one."""
+    """The log as the paper writes it, with its fixed threshold, of every node that has a log."""
 
     bits: int
     elements: int = 0
@@ -53,7 +53,7 @@ class _Dense:
 
 
 def measure(text: Path | None) -> Table:
-    """Of the second step."""
+    """Measure the second step."""
     columns = [
         "model",
         "b",

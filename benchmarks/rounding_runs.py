@@ -1,4 +1,4 @@
-"""Runs on hardware that differs: corrections a step, time a step, and whether the weights stay the same."""
+"""Runs on different hardware: corrections per step, time per step, and whether the weights stay the same."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import torch
 
 from referee_py.commit.tensor import Array
 from referee_py.execute import FastExecutor, State
+from referee_py.program.mode import Rounding
 from referee_py.rounding.log_source import MemoryLogs
-from referee_py.rounding.mode import Rounding
 from referee_py.rounding.step_log import StepLog
 from trainer_node.capture import Recipe, build
 from trainer_node.capture.sampling import data_order
@@ -33,16 +33,16 @@ AUDITORS = {
     "resnet50": (*_ORDERS, "direct"),
     "gpt2-small": (*_ORDERS, "numpy"),
 }
-"""Each follows the whole run, and trains without logs, too."""
+"""Evaluators of auditors. Each follows the whole run, and also trains without logs."""
 LONG = {"small-cnn": 200, "small-gpt": 200, "resnet50": 20, "gpt2-small": 5}
 CURVES = ("small-cnn", "small-gpt")
-"""Models whose weights are compared to the end; training without logs is over for others when states have parted."""
+"""Models whose weights are compared to the end. For others, training without logs stops when states differ."""
 TIMED = ("gpt2-small", "resnet50", "vgg11", "small-gpt", "small-cnn")
 WARM_UP = 1
 
 
 def corrections(text: Path | None, steps: int = 2) -> Table:
-    """Elements a step that an auditor rounds as the log says and not as its own value, the mean of two auditors."""
+    """Return the elements per step that the log corrects for an auditor: the mean of two auditors."""
     table = Table("rounding-corrections", ["model", "", *(f"b = {bits}" for bits in BITS)])
     with one_thread():
         for name in ("resnet50", "gpt2-small"):
@@ -72,7 +72,7 @@ def corrections(text: Path | None, steps: int = 2) -> Table:
 
 
 class Files:
-    """A log_source whose logs are packed and committed to as they are written, and unpacked by whoever reads them."""
+    """A log source whose logs are packed and committed to as they are written; a reader unpacks them."""
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
@@ -90,7 +90,7 @@ class Files:
 
 
 def overhead(text: Path | None, turns: int, models: Sequence[str] = TIMED) -> Table:
-    """Milliseconds of CPU time a step, in turns."""
+    """Return milliseconds of CPU time per step, in turns."""
     columns = ["model", "b", "FP32", "FP64", "trainer", "auditor", "trainer / FP64", "auditor / FP64"]
     table = Table("rounding-overhead", [*columns, "trainer / FP32", "auditor / FP32"])
     with one_thread():
@@ -117,7 +117,7 @@ def overhead(text: Path | None, turns: int, models: Sequence[str] = TIMED) -> Ta
 
 
 def in_f64(recipe: Recipe) -> Recipe:
-    """The same training in FP64 throughout, nothing rounded."""
+    """Return the same training in FP64 throughout, with nothing rounded."""
     data = {
         name: array.astype(np.float64) if array.dtype == np.float32 else array
         for name, array in recipe.data.items()
@@ -127,15 +127,15 @@ def in_f64(recipe: Recipe) -> Recipe:
 
 @dataclasses.dataclass
 class Outcome:
-    """Of one run of a trainer, with auditors that differ from it."""
+    """Result of one run of a trainer, with auditors that differ from it."""
 
     table: Table
     curves: dict[str, list[float]]
-    """Distance of weights from the trainer's, by step, of auditors without logs, and of plain FP32 in another order."""
+    """Distance of weights from the trainer's, by step: auditors without logs, and plain FP32 in another order."""
 
 
 def runs(name: str, bits: int, text: Path | None = None, steps: int | None = None) -> Outcome:
-    """A trainer and auditors that differ: identical checkpoints with logs; without, the step at which states part."""
+    """Run a trainer and different auditors: checkpoints are identical with logs; without, report where states part."""
     columns = [
         "model",
         "b",
@@ -186,8 +186,8 @@ class _Run:
 
 
 def _run(party: Replayer, steps: int, weights: Sequence[int], until: Sequence[bytes] | None = None) -> _Run:
-    """Checkpoints in four places, and these slots in twenty; of a short run the last checkpoint, and slots of every
-    step. With `until`, another run's hashes, no longer than states are the same.
+    """Return four checkpoints and these slots at twenty steps; for a short run, the last checkpoint and the slots of
+    every step. With `until`, another run's hashes, stop when states differ from it.
     """
     at = {steps * k // 4 for k in (1, 2, 3, 4)} if steps > 5 else {steps}
     kept = points(steps) if weights else []
@@ -206,12 +206,12 @@ def _run(party: Replayer, steps: int, weights: Sequence[int], until: Sequence[by
 
 
 def points(steps: int) -> list[int]:
-    """The steps at which weights are compared, the last one among them."""
+    """Return the steps at which weights are compared, including the last one."""
     return sorted({max(round(steps * k / 20), 1) for k in range(1, 21)})
 
 
 def _plain(recipe: Recipe, steps: int) -> list[float]:
-    """Ordinary FP32 training beside the same with each batch turned around: sums in another order."""
+    """Compare ordinary FP32 training with the same on reversed batches, whose sums have another order."""
     sides = [copy.deepcopy(recipe.module), copy.deepcopy(recipe.module)]
     optimizers = [optimizer_of(recipe.optimizer, module) for module in sides]
     data = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in recipe.data.items()}
@@ -245,13 +245,13 @@ def _same(a: State, b: State) -> None:
 
 
 def _distance(a: list[Array], b: list[Array]) -> float:
-    """Euclidean."""
+    """Return the Euclidean distance."""
     parts = [float(np.square(x.astype(np.float64) - y).sum()) for x, y in zip(a, b, strict=True)]
     return math.sqrt(sum(parts))
 
 
 def plot(curves: Mapping[str, Mapping[str, list[float]]], path: Path) -> None:
-    """How far weights are from the trainer's, by step: the paper's figure 5."""
+    """Draw the distance of weights from the trainer's, by step: the paper's figure 5."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""How far two orders of one sum of products end from each other, before rounding: why runs hardly part at 26 bits."""
+"""Distance of two orders of one sum of products before rounding: the reason why runs hardly part at 26 bits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ROWS = 512
 
 
 def measure() -> Table:
-    """Products of random matrices of N(0, 1), rounded to b bits, with their inner dimension in two random orders.
+    """Measure products of random N(0, 1) matrices, rounded to b bits, with their inner dimension in two random orders.
 
-    Where two sums are d apart and a quantum is q wide, a midpoint lies between them with a chance of d / q.
+    If two sums are d apart and a quantum is q wide, a midpoint lies between them with probability d / q.
     """
     table = Table("rounding-sums", ["terms", "b", "sums that differ", "rounded apart, of 10^12"])
     rng = np.random.default_rng(0)

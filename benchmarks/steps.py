@@ -24,7 +24,7 @@ THREADS = (1, 2)
 
 
 def wide_mlp() -> Recipe:
-    """784-1024-1024-10 on random data, batches of 128: large enough that arithmetic counts."""
+    """Return 784-1024-1024-10 on random data, batches of 128: large enough that arithmetic dominates."""
     draw = np.random.default_rng(0)
     layers = [torch.nn.Linear(784, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1024), torch.nn.ReLU()]
     return Recipe(
@@ -39,7 +39,7 @@ def wide_mlp() -> Recipe:
 
 
 def measure(turns: int) -> Table:
-    """Milliseconds a step, and what commitments add."""
+    """Return milliseconds per step, and the extra time of commitments."""
     columns = ["model", "threads", "ours", "ours, committed", "eager torch", RATIO]
     table = Table("steps", [*columns, "a commitment adds", f"at stride {STRIDE}"])
     for recipe in (
@@ -59,11 +59,11 @@ def measure(turns: int) -> Table:
 
 
 def _ours(recipe: Recipe) -> list[Work]:
-    """One step from the initial state, without and with its commitment."""
+    """Return one step from the initial state, without and with its commitment."""
     bundle = build(dataclasses.replace(recipe, strides=(STRIDE, 10, 1)))
     tensors = (bundle.program, bundle.constants, bundle.initial)
     run = Run(*tensors, bundle.terms.steps, bundle.terms.strides, repops.backend("cpu"))
-    # NOTE: a state remembers its hashes, and every step of a training run starts from a state that nobody has hashed.
+    # NOTE: a state remembers its hashes, and each step of a training run starts from a state that was never hashed.
     arrays = [value.array for value in run.advance(run.initial(), 1).values]
 
     def plain() -> object:
@@ -96,7 +96,7 @@ def _theirs(recipe: Recipe) -> Work:
 
 
 def optimizer_of(ours: Optimizer, module: torch.nn.Module) -> torch.optim.Optimizer:
-    """torch's own. Raises ValueError if there is none for these options."""
+    """Return torch's own optimizer. Raise ValueError if there is none for these options."""
     match ours:
         case SGD(lr=float(lr)):
             options = {
@@ -114,7 +114,7 @@ def optimizer_of(ours: Optimizer, module: torch.nn.Module) -> torch.optim.Optimi
 
 
 def _groups(ours: Groups, module: torch.nn.Module) -> list[dict[str, Any]]:
-    """Parameter groups for AdamW. Raises ValueError for rules that are not Adam's."""
+    """Return parameter groups for AdamW. Raise ValueError for rules other than Adam's."""
     groups: list[dict[str, Any]] = []
     for rule, _ in ours.groups:
         if not isinstance(rule, Adam) or (rule.weight_decay and not rule.decoupled):

@@ -1,10 +1,10 @@
-"""Timing on a machine that does other things too.
+"""Timing on a machine that also does other work.
 
-Functions take turns, so that all meet the same weather. A turn is the fastest of a few bursts, since a neighbour can
-only add time; what counts is the median over turns.
+Functions take turns, so that all meet the same conditions. A turn is the fastest of a few bursts, since another process
+can only add time; the median over turns counts.
 
 NOTE: OpenMP's threads wait for more work by spinning. So each turn begins with a pause, in which the threads of the
-function before it go to sleep, and with a call that is not timed, which wakes those of its own.
+previous function fall asleep, and with an untimed call, which wakes those of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Work = Callable[[], object]
 
 
 def _burst(work: Work, calls: int) -> float:
-    """Seconds a call."""
+    """Return seconds per call."""
     began = time.perf_counter()
     for _ in range(calls):
         work()
@@ -36,7 +36,7 @@ def _turn(work: Work, calls: int) -> float:
 
 
 def take_turns(works: Sequence[Work], turns: int) -> list[list[float]]:
-    """Seconds a call of each, by turn. A burst lasts about 3 ms, or one call."""
+    """Return seconds per call of each function, by turn. A burst lasts about 3 ms, or one call."""
     calls = [max(1, round(BURST_S / min(_burst(work, 1) for _ in range(WARM_UP)))) for work in works]
     times: list[list[float]] = [[] for _ in works]
     for _ in range(turns):
@@ -50,5 +50,5 @@ def medians(times: Sequence[Sequence[float]]) -> list[float]:
 
 
 def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float:
-    """The median over turns."""
+    """Return the median over turns of the ratio."""
     return statistics.median(a / b for a, b in zip(numerators, denominators, strict=True))

@@ -2,6 +2,8 @@
 pragma solidity ^0.8.34;
 
 import {Timed} from "./Timed.sol";
+import {ChessClock} from "./clock/ChessClock.sol";
+import {NOBODY, Sides} from "./clock/Sides.sol";
 import {Encodings} from "./commit/Encodings.sol";
 import {Chain} from "./court/Chain.sol";
 import {Search} from "./court/Search.sol";
@@ -12,7 +14,7 @@ import {Multicallable} from "solady/utils/Multicallable.sol";
 
 /// @title Court
 /// @notice See ICourt. The moves are in `court/`: Search (to the element), Chain (to the step).
-/// @dev NOTE: no move is payable and none reads `msg.value`, so `multicall`, which refuses ether, can batch them safely.
+/// @dev NOTE: no move is payable and none reads `msg.value`, so `multicall`, which refuses ether, batches them safely.
 contract Court is Chain, Multicallable {
     // ------------------------------------------------------------------ constructor
 
@@ -41,10 +43,10 @@ contract Court is Chain, Multicallable {
     function timeout(TrialTerms calldata trialTerms) external {
         uint256 trialId = trialOf(trialTerms);
         Trial storage t = _trials[trialId];
-        uint8 losers = _late(t, _time());
+        Sides losers = _late(t, _time());
         if (losers == NOBODY) revert NotTooLate(trialId, deadline(trialId));
 
-        _decide(t, trialTerms, trialId, losers, true);
+        _decide(t, trialTerms, trialId, losers.bits(), true);
     }
 
     // ------------------------------------------------------------------ views
@@ -58,7 +60,8 @@ contract Court is Chain, Multicallable {
     }
 
     function deadline(uint256 trialId) public view returns (uint256 instant) {
-        (instant,) = _due(_trials[trialId]);
+        Trial storage t = _trials[trialId];
+        (instant,) = ChessClock.due(_owing(t), t.tick, t.clock0, t.clock1);
     }
 
     function places(uint256 trialId) external view returns (uint64[] memory found) {

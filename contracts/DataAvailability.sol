@@ -25,61 +25,62 @@ import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {Multicallable} from "solady/utils/Multicallable.sol";
 import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 
-/// @title Requests
-/// @notice See IDataAvailability. What an answer must be is in `availability/Pieces`.
+/// @title DataAvailability
+/// @notice See IDataAvailability. The checks of an answer are in `availability/Pieces`.
 ///
 ///     none ─request─▶ open ─answer─▶ answered
 ///      ▲              │close: late, or lost already
 ///      └──────────────┘
-/// @dev NOTE: `multicall` is not payable, so only answers and closings can be batched; `request` takes many places by itself.
+/// @dev NOTE: `multicall` is not payable, so it batches only answers and closings; `request` takes many places.
 contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
     // ------------------------------------------------------------------ types
 
-    /// @dev What is open about one root, in one life of its group.
+    /// @dev The open requests about one root, in one life of its group.
     struct OpenRequests {
-        /// @dev Of logs, from when extensions count: the first request, later by the time that was waited for pages since.
+        /// @dev Logs: the instant from which extensions count, the first request plus the time waited for pages.
         uint64 start;
-        /// @dev Of logs: until when that time has been counted, and the most that may be counted for the pages that were requested.
+        /// @dev Logs: the instant up to which that time is counted, and the most that may still be counted.
         uint64 since;
         uint64 wait;
         uint32 open;
-        /// @dev Of records: how many checkpoints the open ones are of.
+        /// @dev Records: the number of checkpoints that the open ones are of.
         uint32 checkpoints;
     }
 
     // ------------------------------------------------------------------ storage
 
-    /// @notice What an answer costs: a transaction of its own, two or three trees walked, two slots written, an event. Measured in
-    /// tests/contracts/availability/RequestGas.t.sol.
+    /// @notice Gas of an answer: a transaction of its own, two or three trees walked, two slots written, an event.
+    /// Measured in tests/contracts/availability/RequestGas.t.sol.
     uint256 public constant ANSWER_GAS = 150_000;
-    /// @notice A byte of calldata, hashed, read and logged; see there.
+    /// @notice Gas of a byte of calldata, hashed, read and logged; measured there, too.
     uint256 public constant BYTE_GAS = 80;
     /// @notice More than a whole page of digests, a record with 255 inputs, or a leaf, with their paths.
     uint256 private constant MAX_BYTES = 13_312;
-    /// @notice 8 blocks of 6,144 bytes, with theirs.
+    /// @notice 8 blocks of 6,144 bytes, with their paths.
     uint256 private constant MAX_BLOCK_BYTES = 53_088;
-    /// @notice Seconds for one more response, of whoever sends 100,000 bytes a minute: seven of the longest records and leaves, one
-    /// page of blocks.
+    /// @notice Seconds that one more open piece adds: a party that sends 100,000 bytes a minute sends seven of the
+    /// longest records and leaves in it, or one page of blocks.
     uint256 private constant RECORD_SECONDS = 10;
     uint256 private constant LOG_SECONDS = 60;
 
-    /// @notice Of one call: some 32,000 gas each.
+    /// @notice Places of one call: some 32,000 gas each.
     uint256 public constant MAX_PLACES = 256;
-    /// @notice Pieces that are open under a root at most. NOTE: `DataAvailabilityHook.LISTS` is the time that so many take.
+    /// @notice Pieces that may be open under a root. NOTE: `DataAvailabilityHook.LISTS` follows from it.
     uint256 public constant MAX_OPEN = 512;
-    /// @notice A deposit doubles with every other checkpoint that is open under the root, and with every so many open pieces.
+    /// @notice A deposit doubles with every other open checkpoint under the root, and with this many open pieces.
     uint256 public constant STEP = 64;
-    /// @notice How often it doubles at most.
+    /// @notice Number of times that a deposit can double.
     uint256 public constant MAX_RANK = 15;
-    /// @notice Wei in the unit of a request's price.
+    /// @notice Unit of a request's price, in wei.
     uint256 private constant UNIT = 1_000;
-    /// @notice Time counts as waited for pages of logs while so many are open. SAFETY: were it fewer, whoever requests a page when the
-    /// one before is answered would put the end off for the gas of one page a block. Whoever needs fewer waits for one response.
+    /// @notice With this many open pages of logs time counts as waited. SAFETY: with fewer, an attacker that requests a
+    /// page whenever the one before is answered could delay the end for the gas of one page a block. A party that needs
+    /// fewer pages waits for one response only.
     uint256 private constant CROWD = 32;
 
     mapping(bytes32 id => DataRequest) private _requests;
     mapping(bytes32 key => OpenRequests) private _queues;
-    /// @dev Open pieces of a checkpoint.
+    /// @dev Number of open pieces of a checkpoint.
     mapping(bytes32 key => mapping(uint64 checkpoint => uint256)) private _open;
 
     // ------------------------------------------------------------------ constructor
@@ -99,8 +100,8 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
 
         uint256 others = _others(key, requests, places[0]);
         (Rules memory rules,) = subject.jobs.rulesOf(subject.jobId);
-        // SAFETY: logs are on its disk, but for a record the claimant has to go to its checkpoint. So each other checkpoint that is
-        // open gives a whole period more: one after the other, none of them is late.
+        // SAFETY: a trainer has its logs on disk, but a claimant recomputes a record from its checkpoint. So each other
+        // open checkpoint gives a whole period more: a claimant that takes them one after the other is never late.
         uint256 from = _time() + (others + 1) * rules.verdictPeriod;
         uint256 each = ofLogs ? LOG_SECONDS : RECORD_SECONDS;
         uint256 price = FixedPointMathLib.divUp(subject.jobs.feeOf(subject.jobId), UNIT);
@@ -115,15 +116,16 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
             _checkPlace(program, place);
             bytes32 id = _id(subject, place);
             DataRequest storage d = _requests[id];
-            // NOTE: who claims a root after all who had claimed it lost does not answer for what was requested of them.
+            // NOTE: if all earlier claims of a root were lost, a new claimant does not answer for requests to those.
             if (d.state == RequestState.Open && d.life != life) _drop(subject, place, id, d, false);
-            // NOTE: whoever is first to request one of many places must not keep another from the rest.
+            // NOTE: skipped, so that nobody spoils another's batch by requesting one of its places first.
             if (d.state != RequestState.None) continue;
             uint256 rank = others + requests.open / STEP;
             if (rank > MAX_RANK || requests.open >= MAX_OPEN) revert TooManyOpen(requests.open, others);
-            // SAFETY: whoever answers one piece after the other, in the order of requests, is never late.
+            // SAFETY: a party that answers one piece after the other, in the order of the requests, is never late.
             until = uint64(from + requests.open * each);
-            // SAFETY: whoever follows the run by pages that come as late as they may, 64 of them open at a time, is in time.
+            // SAFETY: a party that follows the run by these pages is in time, even if 64 at a time come at the last
+            // second.
             if (ofLogs) requests.wait += uint64(LOG_SECONDS + rules.verdictPeriod / STEP);
             (d.requester, d.until, d.price) = (msg.sender, uint40(until), SafeCastLib.toUint32(price));
             (d.life, d.state, d.rank) = (SafeCastLib.toUint8(life), RequestState.Open, uint8(rank));
@@ -141,7 +143,7 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
                 uint64(price * UNIT)
             );
         }
-        // SAFETY: the guard against reentrancy spans the call.
+        // SAFETY: the reentrancy guard spans the call.
         if (until != 0) subject.jobs.extend(subject.jobId, subject.root, requests.start, until);
         if (msg.value < deposit) revert WrongDeposit(msg.value, deposit);
         _credit(msg.sender, msg.value - deposit);
@@ -203,7 +205,7 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
         if (d.state != RequestState.Open) revert NoSuchRequest();
         bool moot = subject.jobs.phaseOf(subject.jobId) > JobPhase.Closing;
         if (!moot && !_ofLogs(place.piece)) {
-            // NOTE: who claims a root after all who had claimed it lost does not answer for what was requested of them.
+            // NOTE: if all earlier claims of a root were lost, a new claimant does not answer for requests to those.
             (uint32 life, bool claimed) = subject.jobs.standing(subject.jobId, subject.root);
             moot = !claimed || life != d.life;
         }
@@ -211,14 +213,14 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
 
         address requester = d.requester;
         _drop(subject, place, id, d, !moot);
-        // SAFETY: the guard against reentrancy spans the call.
+        // SAFETY: the reentrancy guard spans the call.
         if (moot) return;
         subject.jobs.forfeit(subject.jobId, subject.root, _ofLogs(place.piece), requester);
     }
 
     // ------------------------------------------------------------------ inside
 
-    /// @dev How many checkpoints are open besides the place's.
+    /// @dev Returns how many checkpoints are open besides the place's.
     function _others(bytes32 key, OpenRequests storage requests, Place calldata place)
         private
         view
@@ -234,8 +236,8 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
         if (_open[key][place.tree]++ == 0) ++requests.checkpoints;
     }
 
-    /// @dev Counts the time in which pages of logs were open. SAFETY: time that passes, and not pages, or whoever requests pages and
-    /// answers them at once would put the end off for their gas.
+    /// @dev Counts the time in which `CROWD` pages of logs were open. SAFETY: it counts time, not pages: otherwise an
+    /// attacker that requests pages and answers them at once could delay the end for their gas.
     function _wait(OpenRequests storage requests) private {
         uint64 now_ = uint64(_time());
         if (requests.start == 0) requests.start = now_;
@@ -248,7 +250,7 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
         requests.since = now_;
     }
 
-    /// @dev A request is over without an answer: its deposit goes back, and the place can be requested again.
+    /// @dev Ends a request without an answer: its deposit is returned, and the place can be requested again.
     function _drop(
         Subject calldata subject,
         Place calldata place,
@@ -274,8 +276,8 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
         if (--_open[key][place.tree] == 0) --requests.checkpoints;
     }
 
-    /// @dev Every answer begins here: there is such a request, and it is in time.
-    /// NOTE: to answer once more changes nothing, so that whoever is first with one of many answers does not undo the rest.
+    /// @dev Begins every answer: checks that there is such a request, and that it is in time. False if it was answered.
+    /// NOTE: a second answer changes nothing, so nobody spoils a batch of answers by giving one of them first.
     function _isDue(Subject calldata subject, Place calldata place, Piece want) private view returns (bool) {
         if (place.piece != want) revert WrongPiece(place.piece, want);
         DataRequest storage d = _requests[_id(subject, place)];
@@ -285,7 +287,7 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
         return true;
     }
 
-    /// @dev Pays the author for what he has shown. Of what the deposit was more than the least, half is burned; the rest goes back.
+    /// @dev Pays the author of an answer. Half of the deposit above a first request's is burned; the rest is returned.
     function _answered(Subject calldata subject, Place calldata place, uint256 size) private {
         DataRequest storage d = _requests[_id(subject, place)];
         d.state = RequestState.Answered;
@@ -294,7 +296,7 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
         (uint256 least, uint256 deposit) =
             (depositOf(place.piece, price), depositAt(place.piece, d.rank, price));
         uint256 fee = price * (ANSWER_GAS + BYTE_GAS * size);
-        // NOTE: what one could show without being asked for it is not paid.
+        // NOTE: bytes that no honest answer needs are not paid.
         if (fee > least) fee = least;
         uint256 burned = (deposit - least) / 2;
         _credit(msg.sender, fee);
@@ -352,7 +354,7 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
         return keccak256(abi.encode(jobs, jobId, root, life));
     }
 
-    /// @dev NOTE: whether the logs are known, `extend` knows.
+    /// @dev NOTE: `extend` checks that the logs are revealed.
     function _checkLogs(Subject calldata subject, Program memory program) private view returns (uint32) {
         if (!Modes.rounded(program.mode) || subject.root != subject.jobs.logsOf(subject.jobId)) {
             revert NoSuchLogs(subject.root);
@@ -366,7 +368,7 @@ contract DataAvailability is IDataAvailability, Escrow, Timed, Multicallable {
         if (!claimed) revert NotClaimed(subject.root);
     }
 
-    /// @dev SAFETY: at any other place an honest claimant might have nothing to show.
+    /// @dev Reverts if the program has no such place. SAFETY: there an honest claimant might have nothing to show.
     function _checkPlace(Program memory program, Place calldata place) private pure {
         bool whole = place.piece == Piece.Digests || place.piece == Piece.Record;
         if (place.piece != Piece.Leaf) _checkBelow(place.tensor, 1);

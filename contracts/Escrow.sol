@@ -6,11 +6,11 @@ import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/Reentrancy
 import {SafeTransferLib} from "solady/utils/SafeTransferLib.sol";
 
 /// @title Escrow
-/// @notice See IEscrow. Whoever inherits this keeps its ether here.
+/// @notice See IEscrow. A contract that inherits this one keeps its ether here.
 abstract contract Escrow is IEscrow, ReentrancyGuardTransient {
     // ------------------------------------------------------------------ storage
 
-    /// @notice Whose credit is burned ether.
+    /// @notice The account whose credit is burned ether.
     address public constant BURNED = 0x000000000000000000000000000000000000dEaD;
 
     mapping(address account => uint256) public credit;

@@ -40,7 +40,7 @@ contract Examiner is IExaminer {
         ) revert RecordsDiffer();
         while (differs < nout && outputs0[differs] == outputs1[differs]) ++differs;
         if (differs == nout) revert OutputsEqual();
-        // SAFETY: encoded anew, whatever form it lies in: this is what later hashes are compared with.
+        // SAFETY: encoded anew, whatever its form in calldata, because later hashes are compared with this one.
         hash = keccak256(abi.encode(dispute));
     }
 
@@ -75,7 +75,7 @@ contract Examiner is IExaminer {
         // SAFETY: a tensor has fewer than 2^40 elements.
         found.element.number = uint64((uint256(index) * Tensors.LEAF_BYTES + offset) / item);
         found.element.entry.kind = Logs.NOTHING;
-        // NOTE: only f32 is ever rounded. What a log has of another output says nothing, so nobody has to show it.
+        // NOTE: only f32 is ever rounded: a log means nothing for another output, so nobody has to show it.
         if (question.log != 0 && uint8(spec[0]) == Tensors.F32) {
             found.element.entry = Logs.entryOf(question.log, size / item, found.element.number, log);
         }
@@ -99,7 +99,7 @@ contract Examiner is IExaminer {
         if (last) bits = rule.finish(which, next, element.entry);
     }
 
-    /// @dev The element as a case, on inputs whose hashes are the agreed ones, and its rule.
+    /// @dev Returns the element as a case, on inputs whose hashes are the agreed ones, and its rule.
     function _case(Question calldata question, uint64 element, Inputs calldata inputs)
         private
         view
@@ -123,7 +123,7 @@ contract Examiner is IExaminer {
         rule = OPSET.rule(which.op, which.mode);
     }
 
-    /// @dev The elements that openings show, each by its leaf under the input's root.
+    /// @dev Returns the elements that the openings show, each proven by its leaf under the input's data root.
     function _open(Inputs calldata inputs, Opening[] calldata openings)
         private
         view
@@ -139,8 +139,8 @@ contract Examiner is IExaminer {
             uint256 size = Tensors.size(spec);
             uint256 offset = shown.element * item;
             if (offset >= size) revert OutsideTensor(shown.input, shown.element);
-            // SAFETY: a leaf is the one that the agreed input has, so it is as long as it should be, or the input is
-            // none that an honest side agrees to.
+            // SAFETY: the path proves that the agreed input has this leaf, so the leaf is as long as it should be, or
+            // the input is none that an honest side agrees to.
             Merkle.check(
                 Hash.DATA_TREE,
                 inputs.roots[shown.input],
@@ -157,15 +157,15 @@ contract Examiner is IExaminer {
         }
     }
 
-    /// @dev Where the first element begins in which the leaves differ.
-    /// INVARIANT: the leaves have different hashes and one length, so they differ in a word that begins inside of them.
+    /// @dev Returns the offset of the first element in which the leaves differ.
+    /// INVARIANT: the leaves have different hashes and one length, so they differ in a word that begins inside them.
     function _firstDifference(bytes calldata leaf0, bytes calldata leaf1, uint256 item)
         private
         pure
         returns (uint256 offset)
     {
         assembly ("memory-safe") {
-            // NOTE: what lies behind the last element can only differ behind it.
+            // NOTE: bytes beyond the leaves do no harm: the first difference comes before them.
             for {} eq(calldataload(add(leaf0.offset, offset)), calldataload(add(leaf1.offset, offset))) {} {
                 offset := add(offset, 32)
             }

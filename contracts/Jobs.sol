@@ -10,9 +10,9 @@ import {Board} from "./jobs/Board.sol";
 import {DataAvailabilityHook} from "./jobs/DataAvailabilityHook.sol";
 
 /// @title Jobs
-/// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, what is requested in
-/// `jobs/DataAvailabilityHook`, payments in `Escrow`; here is what trainers and challengers do, and the end. What can be posted the
-/// Notary says.
+/// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, data requests in
+/// `jobs/DataAvailabilityHook`, payments in `Escrow`; here are the moves of trainers and challengers, and a job's end.
+/// The Notary checks what is posted and claimed.
 contract Jobs is DataAvailabilityHook {
     // ------------------------------------------------------------------ storage
 
@@ -21,12 +21,12 @@ contract Jobs is DataAvailabilityHook {
         uint64 committedAt;
     }
 
-    /// @notice Each root that challengers bring is dearer by this part of the stake.
+    /// @notice Each new root of a challenger costs this fraction of the stake more than the one before.
     uint256 private constant FLAT = 16;
 
     uint32 public immutable COMMIT_AGE;
 
-    /// @dev Number of a sender's slot plus one, so that zero says none.
+    /// @dev Number of a sender's slot plus one; zero means none.
     mapping(uint256 jobId => mapping(address trainer => uint256)) private _slotOf;
     mapping(uint256 jobId => mapping(address challenger => Challenge)) private _challenges;
 
@@ -37,7 +37,7 @@ contract Jobs is DataAvailabilityHook {
         Board(notary)
         DataAvailabilityHook(dataAvailability)
     {
-        // SAFETY: of age zero a commitment could be made and shown in one block; of the age of a period none would ever be in time.
+        // SAFETY: a commitment of age zero could be made and opened in one block; one of a period's age comes too late.
         uint32 most = notary.MIN_PERIOD() - 1;
         if (commitAge == 0 || commitAge > most) revert BadCommitAge(commitAge, 1, most);
         COMMIT_AGE = commitAge;
@@ -55,7 +55,7 @@ contract Jobs is DataAvailabilityHook {
 
         Trainer storage trainer = trainers.push();
         trainer.owner = msg.sender;
-        // INVARIANT: `_base` is less than 2^81.
+        // INVARIANT: `stakeOf` is at most 2^80 (Notary).
         trainer.stake = uint88(stake);
         job.unrevealed += uint96(stake);
         _slotOf[jobId][msg.sender] = trainers.length;
@@ -103,7 +103,7 @@ contract Jobs is DataAvailabilityHook {
 
     function commitChallenge(uint256 jobId, bytes32 commitment) external {
         if (commitment == 0) revert EmptyCommitment();
-        // NOTE: what counts is that blocks go by, and they do in a pause.
+        // NOTE: the chain's time: blocks must pass, and they do in a pause.
         _challenges[jobId][msg.sender] = Challenge(commitment, uint64(block.timestamp));
         emit ChallengeCommitted(jobId, msg.sender, commitment);
     }
@@ -113,15 +113,15 @@ contract Jobs is DataAvailabilityHook {
         bool closed = phaseOf(jobId) == JobPhase.Closing;
         if (!closed) _checkPhase(jobId, JobPhase.Challenge);
         if (_claimOf[jobId][msg.sender] != 0) revert AlreadyClaimed(jobId, msg.sender);
-        // SAFETY: nobody trains for a trainer who shows nothing, so nobody would know of a wrong claim in the last second. With
-        // rounding logs nobody could: without the trainer's no run is the right one.
+        // SAFETY: nobody trains beside a trainer that reveals nothing, so nobody would notice a wrong claim in the last
+        // second. With rounding logs nobody could: without the trainer's logs no run is right.
         if (job.reveals == 0) revert NothingRevealed(jobId);
         _checkClaim(jobId, job, claim, 0, salt, _ripe(jobId));
         bool founds = _groupOf[jobId][claim.root] == 0;
-        // SAFETY: were new roots admitted later each would put the end off by a match.
+        // SAFETY: if new roots were admitted later, each would delay the end by a match.
         if (closed && (founds || !_isReclaimable(jobId, claim.root))) revert RootClosed(claim.root);
         uint256 stake = priceOf(jobId, claim.root);
-        // SAFETY: at least, not exactly: whoever claims just before another makes the other's claim dearer.
+        // SAFETY: at least, not exactly, because a claim just before this one makes this one dearer.
         if (msg.value < stake) revert WrongStake(msg.value, stake);
         if (founds) ++job.founded;
         else ++job.followers;
@@ -135,12 +135,12 @@ contract Jobs is DataAvailabilityHook {
         if (_time() < job.reclaimEnd) revert ReclaimsOpen(job.reclaimEnd);
         _checkRequests(jobId, job);
 
-        // NOTE: who took a slot and showed no claim kept another from it.
+        // NOTE: a trainer that took a slot and revealed no claim kept another trainer from the slot.
         _credit(BURNED, job.unrevealed);
         if (job.waiting == 0) {
             _credit(job.client, job.reward);
-            // SAFETY: a root is accepted only if anybody could have disputed it to the end; without the logs nobody could know which
-            // is right.
+            // SAFETY: a root is accepted only if anybody could have disputed it to the end; without the logs nobody
+            // knows which is right.
             if (job.finder != address(0)) {
                 job.ended = JobPhase.Void;
                 emit Voided(jobId);
@@ -150,7 +150,7 @@ contract Jobs is DataAvailabilityHook {
             }
             return;
         }
-        // INVARIANT: with no match open, every group but the waiting one is dead.
+        // INVARIANT: with no match open, every group except the waiting one is dead.
         Group storage group = _groups[jobId][job.waiting - 1];
         job.ended = JobPhase.Accepted;
         emit Accepted(jobId, group.root, group.last);
@@ -173,8 +173,8 @@ contract Jobs is DataAvailabilityHook {
 
     // ------------------------------------------------------------------ money
 
-    /// @dev What a slot's claim puts at risk: what it took, and what the price has risen by since. SAFETY: whoever shows it wrong is
-    /// paid out of that at what gas costs once there is something to show.
+    /// @dev Returns the stake of a slot's claim: the slot's stake, or the price now if it is higher. SAFETY: a party
+    /// that shows the claim wrong is paid from this stake, at the price of gas once there is a claim to show wrong.
     function _toppedUp(uint256 jobId, KeptJob storage job, Trainer storage trainer)
         private
         returns (uint256 stake)
@@ -187,8 +187,8 @@ contract Jobs is DataAvailabilityHook {
         _credit(msg.sender, taken + msg.value - stake);
     }
 
-    /// @dev Of the reward, which is shared by the members that hold slots and have not lost. INVARIANT: of an accepted job all claims
-    /// that are not lost are of one group, whose spokesman does not change any more.
+    /// @dev Returns a claim's share of the reward, which goes to the members that hold slots and have not lost.
+    /// INVARIANT: all claims of an accepted job that are not lost are in one group, whose spokesman stays.
     function _share(KeptJob storage job, Group storage group, KeptClaim storage claim)
         private
         view
@@ -198,7 +198,7 @@ contract Jobs is DataAvailabilityHook {
         if (group.slots <= group.spokesman) return speaks ? job.reward : 0;
         if (!claim.slot) return 0;
         uint256 slots = group.slots - group.spokesman;
-        // NOTE: the remainder goes to the first of them.
+        // NOTE: the first of them gets the remainder.
         return job.reward / slots + (speaks ? job.reward % slots : 0);
     }
 
@@ -240,16 +240,16 @@ contract Jobs is DataAvailabilityHook {
         return stake * (FLAT + job.founded) / FLAT;
     }
 
-    /// @dev A claim of this root was lost, and another stands, or it can be claimed again.
+    /// @dev Returns whether a claim of this root was lost, and another one stands or the root can be claimed again.
     function _isReclaimable(uint256 jobId, bytes32 root) private view returns (bool) {
         Group storage group = _groups[jobId][_groupOf[jobId][root] - 1];
-        // NOTE: where logs are withheld nothing will be accepted, so there is nothing to defend.
+        // NOTE: where logs are withheld nothing is accepted, so there is nothing to defend.
         if (group.spokesman == 0 || _jobs[jobId].finder != address(0)) return false;
         return group.spokesman < group.members.length || _time() < group.until;
     }
 
-    /// @dev What the sender has committed to challenge with. SAFETY: who has seen a claim on its way into a block can commit to it in
-    /// that block at the earliest, so the claim has `COMMIT_AGE` seconds of blocks to get in before a copy of it is old enough.
+    /// @dev Returns the sender's commitment for a challenge. SAFETY: a party that sees a pending claim commits to it in
+    /// that block at the earliest, so the claim has `COMMIT_AGE` seconds to get in before a copy is old enough.
     function _ripe(uint256 jobId) private view returns (bytes32) {
         Challenge storage committed = _challenges[jobId][msg.sender];
         if (committed.commitment == 0) revert NothingCommitted(jobId, msg.sender);

@@ -28,8 +28,8 @@ import {Program} from "./interfaces/JobTypes.sol";
 import {Agreed} from "./match/Agreed.sol";
 
 /// @title Judge
-/// @notice See IJudge. Structure comes first, then inputs, then log; then the panel hears what is right of the operator.
-/// Each side is judged against the truth, so both can lose.
+/// @notice See IJudge. Structure comes first, then inputs, then log; then the panel hears the operator. Each side is
+/// judged against the truth, so both can lose.
 contract Judge is IJudge {
     // ------------------------------------------------------------------ conclusions
 
@@ -118,7 +118,7 @@ contract Judge is IJudge {
 
     // ------------------------------------------------------------------ evidence
 
-    /// @dev Where the caller's match stands.
+    /// @dev Returns the state of the caller's match.
     function _matchOf(uint256 matchId) private view returns (Match memory) {
         return IReferee(msg.sender).getMatch(matchId);
     }
@@ -161,7 +161,7 @@ contract Judge is IJudge {
         if (have != here.node[side]) revert Descents.WrongNode(side, have, here.node[side]);
     }
 
-    /// @dev The log is that of the disputed node and step, under the root that the trainer revealed with the claim.
+    /// @dev Checks that the log is the disputed node's in the disputed step, under the trainer's revealed root.
     function _checkLog(Match memory m, Program calldata program, LogProof calldata proof) private view {
         Merkle.check(
             Hash.LOG_TREE, proof.stepRoot, proof.log, m.index, Merkle.depth(program.nodeCount), proof.nodePath
@@ -177,7 +177,7 @@ contract Judge is IJudge {
         );
     }
 
-    /// @dev The true value of an input, by where the program says that it comes from.
+    /// @dev Returns the true value of an input, by its origin in the program.
     function _truth(
         Match memory m,
         Program calldata program,
@@ -198,7 +198,7 @@ contract Judge is IJudge {
         revert IReferee.UnknownOperand(operand.kind);
     }
 
-    /// @dev An output of an earlier node of the same step.
+    /// @dev Returns an output of an earlier node of the same step.
     function _ofNode(
         Match memory m,
         Program calldata program,
@@ -206,7 +206,7 @@ contract Judge is IJudge {
         Operand memory operand,
         Evidence calldata evidence
     ) private view returns (bytes32) {
-        // SAFETY: only what is left of the position is agreed.
+        // SAFETY: only nodes to the left of the position are agreed.
         if (operand.index >= m.index) revert IReferee.ForwardReference(operand.index, m.index);
         Agreed.check(
             here,
@@ -219,7 +219,7 @@ contract Judge is IJudge {
         return Records.outputOrZero(evidence.source, operand.output);
     }
 
-    /// @dev The state before the step: the initial tensor, or what the slot table names in the agreed step before.
+    /// @dev Returns the state before the step: the initial tensor, or the output that the slot table names.
     function _ofSlot(
         Match memory m,
         Program calldata program,

@@ -34,12 +34,12 @@ contract Notary is Reading, INotary {
     uint256 public constant MAX_SLOTS = 16;
     /// @notice Bounds the search for a voter, and the shares of a prize.
     uint256 public constant MAX_VERIFIERS = 32;
-    /// @notice Keeps every instant far from overflow, and every stake's lock bounded.
+    /// @notice Keeps every instant far from overflow, and bounds how long a stake is locked.
     uint32 public constant MAX_PERIOD = 365 days;
 
-    /// @notice So that 15 claims of one root fit their words. NOTE: more than a million ether; there is not enough for 16.
+    /// @notice Lets the stakes of 15 claims of one root fit their words. NOTE: over a million ether.
     uint256 public constant MAX_STAKE = 2 ** 80;
-    /// @notice Of a unit of gas, in wei. NOTE: a thousand gwei and more; a request keeps it in 40 bits.
+    /// @notice Wei for a unit of gas. NOTE: over a thousand gwei; a request stores thousands of wei in 32 bits.
     uint256 public constant MAX_FEE = 2 ** 40 - 1;
 
     IVerifierRegistry public immutable REGISTRY;
@@ -50,7 +50,7 @@ contract Notary is Reading, INotary {
     // ------------------------------------------------------------------ constructor
 
     constructor(IVerifierRegistry registry, uint256 stakeGas, uint256 minFee, uint32 minPeriod) {
-        // SAFETY: with a period of zero an instant could equal the one before it and its phase vanish.
+        // SAFETY: with a period of zero an instant could equal the one before it, and its phase would vanish.
         if (minPeriod == 0) revert IJobs.BadPeriod(minPeriod, 1, MAX_PERIOD);
         REGISTRY = registry;
         if (minFee == 0 || minFee > MAX_FEE) revert IJobs.BadFees(minFee, minFee, 1, MAX_FEE);
@@ -65,7 +65,7 @@ contract Notary is Reading, INotary {
     function check(Terms calldata terms) external view returns (bytes32 programHash, bytes memory file) {
         if (bytes(terms.uri).length > MAX_URI) revert IJobs.UriTooLong(bytes(terms.uri).length);
         if (terms.slots == 0 || terms.slots > MAX_SLOTS) revert IJobs.BadSlots(terms.slots);
-        // SAFETY: logs are an input of the run, so two trainers who cannot know each other's would both be right.
+        // SAFETY: logs are an input of the run, so two trainers, with logs of their own, would both be right.
         if (Modes.rounded(terms.program.mode) && terms.slots != 1) revert IJobs.OneSlotOnly(terms.slots);
         if (terms.lowFee < MIN_FEE || terms.highFee < terms.lowFee || terms.highFee > MAX_FEE) {
             revert IJobs.BadFees(terms.lowFee, terms.highFee, MIN_FEE, MAX_FEE);
@@ -78,7 +78,7 @@ contract Notary is Reading, INotary {
         _checkPeriod(terms.challengePeriod);
         programHash = _checkProgram(terms);
         _checkRules(terms);
-        // SAFETY: what is written is encoded here, whatever form it had in calldata, so it can be read for good.
+        // SAFETY: the terms are encoded anew, whatever their form in calldata, so they can always be decoded.
         file = abi.encode(terms);
     }
 
@@ -114,7 +114,7 @@ contract Notary is Reading, INotary {
             revert IJobs.BadThreshold(rules.threshold, count);
         }
         address panel = address(IReferee(terms.referee).PANEL());
-        // SAFETY: half of a bond pays whoever has to play a trial against its signer.
+        // SAFETY: half of a bond pays the party that has to play a trial against its signer.
         uint256 least = STAKE_GAS * FixedPointMathLib.clamp(2 * block.basefee, terms.lowFee, terms.highFee);
         for (uint256 i = 0; i < count; ++i) {
             address verifier = terms.verifiers[i];
@@ -127,7 +127,7 @@ contract Notary is Reading, INotary {
         }
     }
 
-    /// @dev SAFETY: a referee that accepts anything, or says another hash, hurts its own job and nothing else.
+    /// @dev SAFETY: a referee that accepts anything, or returns another hash, harms only its own jobs.
     function _checkProgram(Terms calldata terms) private view returns (bytes32) {
         if (terms.referee.code.length == 0) revert IJobs.BadReferee(terms.referee);
         return IReferee(terms.referee).check(terms.program);
@@ -188,7 +188,7 @@ contract Notary is Reading, INotary {
         return false;
     }
 
-    /// @dev Empty where there is no job.
+    /// @dev Returns empty terms if there is no job.
     function _readTerms(address file) private view returns (Terms memory terms) {
         if (file != address(0)) terms = abi.decode(SSTORE2.read(file), (Terms));
     }

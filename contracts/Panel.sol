@@ -9,13 +9,13 @@ import {Appeals} from "./panel/Appeals.sol";
 import {Hearings} from "./panel/Hearings.sol";
 
 /// @title Panel
-/// @notice See IPanel. The moves are in `panel/`: Votes, and Appeals, which has all that the Court decides.
+/// @notice See IPanel. The moves are in `panel/`: Votes, and Appeals, which also receives the Court's decisions.
 contract Panel is Appeals {
     // ------------------------------------------------------------------ constructor
 
     constructor(ICourt court, IVerifierRegistry registry) Hearings(court, registry) {}
 
-    /// @dev Bonds that are taken.
+    /// @dev Receives the bonds that the panel takes.
     receive() external payable {
         if (msg.sender != address(REGISTRY)) revert WrongBond(msg.value, 0);
     }
@@ -23,7 +23,7 @@ contract Panel is Appeals {
     // ------------------------------------------------------------------ moves
 
     function hear(Submission calldata submission, Dispute calldata dispute) external nonReentrant {
-        // NOTE: that the submission has the dispute's hash is the referee's to see to: it is its own match.
+        // NOTE: the referee ensures that the submission contains the dispute's hash: the match is its own.
         uint256 hearingId = hearingOf(msg.sender, submission.matchId);
         Hearing storage h = _hearings[hearingId];
         if (h.phase != HearingPhase.None) revert AlreadyHeard(hearingId);

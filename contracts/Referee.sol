@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {NOBODY, SIDE0, SIDE1, Sides} from "./clock/Sides.sol";
 import {Calls} from "./commit/Calls.sol";
 import {Programs} from "./commit/Programs.sol";
 import {IJudge} from "./interfaces/IJudge.sol";
@@ -14,7 +15,7 @@ import {Walk} from "./match/Walk.sol";
 import {Multicallable} from "solady/utils/Multicallable.sol";
 
 /// @title Referee
-/// @notice See IReferee. The moves are in `match/`: Walk (down the trees), Node (at the disputed node); what is right there the Judge says.
+/// @notice See IReferee. The moves are in `match/`: Walk (down the trees) and Node (where the Judge decides).
 /// @dev NOTE: no move is payable and none reads `msg.value`, so `multicall` can batch them safely.
 contract Referee is Walk, Node, Multicallable {
     // ------------------------------------------------------------------ storage
@@ -36,12 +37,12 @@ contract Referee is Walk, Node, Multicallable {
     ) external returns (uint256 matchId) {
         if (roots[0] == roots[1]) revert SameRoots(roots[0]);
         if (jobId > type(uint56).max) revert JobIdTooLarge(jobId, type(uint56).max);
-        // NOTE: of a program only this much matters here: the rest is whatever a Jobs contract likes its matches to be about.
+        // NOTE: only this much of a program matters here: the rest is up to the Jobs contract.
         if (program.steps >= Programs.STEP_LIMIT) revert Programs.BadSteps(program.steps);
         Programs.checkKnown(program);
 
         MatchTerms memory matchTerms = MatchTerms(roots, players, clock, ++matchCount, program);
-        // SAFETY: the number makes the id new, the rest makes it mean the same match on every branch of the chain.
+        // SAFETY: the number makes the id new; the other fields tie it to the same match on every branch of the chain.
         matchId = uint256(keccak256(abi.encode(msg.sender, jobId, matchTerms)));
         Match storage m = _matches[matchId];
         m.jobs = msg.sender;
@@ -54,10 +55,10 @@ contract Referee is Walk, Node, Multicallable {
 
     function timeout(uint256 matchId) external {
         Match storage m = _matches[matchId];
-        uint8 losers = Clock.late(m, _time());
-        if (losers == Clock.NOBODY) revert NotLate(matchId, deadline(matchId));
+        Sides losers = Clock.late(m, _time());
+        if (losers == NOBODY) revert NotLate(matchId, deadline(matchId));
 
-        _decide(m, matchId, losers, Reason.Timeout);
+        _decide(m, matchId, losers.bits(), Reason.Timeout);
     }
 
     // ------------------------------------------------------------------ views
@@ -71,11 +72,11 @@ contract Referee is Walk, Node, Multicallable {
     }
 
     function late(uint256 matchId) external view returns (bool side0, bool side1) {
-        uint8 mask = Clock.late(_matches[matchId], _time());
-        return (mask & 1 != 0, mask & 2 != 0);
+        Sides sides = Clock.late(_matches[matchId], _time());
+        return (sides.has(SIDE0), sides.has(SIDE1));
     }
 
     function deadline(uint256 matchId) public view returns (uint256 instant) {
-        (instant,) = Clock.due(_matches[matchId]);
+        instant = Clock.deadline(_matches[matchId]);
     }
 }

@@ -12,7 +12,7 @@ contract Releases is IReleases, Ownable2Step {
     /// @notice Long enough for any version and for one sentence, short enough to show.
     uint256 public constant MAX_VERSION = 32;
     uint256 public constant MAX_REASON = 256;
-    /// @dev The hash of no code, which an account has that has been paid once.
+    /// @dev The hash of empty code, which an account without code has once it was paid.
     bytes32 private constant EMPTY_CODE = keccak256("");
 
     Release[] private _releases;
@@ -96,7 +96,7 @@ contract Releases is IReleases, Ownable2Step {
         if (hash == 0 || hash == EMPTY_CODE) revert NoCode(part);
     }
 
-    /// @dev A version or a reason that says nothing is none.
+    /// @dev Reverts if the text is empty or too long.
     function _checkLength(string calldata text, uint256 most) private pure {
         uint256 length = bytes(text).length;
         if (length == 0 || length > most) revert TextLength(length, most);

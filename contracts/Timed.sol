@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {ITimed, ITimekeeper} from "./interfaces/ITimekeeper.sol";
 
 /// @title Timed
-/// @notice Whoever inherits this goes by the time of a timekeeper, and by no other.
+/// @notice A contract that uses the time of a timekeeper, and no other.
 abstract contract Timed is ITimed {
     ITimekeeper public immutable TIME;
 
@@ -12,14 +12,14 @@ abstract contract Timed is ITimed {
         TIME = keeper;
     }
 
-    /// @dev What time it is, in seconds. NOTE: every move begins with it, so the call takes no memory and little code.
+    /// @dev Returns the time in seconds. NOTE: every move begins with this call, so it takes no memory and little code.
     function _time() internal view returns (uint256 instant) {
         ITimekeeper keeper = TIME;
         bytes4 selector = ITimekeeper.time.selector;
         bool told;
         assembly ("memory-safe") {
             mstore(0x00, selector)
-            // NOTE: arguments are evaluated from the last, so the call comes first, and then what it has returned.
+            // NOTE: arguments are evaluated from the last: first the call, then the size of its answer.
             told := and(gt(returndatasize(), 0x1f), staticcall(gas(), keeper, 0x00, 0x04, 0x00, 0x20))
             instant := mload(0x00)
         }

@@ -16,7 +16,7 @@ contract Timekeeper is ITimekeeper {
 
     /// @dev The chain's time at which the last pause began; zero after `resume`.
     uint64 private _pausedAt;
-    /// @dev Seconds that the clocks have stood still, without the last pause while `_pausedAt` has it.
+    /// @dev Seconds that the clocks have stood still, without the last pause while `_pausedAt` is set.
     uint64 private _lost;
 
     // ------------------------------------------------------------------ constructor
@@ -70,7 +70,7 @@ contract Timekeeper is ITimekeeper {
         return BUDGET - _lostSoFar();
     }
 
-    /// @dev INVARIANT: at most the budget, and in any time it grows by no more than that time.
+    /// @dev Seconds that the clocks have stood still. INVARIANT: at most the budget; never grows faster than time.
     function _lostSoFar() private view returns (uint64) {
         if (_pausedAt == 0) return _lost;
         uint64 lasted = uint64(block.timestamp) - _pausedAt;

@@ -88,7 +88,7 @@ contract VerifierRegistry is IVerifierRegistry, Timed {
     }
 
     function take(address verifier) external returns (uint256 bond, bool alone) {
-        // NOTE: another hearing may have been first; then there is nothing left, and nothing to refuse.
+        // NOTE: another hearing may have taken the bond; then nothing is left, and there is no reason to revert.
         if (!_answers(verifier, msg.sender)) return (0, true);
         bond = _verifiers[verifier].bond;
         alone = _held[verifier][msg.sender] <= 1;

@@ -12,13 +12,13 @@ import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 
 /// @title Watch
 /// @notice See IWatch.
-/// @dev NOTE: a Jobs contract is asked by static calls, in which nobody can change anything. It may say something else each time.
+/// @dev NOTE: a Jobs contract is asked by static calls and changes nothing. It may answer differently each time.
 contract Watch is IWatch, Escrow {
     // ------------------------------------------------------------------ storage
 
     mapping(bytes32 key => Pool) private _pools;
     mapping(bytes32 key => mapping(address watcher => Watcher)) private _watchers;
-    /// @dev How many have shown it.
+    /// @dev Number of watchers that have shown the root.
     mapping(bytes32 key => mapping(bytes32 root => uint256)) private _shown;
 
     // ------------------------------------------------------------------ moves
@@ -29,7 +29,7 @@ contract Watch is IWatch, Escrow {
         _checkTraining(jobs, jobId);
         uint8 mode = jobs.programOf(jobId).mode;
         if (Modes.rounded(mode)) revert UnwatchableMode(mode);
-        // SAFETY: by funder, or whoever is first with a wei would keep the client from it.
+        // SAFETY: a pool for each funder: otherwise a stranger that funds one wei first would keep the client from it.
         Pool storage pool = _pools[keccak256(abi.encode(Bounty(jobs, jobId, msg.sender)))];
         if (pool.amount != 0) revert AlreadyFunded(jobId, msg.sender);
 
@@ -95,8 +95,8 @@ contract Watch is IWatch, Escrow {
 
     // ------------------------------------------------------------------ money
 
-    /// @dev SAFETY: what the Jobs contract says is noted once, and nobody watches or shows anything after it. So each of those who are
-    /// counted here is paid once, and nobody else.
+    /// @dev SAFETY: the answers of the Jobs contract are recorded once, and nobody watches or shows anything after it.
+    /// So each watcher that is counted here is paid once, and nobody else is paid.
     function _distribute(Bounty calldata bounty, bytes32 key, Pool storage pool) private {
         JobPhase ended = bounty.jobs.phaseOf(bounty.jobId);
         if (ended <= JobPhase.Closing) revert IJobs.JobRuns(bounty.jobId);
@@ -128,7 +128,7 @@ contract Watch is IWatch, Escrow {
         return _shown[keccak256(abi.encode(bounty))][root];
     }
 
-    /// @dev NOTE: by this contract, not by the Jobs contract, so that what is shown here opens no commitment there.
+    /// @dev NOTE: with this contract's address, not the Jobs contract's: nothing shown here opens a commitment there.
     function commitmentOf(uint256 jobId, address sender, bytes32 root, bytes32 salt)
         public
         view
@@ -137,7 +137,7 @@ contract Watch is IWatch, Escrow {
         return Hash.commitment(address(this), jobId, sender, root, 0, 0, salt);
     }
 
-    /// @dev A bounty that was funded and is not distributed.
+    /// @dev Returns the bounty's pool; reverts unless it was funded and is not distributed.
     function _open(Bounty calldata bounty) private view returns (bytes32 key, Pool storage pool) {
         key = keccak256(abi.encode(bounty));
         pool = _pools[key];

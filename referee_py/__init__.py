@@ -1,1 +1,1 @@
-"""What all parties of a job must agree on: programs, commitments, game, adjudication (docs/protocol.md)."""
+"""The rules that all parties of a job must agree on: programs, commitments, game, adjudication (docs/protocol.md)."""

@@ -1,4 +1,4 @@
-"""Case 4: what the one disputed operator really gives (docs/protocol.md, section 7; Verde, section 2.3, case 3)."""
+"""Case 4: the right result of the one disputed operator (docs/protocol.md, section 7; Verde, section 2.3, case 3)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .commit.tensor import Array
 from .errors import HashMismatch, InvalidInput
 from .execute import Operators
 from .program import MODE_REPOPS_F32, Structure, TensorType
-from .rounding.mode import Rounding
+from .program.mode import Rounding
 from .rounding.step_log import NodeLog
 from .rounding.truth import truth
 
@@ -24,14 +24,14 @@ def adjudicate(
     mode: int = MODE_REPOPS_F32,
     log: NodeLog | None = None,
 ) -> Record:
-    """The right record of a node whose structure and input hashes both sides agree on.
+    """Return the right record of a node whose structure and input hashes both sides agree on.
 
-    ``record`` is either side's: its outputs are not looked at. ``inputs`` come from a party and are checked against the
-    record's hashes before anything runs. ``log`` is what the run's logs commit to for this node, and None
-    where they commit to none; in a rounded ``mode`` it is an input too, and the right record names it.
+    ``record`` is the record of either side; its outputs are not read. ``inputs`` come from a party, so they are
+    checked against the record's hashes before anything runs. ``log`` is the node's log in the run's logs, or None if
+    it has none; in a rounded ``mode`` the log is an input too, and the right record names it.
 
-    Raises HashMismatch if a tensor is not the one that the record names, InvalidInput if the record is not one of this
-    structure, or if the structure cannot be executed on these tensors.
+    Raises HashMismatch if a tensor is not the one that the record names, InvalidInput if the record does not belong to
+    this structure or if the structure cannot be executed on these tensors.
     """
     outputs = execute_again(structure, record, inputs, backend, mode, log)
     hashes = tuple(tensor_hash(array) for array in outputs)
@@ -46,7 +46,7 @@ def execute_again(
     mode: int = MODE_REPOPS_F32,
     log: NodeLog | None = None,
 ) -> list[Array]:
-    """The right outputs of such a node. Arguments and errors are those of :func:`adjudicate`."""
+    """Return the right outputs of such a node. Arguments and errors are those of :func:`adjudicate`."""
     if record.structure != structure.hash() or len(record.inputs) != len(structure.inputs):
         raise InvalidInput(
             f"a record of structure {record.structure.hex()} with {len(record.inputs)} inputs is not one of "

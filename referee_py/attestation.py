@@ -31,7 +31,7 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a verifier signs: the hash of the right record of one node in one step, before one hearing."""
+    """The statement that a verifier signs: the hash of the right record of one node in one step, for one hearing."""
 
     hearing_id: int
     step: int
@@ -39,7 +39,7 @@ class Verdict:
     record: bytes
 
     def typed_data(self, chain_id: int, panel: str) -> SignableMessage:
-        """INVARIANT: the domain binds chain and contract, so no signature counts in another hearing."""
+        """Return the EIP-712 message. INVARIANT: its domain binds chain and contract; it counts in no other panel."""
         return encode_typed_data(
             domain_data={
                 "name": DOMAIN_NAME,
@@ -57,22 +57,22 @@ class Verdict:
         )
 
     def digest(self, chain_id: int, panel: str) -> bytes:
-        """The 32 bytes that are signed."""
+        """Return the 32 bytes that are signed."""
         message = self.typed_data(chain_id, panel)
         return keccak(b"\x19" + message.version + message.header + message.body)
 
 
 def sign(verdict: Verdict, chain_id: int, panel: str, key: bytes) -> bytes:
-    """The 65-byte signature ``r ‖ s ‖ v``."""
+    """Return the 65-byte signature ``r ‖ s ‖ v``."""
     signed: Any = Account.sign_message(verdict.typed_data(chain_id, panel), key)
     return bytes(signed.signature)
 
 
 def recover(verdict: Verdict, chain_id: int, panel: str, signature: bytes) -> str:
-    """The checksummed address that signed. Raises InvalidEncoding for what is no canonical signature.
+    """Return the checksummed address that signed. Raises InvalidEncoding for a signature that is not canonical.
 
-    SAFETY: `s` in the lower half of the order and `v` 27 or 28, as the contract requests, so a signature has one
-    form only.
+    SAFETY: the contract too takes only `s` in the lower half of the order and `v` 27 or 28, so a signature has one
+    form.
     """
     if len(signature) != SIGNATURE_BYTES:
         raise InvalidEncoding(f"a signature of {len(signature)} bytes; it has {SIGNATURE_BYTES}")

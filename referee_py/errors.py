@@ -1,15 +1,15 @@
-"""The error tree. Every error carries the value, the limit and the remedy in its message.
+"""The error tree. The message of every error gives the value, the limit and the remedy.
 
 AssayError
-├── InvalidInput          something handed to us breaks a rule of docs/protocol.md
-│   ├── InvalidProof      a Merkle path does not lead where it should
+├── InvalidInput          an input that breaks a rule of docs/protocol.md
+│   ├── InvalidProof      a Merkle path that does not lead to the expected root
 │   ├── InvalidEncoding   bytes that are not the canonical encoding of anything
 │   ├── InvalidProgram    a program that breaks a rule of sections 3 and 4
-│   │   └── Unplayable    one about which whoever is right could not always conclude
+│   │   └── Unplayable    a program about which an honest party could not always conclude
 │   └── UnknownVersion    an opset, mode or format that this build does not implement exactly
-├── HashMismatch          content that is not what its hash names
-├── Disturbed             a library computes otherwise than IEEE-754 at the moment; its results were not used
-├── Unavailable           data could not be had; says nothing about who is right
+├── HashMismatch          content that does not match its hash
+├── Disturbed             a library deviates from IEEE-754 at the moment; its results were not used
+├── Unavailable           data that nobody delivers; says nothing about who is right
 └── IllegalMove           a move that the game refuses (its subclasses are the contract's custom errors)
 """
 
@@ -37,7 +37,7 @@ class InvalidProgram(InvalidInput):
 
 
 class Unplayable(InvalidProgram):
-    """A program with a node about which whoever is right could not always conclude (program/playable.py)."""
+    """A program with a node about which an honest party could not always conclude (program/playable.py)."""
 
 
 class UnknownVersion(InvalidInput):
@@ -45,11 +45,11 @@ class UnknownVersion(InvalidInput):
 
 
 class HashMismatch(AssayError):
-    """Content that does not hash to the name it was asked for by."""
+    """Content that does not have the hash it was requested by."""
 
 
 class Disturbed(AssayError):
-    """Arithmetic that flushes subnormal numbers, or does not round to nearest: nothing was made of it."""
+    """Arithmetic that flushes subnormal numbers or does not round to nearest; its results were not used."""
 
 
 class Unavailable(AssayError):

@@ -1,7 +1,7 @@
 """Measure this machine: `make bench`, or `make bench ARGS="kernels steps --write"`.
 
-Prints tables; --write also puts them into docs/benchmarks.md, between the markers of each section, and draws
-a plot of each table that compares with torch.
+Prints tables. --write also puts them into docs/benchmarks.md, between the markers of each section, and draws a plot of
+each table that compares with torch.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SECTIONS = (
 )
 PAGES = dict.fromkeys(("delay", "fees"), ROOT / "docs/economics.md")
 PLOTTED = ("contractions", "kernels", "composites")
-WIDTH = 160  # a table that is cut tells nothing
+WIDTH = 160  # a truncated table is useless
 DEFAULT = ("contractions", "kernels", "composites", "models", "steps", "commitments", "gas")
 
 

@@ -1,7 +1,8 @@
 """Measure rounding logs: `make bench-rounding`, or `make bench-rounding ARGS="logs overhead --text FILE --write"`.
 
-The experiments of Srivastava et al. (2024), section 6. All of them take about two hours on two cores. Prints tables;
---write also puts them into docs/benchmarks.md, between the markers of each section, and draws how weights diverge.
+Runs the experiments of Srivastava et al. (2024), section 6; together they take about two hours on two cores. Prints
+tables. --write also puts them into docs/benchmarks.md, between the markers of each section, and draws how weights
+diverge.
 """
 
 from __future__ import annotations

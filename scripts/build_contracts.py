@@ -1,8 +1,8 @@
-"""Compile contracts/ into referee_py/abi/<Name>.json: package data, so that a node needs no compiler.
+"""Compile contracts/ into referee_py/abi/<Name>.json: package data, so that a daemon needs no compiler.
 
-Each file holds {abi, bytecode, deployedBytecode, compiler, settingsHash, sourceHash}. The bytes are a
-function of the sources, the libraries and the settings (foundry.toml) alone. forge compiles them, and its tests
-take the same files from its cache: what is tested is what is deployed.
+Each file holds {abi, bytecode, deployedBytecode, compiler, settingsHash, sourceHash}. The bytes depend only on the
+sources, the libraries and the settings (foundry.toml). forge compiles the contracts, and its tests take the same files
+from its cache: the tested code is the deployed code.
 """
 
 import hashlib
@@ -15,16 +15,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOLC = ROOT / "scripts/solc"
-NATIVE_SOLC = ROOT / ".build/solc/native"  # scripts/solc prefers this one where it exists
+NATIVE_SOLC = ROOT / ".build/solc/native"  # scripts/solc prefers this one if it exists
 FORGE = ROOT / ".venv/bin/forge"
 ARTIFACTS = ROOT / ".build/forge/out"
 DONE = ROOT / ".build/contracts.json"
 ABI_DIR = ROOT / "referee_py/abi"
-CODE_SIZE_LIMIT = 20_000  # Of EIP-170's 24,576: what is left is room to repair.
+CODE_SIZE_LIMIT = 20_000  # EIP-170 allows 24,576; the rest leaves room for repairs.
 
 
 def compiler_settings() -> dict[str, object]:
-    """foundry.toml's default profile in the words of solc's standard JSON."""
+    """Return foundry.toml's default profile in the terms of solc's standard JSON."""
     profile = tomllib.loads((ROOT / "foundry.toml").read_text())["profile"]["default"]
     return {
         "remappings": profile["remappings"],
@@ -40,13 +40,13 @@ def hash_of(value: object) -> str:
 
 
 def obtain_native_solc(version: str) -> None:
-    """Let py-solc-x fetch the native compiler, tried once per tree: faster than solc-js, but optional."""
+    """Fetch the native compiler by py-solc-x, once per tree. It is faster than solc-js, but optional."""
     if NATIVE_SOLC.parent.exists():
         return
     NATIVE_SOLC.parent.mkdir(parents=True)
     install = f"import solcx; solcx.install_solc('{version}'); print(solcx.get_executable('{version}'))"
     try:
-        # In a process of its own, because py-solc-x sets no time limit on its requests.
+        # In a separate process, because py-solc-x sets no time limit on its requests.
         command = [sys.executable, "-c", install]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except subprocess.SubprocessError:
@@ -56,7 +56,7 @@ def obtain_native_solc(version: str) -> None:
 
 
 def deployable(sources: dict[str, str]) -> dict[str, str]:
-    """The file of each contract that has code of its own: no interface, library or abstract contract."""
+    """Return the file of each contract with code of its own: no interface, library or abstract contract."""
     found: dict[str, str] = {}
     for path, text in sources.items():
         # forge fmt puts every declaration at the beginning of a line.
@@ -68,7 +68,7 @@ def deployable(sources: dict[str, str]) -> dict[str, str]:
 
 
 def artifacts() -> dict[tuple[str, str], dict]:
-    """What forge has written, by file and contract; its folders are named by files alone."""
+    """Return forge's output by file and contract; its folders are named after the files only."""
     found = {}
     for path in ARTIFACTS.glob("**/*.json"):
         artifact = json.loads(path.read_text())
@@ -82,7 +82,7 @@ def main() -> None:
     sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
     if not sources:
         return
-    # The lock file stands for the sources of the libraries, and for the compiler.
+    # The lock file represents the sources of the libraries, and the compiler.
     source_hash = hash_of([sources, (ROOT / "package-lock.json").read_text()])
     settings_hash = hash_of(compiler_settings())
 
@@ -97,7 +97,7 @@ def main() -> None:
     compiler = "".join(re.findall(r"\d+\.\d+\.\d+\+commit\.[0-9a-f]+", said))
     if not compiler.startswith(f"{pinned}+"):
         sys.exit(f"scripts/solc is {said!r}, package.json asks for {pinned}: make clean, then make setup")
-    # All of them, together and nothing else: the compiler numbers what it is given, and may order code by the numbers.
+    # All contracts and nothing else: the compiler numbers its inputs and may order code by these numbers.
     if subprocess.run([FORGE, "build", "--force", "contracts"], cwd=ROOT, check=False).returncode:
         sys.exit("the contracts do not compile")
 

@@ -1,7 +1,7 @@
-"""Whether a retired name is used: docs/glossary.md lists them, `make lint` runs this.
+"""Check that no retired name is used: docs/glossary.md lists them, `make lint` runs this.
 
 A name in lower case is retired as a word of a text and as a part of an identifier (`_oldNameOf` has the part `name`);
-a name with another character, as the whole identifier or file name. Prints each place; exits with 1 if there is one.
+any other name, as a whole identifier or file name. Prints each place and exits with status 1 if there is one.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 GLOSSARY = "docs/glossary.md"
 LEFT_OUT = {GLOSSARY, "CHANGELOG.md", "package-lock.json"}
-"""What may speak of old names, or does not speak of ours."""
+"""Files that may use old names, or do not use our names at all."""
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def retired() -> tuple[set[str], set[str]]:
-    """Words in lower case, and whole names. Raises ValueError if the glossary has no table of them."""
+    """Return the retired words in lower case and the retired whole names. Raise ValueError without a glossary table."""
     table = (ROOT / GLOSSARY).read_text().partition("## Retired names")[2]
     names = {
         name
@@ -34,7 +34,7 @@ def retired() -> tuple[set[str], set[str]]:
 
 
 def found(text: str, words: set[str], names: set[str]) -> Iterator[tuple[int, str]]:
-    """Line numbers and retired names, in the order of the text."""
+    """Yield line numbers and retired names, in the order of the text."""
     for number, line in enumerate(text.splitlines(), 1):
         yield from ((number, part.lower()) for part in _PARTS.findall(line) if part.lower() in words)
         yield from (
@@ -55,7 +55,7 @@ def main() -> int:
         except (
             UnicodeDecodeError,
             FileNotFoundError,
-        ):  # NOTE: pictures, and what is deleted and not committed yet
+        ):  # NOTE: pictures, and deleted files that are not committed yet
             continue
         places += [(path, number, name) for number, name in found(text, words, names)]
     for path, number, name in places:

@@ -1,6 +1,6 @@
-"""How much of the game contracts the forge tests run: at least 95 of 100 lines of each file, or this fails.
+"""Check that the forge tests run at least 95 % of the lines of each game contract.
 
-Without the optimiser, as coverage needs it, so the gas of moves is another one and is not checked.
+Coverage needs a build without the optimiser, so the gas of moves differs and is not checked.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ LEFT_OUT = (
     *(f"tests/contracts/{folder}/*" for folder in ("element", "float", "dispute", "campaign")),
     "Gas.t.sol",
 )
-"""Tests of arithmetic and of gas, and of more acts than the limit of a test allows without the optimiser."""
+"""Tests of arithmetic and of gas, and tests with more acts than fit in a test's gas limit without the optimiser."""
 
 
 def lines_run(report: str) -> dict[str, dict[int, bool]]:
-    """From the tracefile: of each file, which of its lines were run."""
+    """Return, from the tracefile, whether each line of each file was run."""
     found: dict[str, dict[int, bool]] = {}
     file = ""
     for line in report.splitlines():
@@ -40,7 +40,7 @@ def lines_run(report: str) -> dict[str, dict[int, bool]]:
 
 
 def in_assembly(source: str) -> set[int]:
-    """Lines within assembly, of which forge never says that they were run."""
+    """Return the lines inside assembly, which forge never reports as run."""
     found, end = set[int](), ""
     for number, line in enumerate(source.splitlines(), 1):
         if end:
@@ -62,7 +62,7 @@ def main() -> int:
     for path in sorted(path for glob in GAME for path in ROOT.glob(glob)):
         source = path.read_text()
         if " function " not in source:
-            continue  # storage alone: nothing of it is run
+            continue  # only storage, no code to run
         unseen = in_assembly(source)
         every = found.get(path.relative_to(ROOT).as_posix(), {})
         lines = {number: run for number, run in every.items() if number not in unseen}

@@ -1,7 +1,7 @@
 """Write contracts/float/FixedConstants.sol: the irrational numbers of the elementary functions, by MPFR.
 
-Each constant is the floor of a number times a power of two that its name tells. Run it after a change; a test compares
-its output with the file.
+Each constant is the floor of a number times a power of two, which its name states. Run this after a change; a test
+compares its output with the file.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ import gmpy2
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "contracts/float/FixedConstants.sol"
-PRECISION = 1024  # bits: twice what the longest constant needs
+PRECISION = 1024  # bits: twice the need of the longest constant
 
 HEADER = """// SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
@@ -22,7 +22,7 @@ pragma solidity ^0.8.34;
 
 
 def constants() -> list[tuple[str, str, int]]:
-    """(name, what it is, value)"""
+    """Return (name, number in words, value) of each constant."""
     with gmpy2.context(precision=PRECISION):
         ln2, pi = gmpy2.const_log2(), gmpy2.const_pi()
         two_over_pi = floor(2 / pi, 512)
@@ -41,7 +41,7 @@ def floor(number: object, place: int) -> int:
 
 
 def text() -> str:
-    # NOTE: 64 digits always. A literal of 40 would be taken for an address.
+    # NOTE: always 64 digits. The compiler takes a literal of 40 digits for an address.
     lines = [
         f"/// @dev {what}\nuint256 constant {name} = {value:#066x};" for name, what, value in constants()
     ]

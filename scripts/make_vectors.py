@@ -1,7 +1,7 @@
-"""Write tests/vectors/commitments.json: what Python and Solidity must both compute (docs/protocol.md, section 2).
+"""Write tests/vectors/commitments.json: values that Python and Solidity must compute (docs/protocol.md, section 2).
 
-Deterministic: the same sources give the same bytes. Bytes are 0x-hex strings, addresses are checksummed, numbers
-are plain; `counts` says how many entries each list has.
+The output is deterministic: the same sources give the same bytes. Bytes are 0x-hex strings, addresses are checksummed,
+numbers are plain. `counts` has the number of entries of each list.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from referee_py.commit import (
     fold_descendants,
     tensor_hash,
 )
-from referee_py.game.jobs import commitment
 from referee_py.game.judge import step_hash
-from referee_py.game.state import ProgramHeader
+from referee_py.jobs import commitment
 from referee_py.program import SlotSource
 from referee_py.program.structure import Kind, Operand, Structure, TensorType
+from referee_py.program.terms import Terms
 
 TARGET = Path(__file__).resolve().parent.parent / "tests/vectors/commitments.json"
 TEST_KEY = bytes([0x11]) * 32
@@ -40,7 +40,7 @@ Entry = dict[str, Any]
 
 
 def junk(*name: object) -> bytes:
-    """32 bytes that stand for any hash."""
+    """Return 32 bytes that stand for any hash."""
     return hashlib.sha256(repr(name).encode()).digest()
 
 
@@ -142,7 +142,7 @@ def structures() -> Iterator[Entry]:
 def programs() -> Iterator[Entry]:
     for name, strides, steps in (("plain", (1,), 1), ("deep", (1000, 100, 10, 1), 10**6 + 1)):
         roots = [junk(name, k) for k in range(4)]
-        header = ProgramHeader(1, 1, 62, 12, 3, steps, *roots, strides)
+        header = Terms(1, 1, 62, 12, 3, steps, *roots, strides)
         yield {
             "opsetVersion": header.opset,
             "mode": header.mode,
@@ -207,7 +207,7 @@ SECTIONS = (trees, tensors, records, structures, programs, slots, steps, commitm
 
 
 def build() -> str:
-    """The file's text."""
+    """Return the file's text."""
     content = {section.__name__: list(section()) for section in SECTIONS}
     counts = {name: len(entries) for name, entries in content.items()}
     return json.dumps({"counts": counts, **content}, indent=1, default=lambda b: "0x" + b.hex()) + "\n"

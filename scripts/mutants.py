@@ -1,8 +1,8 @@
-"""Whether the contract tests notice errors: every mutant of tests/contracts/mutants.toml must make its tests fail.
+"""Check that the contract tests notice errors: each mutant of tests/contracts/mutants.toml must make its tests fail.
 
     scripts/mutants.py [part of a name ...]
 
-Each is tried in a copy of the contracts and their tests. Exits with 1 if one survives, or does not apply or compile.
+Tries each mutant in a copy of contracts and tests. Exits with status 1 if one survives, or does not apply or compile.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("contracts", "tests/contracts", "tests/vectors", "scripts", "foundry.toml")
 KEPT = ".build/forge"
-"""What an earlier run has compiled, so that only what a mutant touches is compiled again."""
+"""Output of earlier compilations, so that only the files that a mutant affects are compiled again."""
 LEFT_OUT = shutil.ignore_patterns("element", "float")
-"""Tests of arithmetic, which another machine's arithmetic checks (tests/float)."""
+"""Tests of arithmetic, which tests/float checks against the host's arithmetic."""
 
 
 def copy(target: Path) -> None:
@@ -35,7 +35,7 @@ def copy(target: Path) -> None:
 
 
 def survives(mutant: dict[str, str], tree: Path) -> str | None:
-    """Why the mutant is not killed; None if its tests fail."""
+    """Return the reason why the mutant is not killed, or None if its tests fail."""
     path = tree / mutant["file"]
     source = path.read_text()
     if source.count(mutant["old"]) != 1:
@@ -47,7 +47,7 @@ def survives(mutant: dict[str, str], tree: Path) -> str | None:
     finally:
         path.write_text(source)
     told = done.stdout + done.stderr
-    # NOTE: forge tells each twice, and ends without a sum where the gas of a move has changed, too.
+    # NOTE: forge reports each failure twice, and without a total if the gas of a move has changed too.
     failing = len(set(re.findall(r"^\[FAIL.*", told, re.MULTILINE)))
     if done.returncode == 0:
         return "all tests pass"

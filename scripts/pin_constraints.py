@@ -11,7 +11,7 @@ def main() -> None:
     pins = set()
     for item in json.load(sys.stdin)["install"]:
         name = re.sub(r"[-_.]+", "-", item["metadata"]["name"]).lower()
-        # A local tag such as +cpu names one index's build; the constraint must fit the others too.
+        # A local tag such as +cpu names one index's build; the constraint must fit other builds too.
         version = item["metadata"]["version"].partition("+")[0]
         pins.add(f"{name}=={version}")
     pins = {pin for pin in pins if not pin.startswith("assay-referee==")}

@@ -1,8 +1,8 @@
-"""Static analysis of contracts/ by slither: every finding is answered in docs/security.md, every answer is of use.
+"""Static analysis of contracts/ by slither: docs/security.md must answer every finding, and every answer must be used.
 
-The ledger is the table below the heading "Findings of slither": detector, place, answer. A place is the contract
-and function, or the file, that slither names first, and may have a * for any part of the name; one row answers all
-findings of its detector at its places.
+The ledger is the table below the heading "Findings of slither": detector, place, answer. A place is the contract and
+function, or the file, that slither names first; a * in it stands for any part of the name. One row answers all findings
+of its detector at its places.
 """
 
 import json
@@ -19,13 +19,13 @@ from build_contracts import ROOT, SOLC, compiler_settings
 BUILD = ROOT / ".build/slither"
 LEDGER = ROOT / "docs/security.md"
 HEADING = "Findings of slither"
-# No code: slither reads the syntax tree, and so a run takes seconds.
+# No code: slither reads only the syntax tree, so a run takes seconds.
 OUTPUTS = {"": ["ast"], "*": ["abi", "evm.methodIdentifiers"]}
 NO_CODE = {"object": "", "sourceMap": ""}
 
 
 def compile_trees() -> None:
-    """Write what slither reads: a build of forge, of all contracts but those that an older chain has in their place."""
+    """Write slither's input: a forge build of all contracts except the replacements for older chains."""
     paths = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("contracts/**/*.sol"))]
     sources = {path: {"content": (ROOT / path).read_text()} for path in paths if "/portable/" not in path}
     settings = compiler_settings() | {"outputSelection": {"*": OUTPUTS}}
@@ -47,12 +47,12 @@ def compile_trees() -> None:
 
 
 def findings() -> Counter[tuple[str, str]]:
-    """How often each detector has found something at each place."""
+    """Return how often each detector found something at each place."""
     report = BUILD / "report"
     report.unlink(missing_ok=True)
     command = [Path(sys.executable).with_name("slither"), ".", "--ignore-compile"]
     command += ["--foundry-build-info-directory", BUILD, "--filter-paths", "node_modules", "--json", report]
-    # It asks forge for the layout of the project.
+    # slither asks forge for the layout of the project.
     environment = os.environ | {"PATH": f"{ROOT / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if not report.exists():
@@ -76,7 +76,7 @@ def place_of(finding: dict) -> str:
 
 
 def answered() -> set[tuple[str, str]]:
-    """The detector and place, a pattern, of each row of the ledger."""
+    """Return the detector and place, a pattern, of each row of the ledger."""
     _, _, section = LEDGER.read_text().partition(f" {HEADING}\n")
     table = section.partition("\n#")[0]
     rows = re.findall(r"^\| `([\w-]+)` \| (.+?) \| .+ \|$", table, re.MULTILINE)

@@ -1,9 +1,9 @@
-// solc-js behind the command line of native solc: `--version`, and `--standard-json` read from standard input.
-// Imports that the JSON does not carry are looked up below --base-path, then below each --include-path.
+// solc-js with the command line of native solc: `--version`, and `--standard-json` read from standard input.
+// Imports that the JSON does not contain are looked up below --base-path, then below each --include-path.
 //
-// solc-js has one thread; a request for many files is shared among as many as there are processors. Each thread gets all
-// the sources, so that nothing in them is numbered or named otherwise than by one thread, and is asked for the code of
-// some files only.
+// solc-js has one thread, so a request for many files is divided among threads, at most one per processor. Each thread
+// gets all sources, so that it numbers and names everything as a single thread would, and must return the code of some
+// files only.
 
 const fs = require("node:fs");
 const os = require("node:os");
@@ -26,7 +26,7 @@ function findImport(name) {
 
 const compile = (request) => require("solc").compile(request, { import: findImport });
 
-/// The files that something is asked of: {file: {contract: [outputs]}}. None if the request does not name them.
+/// Returns the files with requested outputs, {file: {contract: [outputs]}}; none if the request does not list files.
 function filesAsked({ sources, settings }) {
   const asked = settings?.outputSelection ?? {};
   const known = Object.keys(asked).every((file) => typeof sources?.[file]?.content === "string");
@@ -34,7 +34,7 @@ function filesAsked({ sources, settings }) {
   return Object.fromEntries(Object.entries(asked).filter(([, of]) => Object.values(of).some((outputs) => outputs.length > 0)));
 }
 
-/// How much there is to compile in each file, roughly: the text that it imports, however indirectly.
+/// Returns the rough cost of compiling each file: the length of the text that it imports, directly or indirectly.
 function weights(files, sources) {
   const names = Object.keys(sources);
   const direct = new Map(names.map((name) => [name, importsOf(name, sources)]));
@@ -53,7 +53,7 @@ function weightOf(file, direct, sources) {
   return [...reached].reduce((sum, name) => sum + (sources[name].content ?? "").length, 0);
 }
 
-/// Compiles on several threads. Whoever is free takes a share of what is left: large shares first, small ones to end evenly.
+/// Compiles on several threads. A free thread takes a share of the remaining files: large shares first, then small.
 function compileShared(request, asked) {
   const weight = weights(Object.keys(asked), request.sources);
   const left = Object.keys(asked).sort((a, b) => weight.get(b) - weight.get(a));
@@ -63,7 +63,7 @@ function compileShared(request, asked) {
   function takeShare() {
     const share = [];
     const enough = total(left) / (2 * threads);
-    // From both ends, so that no share is of the heaviest files alone.
+    // From both ends, so that no share consists of the heaviest files only.
     while (left.length > 0 && total(share) < enough) share.push(share.length % 2 === 0 ? left.shift() : left.pop());
     return Object.fromEntries(share.map((file) => [file, asked[file]]));
   }
@@ -85,7 +85,7 @@ function compileShared(request, asked) {
   return Promise.all(Array.from({ length: threads }, work)).then(() => merged(answers));
 }
 
-/// One answer of several: each has the code of its own files, and all have the same sources and errors.
+/// Merges several answers into one: each has the code of its own files, and all have the same sources and errors.
 function merged(answers) {
   const whole = { contracts: {}, sources: {} };
   const errors = new Map();

@@ -1,4 +1,4 @@
-"""Shared fixtures: a local chain of its own for each test that asks for one."""
+"""Shared fixtures: each test that asks for a local chain gets its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Anvil:
 
 
 def find_anvil() -> str | None:
-    """The anvil that `make setup` has installed, or one on the PATH."""
+    """Return the path of the anvil that `make setup` has installed, or of one on the PATH."""
     for folder in (".venv/bin", "node_modules/.bin"):
         path = _ROOT / folder / "anvil"
         if path.exists():
@@ -39,14 +39,14 @@ def find_anvil() -> str | None:
 
 @pytest.fixture(autouse=True)
 def _own_logging() -> Iterator[None]:
-    """A test that has configured logging, as a command does, leaves the next one what it was."""
+    """Reset the logging configuration after each test, since a test that runs a command changes it."""
     yield
     structlog.reset_defaults()
 
 
 @pytest.fixture
 def start_anvil() -> Iterator[Callable[..., Anvil]]:
-    """Starts chains: `start_anvil("--no-mining")`. Each is killed, by its own process id, when the test ends."""
+    """Return a function that starts a chain: `start_anvil("--no-mining")`. Each chain's process ends with the test."""
     program = find_anvil()
     if program is None:
         pytest.fail("anvil is not installed; run `make setup`")
@@ -75,7 +75,7 @@ def start_anvil() -> Iterator[Callable[..., Anvil]]:
 
 @pytest.fixture
 def anvil(start_anvil: Callable[..., Anvil]) -> Anvil:
-    """A fresh chain that mines each transaction at once."""
+    """Return a fresh chain that mines each transaction at once."""
     return start_anvil()
 
 

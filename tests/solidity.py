@@ -1,7 +1,7 @@
 """Contracts that only tests need: compiled by scripts/solc, with the settings of foundry.toml.
 
-What was compiled is kept in .build, by the hash of all that it may be made of: every source, and the settings.
-Whoever needs the first compiles all that forge skips: most of a run of solc-js goes into its start.
+Results are kept in .build, under the hash of every source and of the settings. The first test that needs one of these
+contracts compiles all that forge skips, since most of the time of a solc-js run is its start.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Compiled:
 
 @cache
 def compiled(source: str, name: str) -> Compiled:
-    """A contract of a file, which is named from the project's root."""
+    """Return contract ``name`` of the file ``source``, a path relative to the project's root."""
     settings = runpy.run_path(str(ROOT / "scripts/build_contracts.py"))["compiler_settings"]()
     key = _key(settings)
     kept = _kept(source, name, key)
     if not kept.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
         with (KEPT / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # of several test processes one compiles, the others wait
+            fcntl.flock(lock, fcntl.LOCK_EX)  # one test process compiles, the others wait
             if not kept.exists():
                 _compile(sorted({source, *_skipped_by_forge()}), settings, key)
     found = json.loads(kept.read_text())
@@ -60,7 +60,7 @@ def _compile(sources: list[str], settings: dict[str, Any], key: str) -> None:
     for source, contracts in output["contracts"].items():
         for name, contract in contracts.items():
             kept = _kept(source, name, key)
-            # NOTE: a reader takes no lock, so a file appears in one piece.
+            # NOTE: readers take no lock, so a file must appear complete.
             partial = kept.with_suffix(f".{os.getpid()}")
             partial.write_text(json.dumps(contract))
             partial.rename(kept)

@@ -1,4 +1,4 @@
-"""Each test that docs/security.md names for an attack is there."""
+"""Each test that docs/security.md names for an attack exists."""
 
 from __future__ import annotations
 

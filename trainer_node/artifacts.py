@@ -1,4 +1,4 @@
-"""The five kinds of artifact: their names, their bytes, and the check of those bytes while they stream in.
+"""The five kinds of artifact: their names, their bytes, and the check of those bytes while they arrive.
 
     kind      name                        bytes                                      limit
     blob      SHA-256                     anything                                   the receiver's
@@ -7,7 +7,7 @@
     record    RECORD hash                 RECORD preimage without its tag            8482
     log       root, number of nodes       the rounding logs of a step, in one file   the receiver's, packed and unpacked
 
-docs/protocol.md, section 10. SAFETY: a tree is named by its number of leaves too. Its inner nodes are the leaves of a
+docs/protocol.md, section 10. SAFETY: a tree's name includes its number of leaves. Its inner nodes are the leaves of a
 shallower tree with the same root, so root and tag alone would let a server pass one for the other.
 """
 
@@ -48,12 +48,12 @@ from .errors import Corrupt
 
 MAX_RECORD_BYTES = HASH_BYTES + 2 + (MAX_INPUTS + MAX_OUTPUTS + 1) * HASH_BYTES
 MAX_TREE_LEAVES = 1 << 24
-"""The limit on nodes of a program (protocol section 4); run trees of a level are far smaller."""
+"""Limit on the nodes of a program (protocol section 4); run trees of a level are far smaller."""
 
 NUMPY_DTYPE: dict[Dtype, np.dtype[Any]] = {
     code: dtype.newbyteorder("<") for code, dtype in tensors.NUMPY_DTYPE.items()
 }
-"""Little-endian, as they are served."""
+"""NumPy dtypes in little-endian byte order, as served."""
 
 Array = npt.NDArray[Any]
 
@@ -71,7 +71,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What an artifact is asked for by. ``tag`` belongs to trees only; ``count`` is a tree's leaves, a log's nodes."""
+    """The name that requests an artifact. ``tag`` is for trees only; ``count`` is a tree's leaves or a log's nodes."""
 
     kind: Kind
     hash: bytes
@@ -95,7 +95,7 @@ class Name:
 
     @property
     def url_path(self) -> str:
-        """The path below a server's base URI. INVARIANT: letters, digits and slashes; a count is a query."""
+        """The path below a server's base URI. INVARIANT: letters, digits and slashes; the count is a query."""
         tag = f"{self.tag:02x}/" if self.tag is not None else ""
         query = f"?count={self.count}" if self.count is not None else ""
         return f"/v1/{self.kind}/{tag}{self.hash.hex()}{query}"
@@ -105,7 +105,7 @@ class Name:
 
 
 def parse_hash(text: str) -> bytes:
-    """32 bytes from 64 lower-case hex digits, with or without 0x. Raises InvalidInput for anything else."""
+    """Return 32 bytes from 64 lower-case hex digits, with or without 0x. Raises InvalidInput for anything else."""
     digits = text.removeprefix("0x")
     if not _HEX_HASH.fullmatch(digits):
         raise InvalidInput(f"{text[:80]!r} is not a hash; give 64 lower-case hex digits")
@@ -113,7 +113,7 @@ def parse_hash(text: str) -> bytes:
 
 
 def parse_tag(text: str) -> Tag:
-    """The tree tag from its two hex digits, as docs/protocol.md writes it. Raises InvalidInput otherwise."""
+    """Return the tree tag for its two hex digits, as in docs/protocol.md. Raises InvalidInput otherwise."""
     for tag in _TREE_TAGS:
         if text == f"{tag:02x}":
             return tag
@@ -123,7 +123,7 @@ def parse_tag(text: str) -> Tag:
 
 
 def encode_tensor_header(array: Array) -> bytes:
-    """``dtype u8 ‖ rank u8 ‖ dims u64be each``."""
+    """Return ``dtype u8 ‖ rank u8 ‖ dims u64be each``."""
     for code, dtype in NUMPY_DTYPE.items():
         if array.dtype == dtype:
             return describe(code, array.shape)
@@ -131,7 +131,7 @@ def encode_tensor_header(array: Array) -> bytes:
 
 
 def decode_tensor_header(head: bytes) -> tuple[Dtype, tuple[int, ...], int] | None:
-    """``(dtype, shape, header bytes)``, or None if ``head`` is still too short. Raises Corrupt if it is none."""
+    """Return ``(dtype, shape, header bytes)``, or None if ``head`` is too short. Raises Corrupt if it is no header."""
     if len(head) < 2:
         return None
     code, rank = head[0], head[1]
@@ -143,21 +143,21 @@ def decode_tensor_header(head: bytes) -> tuple[Dtype, tuple[int, ...], int] | No
     if len(head) < size:
         return None
     shape = struct.unpack_from(f">{rank}Q", head, 2)
-    # NOTE: zeros count as ones here, so that no intermediate product overflows in numpy either.
+    # NOTE: zeros count as ones here, so that intermediate products cannot overflow in numpy either.
     if math.prod(max(dim, 1) for dim in shape) >= MAX_ELEMENTS:
         raise Corrupt(f"a tensor header of shape {shape}; it must have fewer than {MAX_ELEMENTS} elements")
     return Dtype(code), shape, size
 
 
 class Fold:
-    """Root of a tree whose leaves arrive one by one; keeps one node a level."""
+    """Computes the root of a tree whose leaves arrive one by one; keeps one node per level."""
 
     def __init__(self, tag: Tag) -> None:
         self.tag = tag
         self.count = 0
         self._left: list[
             bytes | None
-        ] = []  # at height h: a finished left sibling that waits for its right one
+        ] = []  # at height h: a finished left sibling that waits for its right sibling
 
     def push(self, leaf: bytes) -> None:
         """Append a leaf (32 bytes)."""
@@ -171,8 +171,8 @@ class Fold:
         self._left.append(node)
 
     def root(self) -> bytes:
-        """The root over the leaves pushed so far, as :class:`referee_py.commit.Tree` gives it."""
-        right: bytes | None = None  # the unfinished subtree so far, padded; None while nothing waits
+        """Return the root over the leaves pushed so far; :class:`referee_py.commit.Tree` gives the same."""
+        right: bytes | None = None  # the unfinished subtree so far, padded; None if there is none
         for height in range(depth_of(self.count)):
             left = self._left[height]
             if left is not None:
@@ -183,7 +183,7 @@ class Fold:
 
 
 class Check(Protocol):
-    """Checks the bytes of one artifact as they arrive. Both raise Corrupt; ``update`` as early as it can."""
+    """Checks the bytes of one artifact as they arrive. Both methods raise Corrupt; ``update`` as early as it can."""
 
     def update(self, chunk: bytes) -> None: ...
 
@@ -191,7 +191,7 @@ class Check(Protocol):
 
 
 def check_for(name: Name, max_bytes: int) -> Check:
-    """The check that accepts exactly the bytes that ``name`` stands for; of a log, if they unpack to ``max_bytes``."""
+    """Return a check that accepts only the bytes of ``name``; a log may unpack to at most ``max_bytes``."""
     match name.kind:
         case Kind.BLOB:
             return _BlobCheck(name)
@@ -236,7 +236,7 @@ class _RecordCheck:
         try:
             record = Record.decode(bytes(self._data))
         except InvalidEncoding as error:
-            raise Corrupt(f"{self._name} is no record: {error}") from error
+            raise Corrupt(f"{self._name} is not a record: {error}") from error
         _expect(self._name, record.hash())
 
 
@@ -310,7 +310,7 @@ class _TensorCheck:
 
 
 class _LogCheck:
-    """Folds the digests of the nodes' logs into the root; keeps no log."""
+    """Folds the digests of the nodes' logs into the root, without keeping a log."""
 
     def __init__(self, name: Name, max_bytes: int) -> None:
         assert name.count is not None

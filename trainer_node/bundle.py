@@ -1,4 +1,4 @@
-"""A bundle: all that a client needs to post a job and to serve it, in one folder. Needs no torch.
+"""A bundle: one folder with all that a client needs to post a job and to serve it. Needs no torch.
 
 program.cbor      the program file
 job.json          steps, strides, roots, and the SHA-256 of program.cbor
@@ -17,7 +17,9 @@ from typing import Any
 from pydantic_core import from_json
 
 from referee_py.errors import HashMismatch, InvalidEncoding, UnknownVersion
-from referee_py.program import Program, SlotSource, Terms
+from referee_py.program import Program, SlotSource
+from referee_py.program.read import read_program
+from referee_py.program.terms import Terms
 
 from .artifacts import Array, parse_hash
 from .store import Store
@@ -38,16 +40,16 @@ class Bundle:
 
     @property
     def metrics(self) -> dict[str, SlotSource]:
-        """Where each metric stands, for `referee_py.execute.Metrics`."""
+        """The output of each metric, for `referee_py.execute.Metrics`."""
         return {name: SlotSource(*place) for name, place in self.labels.get("metrics", {}).items()}
 
     def with_mode(self, mode: int) -> Bundle:
-        """The same in another arithmetic. Raises UnknownVersion for one that is not implemented."""
+        """Return this bundle in another arithmetic. Raises UnknownVersion for one that is not implemented."""
         terms = Terms.of(self.program, self.terms.steps, self.terms.strides, mode)
         return replace(self, terms=terms)
 
     def write(self, folder: Path) -> Path:
-        """Write the bundle; gives the folder. Writing the same bundle twice changes nothing."""
+        """Write the bundle; return the folder. Writing the same bundle twice changes nothing."""
         folder.mkdir(parents=True, exist_ok=True)
         program = self.program.to_bytes()
         store = Store(folder / "artifacts")
@@ -73,7 +75,7 @@ class Bundle:
     def read(cls, folder: Path) -> Bundle:
         """Read a bundle, checking every hash. Raises InvalidEncoding, HashMismatch or Unavailable."""
         try:
-            # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets only.
+            # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.
             job = from_json((folder / "job.json").read_bytes())
             labels = from_json((folder / "labels.json").read_bytes())
             if job["format"] != FORMAT or labels.pop("format") != FORMAT:
@@ -88,7 +90,7 @@ class Bundle:
             raise HashMismatch(
                 f"{folder / 'program.cbor'} is not the file that job.json names; build it again"
             )
-        program = Program.from_bytes(data)
+        program = read_program(data)
         terms = Terms.of(program, steps, strides, mode)
         if terms.hash() != program_hash:
             raise HashMismatch(

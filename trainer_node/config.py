@@ -33,18 +33,18 @@ from .patience import Market
 DEFAULT_FILE = Path("assay.toml")
 MAIN_CHAIN_BLOCK_S = 12.0
 LOCAL_CHAINS = frozenset({1337, 31337})
-"""Development chains: one node, no reorganisations, no block without a transaction."""
+"""Development chains: one node, no reorganisations, blocks only with transactions."""
 DAY_S = 24 * 3600
 
 _FILE_VARIABLE = "ASSAY_CONFIG"
 
 
 class Mode(StrEnum):
-    """How far a challenger goes."""
+    """The extent of a challenger's actions."""
 
     WATCH = "watch"  # replay and log disagreement; needs no key
-    DEFEND = "defend"  # also make the moves that anybody may make, for the claim it agrees with
-    CHALLENGE = "challenge"  # also stake a claim of its own when nobody claims what it has found
+    DEFEND = "defend"  # also make the moves open to anybody, for the claim it agrees with
+    CHALLENGE = "challenge"  # also stake its own claim when no claim has the result it found
 
 
 def _rpc(value: str) -> str:
@@ -67,58 +67,58 @@ def _address(value: str) -> str:
 
 
 class Limits(BaseModel):
-    """Bounds on what strangers may send. Bytes and seconds."""
+    """Bounds on data from other parties. Bytes and seconds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     artifact_bytes: int = Field(default=16 << 30, ge=1 << 10, le=1 << 44)
     memory_bytes: int = Field(16 << 30, ge=1 << 20)
-    """What a job's tensors and one step of it may take."""
+    """Memory for a job's tensors and one step of it."""
     fetch_timeout_s: float = Field(default=10.0, gt=0, le=3600)
     fetch_rate: float = Field(default=64 * 1024, gt=0)
     fetch_budget_s: float = Field(default=1800.0, gt=0)
-    """How long a job's whole package may take to fetch."""
+    """Seconds to fetch the whole package of a job."""
     log_bytes: int = Field(16 << 30, ge=1 << 20)
-    """What the rounding logs of one run may take on disk."""
+    """Disk space for the rounding logs of one run."""
     rpc_bytes: int = Field(default=32 << 20, ge=1 << 16, le=1 << 32)
     rpc_timeout_s: float = Field(default=10.0, gt=0, le=600)
     log_range: int = Field(default=10_000, ge=1)
     max_period_s: int = Field(default=30 * DAY_S, ge=1)
-    """Of a job: so long may a period or a clock be that we stake or sign under."""
+    """Longest period or clock of a job on which the node stakes or signs."""
 
 
 class Fees(BaseModel):
-    """How much to pay for gas."""
+    """Limits and prices for gas."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_fee_gwei: float = Field(default=1000.0, gt=0)
-    """SAFETY: above it nothing is sent, whatever it costs us; so it must be more than gas costs at the worst times."""
+    """SAFETY: above it nothing is sent, even if a stake is lost; so it must exceed gas prices at the worst times."""
     priority_fee_gwei: float = Field(default=1.0, ge=0)
     replace_after_s: float = Field(default=45.0, gt=0)
     expected_fee_gwei: float = Field(default=0.0, ge=0)
-    """For so much a unit of gas the prize of any claim must pay for a dispute; zero if what gas costs now is enough."""
+    """Gas price at which the prize of any claim must pay for a dispute; zero: the current price suffices."""
     patient_s: int = Field(default=-1, ge=-1, le=30 * DAY_S)
-    """How long to wait for cheaper gas with what no clock waits for; 0: wait with nothing, in disputes neither; -1 is 0
-    on a development chain, a day elsewhere."""
+    """Seconds that actions without a clock wait for cheaper gas. 0 turns off all waiting, in disputes too; -1 is 0 on a
+    development chain, a day elsewhere."""
 
     def policy(self) -> FeePolicy:
-        """The same in wei."""
+        """Return cap and tip in wei."""
         return FeePolicy(self.max_fee, int(self.priority_fee_gwei * GWEI))
 
     @property
     def max_fee(self) -> int:
-        """The same in wei."""
+        """`max_fee_gwei` in wei."""
         return int(self.max_fee_gwei * GWEI)
 
     @property
     def expected_fee(self) -> int:
-        """The same in wei."""
+        """`expected_fee_gwei` in wei."""
         return int(self.expected_fee_gwei * GWEI)
 
 
 class Settings(BaseSettings):
-    """Everything a node can be told. Read it with :func:`load_settings`."""
+    """All settings of a node. Read them with :func:`load_settings`."""
 
     model_config = SettingsConfigDict(
         env_prefix="ASSAY_", env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
@@ -129,7 +129,7 @@ class Settings(BaseSettings):
     deployment: Path | None = None
     """Deployment file; `deployments/<chain id>.json` if not set."""
     releases: Annotated[str, AfterValidator(_address)] | None = None
-    """A publisher's list of releases on the chain, in place of a deployment file; `release` says which one."""
+    """Address of a publisher's list of releases, in place of a deployment file; `release` is the version on it."""
     release: str | None = Field(None, min_length=1, max_length=32)
     data_dir: Path = Path(".assay")
     keystore: Path | None = None
@@ -138,35 +138,35 @@ class Settings(BaseSettings):
     password: SecretStr | None = None
     host: str = "127.0.0.1"
     port: int = Field(0, ge=0, lt=1 << 16)
-    """Of the artifact server; 0 takes any free port."""
+    """Port of the artifact server; 0 takes any free port."""
     public_uri: Annotated[str, AfterValidator(_uri)] | None = None
-    """Where others reach the artifact server; its own address if not set."""
+    """Base URI at which others reach the artifact server; its own address if not set."""
     confirmations: int = Field(-1, ge=-1, le=10_000)
-    """Blocks on top before a state counts; -1 means 0 on a development chain, 3 elsewhere."""
+    """Blocks on top of a block before its state counts; -1 means 0 on a development chain, 3 elsewhere."""
     block_s: float = Field(-1, ge=-1, le=3600)
     """Seconds from a block to the next; -1 means 0 on a development chain, 12 elsewhere."""
     threads: int = Field(0, ge=0, le=4096)
-    """For the kernels; 0 takes all cores."""
+    """Number of threads of the kernels; 0 takes all cores."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """Where training runs. A verifier's single operators always run on the processor."""
+    """Device for training. A verifier's single operators always run on the processor."""
     evaluator: Literal[
         "torch", "unfolded", "numpy", "blocked", "interleaved", "permuted", "halves", "direct"
     ] = "torch"
-    """What computes jobs of the mode rounded-f64; all but the first three simulate other hardware."""
+    """Evaluator for jobs of the mode rounded-f64; all but the first three simulate other hardware."""
     calibration: Path | None = None
-    """Thresholds for a trainer's dense logs, as `assay calibrate` writes them; the paper's fixed one if not set."""
+    """Thresholds for a trainer's dense logs, from `assay calibrate`; the paper's fixed one if not set."""
     poll_s: float = Field(2.0, gt=0, le=3600)
     mode: Mode = Mode.WATCH
     log_format: Literal["console", "json"] = "console"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     allow_probable_bounds: bool = False
-    """Take jobs of rounded-f64 with probable bounds. SAFETY: who chooses the data can make an honest result wrong."""
+    """Take rounded-f64 jobs with probable bounds. SAFETY: the author of the data can make an honest result wrong."""
     max_stake_eth: float = Field(0, ge=0)
-    """Stake no more than this on one job; 0 is no limit."""
+    """Largest stake on one job; 0 is no limit."""
     max_watch_eth: float = Field(0, ge=0)
-    """What a challenger stakes on one job to watch it for its bounty; 0 watches none."""
+    """Largest stake of a challenger on watching one job for its bounty; 0 watches none."""
     max_data_requests_eth: float = Field(0.5, ge=0)
-    """What requests for the rounding logs of one job may cost a challenger, deposits included; 0 requests nothing."""
+    """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing."""
     limits: Limits = Limits()
     fees: Fees = Fees()
 
@@ -180,7 +180,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        # SAFETY: a watcher whose root nobody claims loses its stake, so it must be able to claim it.
+        # SAFETY: a watcher whose root has no claim loses its stake, so it must be able to claim the root itself.
         if self.max_watch_eth and self.mode is not Mode.CHALLENGE:
             raise ValueError(
                 'max_watch_eth stakes on a result; set mode = "challenge", so that it can be claimed'
@@ -201,21 +201,21 @@ class Settings(BaseSettings):
 
     @property
     def max_stake(self) -> int:
-        """The same in wei; 0 is no limit."""
+        """`max_stake_eth` in wei; 0 is no limit."""
         return int(self.max_stake_eth * 10**18)
 
     @property
     def max_watch(self) -> int:
-        """The same in wei; 0 watches none."""
+        """`max_watch_eth` in wei; 0 watches none."""
         return int(self.max_watch_eth * 10**18)
 
     @property
     def max_data_requests(self) -> int:
-        """The same in wei."""
+        """`max_data_requests_eth` in wei."""
         return int(self.max_data_requests_eth * 10**18)
 
     def market(self, base_fee: int) -> Market:
-        """What gas costs us in a block that asks so many wei for a unit, and how long we wait for it to be cheaper."""
+        """Return the price of gas in a block with this base fee in wei, and how long we wait for cheaper gas."""
         patient_s = self.fees.patient_s
         if patient_s < 0:
             patient_s = 0 if self.chain_id in LOCAL_CHAINS else DAY_S
@@ -223,8 +223,8 @@ class Settings(BaseSettings):
 
     @property
     def latency_s(self) -> float:
-        """How long it takes at most until a move of others is seen and ours is mined, if there is room in blocks; zero
-        on a development chain."""
+        """Seconds, at most, until a move of another party is seen and ours is mined, if blocks have room; zero on a
+        development chain."""
         block_s = self.block_s
         if block_s < 0:
             block_s = 0 if self.chain_id in LOCAL_CHAINS else MAIN_CHAIN_BLOCK_S
@@ -235,7 +235,7 @@ class Settings(BaseSettings):
         return self.threads or os.cpu_count() or 1
 
     def read_password(self) -> str | None:
-        """The keystore's password, from its file or the environment; None if neither is set. Raises ConfigError."""
+        """Return the keystore's password from its file or the environment, None if not set. Raises ConfigError."""
         if self.password_file is not None:
             try:
                 return self.password_file.read_text().rstrip("\r\n")
@@ -245,7 +245,7 @@ class Settings(BaseSettings):
 
 
 def load_settings(config: Path | None = None, **flags: Any) -> Settings:
-    """The settings of this process. ``flags`` that are None were not given. Raises ConfigError.
+    """Return the settings of this process. ``flags`` that are None were not given. Raises ConfigError.
 
     The file is ``config``, else $ASSAY_CONFIG, else ./assay.toml if it exists.
     """

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from referee_py.errors import InvalidProgram, Unavailable
 from referee_py.execute import Backend, Interpreter, NodeHook, Run, Site, Value
-from referee_py.program import Terms
+from referee_py.program.terms import Terms
 
 from .package import Package
 from .trial_cost import Sampler, TrialCost

@@ -14,19 +14,11 @@ from collections.abc import Callable
 import structlog
 
 from referee_py.availability import Piece, Place
-from referee_py.availability.contract import (
-    ANSWER_GAS,
-    BYTE_GAS,
-    CROWD,
-    MAX_OPEN,
-    STEP,
-    deposit_of,
-    rank_of,
-    request_price,
-)
 from referee_py.availability.pieces import check
-from referee_py.game.jobs import fee_at
-from referee_py.rounding.mode import is_rounded
+from referee_py.availability.prices import deposit_of, rank_of, request_price
+from referee_py.jobs import fee_at
+from referee_py.params import ANSWER_GAS, BYTE_GAS, CROWD, MAX_OPEN, STEP
+from referee_py.program.mode import is_rounded
 
 from .chain import Contracts, JobPhase, JobView, Snapshot, TransactionManager
 from .chain.data_requests import Ledger, OpenRequest

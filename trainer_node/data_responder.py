@@ -11,10 +11,10 @@ from itertools import islice
 import structlog
 
 from referee_py.availability import Place, Response
-from referee_py.availability.contract import ANSWER_GAS, BYTE_GAS
 from referee_py.availability.pieces import check
 from referee_py.availability.solver import response_of
 from referee_py.errors import AssayError
+from referee_py.params import ANSWER_GAS, BYTE_GAS
 
 from .chain import Contracts, Group, JobView, Snapshot, TransactionManager
 from .errors import Reverted

@@ -1,14 +1,14 @@
-"""What a node remembers between lives, in one SQLite file.
+"""The persistent state of a node, in one SQLite file.
 
-    transactions    the outbox: every act we decided on, its nonce, how it ended and what gas it used
+    transactions    the outbox: every transaction, its nonce, how it ended and the gas it used
     attempts        each signed version of a transaction: the first, and its replacements with higher fees
-    jobs            jobs we have seen, and what we decided about them
+    jobs            jobs that the node has seen, and its decision about them
     checkpoints     per job and step: the checkpoint and the state's tensor hashes (the tensors are in the store)
-    logs            per job and step: the root of the rounding logs that we wrote (they are in the store)
+    logs            per job and step: the root of the rounding logs that the node wrote (they are in the store)
     progress        small facts by name, as JSON
 
-NOTE: nothing here is trusted over the chain. Losing the file costs work, never money: the outbox is checked against
-the chain's nonces, the rest is computed again. Integers of the chain are kept as text: SQLite's end at 2^63.
+NOTE: the chain always prevails over this file. Losing the file costs work, never money: the outbox is checked against
+the chain's nonces, the rest is computed again. Integers of the chain are text, since SQLite's end at 2^63.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Meta(Base):
 
 
 class Transaction(Base):
-    """One act.
+    """One transaction to be sent.
 
     ``status``: open (may still be mined), mined, failed (mined and reverted), lost (its nonce was used by a foreign
     transaction), refused (never accepted by the RPC endpoint; its nonce is free again).
@@ -131,10 +131,10 @@ class Progress(Base):
 
 
 class Database:
-    """The file. Methods are short transactions of their own; safe for several threads of one process."""
+    """The database file. Each method is a short transaction; safe for several threads of one process."""
 
     def __init__(self, path: Path | None) -> None:
-        """Opens or creates the file; None is a database in memory. Raises SchemaMismatch."""
+        """Open or create the file; None is a database in memory. Raises SchemaMismatch."""
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
@@ -154,7 +154,7 @@ class Database:
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Session]:
-        """A transaction: committed at the end, rolled back on an error."""
+        """Open a transaction: committed at the end, rolled back on an error."""
         with self._sessions.begin() as session:
             yield session
 
@@ -165,12 +165,12 @@ class Database:
     # ------------------------------------------------------------------ jobs
 
     def put_job(self, job: int, status: str) -> None:
-        """Remember what a job is to us."""
+        """Store the node's status for a job."""
         with self.session() as session:
             session.merge(KnownJob(job=job, status=status))
 
     def jobs(self, status: str | None = None) -> list[int]:
-        """Known jobs, ascending; those of one status, if given."""
+        """Return known jobs in ascending order, optionally of one status only."""
         with self.session() as session:
             query = select(KnownJob) if status is None else select(KnownJob).where(KnownJob.status == status)
             return sorted(known.job for known in session.scalars(query))
@@ -178,19 +178,19 @@ class Database:
     # ------------------------------------------------------------------ checkpoints
 
     def put_checkpoint(self, job: int, step: int, checkpoint: bytes | None, state: list[bytes]) -> None:
-        """Remember the state after a step: ``C_step`` (None if it was not computed) and a tensor hash for each slot."""
+        """Store the state after a step: ``C_step`` (None if not computed) and a tensor hash for each slot."""
         row = Checkpoint(job=job, step=step, checkpoint=checkpoint, state=b"".join(state))
         with self.session() as session:
             session.merge(row)
 
     def get_checkpoint(self, job: int, step: int) -> tuple[bytes | None, list[bytes]] | None:
-        """``(C_step, tensor hashes)``, or None."""
+        """Return ``(C_step, tensor hashes)``, or None."""
         with self.session() as session:
             row = session.get(Checkpoint, (job, step))
             return (row.checkpoint, _split(row.state)) if row else None
 
     def checkpoints(self, job: int) -> dict[int, bytes]:
-        """Every known ``C_step`` of a job by its step, ascending."""
+        """Return every known ``C_step`` of a job by its step, ascending."""
         with self.session() as session:
             rows = session.scalars(select(Checkpoint).where(Checkpoint.job == job))
             known = {row.step: row.checkpoint for row in rows if row.checkpoint is not None}
@@ -199,19 +199,19 @@ class Database:
     # ------------------------------------------------------------------ rounding logs
 
     def put_logs(self, job: int, roots: Mapping[int, bytes]) -> None:
-        """Remember what we have written for some steps."""
+        """Store the roots of the logs written for some steps."""
         with self.session() as session:
             for step, root in roots.items():
                 session.merge(WrittenLog(job=job, step=step, root=root))
 
     def get_log(self, job: int, step: int) -> bytes | None:
-        """The root of a step's logs, or None."""
+        """Return the root of a step's logs, or None."""
         with self.session() as session:
             row = session.get(WrittenLog, (job, step))
             return row.root if row else None
 
     def logs(self, job: int) -> dict[int, bytes]:
-        """The roots of a job's step logs by step, ascending."""
+        """Return the roots of a job's step logs by step, ascending."""
         with self.session() as session:
             rows = session.scalars(select(WrittenLog).where(WrittenLog.job == job))
             return dict(sorted((row.step, row.root) for row in rows))
@@ -219,12 +219,12 @@ class Database:
     # ------------------------------------------------------------------ progress
 
     def put(self, name: str, value: Any) -> None:
-        """Remember a JSON value by name."""
+        """Store a JSON value by name."""
         with self.session() as session:
             session.merge(Progress(name=name, value=json.dumps(value)))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The JSON value of that name, or ``default``."""
+        """Return the JSON value of that name, or ``default``."""
         with self.session() as session:
             row = session.get(Progress, name)
             return default if row is None else json.loads(row.value)
@@ -232,7 +232,7 @@ class Database:
     # ------------------------------------------------------------------ gas
 
     def gas_by_action(self) -> dict[str, tuple[int, int]]:
-        """Per action: how many were mined (reverted ones too), and the gas that they used together."""
+        """Return by action the number of mined transactions (reverted ones too), and their total gas."""
         found: dict[str, tuple[int, int]] = {}
         with self.session() as session:
             for row in session.scalars(select(Transaction).where(Transaction.gas_used.is_not(None))):
@@ -264,7 +264,7 @@ def _engine(path: Path | None) -> Engine:
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
-        # SAFETY: FULL: a signed transaction is on disk before it is sent, whatever happens to the machine.
+        # SAFETY: FULL: a signed transaction is on disk before it is sent, even if the machine fails.
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from referee_py.execute import RunClaim
-from referee_py.rounding.mode import Bounds, Rounding, is_rounded
+from referee_py.program.mode import Bounds, Rounding, is_rounded
 
 from .chain import Group, JobPhase, JobView, MatchInfo
 from .chain.views import NEVER

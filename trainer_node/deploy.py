@@ -1,11 +1,11 @@
-"""Put the contracts on a chain and write down where they are.
+"""Deploys the contracts and writes down their addresses.
 
 Timekeeper(guardian, budget)     Judge()     Watch()     the rules, a contract for each family of operators
 VerifierRegistry(minBond, leaveDelay, time)
 Opset1(exact rules, rounded rules)     Examiner(opset)     Court(examiner, time)
 Panel(court, registry)     Referee(judge, panel)
 DataAvailability(time)     Notary(registry, stakeGas, minFee, minPeriod)     Jobs(notary, requests, commitAge)
-Releases(publisher)                       the list on which a deployment is published, new or there already
+Releases(publisher)                       the list on which a deployment is published, new or existing
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What the deployer decides for good. Wei and seconds."""
+    """The deployer's permanent decisions. Wei and seconds."""
 
     min_bond: int = ETHER
     leave_delay: int = 7 * DAY_S
-    """Longer than any match that a verifier may have voted in."""
+    """Must exceed the length of any match in which a verifier may have voted."""
     stake_gas: int = field(default_factory=partial(least_stake, 1))
-    """How many units of gas a stake is worth at least. SAFETY: half of it must cover the worst dispute."""
+    """Least value of a stake in units of gas. SAFETY: half of it must cover the worst dispute."""
     min_fee: int = 10**9
-    """What a job lets a unit of gas count for at least, in wei."""
+    """Least price, in wei, that a unit of gas counts for in a job."""
     min_period: int = 60
-    """The shortest period or clock: transactions must get through in it."""
+    """Shortest period or clock: transactions must get through within it."""
     commit_age: int = 48
-    """How old a commitment must be for a challenge: four blocks of 12 s, in which whoever sees the challenge cannot
-    copy it. Less than ``min_period``, in which a challenge must get through."""
+    """Minimum age of a commitment at its challenge: four blocks of 12 s, so that an observer cannot copy the challenge
+    within that time. Less than ``min_period``, within which a challenge must get through."""
     guardian: str = NOBODY
-    """Who may stop all clocks, and let them run again; nobody by default."""
+    """Account that may stop all clocks and let them run again; nobody by default."""
     pause_budget: int = 30 * DAY_S
-    """For how long at most, all pauses together."""
+    """Longest total of all pauses."""
 
 
 def deploy(
@@ -78,7 +78,7 @@ def deploy(
 ) -> Deployment:
     """Deploy all contracts and write ``path``. Returns the deployment.
 
-    Raises DeployError if ``path`` names contracts that live on this chain (unless ``force``), or if the code is not
+    Raises DeployError if ``path`` names contracts that are live on this chain (unless ``force``), or if the code is not
     there afterwards; and every error of :meth:`TransactionManager.submit` and `wait`.
     """
     parameters = parameters or Parameters()
@@ -87,7 +87,7 @@ def deploy(
     with guarded("eth_blockNumber"):
         block = web3.eth.block_number
     addresses: dict[str, str] = {}
-    # NOTE: those of the first wave need no other's address, so they go into one block, or as few as they fit into.
+    # NOTE: the contracts of the first wave need no other address, so they go into as few blocks as possible.
     for wave in (FIRST, *((name,) for name in NAMES[len(FIRST) :])):
         sent = {}
         for name in wave:
@@ -112,7 +112,7 @@ def publish(
     releases: Releases | None,
     web3: Web3,
 ) -> Releases:
-    """Put a deployment on a list of releases; on a new one, whose publisher is the sender, if none is given.
+    """Put a deployment on a list of releases; if none is given, on a new list whose publisher is the sender.
 
     Raises every error of :meth:`TransactionManager.submit` and `wait`.
     """
@@ -128,7 +128,7 @@ def publish(
 
 
 def refuse_unpublishable(releases: Releases, version: str, sender: str) -> None:
-    """Raises DeployError if that sender cannot publish that version on the list: before anything is paid."""
+    """Raise DeployError, before anything is paid, if the sender cannot publish that version on the list."""
     publisher = releases.publisher()
     if publisher != sender:
         raise DeployError(f"only {publisher} publishes on {releases.address}, and this is {sender}")
@@ -140,7 +140,7 @@ def refuse_unpublishable(releases: Releases, version: str, sender: str) -> None:
 
 
 def refuse_live(web3: Web3, path: Path) -> None:
-    """Raises DeployError if the deployment in ``path`` lives on this chain, or cannot be read."""
+    """Raise DeployError if the deployment in ``path`` is live on this chain, or cannot be read."""
     if not path.exists():
         return
     try:
@@ -150,14 +150,14 @@ def refuse_live(web3: Web3, path: Path) -> None:
     try:
         Contracts(web3, deployment).verify()
     except WrongChain:
-        return  # a chain that is gone, as every restart of a development chain leaves one
+        return  # the file is from a chain that is gone; every restart of a development chain leaves one
     raise DeployError(f"{path} names a deployment that is live; use it, or --force to replace the file")
 
 
 def constructor_arguments(
     name: str, parameters: Parameters, addresses: Mapping[str, str]
 ) -> tuple[object, ...]:
-    """What a contract is told when it is made; ``addresses`` has those that were made before it."""
+    """Return a contract's constructor arguments; ``addresses`` has the contracts deployed before it."""
     match name:
         case "Timekeeper":
             return parameters.guardian, parameters.pause_budget
@@ -184,7 +184,7 @@ def constructor_arguments(
 
 
 def creation_code(name: str, *arguments: object) -> bytes:
-    """Bytecode and encoded constructor arguments."""
+    """Return bytecode with encoded constructor arguments."""
     artifact = load_artifact(name)
     constructor: dict[str, Any] = next(
         (entry for entry in artifact.abi if entry["type"] == "constructor"), {"inputs": []}
@@ -198,7 +198,7 @@ def creation_code(name: str, *arguments: object) -> bytes:
 
 
 def _verified(web3: Web3, name: str, address: str) -> str:
-    """The hash of the code at the address. NOTE: immutables are filled in, so only its length can be compared."""
+    """Return the hash of the code at the address. NOTE: immutables are filled in, so only its length is compared."""
     with guarded(f"code of {name}"):
         length = len(web3.eth.get_code(Web3.to_checksum_address(address)))
     found = code_hash(web3, address)

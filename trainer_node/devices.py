@@ -1,4 +1,4 @@
-"""Where a node computes: the processor, or a GPU; and with what library in rounded-f64. The bits are the same."""
+"""Devices on which a node computes, the processor or a GPU, and libraries for rounded-f64. The bits are the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .errors import ConfigError
 
 
 def backend_of(device: str) -> repops.Backend:
-    """The backend of a device, "cpu" or "cuda". Raises ConfigError if this machine has none."""
+    """Return the backend of a device, "cpu" or "cuda". Raises ConfigError if this machine has no such device."""
     try:
         return repops.backend(device)
     except CudaUnavailable as error:
@@ -23,13 +23,13 @@ def backend_of(device: str) -> repops.Backend:
 
 
 EMULATED = "CUBLAS_EMULATE_DOUBLE_PRECISION"
-"""With it a GPU's library may make binary64 products of narrower ones: no evaluation that rounded-f64 permits."""
+"""With it a GPU's library may build binary64 products from narrower ones, which rounded-f64 does not permit."""
 
 
 def evaluator_of(name: str, device: str = "cpu") -> Evaluator:
-    """What computes in rounded-f64 on a device, by its name in `rounded.variations`.
+    """Return the evaluator for rounded-f64 on a device, by its name in `rounded.variations`.
 
-    Raises UnknownVersion without torch, ConfigError if this machine has no such device, or not for this name.
+    Raises UnknownVersion without torch, ConfigError if this machine has no such device or it has no such evaluator.
     """
     if device == "cuda":
         return _on_gpu(name)

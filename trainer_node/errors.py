@@ -6,14 +6,14 @@ AssayError
 ├── AlreadyRunning           another process holds the data directory
 ├── SchemaMismatch           a database of another version or of another deployment
 ├── DeployError              a deployment that must not or could not be made
-├── ReleaseRefused           a release that is withdrawn, or not what this build knows
-├── Corrupt                  an artifact that is not what its name says (also HashMismatch and Unavailable)
+├── ReleaseRefused           a release that is withdrawn, or differs from this build
+├── Corrupt                  bytes that do not match the name of an artifact (also HashMismatch and Unavailable)
 └── ChainError
-    ├── RpcUnavailable       the node does not answer (also Unavailable): try again later
-    │   └── RpcRefused       it does not answer this; a smaller request may do
-    ├── RpcCorrupt           the node answers nonsense
-    │   └── RpcTooLong       more than we take in one answer; a smaller request may do
-    ├── WrongChain           the node serves another chain or another contract
+    ├── RpcUnavailable       the endpoint does not answer (also Unavailable): try again later
+    │   └── RpcRefused       it does not answer this request; a smaller one may work
+    ├── RpcCorrupt           the endpoint's answer is malformed
+    │   └── RpcTooLong       the answer exceeds our limit; a smaller request may work
+    ├── WrongChain           the endpoint serves another chain or another contract
     ├── Reverted             a call that the contract refuses; carries the decoded custom error
     ├── FeeTooHigh           the chain's base fee is above our cap
     ├── InsufficientFunds    the account cannot pay value plus gas
@@ -38,11 +38,11 @@ class KeystoreError(AssayError):
 
 
 class AlreadyRunning(AssayError):
-    """Another process works in the same data directory. Two nodes with one key would spend each other's nonces."""
+    """Another process works in the same data directory. Two nodes with one key would use each other's nonces."""
 
 
 class SchemaMismatch(AssayError):
-    """A database that another version of Assay, or a node of another deployment, has written."""
+    """A database written by another version of Assay, or by a node of another deployment."""
 
 
 class DeployError(AssayError):
@@ -50,18 +50,18 @@ class DeployError(AssayError):
 
 
 class ReleaseRefused(AssayError):
-    """A release of the contracts that is not on the list, is withdrawn, or is other code than this build knows."""
+    """A release of the contracts that is not on the list, is withdrawn, or whose code differs from this build's."""
 
 
 class Corrupt(HashMismatch, Unavailable):
-    """Bytes that are not the artifact that was asked for.
+    """Bytes that are not the requested artifact.
 
-    NOTE: it is Unavailable too: whoever lied about the bytes says nothing about who is right.
+    NOTE: it is Unavailable too: a server that lies about bytes proves nothing about which side is right.
     """
 
 
 class ChainError(AssayError):
-    """Anything that goes wrong between this node and the chain."""
+    """Any failure between this node and the chain."""
 
 
 class RpcUnavailable(ChainError, Unavailable):
@@ -69,7 +69,7 @@ class RpcUnavailable(ChainError, Unavailable):
 
 
 class RpcRefused(RpcUnavailable):
-    """The RPC endpoint is there, but does not do this: it answers with an error of its own, or too slowly."""
+    """The RPC endpoint is up but refuses this request: it answers with an error of its own, or too slowly."""
 
 
 class RpcCorrupt(ChainError):
@@ -77,7 +77,7 @@ class RpcCorrupt(ChainError):
 
 
 class RpcTooLong(RpcCorrupt):
-    """The answer has more bytes than we take at once."""
+    """The answer has more bytes than the limit."""
 
 
 class WrongChain(ChainError):
@@ -120,11 +120,11 @@ class TransactionFailed(Reverted):
 
 
 class TransactionLost(ChainError):
-    """The nonce was used by a transaction that is not in our outbox: somebody else uses this key."""
+    """The nonce was used by a transaction that is not in our outbox: another process uses this key."""
 
 
 class TransactionPending(ChainError):
-    """Not mined within the time given. It stays in the outbox and is replaced or rebroadcast by the next wait."""
+    """Not mined within the given time. It stays in the outbox; the next wait replaces or rebroadcasts it."""
 
 
 def _short(value: Any) -> str:

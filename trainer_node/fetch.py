@@ -1,8 +1,8 @@
-"""Fetch artifacts by hash from servers that may lie, stall or drown us.
+"""Fetches artifacts by hash from servers that may lie, stall or send without end.
 
-SAFETY: every byte is counted and checked while it streams (:mod:`trainer_node.artifacts`); only the right bytes reach
-the store. URIs come from strangers over the chain: http and https only, no redirect, no proxy or password from the
-environment, no compressed answers, and one deadline over the whole download: a server that drips bytes cannot hold us.
+SAFETY: every byte is counted and checked while it arrives (:mod:`trainer_node.artifacts`); only the right bytes reach
+the store. URIs on the chain are untrusted: http and https only, no redirect, no proxy or password from the environment,
+no compressed answers. One deadline bounds the whole download, so a server that drips bytes cannot hold us up.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from .errors import Corrupt
 from .store import Store
 
 MAX_URI_BYTES = 512
-"""Matches what fits in a claim; longer ones are refused unread."""
+"""Matches the limit of a claim; longer URIs are refused unread."""
 HEDGE_S = 2.0
-"""How long one server may take before the next one is asked too."""
+"""Seconds that one server may take before the next one is asked too."""
 MAX_RACE = 8
-"""Servers that are asked for one artifact at the same time."""
+"""Largest number of servers that are asked for one artifact at the same time."""
 _GLANCE_S = 0.2
-"""How often a running download looks at its budget and at ``stop``."""
+"""Seconds between two checks of a running download against its budget and ``stop``."""
 
 _log = structlog.get_logger(__name__)
 
 
 class _TryAgain(Exception):
-    """A failure that another attempt at the same server may cure."""
+    """A failure that another attempt at the same server may fix."""
 
 
 def check_uri(uri: str) -> str:
-    """The base URI without its trailing slash. Raises InvalidInput unless it is a plain http(s) address."""
+    """Return the base URI without its trailing slash. Raises InvalidInput unless it is a plain http(s) address."""
     if not uri.isascii() or not uri.isprintable() or len(uri) > MAX_URI_BYTES:
         raise InvalidInput(
             f"URI {uri[:80]!r}: it must be printable ASCII of at most {MAX_URI_BYTES} characters"
@@ -65,8 +65,8 @@ def check_uri(uri: str) -> str:
 class Fetcher:
     """Gets artifacts into a store from a list of base URIs.
 
-    A server that has not delivered after ``HEDGE_S`` seconds gets company: the next one is asked too, and the first
-    right answer wins, so a row of servers that stall cannot hide one that serves.
+    If a server has not delivered after ``HEDGE_S`` seconds, the next one is asked too, and the first right answer wins.
+    So a row of stalling servers cannot hide one that serves.
 
     ``timeout_s`` bounds each wait for bytes; ``min_rate`` (bytes per second) bounds each download: after ``n`` bytes at
     most ``timeout_s + n / min_rate`` seconds may have passed. ``budget_s`` bounds a whole call, and ``stop`` ends it.
@@ -74,7 +74,7 @@ class Fetcher:
 
     - ``Unavailable`` if no server has it in time;
     - ``Corrupt`` (an Unavailable too) if some server answered with other bytes and none with the right ones;
-    - ``InvalidInput`` for a name that is no name. A URI that is no URI counts as a server that does not answer.
+    - ``InvalidInput`` for an invalid name. An invalid URI counts as a server that does not answer.
     """
 
     def __init__(
@@ -97,41 +97,41 @@ class Fetcher:
         self._stop = stop or threading.Event()
 
     def blob(self, sha256: bytes, uris: Sequence[str], *, max_bytes: int | None = None) -> bytes:
-        """A blob of at most ``max_bytes``."""
+        """Fetch a blob of at most ``max_bytes``."""
         self.fetch(Name(Kind.BLOB, sha256), uris, max_bytes=max_bytes)
         return self.store.get_blob(sha256)
 
     def tensor(self, tensor: bytes, uris: Sequence[str], *, max_bytes: int | None = None) -> Array:
-        """A tensor; its dtype and shape are part of its hash. ``max_bytes`` bounds header and data."""
+        """Fetch a tensor; its dtype and shape are part of its hash. ``max_bytes`` bounds header and data."""
         self.fetch(Name(Kind.TENSOR, tensor), uris, max_bytes=max_bytes)
         return self.store.get_tensor(tensor)
 
     def tree(self, tag: Tag, root: bytes, count: int, uris: Sequence[str]) -> Tree:
-        """The tree of that kind and root with exactly ``count`` leaves."""
+        """Fetch the tree of that kind and root with exactly ``count`` leaves."""
         self.fetch(Name(Kind.TREE, root, tag, count), uris)
         return self.store.get_tree(tag, root, count)
 
     def record(self, record: bytes, uris: Sequence[str]) -> Record:
-        """A node record."""
+        """Fetch a node record."""
         self.fetch(Name(Kind.RECORD, record), uris)
         return self.store.get_record(record)
 
     def log(
         self, root: bytes, node_count: int, uris: Sequence[str], *, max_bytes: int | None = None
     ) -> StepLog:
-        """The rounding logs of a step. ``max_bytes`` bounds what they unpack to."""
+        """Fetch the rounding logs of a step. ``max_bytes`` bounds their unpacked size."""
         self.fetch(Name(Kind.LOG, root, count=node_count), uris, max_bytes=max_bytes)
         return self.store.get_log(root, node_count)
 
     def fetch(self, name: Name, uris: Sequence[str], *, max_bytes: int | None = None) -> None:
-        """Have the artifact in the store. Returns at once if it is there."""
+        """Bring the artifact into the store. Returns at once if it is there."""
         if not self.store.has(name):
             _run(self._within_budget(self._fetch_all([name], uris, max_bytes, 1)))
 
     def fetch_all(
         self, names: Sequence[Name], uris: Sequence[str], *, max_bytes: int | None = None, parallel: int = 8
     ) -> None:
-        """Have all of them in the store, ``parallel`` at a time. Raises the first error after the others have ended."""
+        """Bring all of them into the store, ``parallel`` at a time. Raises the first error after all have ended."""
         missing = [name for name in dict.fromkeys(names) if not self.store.has(name)]
         if missing:
             _run(self._within_budget(self._fetch_all(missing, uris, max_bytes, parallel)))
@@ -147,7 +147,7 @@ class Fetcher:
         return limit
 
     async def _within_budget(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it, but no longer than the budget, and only until we are told to stop."""
+        """Run the work until it is done, the budget is spent, or ``stop`` is set."""
         task = asyncio.ensure_future(work)
         deadline = asyncio.get_running_loop().time() + self._budget_s
         while not (await asyncio.wait({task}, timeout=_GLANCE_S))[0]:
@@ -214,7 +214,7 @@ class Fetcher:
         raise (Corrupt if corrupt else Unavailable)(f"{name} could not be fetched ({found})")
 
     async def _from(self, client: httpx.AsyncClient, uri: str, name: Name, limit: int) -> None:
-        """One server, with retries for failures of the network."""
+        """Download from one server, with retries after network failures."""
         uri = check_uri(uri)
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._attempts),
@@ -241,7 +241,7 @@ class Fetcher:
                 with self.store.incoming(name, limit) as incoming:
                     async for chunk in response.aiter_raw(1 << 16):
                         incoming.write(chunk)
-                        # SAFETY: time is earned by bytes, so dripping them does not buy any.
+                        # SAFETY: only bytes extend the deadline, at the minimum rate, so dripping them gains no time.
                         size = incoming.size
                         deadline.reschedule(start + self._timeout_s + size / self._min_rate)
                     _check_length(response, incoming.size, name)
@@ -266,7 +266,7 @@ class Fetcher:
 
 
 def _check_length(response: httpx.Response, size: int, name: Name) -> None:
-    """NOTE: a connection that broke is no lie; the transport tells us of it unless the answer has no length."""
+    """Raise _TryAgain for a broken download. NOTE: that is no lie; the transport misses it if there is no length."""
     length = response.headers.get("Content-Length", "")
     if length.isdecimal() and int(length[:20]) != size:
         raise _TryAgain(f"{name} broke off after {size} of {length[:20]} bytes")
@@ -274,12 +274,12 @@ def _check_length(response: httpx.Response, size: int, name: Name) -> None:
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """Made once: reading the certificates takes longer than a small download."""
+    """Return the TLS context, made once: reading the certificates takes longer than a small download."""
     return httpx.create_ssl_context(trust_env=False)
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
-    """Run to the end, from a thread with or without an event loop of its own."""
+    """Run to the end, from a thread with or without a running event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

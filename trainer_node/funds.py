@@ -10,7 +10,7 @@ above its own ``max_fee``; up to there it can go through with what it has begun:
 
 from __future__ import annotations
 
-from referee_py.game.jobs import claim_price, fee_at
+from referee_py.jobs import claim_price, fee_at
 
 from .chain import JobPhase, JobView
 from .chain.fees import GWEI

@@ -24,10 +24,11 @@ from referee_py.panel.solver import plan, seat
 from referee_py.panel.state import Appeal, HearingPhase, Move
 from referee_py.program import Structure, TensorType
 from referee_py.trial import Move as TrialMove
-from referee_py.trial import Timeout, late, owing
+from referee_py.trial import Timeout
 from referee_py.trial import solver as trials
+from referee_py.trial.chain_states import ChainStates
 from referee_py.trial.solver import Operator
-from referee_py.trial.walk import Walk
+from referee_py.walk.clock import late, owing
 
 from .chain import Contracts, HearingInfo, Snapshot, TransactionManager, TrialInfo
 from .chain.outbox import Call, Value
@@ -67,7 +68,7 @@ class _Kept:
     job_id: int
     right: Record | None = None
     operator: Operator | None = None
-    walk: Walk = field(default_factory=Walk)
+    walk: ChainStates = field(default_factory=ChainStates)
     waiting: object = None
     """The state in which a move waits for cheaper gas, once that was said."""
 

@@ -30,9 +30,9 @@ import structlog
 from referee_py.errors import HashMismatch, InvalidInput, Unavailable
 from referee_py.execute import Backend, RunClaim
 from referee_py.program import Program
+from referee_py.program.mode import Rounding, is_rounded
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.log_source import DryRunLogs, LogSource
-from referee_py.rounding.mode import Rounding, is_rounded
 from referee_py.rounding.thresholds import Thresholds, fixed
 
 from .chain import JobView

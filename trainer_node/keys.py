@@ -13,7 +13,7 @@ from .config import Settings
 from .errors import KeystoreError
 
 WORK_FACTOR = 1 << 18
-"""scrypt's N: about a second and 256 MB for each guess. Tests use a small one."""
+"""scrypt's N: about a second and 256 MB per guess. Tests use a small one."""
 
 _MAX_FILE_BYTES = 1 << 16
 _MAX_WORK_FACTOR = 1 << 20
@@ -32,7 +32,7 @@ def create_key(
     encrypted = Account.encrypt(account.key, password, kdf="scrypt", iterations=work_factor)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        # SAFETY: O_EXCL: a key that holds money is never overwritten; 0600 from the first byte on.
+        # SAFETY: O_EXCL never overwrites a key that holds money; the mode is 0600 from the first byte on.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise KeystoreError(f"{path} exists; remove it or give another keystore path") from None
@@ -46,7 +46,7 @@ def create_key(
 
 
 def read_address(path: Path) -> str:
-    """The address of a keystore, without its password. Raises KeystoreError."""
+    """Return the address of a keystore, without its password. Raises KeystoreError."""
     from eth_utils.address import to_checksum_address
 
     try:
@@ -56,9 +56,9 @@ def read_address(path: Path) -> str:
 
 
 def open_key(path: Path, password: str) -> LocalAccount:
-    """The account in a keystore. Raises KeystoreError."""
+    """Return the account in a keystore. Raises KeystoreError."""
     content = _read(path)
-    # NOTE: eth_account reads version 4 too, whose work is said elsewhere, and refuses others in words of its own.
+    # NOTE: eth_account also reads version 4, which stores its work factor elsewhere; its own errors are less clear.
     if content.get("version") != 3:
         raise KeystoreError(f"{path} is no keystore of version 3, but of {content.get('version')!r:.20}")
     crypto = content.get("crypto") or content.get("Crypto")
@@ -66,7 +66,7 @@ def open_key(path: Path, password: str) -> LocalAccount:
     work = parameters.get("n", 1) if isinstance(parameters, dict) else None
     if type(work) is not int or not 0 < work <= _MAX_WORK_FACTOR:
         raise KeystoreError(
-            f"{path} asks for more work than scrypt with N = {_MAX_WORK_FACTOR}; make it anew"
+            f"{path} asks for more work than scrypt with N = {_MAX_WORK_FACTOR}; make a new one"
         )
     try:
         key = Account.decrypt(content, password)
@@ -79,7 +79,7 @@ def open_key(path: Path, password: str) -> LocalAccount:
 
 
 def load_account(settings: Settings) -> LocalAccount:
-    """The account that the settings name. Raises KeystoreError, which says what to set."""
+    """Return the account that the settings name. Raises KeystoreError, which says what to set."""
     password = settings.read_password()
     path = settings.keystore_path
     if not path.exists():

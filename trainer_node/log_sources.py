@@ -1,7 +1,7 @@
 """The two sources of rounding logs of a node (referee_py/rounding/log_source.py).
 
-OwnLogs     the trainer's own: each step's log in the store, its root in the database
-FetchedLogs    another's: fetched from whoever serves it, some steps ahead, checked against what he committed to
+OwnLogs        the trainer's own logs: each step's log is in the store, its root in the database
+FetchedLogs    another trainer's logs: fetched from any server, some steps ahead, checked against the committed root
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from .fetch import Fetcher
 from .store import Store
 
 WINDOW = 16
-"""Steps whose logs are fetched together, while those before them are executed."""
+"""Number of steps whose logs are fetched together, while the steps before them are executed."""
 MIN_LOG_BYTES = 1 << 20
-"""Of a step: so much there is always room for."""
+"""Least allowance, in bytes, for the logs of a step."""
 MAX_WAITING = 256
 MAX_WAITING_BYTES = 64 << 20
-"""Of logs that are written and not kept yet."""
+"""Limits on logs that are written but not yet stored: their number, and their bytes."""
 PATIENCE_S = 30.0
-"""How long a step waits for its log."""
+"""Seconds that a step waits for its log."""
 
 
 class RunLogs(LogSource, Protocol):
-    """Logs of a whole run: what the run commits to, and where it is served from."""
+    """Logs of a whole run: their commitment, and their place in the store."""
 
     @property
     def tree(self) -> Tree:
-        """The tree over the roots of all step logs. Raises Unavailable while some are not known."""
+        """The tree over the roots of all step logs. Raises Unavailable while some are unknown."""
         ...
 
     def missing(self) -> Sequence[int]:
-        """The steps whose logs this party has written and its store has lost."""
+        """Return the steps whose logs this party has written and its store has lost."""
         ...
 
     def keep(self) -> None:
-        """All that was written is on disk when this returns."""
+        """Put all written logs on disk before returning."""
         ...
 
 
 class OwnLogs:
     """The logs that this node writes. ``key`` names the run in the database.
 
-    Logs are small and steps may be short, so what was put is kept together, at the latest when it is much. INVARIANT:
-    what was kept never changes: a step that is executed again follows it. Replay keeps all before it remembers a
-    checkpoint; a log that a crash takes away belongs to a step that nobody has built on.
+    Logs are small and steps may be short, so logs are stored in batches, at the latest when a limit is reached.
+    INVARIANT: a stored log never changes: a step that is executed again follows it. Replay stores all logs before it
+    records a checkpoint, so a log lost in a crash belongs to a step that nothing builds on.
     """
 
     def __init__(self, database: Database, key: int, store: Store, node_count: int, steps: int) -> None:
@@ -70,7 +70,7 @@ class OwnLogs:
         self._waiting: dict[int, StepLog] = {}
 
     def get(self, step: int) -> StepLog | None:
-        """None too for a log that the disk has lost: it is written again, and `put` sees to it that it is the same."""
+        """Return None also for a log that the disk has lost. It is written again; `put` checks that it is the same."""
         if step in self._waiting:
             return self._waiting[step]
         root = self._database.get_log(self._key, step)
@@ -81,7 +81,7 @@ class OwnLogs:
         return None
 
     def put(self, step: int, log: StepLog) -> None:
-        """Raises HashMismatch if the disk has lost what was written before, and this is not the same."""
+        """Add a log. Raises HashMismatch if the disk has lost an earlier log of this step that was different."""
         root, before = log.root(self._node_count), self._database.get_log(self._key, step)
         if before not in (None, root):
             raise HashMismatch(
@@ -116,10 +116,10 @@ class OwnLogs:
 
 
 class FetchedLogs:
-    """The logs that another party has committed to with ``logs``, fetched from ``uris()``, whoever may have them now.
+    """The logs that another party has committed to with ``logs``, fetched from the current ``uris()``.
 
-    SAFETY: they are a stranger's. One step's may unpack to ``step_bytes``, all together take ``run_bytes`` on disk;
-    every byte is checked against ``logs``. What nobody serves is Unavailable, never empty.
+    SAFETY: they are untrusted. One step's logs may unpack to ``step_bytes``, all together take ``run_bytes`` on disk;
+    every byte is checked against ``logs``. Logs that nobody serves are Unavailable, never empty.
     """
 
     def __init__(
@@ -146,10 +146,10 @@ class FetchedLogs:
         self._windows: dict[int, Future[None]] = {}
         self._shown: Mapping[int, StepLog] = {}
         self.failures = 0
-        """How often nobody has served what was asked for."""
+        """Number of times that no server had a requested log."""
 
     def deliver(self, tree: Tree, shown: Mapping[int, StepLog]) -> None:
-        """All logs, as they were shown on the chain; nothing is fetched any more."""
+        """Use these logs, shown on the chain, for all steps; nothing is fetched any more."""
         self.__dict__["tree"], self._shown = tree, shown
 
     @cached_property
@@ -164,7 +164,7 @@ class FetchedLogs:
         return self._fetcher.tree(Tag.LOG_RUN_TREE, self._logs, self._steps, self._uris())
 
     def get(self, step: int) -> StepLog:
-        """Raises Unavailable if it is not here in time, InvalidInput if the run's logs take more than is allowed."""
+        """Return a log. Raises Unavailable if it is not here in time, InvalidInput if the run's logs are too large."""
         if step in self._shown:
             return self._shown[step]
         window = (step - 1) // WINDOW
@@ -173,12 +173,12 @@ class FetchedLogs:
         try:
             self._window(window).result(timeout=PATIENCE_S)
         except TimeoutError:
-            # SAFETY: a server that stalls must not hold up our other runs; the download goes on without us.
+            # SAFETY: a stalling server must not hold up our other runs; the download goes on in the background.
             raise Unavailable(
                 f"the rounding log of step {step} is on its way; it is looked for again"
             ) from None
         except (Unavailable, InvalidInput) as error:
-            del self._windows[window]  # asked for again next time
+            del self._windows[window]  # the next call asks again
             if not self._fetcher.store.has(self._name(step)):
                 self.failures += isinstance(error, Unavailable)
                 raise
@@ -193,7 +193,7 @@ class FetchedLogs:
         return []
 
     def keep(self) -> None:
-        """They are on disk since they came."""
+        """Do nothing: fetched logs are on disk already."""
 
     # ------------------------------------------------------------------ inside
 
@@ -224,9 +224,9 @@ class FetchedLogs:
 
 
 def step_limit(program: Program, memory: int) -> int:
-    """What the logs of one step of this program may unpack to, in the memory that is left for them.
+    """Return the limit, in bytes, on the unpacked logs of one step of this program, given the memory left for them.
 
-    NOTE: what a log says takes many times its bytes while it is read (`Reader`).
+    NOTE: while it is read, a log takes many times its bytes (`Reader`).
     """
     nodes = (
         sum(kind.count for kind in structure.outputs if kind.dtype is Dtype.F32)

@@ -1,4 +1,4 @@
-"""Structured logging for all roles: one event a line, as JSON for machines or in colour for people."""
+"""Structured logging for all roles: one event per line, as JSON for machines or in colour for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import structlog
 
 
 def configure_logging(form: str = "console", level: str = "info") -> None:
-    """Send every log, libraries' warnings included, to standard error. ``form`` is "json" or "console"."""
+    """Send every log, including libraries' warnings, to standard error. ``form`` is "json" or "console"."""
     number = getattr(logging, level.upper())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -21,14 +21,14 @@ def configure_logging(form: str = "console", level: str = "info") -> None:
         shared.append(structlog.processors.format_exc_info)
         renderer: Any = structlog.processors.JSONRenderer()
     else:
-        # SAFETY: a rich traceback would print local variables, keys among them.
+        # SAFETY: a rich traceback would print local variables, which include keys.
         renderer = structlog.dev.ConsoleRenderer(
             colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
         )
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        # NOTE: the stream of the moment of logging: what is standard error now may be closed then.
+        # NOTE: looked up when a line is logged: today's standard error may be closed by then.
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,
     )

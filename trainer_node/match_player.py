@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import structlog
 
-from referee_py.game import clock
 from referee_py.game.solver import plan
 from referee_py.game.state import MatchState, Phase
 from referee_py.game.view import ChainLog, LoggedView
+from referee_py.walk import clock
 
 from .chain import Contracts, Receipt, Snapshot, TransactionManager
 from .decide import Seat

@@ -1,4 +1,4 @@
-"""What a node counts, for Prometheus. One object per process role, passed in; nothing is global."""
+"""Counters and gauges of a node, for Prometheus. One object per process role, passed in; nothing is global."""
 
 from __future__ import annotations
 

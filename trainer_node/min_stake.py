@@ -22,11 +22,9 @@ from itertools import pairwise
 from web3 import Web3
 
 from referee_py.commit import depth_of
-from referee_py.game.chain_model import VERDICT_DIVISOR
-from referee_py.game.escrow import PRIZE_DIVISOR
-from referee_py.game.state import MAX_GENERATIONS
-from referee_py.program import Terms
+from referee_py.params import PRIZE_DIVISOR, REVEAL_LEVELS, VERDICT_DIVISOR
 from referee_py.program.structure import MAX_NODES
+from referee_py.program.terms import Terms
 
 from .chain.rpc import guarded
 from .chain.views import MAX_STRIDES
@@ -63,8 +61,8 @@ TRIAL_GAS = {
 RUN_ROUNDS = 20
 """How often both sides publish and one concludes on the way down the run trees, which are 8 of height 20 at most
 (package.MAX_RUN_LEAVES) and cover fewer than 2^48 steps."""
-STEP_ROUNDS = -(-depth_of(MAX_NODES) // MAX_GENERATIONS)
-DATA_ROUNDS = -(-33 // MAX_GENERATIONS)
+STEP_ROUNDS = -(-depth_of(MAX_NODES) // REVEAL_LEVELS)
+DATA_ROUNDS = -(-33 // REVEAL_LEVELS)
 """A tensor has less than 2^40 elements of 8 bytes, in leaves of 1 KiB."""
 CHAIN_ROUNDS = 10
 """A chain has at most 2^30 steps; states of 204 bytes, the longest, are posted for ten places at a time."""
@@ -96,7 +94,7 @@ def match_moves(terms: Terms) -> int:
     """How many moves one side makes in a match at most, one after the other, until an operator is submitted."""
     covered = [terms.steps, *terms.strides]
     counts = [-(-min(coarse, terms.steps) // fine) for coarse, fine in pairwise(covered)]
-    rounds = sum(-(-depth_of(count) // MAX_GENERATIONS) for count in (*counts, terms.node_count))
+    rounds = sum(-(-depth_of(count) // REVEAL_LEVELS) for count in (*counts, terms.node_count))
     return 2 * rounds + len(terms.strides) + 2
 
 

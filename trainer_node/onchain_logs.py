@@ -1,10 +1,10 @@
-"""Rounding logs of another's run, put together from what was shown of them on the chain (docs/protocol.md, section 8).
+"""Rounding logs of another trainer's run, assembled from what was shown on the chain (docs/protocol.md, section 8).
 
-    places    what has still to be requested: all digests of all steps, then all pages of every log
+    places    what must still be requested: all digests of all steps, then all pages of every log
     logs      the logs of all steps, once nothing is missing
 
-SAFETY: the contract has checked that a piece is in its place, and nothing about the rest. So whatever else a tree has
-is not looked at: digests and paths are taken as they were shown, and never computed from what a log says.
+SAFETY: the contract has checked that each piece is in its place, and nothing else. So nothing else in a tree is relied
+on: digests and paths are taken as shown, and never computed from the content of a log.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from referee_py.availability.pieces import page_levels
 from referee_py.availability.state import BLOCK_LEVELS, DIGEST_LEVELS
 from referee_py.commit import NO_LOG, Tag, Tree, depth_of, digest, empty
 from referee_py.commit.merkle import fold_descendants
-from referee_py.program import Program, Terms
+from referee_py.program import Program
+from referee_py.program.mode import Form
+from referee_py.program.terms import Terms
 from referee_py.rounding.blocks import BLOCK, LogTree, block_count, entries_of
 from referee_py.rounding.entries import MAX_LOG_ELEMENTS, WRITTEN, Log, values_of
-from referee_py.rounding.mode import Form
 from referee_py.rounding.primitives import UP
 from referee_py.rounding.step_log import NodeLog, StepLog
 
@@ -32,14 +33,14 @@ Answers = Mapping[tuple[bytes, Place], Response]
 
 @dataclass(frozen=True)
 class OnchainLog(NodeLog):
-    """A log whose digest was shown, with what it says."""
+    """A log whose digest was shown, with its content."""
 
     shown: bytes
     log: Log
     pages: tuple[Blocks, ...]
 
     def __post_init__(self) -> None:
-        """NOTE: whoever commits to a log chooses its number of elements, up to 2^64. Only a file has a limit."""
+        """Skip the limit of files. NOTE: a log's author chooses its number of elements, up to 2^64."""
 
     @property
     def digest(self) -> bytes:  # type: ignore[override]
@@ -56,7 +57,7 @@ class OnchainLog(NodeLog):
 
 
 class OnchainLogTree(LogTree):
-    """The blocks of a log that were shown, with the way up from each."""
+    """The blocks of a log that were shown, with the path up from each."""
 
     def __init__(self, log: Log, pages: Sequence[Blocks]) -> None:
         super().__init__(log)
@@ -79,7 +80,7 @@ class OnchainLogTree(LogTree):
 
 
 class OnchainTree(Tree):
-    """A tree of which only some leaves are known, and the way up from each."""
+    """A tree of which only some leaves are known, and the path up from each."""
 
     def __init__(
         self, tag: Tag, root: bytes, leaves: Sequence[bytes], paths: Mapping[int, Sequence[bytes]]
@@ -97,7 +98,7 @@ class OnchainTree(Tree):
 
 @dataclass(frozen=True)
 class OnchainStepLog(StepLog):
-    """The logs of a step, with the tree that their digests were shown in."""
+    """The logs of a step, with the tree in which their digests were shown."""
 
     shown: OnchainTree = field(kw_only=True)
 
@@ -106,7 +107,7 @@ class OnchainStepLog(StepLog):
 
 
 class Shown:
-    """What is known of a run's logs from a job's answers. ``logs`` is their root."""
+    """Everything known of a run's logs from a job's answers. ``logs`` is their root."""
 
     def __init__(self, terms: Terms, program: Program, logs: bytes, answers: Answers) -> None:
         self._terms, self._logs, self._answers = terms, logs, answers
@@ -118,15 +119,15 @@ class Shown:
         self._levels = page_levels(depth, DIGEST_LEVELS)
 
     def missing(self) -> list[Place]:
-        """What has to be requested next, as far as is known; nothing if all is here."""
+        """Return the places to request next, as far as known; empty if all logs are complete."""
         return [place for place in self._needed() if (self._logs, place) not in self._answers]
 
     def steps(self) -> dict[int, OnchainStepLog]:
-        """The logs of all steps. NOTE: only once nothing is missing."""
+        """Return the logs of all steps. NOTE: only once nothing is missing."""
         return {step: self._step(step) for step in range(1, self._terms.steps + 1)}
 
     def files(self) -> list[StepLog]:
-        """The steps' logs that are as an honest trainer writes them, to be served as files."""
+        """Return those step logs that have the form of an honest trainer's, to be served as files."""
         plain = []
         for step in self.steps().values():
             if any(log.elements >= MAX_LOG_ELEMENTS for log in step.nodes.values()):
@@ -137,7 +138,7 @@ class Shown:
         return plain
 
     def tree(self) -> OnchainTree:
-        """The tree over the roots of the steps."""
+        """Return the tree over the roots of the steps."""
         proofs = [self._digests(step, 0).step for step in range(1, self._terms.steps + 1)]
         paths = {number: proof.path for number, proof in enumerate(proofs)}
         return OnchainTree(Tag.LOG_RUN_TREE, self._logs, [proof.root for proof in proofs], paths)
@@ -156,11 +157,11 @@ class Shown:
                         yield from self._pages(step, node)
 
     def _pages(self, step: int, node: int) -> Iterator[Place]:
-        """All pages of a log, the padding of its tree too: what is there must be nothing. Of a log that is of another
-        number of elements than every f32 output of its node nothing counts but the way to its first block.
+        """Yield all pages of a log, including the padding of its tree, whose blocks must be empty. If no f32 output of
+        the node has the log's number of elements, only the path to its first block counts.
 
-        INVARIANT: these are all that a move can want: `trial.rules` asks for an element's block where the output is f32
-        and has the log's elements, for the first block of any other log of an f32 output, and else for none."""
+        INVARIANT: no move can need more: `trial.rules` asks for an element's block where the output is f32 and has the
+        log's elements, for the first block of any other log of an f32 output, and else for none."""
         answer = self._answers.get((self._logs, Place(Piece.BLOCKS, step, node)))
         counts = self._counts[node]
         elements = answer.elements if isinstance(answer, Blocks) else max(counts, default=0)
@@ -200,7 +201,7 @@ class Shown:
 
 
 def _siblings(tag: Tag, nodes: Sequence[bytes], index: int) -> Iterator[bytes]:
-    """Of a leaf below the ancestor of these neighbouring leaves, upwards."""
+    """Yield the siblings of a leaf below the ancestor of these neighbouring leaves, upwards."""
     span = 1
     while span < len(nodes):
         first = ((index // span) ^ 1) * span
@@ -209,7 +210,7 @@ def _siblings(tag: Tag, nodes: Sequence[bytes], index: int) -> Iterator[bytes]:
 
 
 def _read(elements: int, blocks: Sequence[bytes]) -> Log:
-    """What blocks say; the contract has read them, too."""
+    """Return the log that the blocks contain; the contract has read them the same way."""
     narrow: list[tuple[int, bool]] = []
     wide: list[tuple[int, int]] = []
     for number, block in enumerate(blocks):

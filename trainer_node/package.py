@@ -1,4 +1,4 @@
-"""What a job is about, fetched and checked: its program and every tensor that the program names."""
+"""A job's package, fetched and checked: its program and every tensor that the program names."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from repops.opset import MAX_RANK
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidProgram
 from referee_py.execute.plan import StepPlan
-from referee_py.program import MAX_FILE_BYTES, Program, Structure, Terms
-from referee_py.rounding.mode import is_rounded
+from referee_py.program import MAX_FILE_BYTES, Program, Structure
+from referee_py.program.mode import is_rounded
+from referee_py.program.read import read_program
+from referee_py.program.terms import Terms
 
 from .artifacts import Kind, Name
 from .fetch import Fetcher
 from .rounded import UNFOLDED_BYTES
 
 MAX_HEADER_BYTES = 2 + 8 * MAX_RANK
-"""Of a served tensor: dtype, rank and dims."""
+"""Largest header of a served tensor: dtype, rank and dims."""
 MAX_RUN_LEAVES = 1 << 20
-"""Of a run tree at any level: 32 MiB of hashes, served and fetched whole in a dispute."""
+"""Limit on the leaves of a run tree at any level: 32 MiB of hashes, served and fetched whole in a dispute."""
 
 
 @dataclass(frozen=True)
@@ -35,21 +37,21 @@ class Package:
 
 
 def load_program(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str]) -> Program:
-    """The program file of a job, checked against what the job says on-chain.
+    """Fetch the program file of a job, checked against the job's terms on the chain.
 
     Raises Unavailable if nobody serves it, UnknownVersion for another opset or mode, InvalidEncoding or InvalidProgram
-    if the file is no sound program, or not the one whose roots the job names: such a job is to be refused.
+    if the file is not a sound program with the roots of the job: such a job is to be refused.
     """
-    program = Program.from_bytes(fetcher.blob(file_hash, uris, max_bytes=MAX_FILE_BYTES))
+    program = read_program(fetcher.blob(file_hash, uris, max_bytes=MAX_FILE_BYTES))
     terms.check(program)
     return program
 
 
 def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], max_memory: int) -> Package:
-    """The whole package; raises as :func:`load_program`, and HashMismatch if a tensor is not of its declared type.
+    """Fetch the whole package. Raises as :func:`load_program`, and HashMismatch for a tensor of another type.
 
-    The store keeps everything, so a restart fetches nothing. ``max_memory`` (bytes) bounds what tensors and one step
-    may take; a program that needs more is refused before anything of it is fetched.
+    The store keeps everything, so a restart fetches nothing. ``max_memory`` (bytes) bounds the tensors and one step; a
+    program that needs more is refused before its tensors are fetched.
     """
     check_leaves(terms)
     program = load_program(fetcher, terms, file_hash, uris)
@@ -70,7 +72,7 @@ def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], 
 
 
 def check_leaves(terms: Terms) -> None:
-    """Raises InvalidProgram for steps and strides whose run trees nobody can hold: on-chain they are only numbers."""
+    """Raise InvalidProgram for steps and strides whose run trees are too large: on the chain they are only numbers."""
     if is_rounded(terms.mode) and terms.steps > MAX_RUN_LEAVES:
         raise InvalidProgram(
             f"{terms.steps} steps with rounding logs are a tree of as many leaves, the limit is {MAX_RUN_LEAVES}; "
@@ -87,16 +89,15 @@ def check_leaves(terms: Terms) -> None:
 
 
 def memory_needed(program: Program, terms: Terms) -> int:
-    """Bytes that the job's tensors and one step of it take."""
+    """Return the bytes that the job's tensors and one step of it take."""
     tensors = sum(descriptor.type.nbytes for descriptor in (*program.constants, *program.initial))
     beside = max((_binary64(program, node, terms) for node in range(len(program.nodes))), default=0)
     return tensors + StepPlan(program).peak_bytes + beside
 
 
 def _binary64(program: Program, node: int, terms: Terms) -> int:
-    """Of rounded-f64: inputs, result and radius of an operator in binary64, and two of the like while it rounds;
-    unfolded images.
-    """
+    """Return the extra bytes of rounded-f64: an operator's inputs, result and radius in binary64, two more such values
+    while it rounds, and unfolded images."""
     if not is_rounded(terms.mode):
         return 0
     structure = program.nodes[node]
@@ -106,7 +107,7 @@ def _binary64(program: Program, node: int, terms: Terms) -> int:
 
 
 def _unfolded(program: Program, structure: Structure) -> int:
-    """What unfolded images take: some at once, or where they are large a single one (rounded/images.py)."""
+    """Return the bytes of unfolded images: some at once, or a single one if they are large (rounded/images.py)."""
     if not structure.name.startswith("conv2d"):
         return 0
     first, second = (program.type_of(operand).shape for operand in structure.inputs)
@@ -120,7 +121,7 @@ def _unfolded(program: Program, structure: Structure) -> int:
 
 
 def check_operator(program: Program, terms: Terms, node: int, max_memory: int) -> int:
-    """The most bytes that one input of a node may have. Raises InvalidProgram if executing it takes more memory."""
+    """Return the bytes of a node's largest input. Raises InvalidProgram if execution needs more than `max_memory`."""
     structure = program.nodes[node]
     inputs = [program.type_of(operand).nbytes for operand in structure.inputs]
     needed = sum(inputs) + sum(type_.nbytes for type_ in structure.outputs) + _binary64(program, node, terms)

@@ -15,8 +15,8 @@ import structlog
 
 from referee_py.commit import NO_LOG, Record
 from referee_py.execute import RunClaim
-from referee_py.game.jobs import commitment
 from referee_py.game.state import Phase
+from referee_py.jobs import commitment
 from referee_py.rounding.thresholds import fixed
 from referee_py.trial.solver import Operator
 

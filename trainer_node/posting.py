@@ -1,4 +1,4 @@
-"""What a client does: post a job for a bundle, and serve its artifacts."""
+"""The client's part: post a job for a bundle, and serve its artifacts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import astuple, dataclass
 
 from referee_py.errors import InvalidInput
-from referee_py.panel.state import Rules
-from referee_py.program import Terms
-from referee_py.rounding.mode import is_rounded
+from referee_py.jobs import Rules
+from referee_py.program.mode import is_rounded
+from referee_py.program.terms import Terms
 
 from .bundle import Bundle
 from .chain import ChainClient, Receipt, TransactionManager
@@ -22,28 +22,28 @@ ETHER = 10**18
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the client decides about a job, beside the program. Wei and seconds."""
+    """The client's terms for a job, apart from the program. Wei and seconds."""
 
     reward: int
     stake: int
     low_fee: int = 10**9
-    """The least and the most that a unit of gas counts for."""
+    """Least price that a unit of gas counts for; `high_fee` is the most."""
     high_fee: int = 10**11
     slots: int = 1
     train_period: int = 3600
     watch_period: int = 0
-    """For how long nobody reveals after the last trainer has committed."""
+    """Seconds after the last trainer's commitment in which nobody reveals."""
     reveal_period: int = 600
     challenge_period: int = 3600
     clock: int = 7200
     verdict_period: int = 1800
     appeal_period: int = 1800
     verifiers: tuple[str, ...] = ()
-    """If none, the Court alone judges."""
+    """Addresses of the verifiers; with none, the court alone judges."""
     threshold: int = 0
-    """How many verifiers make a verdict; 0 is a majority."""
+    """Number of verifiers that make a verdict; 0 is a majority."""
     bounty: int = 0
-    """What is set aside for those who watch the job, and for how many of them."""
+    """Bounty for those who watch the job; `bounty_shares` is the number of shares."""
     bounty_shares: int = 4
 
     @property
@@ -67,10 +67,10 @@ def post_job(
     offer: Offer,
     uri: str,
 ) -> tuple[int, Receipt]:
-    """Put the bundle into the store and the job on the chain. Returns the job's number.
+    """Put the bundle into the store and the job on the chain. Returns the job's number and the receipt.
 
     The terms are computed anew from the program and the tensors. Raises InvalidProgram or HashMismatch if the bundle
-    does not agree with them, Reverted if the contract refuses the offer.
+    disagrees with them, Reverted if the contract refuses the offer.
     """
     check_uri(uri)
     check_bundle(bundle)
@@ -98,14 +98,14 @@ def post_job(
 
 
 def fund_bounty(client: ChainClient, transactions: TransactionManager, job_id: int, offer: Offer) -> Receipt:
-    """Set aside what a job's watchers get. Raises Reverted if the contract refuses it."""
+    """Fund the bounty of a job's watchers. Raises Reverted if the contract refuses it."""
     contracts = client.contracts
     given = client.deployment.jobs, job_id, offer.bounty_shares
     return transactions.send(Call.of(contracts.watch, "fund", *given, value=offer.bounty))
 
 
 def check_bundle(bundle: Bundle) -> None:
-    """Raises InvalidProgram, UnknownVersion or HashMismatch unless program, terms and tensors agree."""
+    """Raise InvalidProgram, UnknownVersion or HashMismatch unless program, terms and tensors agree."""
     bundle.terms.check(bundle.program)
     for kind, descriptors, arrays in (
         ("constant", bundle.program.constants, bundle.constants),
@@ -120,7 +120,7 @@ def check_bundle(bundle: Bundle) -> None:
 def contract_terms(
     program: Terms, file_hash: bytes, uri: str, referee: str, offer: Offer
 ) -> tuple[object, ...]:
-    """The contract's Terms struct, in its order."""
+    """Return the contract's Terms struct, in its field order."""
     return (
         program.wire(),
         file_hash,

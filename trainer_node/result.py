@@ -1,4 +1,4 @@
-"""What a client has paid for: the trained state of an accepted job, proven to be what was accepted.
+"""The client's result: the trained state of an accepted job, proven against the accepted root.
 
 C_n (on the chain) ── step tree ── record of the node that gives a slot ── tensor hash ── tensor
 """
@@ -22,10 +22,10 @@ from .package import MAX_HEADER_BYTES
 
 
 def fetch_result(fetcher: Fetcher, job: JobView, program: Program) -> list[Array]:
-    """The slots after the last step, in slot order, from whoever claimed the accepted root.
+    """Fetch the slots after the last step, in slot order, from those who claimed the accepted root.
 
-    Raises InvalidInput if the job has no accepted result, Unavailable if nobody serves it, HashMismatch if what was
-    accepted is not of the program's types (no honest party took part, then).
+    Raises InvalidInput if the job has no accepted result, Unavailable if nobody serves it, HashMismatch if the accepted
+    tensors do not have the program's types (then no honest party took part).
     """
     group = job.group_of_root(job.accepted_root)
     if job.phase is not JobPhase.ACCEPTED or group is None:

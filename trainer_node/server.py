@@ -2,10 +2,10 @@
 
     GET /v1/blob/<sha256>   /v1/tensor/<hash>   /v1/tree/<tag>/<root>[?count=n]   /v1/record/<hash>
         /v1/log/<root>?count=n
-    GET /healthz  the process lives        /readyz  it can do its work: 200, or 503 with the reasons
+    GET /healthz  the process lives        /readyz  it can work: 200, or 503 with the reasons
     GET /metrics  Prometheus text
 
-It serves what the store has and computes nothing, so a peer can cost it bandwidth only. It needs no trust either: the
+It serves the content of the store and computes nothing, so a peer can cost it only bandwidth. It needs no trust: the
 receiver checks every byte (:mod:`trainer_node.fetch`).
 """
 
@@ -27,7 +27,7 @@ from .errors import ConfigError
 from .store import Store
 
 Readiness = Callable[[], list[str]]
-"""Why the process cannot do its work now; empty if it can."""
+"""Gives the reasons why the process cannot work now; empty if it can."""
 
 _IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
 _MAX_CONNECTIONS = 256
@@ -37,7 +37,7 @@ _START_TIMEOUT_S = 10.0
 def create_app(
     store: Store, *, readiness: Readiness = list, registry: CollectorRegistry | None = None
 ) -> FastAPI:
-    """The ASGI application over a store."""
+    """Return the ASGI application that serves a store."""
     app = FastAPI(title="Assay artifacts", openapi_url=None, docs_url=None, redoc_url=None)
 
     def send(name: Name) -> FileResponse:
@@ -88,7 +88,7 @@ def create_app(
 
 
 class ArtifactServer:
-    """The server in a thread of its own. Use as a context manager, or :meth:`start` and :meth:`stop`."""
+    """The server in its own thread. Use it as a context manager, or call :meth:`start` and :meth:`stop`."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class ArtifactServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on (the real one, if 0 was asked for). Raises ConfigError before the start."""
+        """The port it listens on (the actual one if 0 was requested). Raises ConfigError before the start."""
         if self._socket is None:
             raise ConfigError("the artifact server has not been started")
         port: int = self._socket.getsockname()[1]
@@ -130,7 +130,7 @@ class ArtifactServer:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def start(self) -> ArtifactServer:
-        """Listen and serve. Raises ConfigError if the address cannot be had."""
+        """Listen and serve. Raises ConfigError if the address is not available."""
         host, port = self._address
         try:
             self._socket = socket.create_server(
@@ -153,7 +153,7 @@ class ArtifactServer:
         raise ConfigError(f"the artifact server on {host}:{port} did not start within {_START_TIMEOUT_S} s")
 
     def stop(self) -> None:
-        """Finish what is being sent (2 s at most) and stop. Idempotent."""
+        """Finish running responses (within 2 s) and stop. Idempotent."""
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(timeout=5)

@@ -3,9 +3,9 @@
     <root>/blob/4f/4f...e1                   <root>/record/07/07...3c
     <root>/tensor/a0/a0...95                 <root>/tree/15/9b/9b...42.3829      (tag, root, number of leaves)
     <root>/log/c1/c1...7e.3829               (root, number of nodes)
-    <root>/incoming/...                      what is still being written
+    <root>/incoming/...                      files that are still being written
 
-A file appears under its name in one rename, after its bytes were checked: readers and the server never see half of one.
+A file appears under its name in one rename, after its bytes were checked: readers and the server never see half a file.
 SAFETY: file names are built from validated hashes only; nothing that a peer sends becomes part of a path.
 """
 
@@ -45,7 +45,7 @@ _LEFTOVER_S = 24 * 3600
 
 
 class Incoming:
-    """One artifact on its way into the store: bytes are checked as they come, and named at the end."""
+    """One artifact on its way into the store: its bytes are checked as they arrive, and it is named at the end."""
 
     def __init__(self, name: Name, file: IO[bytes], max_bytes: int) -> None:
         self._check: Check = check_for(name, max_bytes)
@@ -65,15 +65,15 @@ class Incoming:
         self._file.write(chunk)
 
     def finish(self) -> None:
-        """Raises Corrupt unless the bytes are the whole artifact."""
+        """Raise Corrupt unless the bytes are the whole artifact."""
         self._check.finish()
 
 
 class Store:
     """Artifacts by hash. Safe for several threads and processes: files are immutable and appear atomically.
 
-    ``max_bytes`` bounds one artifact. ``sync=False`` leaves out fsync: faster, and safe too, since a torn file fails
-    its check when it is read and is then forgotten.
+    ``max_bytes`` bounds one artifact. ``sync=False`` leaves out fsync: faster, and still safe, because a torn file
+    fails its check when it is read and is then removed.
     """
 
     def __init__(self, root: Path, *, max_bytes: int = DEFAULT_MAX_BYTES, sync: bool = True) -> None:
@@ -84,7 +84,7 @@ class Store:
         self._incoming.mkdir(parents=True, exist_ok=True)
         for (
             path
-        ) in self._incoming.iterdir():  # what crashes have left; another process may still write newer ones
+        ) in self._incoming.iterdir():  # leftovers of crashes; another process may still write newer ones
             with contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime < time.time() - _LEFTOVER_S:
                     path.unlink()
@@ -117,23 +117,23 @@ class Store:
         return name.hash
 
     def put_logs(self, logs: Iterable[StepLog], node_count: int) -> list[bytes]:
-        """Store the logs of some steps of a program with so many nodes; returns their roots."""
+        """Store the logs of some steps of a program with ``node_count`` nodes; returns their roots."""
         names = []
         for log in logs:
             names.append(Name(Kind.LOG, log.root(node_count), count=node_count))
             self._put(names[-1], log.encode(), sync=False)
         if self._sync:
-            os.sync()  # NOTE: they are many and small; one by one they would take longer than the steps
+            os.sync()  # NOTE: they are many and small; one fsync each would take longer than the steps
         return [name.hash for name in names]
 
     # ------------------------------------------------------------------ get
 
     def get_blob(self, sha256: bytes) -> bytes:
-        """The blob. Raises Unavailable if it is not here, Corrupt if the disk has damaged it (and forgets it)."""
+        """Return the blob. Raises Unavailable if it is missing, Corrupt if the disk has damaged it (and removes it)."""
         return self._read(Name(Kind.BLOB, sha256))
 
     def get_tensor(self, tensor: bytes) -> Array:
-        """The tensor as a new, aligned array. Errors as :meth:`get_blob`."""
+        """Return the tensor as a new, aligned array. Errors as :meth:`get_blob`."""
         data = self._read(Name(Kind.TENSOR, tensor))
         parsed = decode_tensor_header(data[: 2 + 8 * MAX_RANK])
         assert parsed is not None  # the check has accepted the file
@@ -143,25 +143,25 @@ class Store:
         return array
 
     def get_tree(self, tag: Tag, root: bytes, count: int) -> Tree:
-        """The tree with ``count`` leaves. Errors as :meth:`get_blob`."""
+        """Return the tree with ``count`` leaves. Errors as :meth:`get_blob`."""
         data = self._read(Name(Kind.TREE, root, tag, count))
         return Tree(tag, [data[i : i + HASH_BYTES] for i in range(0, len(data), HASH_BYTES)])
 
     def get_record(self, record: bytes) -> Record:
-        """The record. Errors as :meth:`get_blob`."""
+        """Return the record. Errors as :meth:`get_blob`."""
         return Record.decode(self._read(Name(Kind.RECORD, record)))
 
     def get_log(self, root: bytes, node_count: int) -> StepLog:
-        """The logs of a step. Errors as :meth:`get_blob`."""
+        """Return the logs of a step. Errors as :meth:`get_blob`."""
         data = self._read(Name(Kind.LOG, root, count=node_count))
         return StepLog.decode(data, node_count, self.max_bytes)
 
     def has(self, name: Name) -> bool:
-        """Whether it is here; its bytes were checked when it was written."""
+        """Return whether it is here; its bytes were checked when it was written."""
         return self.find(name) is not None
 
     def find(self, name: Name) -> Path | None:
-        """The file of an artifact, for reading only; of a tree without a count, the one with the most leaves."""
+        """Return the read-only file of an artifact; for a tree without a count, that with the most leaves."""
         if name.kind is Kind.TREE and name.count is None:
             folder = self._path(Name(Kind.TREE, name.hash, name.tag, 0)).parent
             found = [
@@ -181,9 +181,9 @@ class Store:
 
     @contextlib.contextmanager
     def incoming(self, name: Name, max_bytes: int | None = None) -> Iterator[Incoming]:
-        """Receive an artifact: write its bytes in the block. It is kept if the block ends well and the bytes are right.
+        """Receive an artifact whose bytes the block writes. It is kept if the block succeeds and the bytes are right.
 
-        Raises Corrupt. Whatever happens, nothing but the right bytes ever stands under the name.
+        Raises Corrupt. Only the right bytes ever appear under the name.
         """
         if name.kind is Kind.TREE and name.count is None:
             raise InvalidInput(f"{name} has no number of leaves; it is part of a tree's name in the store")
@@ -205,7 +205,7 @@ class Store:
     def _put(self, name: Name, *parts: bytes | memoryview, sync: bool = True) -> None:
         size = sum(len(part) for part in parts)
         path = self._path(name)
-        # NOTE: a file of another size is one that a crash has torn; it is written again.
+        # NOTE: a file of another size was torn by a crash; it is written again.
         if path.is_file() and path.stat().st_size == size:
             return
         if size > self.max_bytes:
@@ -218,7 +218,7 @@ class Store:
 
     @contextlib.contextmanager
     def _named_at_the_end(self, name: Name, sync: bool = True) -> Iterator[IO[bytes]]:
-        """A temporary file that gets its name when the block ends without error, and is removed otherwise."""
+        """Yield a temporary file that gets its name when the block ends without error, and is removed otherwise."""
         with tempfile.NamedTemporaryFile(dir=self._incoming, delete=False) as file:
             try:
                 yield file

@@ -18,7 +18,7 @@ from repops.hashing import tree_root
 from referee_py.commit.tensor import DATA, Array
 from referee_py.element import Case, rule_of
 from referee_py.program import Program, Structure, TensorType
-from referee_py.rounding.mode import is_rounded
+from referee_py.program.mode import is_rounded
 
 SLOWEST = 1e7
 """Steps a second that every walk makes on any machine of today (docs/benchmarks.md): of chains too short to measure."""

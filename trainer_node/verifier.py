@@ -15,7 +15,7 @@ from referee_py.commit.tensor import canonical
 from referee_py.errors import HashMismatch, InvalidInput, Unavailable
 from referee_py.panel.state import Attest, HearingPhase, Submission
 from referee_py.program import Program
-from referee_py.rounding.mode import is_rounded
+from referee_py.program.mode import is_rounded
 from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import structlog
 
-from referee_py.rounding.mode import is_rounded
+from referee_py.program.mode import is_rounded
 from referee_py.watch import WatcherState, share_of, watch_commitment
 
 from .chain import Call, JobPhase, JobView, Snapshot, TransactionManager

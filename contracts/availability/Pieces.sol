@@ -19,24 +19,24 @@ import {Record} from "../interfaces/IReferee.sol";
 import {Program} from "../interfaces/JobTypes.sol";
 
 /// @title Pieces
-/// @notice Whether an answer is what a root commits to at a place: the way from the root to the piece, and that it can be read.
+/// @notice Checks that an answer is the piece at a place under a root: its path from the root, and that it can be read.
 ///
 ///     logs     run log tree ─ step's log tree ─ 256 digests
 ///                                            └─ digest ─ log block tree ─ 8 blocks
 ///     claims   run tree ─ step tree ─ record ─ tensor ─ data tree ─ leaf
 ///
-/// INVARIANT: of every place that `DataAvailability` accepts, whoever has the whole run has something to show.
+/// INVARIANT: for every place that `DataAvailability` accepts, a party with the whole run has something to show.
 library Pieces {
-    /// @dev Levels of a log tree that are shown at once. NOTE: 16 blocks are more than the 100,000 bytes of a transaction.
+    /// @dev Levels of a log tree in one answer. NOTE: 16 blocks would be more than the 100,000 bytes of a transaction.
     uint256 internal constant DIGEST_LEVELS = 8;
     uint256 internal constant BLOCK_LEVELS = 3;
-    /// @dev The first output, in a place's number of a tensor.
+    /// @dev The number of the first output in `Place.tensor`.
     uint256 private constant OUTPUTS = 256;
 
     // ------------------------------------------------------------------ logs
 
     /// @notice Reverts unless these are the digests of the place's page.
-    /// @return size Bytes of what is shown.
+    /// @return size Bytes of the answer.
     function checkDigests(
         Program memory program,
         bytes32 logs,
@@ -53,7 +53,7 @@ library Pieces {
         return 32 * (digests.length + path.length + step.path.length);
     }
 
-    /// @notice Reverts unless this is what the place's log has on the place's page.
+    /// @notice Reverts unless the response is the page of the place's log, or shows that there is none.
     function checkBlocks(
         Program memory program,
         bytes32 logs,
@@ -79,7 +79,7 @@ library Pieces {
         uint256 count = (uint256(response.elements) + Logs.BLOCK - 1) / Logs.BLOCK;
         uint256 depth = Merkle.depth(count);
         uint256 levels = depth < BLOCK_LEVELS ? depth : BLOCK_LEVELS;
-        // NOTE: a place is of a node, and its log may be of another number of elements than the node.
+        // NOTE: a place names a node, and the node's log may have another number of elements than its output.
         if (place.part >> (depth - levels) != 0) {
             _checkNothing(response.blocks.length + response.path.length);
             return size;
@@ -98,7 +98,7 @@ library Pieces {
         }
     }
 
-    /// @dev The ancestor of the blocks from `first` on; each as a log of so many elements may have it.
+    /// @dev Returns the ancestor of the blocks from `first` on; reverts if a log of this size cannot have them.
     function _blockNode(LogPiece calldata response, uint256 first, uint256 levels)
         private
         view
@@ -135,7 +135,7 @@ library Pieces {
         Merkle.check(Hash.LOG_RUN_TREE, logs, proof.root, step - 1, Merkle.depth(program.steps), proof.path);
     }
 
-    /// @dev SAFETY: whoever reads events reads what is shown, so nothing may be that nothing is checked against.
+    /// @dev Reverts if anything is shown. SAFETY: readers of events use what is shown, so all of it must be checked.
     function _checkNothing(uint256 shown) private pure {
         if (shown != 0) revert IDataAvailability.NothingThere();
     }
@@ -172,7 +172,7 @@ library Pieces {
                 + response.checkpointPath.length);
     }
 
-    /// @notice Reverts unless this is the leaf at the place, of a tensor that the record names.
+    /// @notice Reverts unless this is the leaf at the place, of a tensor of the record, or shows that there is none.
     function checkLeaf(Place calldata place, Record calldata record, TensorPiece calldata response)
         internal
         view

@@ -2,12 +2,12 @@
 pragma solidity ^0.8.34;
 
 /// @title Calls
-/// @notice Calls with arguments that are encoded already: those of the call that is being made, as they lie in calldata, or what
-/// another contract has returned. No word of them is encoded again.
+/// @notice Calls with arguments that are encoded already: those of the current call, as they lie in calldata, or an
+/// answer of another contract. No word of them is encoded again.
 ///
-/// SAFETY: both contracts read the arguments by the same types, so they read the same.
+/// SAFETY: both contracts decode the arguments by the same types, so they read the same values.
 library Calls {
-    /// @notice What a view of another contract, of the same arguments as this call, returns; or its refusal.
+    /// @notice Returns the answer of another contract's view to the arguments of this call; reverts as that view does.
     function ask(address target, bytes4 selector) internal view returns (bytes memory answer) {
         assembly ("memory-safe") {
             let start := mload(0x40)
@@ -25,7 +25,7 @@ library Calls {
         }
     }
 
-    /// @notice Ends this call with what a view of another contract, of the same name and arguments, returns.
+    /// @notice Ends this call with the answer of another contract's view of the same name and arguments.
     function relay(address target) internal view {
         bytes memory answer = ask(target, msg.sig);
         assembly ("memory-safe") {
@@ -33,10 +33,10 @@ library Calls {
         }
     }
 
-    /// @notice Calls a move of another contract, which returns nothing, with these arguments; or its refusal.
+    /// @notice Calls another contract's move, which returns nothing, with these arguments; reverts as that move does.
     function tell(address target, bytes4 selector, bytes memory arguments) internal {
         assembly ("memory-safe") {
-            // NOTE: the word of the length makes room for the selector, and gets its own back.
+            // NOTE: the selector takes the place of the length, which is restored after the call.
             let length := mload(arguments)
             mstore(arguments, shr(224, selector))
             let ok := call(gas(), target, 0, add(arguments, 0x1c), add(length, 4), 0, 0)

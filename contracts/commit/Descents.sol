@@ -3,9 +3,9 @@ pragma solidity ^0.8.34;
 
 import {Merkle} from "./Merkle.sol";
 
-/// @notice The way down two trees, from a node of each to one of their descendants.
+/// @notice The way down two trees, from a node of each to a descendant of each.
 struct Descent {
-    /// @dev Which descendant: counted from the left among all of its height.
+    /// @dev Number of the descendant, counted from the left at its height.
     uint64 child;
     bytes32 node0;
     bytes32[] path0;
@@ -14,9 +14,9 @@ struct Descent {
 }
 
 /// @title Descents
-/// @notice Walks down two trees whose roots differ, to the first place where they do.
+/// @notice Walks down two trees whose roots differ, to the first difference.
 ///
-///     Equal siblings on the left of the way, in both trees: so everything to the left of the place is equal.
+///     Siblings to the left of the way are equal in both trees, so everything to the left of the place is equal.
 library Descents {
     /// @notice Levels published at once: 16 children are 512 bytes of calldata and 15 hashes.
     uint8 private constant REVEAL_LEVELS = 4;
@@ -28,10 +28,10 @@ library Descents {
     error PathsDiffer(uint256 length0, uint256 length1);
     error ChildOutOfRange(uint256 child, uint256 levels);
     error NoDifference(bytes32 node);
-    /// @notice The trees differ already to the left of this child.
+    /// @notice The trees differ to the left of this child already.
     error EarlierDifference(uint256 level);
 
-    /// @notice Levels that a reveal at this height shows.
+    /// @notice Returns the number of levels that a reveal at this height shows.
     function shown(uint8 height) internal pure returns (uint8) {
         return height < REVEAL_LEVELS ? height : REVEAL_LEVELS;
     }
@@ -46,7 +46,7 @@ library Descents {
     }
 
     /// @notice Reverts unless the way leads from the sides' nodes of this height to the first descendant that differs.
-    /// @return levels How far it goes.
+    /// @return levels The length of the way.
     function check(uint8 tag, bytes32[2] calldata nodes, uint8 height, Descent calldata way)
         internal
         view
@@ -65,7 +65,7 @@ library Descents {
         _checkLeft(child, way.path0, way.path1);
     }
 
-    /// @dev Wherever the paths, of one length, come from the right, what is on their left must be equal.
+    /// @dev Reverts unless the siblings to the left of the way are equal in both paths, which have one length.
     function _checkLeft(uint64 child, bytes32[] calldata path0, bytes32[] calldata path1) private pure {
         uint256 level;
         bool differs;

@@ -5,22 +5,22 @@ import {Dispute, TrialPosition, TrialTerms} from "../interfaces/ICourt.sol";
 import {MatchTerms} from "../interfaces/IReferee.sol";
 
 /// @title Encodings
-/// @notice What `keccak256(abi.encode(..))` gives of structs that moves show, without encoding them again field by field:
+/// @notice Computes `keccak256(abi.encode(..))` of structs that moves show, without encoding them field by field:
 /// calldata has them in this form already.
 ///
-/// SAFETY: calldata may have a struct in another form (offsets out of order, dirty words), and it is hashed as it lies. But the
-/// hash is compared with that of a true encoding. So if it is right, the words that were hashed are that encoding, and every
-/// offset in them leads to where it should.
+/// SAFETY: calldata may have a struct in another form (offsets out of order, dirty words), which is hashed as it lies.
+/// But the result is compared with the hash of a true encoding. If they are equal, the hashed words are that encoding,
+/// and every offset in them leads to the right place.
 library Encodings {
     uint256 private constant WORD = 0x20;
-    /// @dev Words of a match terms before its program, of a program before its strides, and of a record before its lists.
+    /// @dev Words of match terms before the program, of a program before its strides, and of a record before its lists.
     uint256 private constant MATCH_TERMS_HEAD = 7;
     uint256 private constant PROGRAM_HEAD = 11;
     uint256 private constant RECORD_HEAD = 4;
     uint256 private constant TRIAL_TERMS_WORDS = 5;
     uint256 private constant SAID_WORDS = 8;
 
-    /// @notice Of `(jobs, jobId, match terms)`.
+    /// @notice Hashes `(jobs, jobId, matchTerms)`.
     function hash(address jobs, uint256 jobId, MatchTerms calldata matchTerms)
         internal
         pure
@@ -37,7 +37,7 @@ library Encodings {
         }
     }
 
-    /// @notice Of `(dispute)`.
+    /// @notice Hashes `(dispute)`.
     function hash(Dispute calldata dispute) internal pure returns (bytes32 digest) {
         // Three words and two offsets; for each record its head and two lists; the structure, to a whole word.
         uint256 words = 5 + 2 * (RECORD_HEAD + 2) + 1 + (dispute.structure.length + WORD - 1) / WORD;
@@ -53,7 +53,7 @@ library Encodings {
         }
     }
 
-    /// @notice Of `(trialTerms)`.
+    /// @notice Hashes `(trialTerms)`.
     function hash(TrialTerms calldata trialTerms) internal pure returns (bytes32) {
         uint256 offset;
         assembly ("memory-safe") {
@@ -62,7 +62,7 @@ library Encodings {
         return _hash(offset, TRIAL_TERMS_WORDS * WORD);
     }
 
-    /// @notice Of `(position)`.
+    /// @notice Hashes `(position)`.
     function hash(TrialPosition calldata position) internal pure returns (bytes32) {
         uint256 offset;
         assembly ("memory-safe") {
@@ -71,7 +71,7 @@ library Encodings {
         return _hash(offset, SAID_WORDS * WORD);
     }
 
-    /// @notice Of `(position)`, from memory.
+    /// @notice Hashes `(position)` from memory.
     function encoded(TrialPosition memory position) internal pure returns (bytes32 digest) {
         assembly ("memory-safe") {
             let start := mload(0x40)

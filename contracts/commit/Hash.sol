@@ -32,10 +32,10 @@ library Hash {
     uint8 internal constant LOG_RUN_TREE = 0x18;
     uint8 internal constant LOG_BLOCK_TREE = 0x19;
 
-    /// @notice The SHA-256 precompile failed, which happens only when it is given too little gas.
+    /// @notice The SHA-256 precompile failed, which happens only if it gets too little gas.
     error PrecompileFailed();
 
-    /// @notice SHA-256 of a preimage that already starts with its tag.
+    /// @notice Returns the SHA-256 of a preimage that starts with its tag.
     function sha(bytes memory preimage) internal view returns (bytes32 digest) {
         assembly ("memory-safe") {
             // SAFETY: an under-gassed precompile returns nothing; a stale scratch word must never pass for a hash.
@@ -53,28 +53,27 @@ library Hash {
         }
     }
 
-    /// @notice An inner node of a tree: `H(tag ‖ left ‖ right)`.
+    /// @notice Returns an inner node of a tree: `H(tag ‖ left ‖ right)`.
     function pair(uint8 tag, bytes32 left, bytes32 right) internal view returns (bytes32) {
         return sha(abi.encodePacked(tag, left, right));
     }
 
-    /// @notice A structure's hash: `H(03 ‖ encoding)`.
+    /// @notice Returns a structure's hash: `H(03 ‖ encoding)`.
     function structure(bytes calldata encoding) internal view returns (bytes32) {
         return sha(abi.encodePacked(STRUCTURE, encoding));
     }
 
-    /// @notice A row of the slot table: `H(05 ‖ node u32be ‖ output u8)`.
+    /// @notice Returns the hash of a row of the slot table: `H(05 ‖ node u32be ‖ output u8)`.
     function slot(uint32 node, uint8 output) internal view returns (bytes32) {
         return sha(abi.encodePacked(SLOT, node, output));
     }
 
-    /// @notice The leaf that stands for no leaf in the tree of this tag: `E_0 = H(08 ‖ tree tag)`.
+    /// @notice Returns the leaf that stands for a missing one in the tree of this tag: `E_0 = H(08 ‖ tree tag)`.
     function empty(uint8 treeTag) internal view returns (bytes32) {
         return sha(abi.encodePacked(EMPTY, treeTag));
     }
 
-    /// @notice What a trainer commits to before the claims are shown. It binds chain, contract, job and sender,
-    /// so that nobody can copy it.
+    /// @notice Returns the commitment to a claim. It binds chain, contract, job and sender, so nobody can copy it.
     function commitment(
         address jobs,
         uint256 jobId,

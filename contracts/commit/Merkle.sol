@@ -13,16 +13,16 @@ import {clz} from "clz/Clz.sol";
 ///                  0 / \ 1    0 / \ 1
 ///     height 0      0   1      2   3
 library Merkle {
-    /// @notice A path must have exactly as many siblings as the tree is deep.
+    /// @notice A path must have one sibling for each level of the tree.
     error WrongPathLength(uint256 have, uint256 want);
     /// @notice A path's index must be below `2^depth`.
     error IndexOutOfTree(uint256 index, uint256 depth);
-    /// @notice A level must have exactly as many nodes as asked for.
+    /// @notice A level must have this number of nodes.
     error WrongChildCount(uint256 have, uint256 want);
     /// @notice The path does not lead to the committed root.
     error PathMismatch(bytes32 have, bytes32 want);
 
-    /// @notice Depth of a tree of `count` leaves: `ceil(log2(max(count, 1)))`.
+    /// @notice Returns the depth of a tree of `count` leaves: `ceil(log2(max(count, 1)))`.
     function depth(uint256 count) internal pure returns (uint8 levels) {
         if (count < 2) return 0;
         unchecked {
@@ -33,7 +33,7 @@ library Merkle {
         }
     }
 
-    /// @notice Reverts unless `leaf` is the leaf `index` of the tree of this root and depth.
+    /// @notice Reverts unless `leaf` is leaf `index` of the tree of this root and depth.
     function check(
         uint8 tag,
         bytes32 root,
@@ -46,7 +46,7 @@ library Merkle {
         if (have != root) revert PathMismatch(have, root);
     }
 
-    /// @notice The root of the tree of this depth in which `leaf` is the leaf `index`.
+    /// @notice Returns the root of the tree of this depth in which `leaf` is leaf `index`.
     function rootOf(uint8 tag, bytes32 leaf, uint256 index, uint256 levels, bytes32[] calldata path)
         internal
         view
@@ -57,15 +57,16 @@ library Merkle {
         return fold(tag, leaf, index, path);
     }
 
-    /// @notice The node that a path leads to. NOTE: the caller bounds the index and the length.
+    /// @notice Returns the node to which a path leads. NOTE: the caller bounds the index and the length.
     function fold(uint8 tag, bytes32 leaf, uint256 index, bytes32[] calldata path)
         internal
         view
         returns (bytes32 node)
     {
         assembly ("memory-safe") {
-            // One 65-byte preimage, tag ‖ left ‖ right, at 0x1f. The node goes to 0x20 or 0x40, as bit 5 of `turns` says, and
-            // each hash is written where the next one reads it. Two levels a turn, because the loop itself costs gas.
+            // One 65-byte preimage, tag ‖ left ‖ right, at 0x1f. Bit 5 of `turns` says whether the node goes to 0x20 or
+            // 0x40, and each hash is written where the next one reads it. Two levels an iteration, because the loop
+            // itself costs gas.
             let free := mload(0x40)
             mstore8(0x1f, tag)
             let turns := shl(5, index)
@@ -79,8 +80,8 @@ library Merkle {
                 at := add(0x20, and(turns, 0x20))
                 item := add(item, shl(5, staticcall(gas(), 2, 0x1f, 65, at, 0x20)))
             }
-            // SAFETY: see Hash.sha. A call fails for want of gas alone; then `item` stands still, and the loop or what is
-            // behind it is out of gas as well.
+            // SAFETY: see Hash.sha. A call fails only for lack of gas; then `item` does not advance, and the loop or
+            // the code after it runs out of gas as well.
             for {} xor(item, end) {} {
                 mstore(xor(at, 0x60), calldataload(item))
                 at := add(0x20, and(shr(1, turns), 0x20))
@@ -99,7 +100,7 @@ library Merkle {
         }
     }
 
-    /// @notice The ancestor of `2^levels` neighbouring nodes.
+    /// @notice Returns the ancestor of `2^levels` neighbouring nodes.
     function foldLevel(uint8 tag, bytes32[] calldata nodes, uint256 levels)
         internal
         view

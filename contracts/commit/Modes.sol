@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 /// @title Modes
-/// @notice The arithmetic of a program, as its mode byte says it.
+/// @notice The arithmetic of a program, as its mode byte encodes it.
 ///
 ///     1                                                repops-f32: every order is fixed, there are no logs
 ///     0x80 | form << 4 | bounds << 3 | (bits - 26)     rounded-f64: results of 26 to 32 bits, with rounding logs
@@ -17,24 +17,24 @@ library Modes {
     uint8 private constant PROBABLE = 0x08;
     uint256 private constant MIN_WIDTH = 26;
 
-    /// @notice Whether records of this mode have rounding logs.
+    /// @notice Returns whether records of this mode have rounding logs.
     function rounded(uint8 mode) internal pure returns (bool) {
         return mode & FIXED == ROUNDED && mode & BITS <= MAX_BITS;
     }
 
-    /// @notice Of rounded-f64: how many bits its results have.
+    /// @notice Returns the number of bits of a result, in rounded-f64.
     function bits(uint8 mode) internal pure returns (uint256) {
         unchecked {
             return MIN_WIDTH + (mode & BITS);
         }
     }
 
-    /// @notice Whether results have fewer bits than binary32.
+    /// @notice Returns whether results have fewer bits than binary32.
     function coarse(uint8 mode) internal pure returns (bool) {
         return rounded(mode) && mode & BITS != MAX_BITS;
     }
 
-    /// @notice Of rounded-f64: whether its radii are the probable ones.
+    /// @notice Returns whether the radii are the probable ones, in rounded-f64.
     function probable(uint8 mode) internal pure returns (bool) {
         return mode & PROBABLE != 0;
     }

@@ -7,7 +7,7 @@ import {Hash} from "./Hash.sol";
 import {Modes} from "./Modes.sol";
 
 /// @title Programs
-/// @notice The limits of a program, its hash, and how many checkpoints an interval has at a stride.
+/// @notice The limits of a program, its hash, and the number of checkpoints of an interval at a stride.
 library Programs {
     uint32 internal constant OPSET_VERSION = 1;
     uint256 internal constant NODE_LIMIT = 1 << 24;
@@ -23,7 +23,7 @@ library Programs {
     /// @notice Stride `position` does not divide the one before, is not below it, or (the last one) is not 1.
     error BadStride(uint256 position, uint64 stride);
 
-    /// @notice Reverts unless its opset version and its mode are those that can be judged here.
+    /// @notice Reverts unless the opset version and the mode are known.
     function checkKnown(Program calldata program) internal pure {
         if (program.opsetVersion != OPSET_VERSION) revert IReferee.UnknownOpset(program.opsetVersion);
         bool known = program.mode == Modes.REPOPS_F32 || Modes.rounded(program.mode);
@@ -51,7 +51,7 @@ library Programs {
         if (strides[last] != 1) revert BadStride(last, strides[last]);
     }
 
-    /// @notice `H(06 ‖ fields ‖ count u8 ‖ strides u64be each)`.
+    /// @notice Returns `H(06 ‖ fields ‖ count u8 ‖ strides u64be each)`.
     function hash(Program calldata program) internal view returns (bytes32) {
         bytes memory strides;
         for (uint256 i = 0; i < program.strides.length; ++i) {
@@ -76,7 +76,7 @@ library Programs {
         );
     }
 
-    /// @notice Number of checkpoints of `length` steps at a stride: `ceil(length / stride)`.
+    /// @notice Returns the number of checkpoints of `length` steps at a stride: `ceil(length / stride)`.
     function checkpoints(uint64 length, uint64 stride) internal pure returns (uint64) {
         // SAFETY: `length + stride - 1` could overflow.
         return length / stride + (length % stride == 0 ? 0 : 1);

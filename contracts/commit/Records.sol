@@ -6,7 +6,7 @@ import {Hash} from "./Hash.sol";
 import {Structures} from "./Structures.sol";
 
 /// @title Records
-/// @notice What a node did in one step, and whether it has the form the program gives it.
+/// @notice Hashes a node's record of one step, and checks its form against the program.
 ///
 ///     04 ‖ structure hash ‖ nin u8 ‖ nout u8 ‖ input hashes ‖ output hashes ‖ log hash
 library Records {
@@ -16,7 +16,7 @@ library Records {
     error TooManyInputs(uint256 count);
     error TooManyOutputs(uint256 count);
 
-    /// @notice The leaf of the step tree that stands for this record.
+    /// @notice Returns the record's hash, a leaf of the step tree.
     function hash(Record calldata record) internal view returns (bytes32) {
         // SAFETY: without these bounds the counts would wrap and two records could share a preimage.
         if (record.inputs.length > MAX_INPUTS) revert TooManyInputs(record.inputs.length);
@@ -34,8 +34,8 @@ library Records {
         );
     }
 
-    /// @notice Whether the record has the structure's hash and counts, and a log only in a mode that has logs.
-    /// @dev NOTE: in the mode repops-f32 nothing is rounded, so a log can only be a way to differ.
+    /// @notice Returns whether the record has the structure's hash and counts, and a log only in a mode that has logs.
+    /// @dev NOTE: in the mode repops-f32 nothing is rounded, so a log could only be a way to differ.
     function wellFormed(Record calldata record, bytes calldata structure, bool rounded)
         internal
         view
@@ -46,7 +46,7 @@ library Records {
             && record.outputs.length == nout && (rounded || record.log == 0);
     }
 
-    /// @notice Output `i`, or zero (which is no hash) where the record has none.
+    /// @notice Returns output `i`, or zero (which is no hash) if the record has no such output.
     function outputOrZero(Record calldata record, uint256 i) internal pure returns (bytes32) {
         return i < record.outputs.length ? record.outputs[i] : bytes32(0);
     }

@@ -3,7 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Types} from "./Types.sol";
 
-/// @notice Where an input of a node comes from.
+/// @notice The source of a node's input.
 struct Operand {
     uint8 kind;
     uint32 index;
@@ -28,13 +28,13 @@ library Structures {
 
     /// @notice The encoding is longer than any structure may be.
     error StructureTooLong(uint256 length);
-    /// @notice The encoding ends before what its header announces.
+    /// @notice The encoding is shorter than its header announces.
     error StructureTruncated(uint256 length, uint256 need);
     /// @notice The node has no such input.
     error NoSuchInput(uint256 input, uint256 count);
 
-    /// @notice Operator, number of inputs and number of outputs.
-    /// @dev The operands are in bounds once this has returned.
+    /// @notice Returns the operator, the number of inputs and the number of outputs.
+    /// @dev Checks that the operands are in bounds.
     function header(bytes calldata encoding) internal pure returns (uint16 op, uint8 nin, uint8 nout) {
         if (encoding.length > MAX_BYTES) revert StructureTooLong(encoding.length);
         if (encoding.length < HEADER_BYTES) revert StructureTruncated(encoding.length, HEADER_BYTES);
@@ -45,7 +45,7 @@ library Structures {
         if (encoding.length < need) revert StructureTruncated(encoding.length, need);
     }
 
-    /// @notice Input `i` of the node.
+    /// @notice Returns input `i` of the node.
     function operand(bytes calldata encoding, uint256 i) internal pure returns (Operand memory) {
         (, uint8 nin,) = header(encoding);
         if (i >= nin) revert NoSuchInput(i, nin);
@@ -57,7 +57,7 @@ library Structures {
         });
     }
 
-    /// @notice Types of all outputs (packed: see Types), and the attributes as they are encoded.
+    /// @notice Returns the types of all outputs (packed: see Types), and the attributes as they are encoded.
     function outputs(bytes calldata encoding)
         internal
         pure
@@ -69,7 +69,7 @@ library Structures {
         return (encoding[from:to], encoding[to:]);
     }
 
-    /// @notice The type of output `i`. NOTE: the caller has seen that there are so many.
+    /// @notice Returns the type of output `i`. NOTE: the caller checks that the node has it.
     function output(bytes calldata encoding, uint256 i) internal pure returns (bytes calldata) {
         (, uint8 nin,) = header(encoding);
         uint256 from = Types.skip(encoding, HEADER_BYTES + OPERAND_BYTES * nin, i);

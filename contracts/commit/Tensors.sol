@@ -24,18 +24,18 @@ library Tensors {
     error RankTooHigh(uint256 rank);
     error TooManyElements(uint256 count);
 
-    /// @notice TENSOR hash of step `t` as an i64 of rank 0: one leaf of eight little-endian bytes.
+    /// @notice Returns the TENSOR hash of step `t` as an i64 of rank 0: one leaf of eight little-endian bytes.
     function step(uint64 t) internal view returns (bytes32) {
         bytes32 leaf = Hash.sha(abi.encodePacked(Hash.LEAF, _reversed(t)));
         return Hash.sha(abi.encodePacked(Hash.TENSOR, I64, uint8(0), leaf));
     }
 
-    /// @notice TENSOR hash of data of this type (packed: see Types) under this root.
+    /// @notice Returns the TENSOR hash of data of this type (packed: see Types) under this root.
     function hash(bytes memory spec, bytes32 root) internal view returns (bytes32) {
         return Hash.sha(abi.encodePacked(Hash.TENSOR, spec, root));
     }
 
-    /// @notice A type, packed.
+    /// @notice Returns a type in packed form.
     function packed(Shape memory shape) internal pure returns (bytes memory spec) {
         uint256 rank = shape.dims.length;
         if (rank > MAX_RANK) revert RankTooHigh(rank);
@@ -45,12 +45,12 @@ library Tensors {
         }
     }
 
-    /// @notice Hash of a leaf of data.
+    /// @notice Returns the hash of a leaf of data.
     function leafHash(bytes calldata data) internal view returns (bytes32) {
         return Hash.sha(abi.encodePacked(Hash.LEAF, data));
     }
 
-    /// @notice Bytes of an element of this type.
+    /// @notice Returns the bytes of one element of this type.
     function itemSize(bytes memory spec) internal pure returns (uint256) {
         uint8 dtype = uint8(spec[0]);
         if (dtype == F32) return 4;
@@ -59,7 +59,7 @@ library Tensors {
         revert UnknownDtype(dtype);
     }
 
-    /// @notice Bytes of all elements of this type. A dimension of 0 makes it 0 wherever it stands, whatever the others are.
+    /// @notice Returns the bytes of all elements of this type; 0 if one dimension is 0, whatever the others are.
     function size(bytes memory spec) internal pure returns (uint256) {
         unchecked {
             uint256 rank = uint8(spec[1]);
@@ -69,11 +69,11 @@ library Tensors {
             for (uint256 d = 0; d < rank; ++d) {
                 uint256 dim;
                 assembly ("memory-safe") {
-                    // SAFETY: a type has as many bytes as its rank says (Types.end).
+                    // SAFETY: a type has as many bytes as its rank requires (Types.end).
                     dim := shr(192, mload(add(add(spec, 0x22), shl(3, d))))
                 }
                 if (dim == 0) empty = true;
-                // SAFETY: below 2^40 times 2^64, and no more is multiplied once it is too much.
+                // SAFETY: below 2^40 times 2^64, and nothing is multiplied further once it is too much.
                 else if (count < MAX_ELEMENTS) count *= dim;
             }
             if (empty) count = 0;
@@ -82,12 +82,12 @@ library Tensors {
         }
     }
 
-    /// @notice Number of leaves of so many bytes.
+    /// @notice Returns the number of leaves of `bytes_` bytes.
     function leaves(uint256 bytes_) internal pure returns (uint256) {
         return (bytes_ + LEAF_BYTES - 1) / LEAF_BYTES;
     }
 
-    /// @notice The little-endian number of 1, 4 or 8 bytes at a place of a leaf. NOTE: the caller bounds the place.
+    /// @notice Returns the little-endian number of 1, 4 or 8 bytes at an offset in a leaf, which is not checked.
     function read(bytes calldata data, uint256 from, uint256 bytes_) internal pure returns (uint64) {
         return _reversed(uint64(bytes8(data[from:from + bytes_])));
     }

@@ -9,15 +9,15 @@ import {Search} from "./Search.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title Chain
-/// @notice From an element to one step of its chain, which is computed.
+/// @notice The moves from an element to one step of its chain, which the examiner computes.
 ///
 ///     Post ──side 0: its states at the places──▶ Answer ──side 1: the first that it has otherwise──▶ Post, or Step
 ///
-/// INVARIANT: who is right about the element has the true state wherever it says one, so the state at `lo` is true.
+/// INVARIANT: a side that is right about the element only ever states true states, so the agreed state at `lo` is true.
 abstract contract Chain is Search {
     // ------------------------------------------------------------------ storage
 
-    /// @dev Places of one round: at most as many as have states of so many bytes, and no more than so many.
+    /// @dev A round has at most as many places as states fit in `POST_BYTES`, and at most `MAX_PLACES`.
     uint256 private constant POST_BYTES = 2048;
     uint256 private constant MAX_PLACES = 256;
 
@@ -85,7 +85,7 @@ abstract contract Chain is Search {
         bool last = t.hi == t.steps;
         (bytes memory next, uint64 bits) =
             EXAMINER.step(_question(t, dispute), _element(t), inputs, t.lo, last, agreed, openings);
-        // INVARIANT: the sides say different things, so at least one of them is wrong.
+        // INVARIANT: the sides' statements differ, so at least one of them is wrong.
         uint8 losers = last ? _wrong(position.values, bits) : _wrong(position.states, keccak256(next));
         _decide(t, trialTerms, trialId, losers, false);
     }
@@ -120,18 +120,18 @@ abstract contract Chain is Search {
         return Element({number: t.element, entry: Entry({kind: t.kind, written: t.written})});
     }
 
-    /// @dev Bit `s`: side `s` has another value of the element.
+    /// @dev Returns the sides with another value of the element, as bits.
     function _wrong(uint64[2] memory values, uint64 truth) private pure returns (uint8) {
-        return (values[0] != truth ? SIDE0 : 0) | (values[1] != truth ? SIDE1 : 0);
+        return (values[0] != truth ? 1 : 0) | (values[1] != truth ? 2 : 0);
     }
 
-    /// @dev Bit `s`: side `s` has another state.
+    /// @dev Returns the sides with another state, as bits.
     function _wrong(bytes32[2] calldata states, bytes32 truth) private pure returns (uint8) {
-        return (states[0] != truth ? SIDE0 : 0) | (states[1] != truth ? SIDE1 : 0);
+        return (states[0] != truth ? 1 : 0) | (states[1] != truth ? 2 : 0);
     }
 
-    /// @dev How many places a round has in the open interval; the last one is its end. Two rounds that could do with fewer
-    /// have as many each.
+    /// @dev Returns the number of places of a round in the open interval, whose end is the last place. If two rounds
+    /// are enough, both get the same number, as small as possible.
     function _places(Trial storage t) internal view returns (uint256 count) {
         count = POST_BYTES / t.stateBytes;
         if (count > MAX_PLACES) count = MAX_PLACES;
@@ -144,7 +144,8 @@ abstract contract Chain is Search {
         }
     }
 
-    /// @dev Place `i` of a round of so many, evenly spread: `lo` is place 0. NOTE: ascending, as there are no more than steps.
+    /// @dev Returns place `i` of `count`, evenly spread; place 0 is `lo`. NOTE: ascending, as `count` is at most `hi -
+    /// lo`.
     function _at(Trial storage t, uint256 count, uint256 i) internal view returns (uint64) {
         return uint64(t.lo + (uint256(t.hi - t.lo) * i) / count);
     }

@@ -2,6 +2,8 @@
 pragma solidity ^0.8.34;
 
 import {Timed} from "../Timed.sol";
+import {ChessClock} from "../clock/ChessClock.sol";
+import {BOTH, NOBODY, SIDE0, SIDE1, Sides} from "../clock/Sides.sol";
 import {Encodings} from "../commit/Encodings.sol";
 import {
     Dispute,
@@ -26,11 +28,6 @@ import {
 abstract contract CourtBase is ICourt, Timed {
     // ------------------------------------------------------------------ storage
 
-    uint8 internal constant NOBODY = 0;
-    uint8 internal constant SIDE0 = 1;
-    uint8 internal constant SIDE1 = 2;
-    uint8 internal constant BOTH = 3;
-
     mapping(uint256 trialId => Trial) internal _trials;
 
     // ------------------------------------------------------------------ guards
@@ -44,16 +41,13 @@ abstract contract CourtBase is ICourt, Timed {
         t = _trials[trialId];
         if (t.stage != want) revert WrongStage(trialId, t.stage, want);
         uint256 time = _time();
-        uint8 mask = _late(t, time);
-        if (mask != NOBODY) revert TooLate(trialId, mask);
+        Sides sides = _late(t, time);
+        if (sides != NOBODY) revert TooLate(trialId, sides);
         bytes32 have = Encodings.hash(position);
         if (have != t.position) revert AnotherHash(have, t.position);
         uint256 elapsed = time - t.tick;
         if (elapsed == 0) return (t, trialId);
-        // SAFETY: nobody is late, so no clock falls below zero, and what is charged fits in 32 bits.
-        uint8 owing = _owing(t);
-        if (owing & SIDE0 != 0) t.clock0 -= uint32(elapsed);
-        if (owing & SIDE1 != 0) t.clock1 -= uint32(elapsed);
+        (t.clock0, t.clock1) = ChessClock.charged(_owing(t), t.clock0, t.clock1, elapsed);
         t.tick = uint40(time);
     }
 
@@ -103,29 +97,19 @@ abstract contract CourtBase is ICourt, Timed {
 
     // ------------------------------------------------------------------ clocks
 
-    /// @dev Bit `s`: side `s` owes a move.
-    function _owing(Trial storage t) internal view returns (uint8) {
+    /// @dev The sides that owe a move.
+    function _owing(Trial storage t) internal view returns (Sides) {
         Stage stage = t.stage;
         if (stage == Stage.Outputs || stage == Stage.Walk || stage == Stage.Leaf) {
-            return t.posted == BOTH ? BOTH : BOTH ^ t.posted;
+            return ChessClock.halves(t.posted);
         }
         if (stage == Stage.Post) return SIDE0;
         if (stage == Stage.Answer) return SIDE1;
         return stage == Stage.Step ? BOTH : NOBODY;
     }
 
-    /// @dev The last second in which a move is in time, and whose it is: one side's, or both's if they are equal.
-    function _due(Trial storage t) internal view returns (uint256 instant, uint8 mask) {
-        mask = _owing(t);
-        if (mask == NOBODY) return (0, NOBODY);
-        (uint32 clock0, uint32 clock1) = (t.clock0, t.clock1);
-        if (mask == BOTH && clock0 != clock1) mask = clock0 < clock1 ? SIDE0 : SIDE1;
-        instant = uint256(t.tick) + (mask == SIDE1 ? clock1 : clock0);
-    }
-
-    /// @dev Bit `s`: side `s` is late at that time.
-    function _late(Trial storage t, uint256 time) internal view returns (uint8) {
-        (uint256 instant, uint8 mask) = _due(t);
-        return mask != NOBODY && time > instant ? mask : NOBODY;
+    /// @dev The sides that are late at that time.
+    function _late(Trial storage t, uint256 time) internal view returns (Sides) {
+        return ChessClock.late(_owing(t), t.tick, t.clock0, t.clock1, time);
     }
 }

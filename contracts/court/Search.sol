@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {BOTH} from "../clock/Sides.sol";
 import {Descent, Descents} from "../commit/Descents.sol";
 import {Hash} from "../commit/Hash.sol";
 import {LogBlock} from "../commit/Logs.sol";
@@ -49,7 +50,7 @@ abstract contract Search is CourtBase {
             emit OutputShown(trialId, side, output, roots[side]);
         }
         _keep(t, now_);
-        if (t.posted != BOTH) return;
+        if (t.posted != BOTH.bits()) return;
         t.posted = 0;
         t.stage = Stage.Walk;
         t.height = Merkle.depth(leaves);
@@ -145,7 +146,7 @@ abstract contract Search is CourtBase {
             return;
         }
         bytes32 empty = Hash.empty(Hash.DATA_TREE);
-        uint8 losers = (nodes[0] != empty ? SIDE0 : 0) | (nodes[1] != empty ? SIDE1 : 0);
+        uint8 losers = (nodes[0] != empty ? 1 : 0) | (nodes[1] != empty ? 2 : 0);
         _decide(t, trialTerms, trialId, losers, false);
     }
 

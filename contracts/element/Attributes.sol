@@ -4,20 +4,20 @@ pragma solidity ^0.8.34;
 import {Spec} from "./Specs.sol";
 
 /// @title Attributes
-/// @notice Reads attributes, one after the other, as docs/protocol.md, section 4, encodes them. Nothing is read past their end.
+/// @notice Reads attributes, encoded as in docs/protocol.md, section 4, one after the other, and not past their end.
 ///
 ///     int  u64be        ints  count u8 ‖ u64be each        dtype  u8
 ///
-/// Each function reads at `from` and gives where the next attribute begins; `end` comes last.
+/// Each function reads at `from` and returns the offset of the next attribute; `end` comes last.
 library Attributes {
-    /// @notice The attributes end before the one that is read.
+    /// @notice The attributes end before the attribute that is read.
     error AttributesEnd(uint256 length, uint256 need);
     /// @notice Bytes follow the last attribute.
     error AttributesFollow(uint256 length, uint256 read);
     /// @notice The attribute that ends at byte `end` is not what the operator allows.
     error AttributeUnfit(uint256 end);
 
-    /// @notice An int.
+    /// @notice Reads an int.
     function number(bytes calldata data, uint256 from) internal pure returns (uint256 value, uint256 next) {
         unchecked {
             next = from + 8;
@@ -26,7 +26,7 @@ library Attributes {
         }
     }
 
-    /// @notice An int that is 0 or 1.
+    /// @notice Reads an int that is 0 or 1.
     function flag(bytes calldata data, uint256 from) internal pure returns (bool value, uint256 next) {
         uint256 read;
         (read, next) = number(data, from);
@@ -34,7 +34,7 @@ library Attributes {
         value = read == 1;
     }
 
-    /// @notice A dtype.
+    /// @notice Reads a dtype.
     function code(bytes calldata data, uint256 from) internal pure returns (uint8 value, uint256 next) {
         unchecked {
             next = from + 1;
@@ -43,7 +43,7 @@ library Attributes {
         }
     }
 
-    /// @notice The length of a list of ints, all of which are there.
+    /// @notice Reads the length of a list of ints, and checks that all of them are there.
     function list(bytes calldata data, uint256 from) internal pure returns (uint256 length, uint256 next) {
         unchecked {
             (length, next) = code(data, from);
@@ -51,7 +51,7 @@ library Attributes {
         }
     }
 
-    /// @notice Two ints.
+    /// @notice Reads two ints.
     function pair(bytes calldata data, uint256 from)
         internal
         pure
@@ -64,7 +64,7 @@ library Attributes {
         (second, next) = number(data, next);
     }
 
-    /// @notice Ints that are the dimensions of a tensor.
+    /// @notice Checks ints that are the dimensions of a tensor.
     function shape(bytes calldata data, uint256 from, Spec dims) internal pure returns (uint256 next) {
         unchecked {
             uint256 length;
@@ -78,7 +78,7 @@ library Attributes {
         }
     }
 
-    /// @notice Strictly ascending ints below `rank`, as a set: bit d stands for d.
+    /// @notice Reads strictly ascending ints below `rank`, as a set: bit d stands for d.
     function dimensions(bytes calldata data, uint256 from, uint256 rank)
         internal
         pure
@@ -90,19 +90,20 @@ library Attributes {
             for (uint256 i = 0; i < length; ++i) {
                 uint256 d;
                 (d, next) = number(data, next);
-                // SAFETY: a rank is 8 at most.
+                // SAFETY: a rank is at most 8.
                 fit(d < rank && dims >> d == 0, next);
                 dims |= 1 << d;
             }
         }
     }
 
-    /// @notice All has been read.
+    /// @notice Reverts unless everything has been read.
     function end(bytes calldata data, uint256 from) internal pure {
         if (from != data.length) revert AttributesFollow(data.length, from);
     }
 
-    /// @param next Where the attribute ends that `holds` is about.
+    /// @notice Reverts unless `holds`.
+    /// @param next End of the attribute that `holds` is about.
     function fit(bool holds, uint256 next) internal pure {
         if (!holds) revert AttributeUnfit(next);
     }

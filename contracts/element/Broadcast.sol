@@ -10,7 +10,7 @@ import {Spec, Specs} from "./Specs.sol";
 /// @title Broadcast
 /// @notice Operands of elementwise operators.
 library Broadcast {
-    /// @notice The case has one output and so many inputs, which broadcast to its shape and no larger one would do.
+    /// @notice Checks that the case has one output and this many inputs, whose broadcast shape is the output's.
     function check(Case calldata which, uint256 inputs) internal pure {
         unchecked {
             Cases.check(which, inputs, 1);
@@ -23,7 +23,7 @@ library Broadcast {
         }
     }
 
-    /// @notice What input `i` has for the element, opened as number `i`.
+    /// @notice Returns input `i`'s value for the element, opened as number `i`.
     function read(Case calldata which, Opened[] calldata opened, uint256 i) internal pure returns (uint256) {
         uint256 element =
             Shapes.broadcast(which.element, Specs.get(which.outputs, 0), Specs.get(which.inputs, i));

@@ -8,29 +8,29 @@ import {Shapes} from "./Shapes.sol";
 import {Specs} from "./Specs.sol";
 
 /// @title Cases
-/// @notice What is checked of every case, whatever its operator, and of every step.
+/// @notice The checks of every case and every step, for all operators.
 library Cases {
     // Dtypes: docs/protocol.md, section 2.
     uint8 internal constant F32 = 1;
     uint8 internal constant I64 = 2;
     uint8 internal constant BOOL = 3;
 
-    // Arithmetics that a rule is of.
+    // Sets of the arithmetics of a rule.
     uint256 internal constant REPOPS_F32 = 1;
     uint256 internal constant ROUNDED_F64 = 2; // with all its parameters
     uint256 internal constant EITHER = 3;
 
-    /// @dev Of the longest chain that there may be (docs/opset.md, section 1).
+    /// @dev Steps of the longest possible chain (docs/opset.md, section 1).
     uint256 internal constant MAX_STEPS = 1 << 30;
 
-    /// @notice The operator has another number of inputs, or of outputs.
+    /// @notice The operator has another number of inputs or outputs.
     error WrongCounts(uint256 inputs, uint256 outputs);
     /// @notice The output does not exist, or has no such element.
     error NoSuchElement(uint8 output, uint64 element);
     /// @notice An element of the operator could take more than `MAX_STEPS` steps.
     error ChainTooLong(uint256 steps);
 
-    /// @notice The rule is of the case's mode, and the operator is one of the family's.
+    /// @notice Checks that the rule has the case's mode, and that the operator is one of its family.
     /// @param operators Bit `op` stands for operator `op`.
     /// @param modes A set of REPOPS_F32 and ROUNDED_F64.
     function mine(Case calldata which, uint256 operators, uint256 modes) internal pure {
@@ -39,14 +39,14 @@ library Cases {
         if (mode & modes == 0 || (operators >> which.op) & 1 == 0) notMine(which);
     }
 
-    /// @notice As many tensors as said, each within the limits of docs/opset.md, section 1, and the element exists.
-    /// INVARIANT: what exists in the case has a row-major position below 2^40.
+    /// @notice Checks the numbers of tensors, their limits (docs/opset.md, section 1), and that the element exists.
+    /// INVARIANT: everything that exists in the case has a row-major position below 2^40.
     function check(Case calldata which, uint256 inputs, uint256 outputs) internal pure {
         (uint256 nin, uint256 nout) = counts(which);
         if (nin != inputs || nout != outputs) revert WrongCounts(nin, nout);
     }
 
-    /// @notice The same of a case with any number of tensors, and how many there are.
+    /// @notice Makes the same checks of a case with any numbers of tensors, and returns these numbers.
     function counts(Case calldata which) internal pure returns (uint256 inputs, uint256 outputs) {
         (inputs,) = _tensors(which.inputs, 0);
         uint256 elements;
@@ -54,7 +54,7 @@ library Cases {
         if (which.element >= elements) revert NoSuchElement(which.output, which.element);
     }
 
-    /// @dev How many types there are, each of which a tensor may have; and the elements of tensor `number`, none if it is not there.
+    /// @dev Counts the types, each of which must be a tensor's, and the elements of tensor `number`, if it exists.
     function _tensors(bytes calldata types, uint256 number)
         private
         pure
@@ -70,29 +70,29 @@ library Cases {
         }
     }
 
-    /// @notice An element's chain is not longer than one may be.
+    /// @notice Checks that an element's chain is not too long.
     function chain(uint256 steps) internal pure {
         if (steps > MAX_STEPS) revert ChainTooLong(steps);
     }
 
-    /// @notice Input `i` has this dtype.
+    /// @notice Checks that input `i` has this dtype.
     function input(Case calldata which, uint256 i, uint8 dtype) internal pure {
         if (Specs.get(which.inputs, i).dtype() != dtype) notMine(which);
     }
 
-    /// @notice Output `i` has this dtype, which is one.
+    /// @notice Checks that output `i` has this dtype, and that the dtype exists.
     function output(Case calldata which, uint256 i, uint8 dtype) internal pure {
         if (Specs.get(which.outputs, i).dtype() != dtype || dtype < F32 || dtype > BOOL) notMine(which);
     }
 
-    /// @notice Step `t` is one of the chain's, and the state before it has its size.
+    /// @notice Checks that the chain has step `t`, and that the state before it has the right size.
     function step(uint64 t, uint256 steps, uint256 given, uint256 wanted) internal pure {
         // SAFETY: a chain has at most MAX_STEPS.
         if (t >= steps) revert IRule.NoSuchStep(t, uint64(steps));
         state(given, wanted);
     }
 
-    /// @notice A state has its size.
+    /// @notice Checks the size of a state.
     function state(uint256 given, uint256 wanted) internal pure {
         if (given != wanted) revert IRule.BadState(given, wanted);
     }

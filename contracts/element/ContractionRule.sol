@@ -11,8 +11,8 @@ import {Spec, Specs} from "./Specs.sol";
 import {Window} from "./Windows.sol";
 
 /// @title ContractionRule
-/// @notice `mm`, `bmm`, `conv2d` and its gradients (docs/opset.md, sections 2 and 6): which terms an element has, one step each.
-/// What a step makes of a term is the arithmetic's.
+/// @notice `mm`, `bmm`, `conv2d` and its gradients (docs/opset.md, sections 2 and 6): an element's terms, one step
+/// each. The arithmetic defines what a step makes of a term.
 abstract contract ContractionRule is IRule {
     uint256 private constant MM = 50;
     uint256 private constant BMM = 51;
@@ -57,20 +57,20 @@ abstract contract ContractionRule is IRule {
         return uint64(_element(which.mode, state, entry));
     }
 
-    // ------------------------------------------------------------------ what depends on the arithmetic
+    // ------------------------------------------------------------------ parts that depend on the arithmetic
 
     function _modes() internal pure virtual returns (uint256);
 
-    /// @dev How many bytes a state has.
+    /// @dev Returns the number of bytes of a state.
     function _size() internal pure virtual returns (uint256);
 
-    /// @dev The state before the first step.
+    /// @dev Returns the state before the first step.
     function _begin() internal pure virtual returns (bytes memory);
 
-    /// @dev The state after step `t`, whose term does not exist.
+    /// @dev Returns the state after step `t`, whose term does not exist.
     function _next(uint256 t, bytes calldata state) internal pure virtual returns (bytes memory);
 
-    /// @dev The state after step `t`, whose term is `a b`.
+    /// @dev Returns the state after step `t`, whose term is `a b`.
     function _next(uint256 t, bytes calldata state, uint256 a, uint256 b)
         internal
         pure

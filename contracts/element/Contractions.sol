@@ -8,7 +8,7 @@ import {Entry} from "./IRule.sol";
 
 /// @title Contractions
 /// @notice Contractions in repops-f32: chunks of 512 fused multiply-adds (docs/opset.md, section 2).
-/// @dev State: `total u32be ‖ chunk u32be`, the sum of the chunks before this one and this chunk's. -0 is the identity of both.
+/// @dev State: `total u32be ‖ chunk u32be`, the sums of earlier chunks and of this one. -0 is the identity of both.
 contract Contractions is ContractionRule {
     uint256 private constant CHUNK = 512;
     bytes8 private constant NOTHING = 0x8000000080000000;
@@ -40,13 +40,13 @@ contract Contractions is ContractionRule {
         return abi.encodePacked(uint32(total), uint32(Float32.fma(a, b, chunk)));
     }
 
-    /// @dev There are no logs in repops-f32, so whatever an entry is said to be is nothing.
+    /// @dev There are no logs in repops-f32, so the entry is ignored.
     function _element(uint8, bytes calldata state, Entry calldata) internal pure override returns (uint256) {
         (uint256 total, uint256 chunk) = _sums(state);
         return Float32.add(total, chunk);
     }
 
-    /// @dev The sums to which step `t` adds its term: a new chunk where one begins.
+    /// @dev Returns the sums to which step `t` adds its term: a new chunk where one begins.
     function _before(uint256 t, bytes calldata state) private pure returns (uint256 total, uint256 chunk) {
         (total, chunk) = _sums(state);
         if (t % CHUNK == 0) (total, chunk) = (Float32.add(total, chunk), Float32.SIGN);

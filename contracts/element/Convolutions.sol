@@ -7,7 +7,7 @@ import {Shapes} from "./Shapes.sol";
 import {Spec, Specs} from "./Specs.sol";
 import {Window, Windows} from "./Windows.sol";
 
-/// @notice Where a term of a contraction is: positions in the first and the second input, if it exists.
+/// @notice A term of a contraction: positions in the first and the second input, if it exists.
 struct Term {
     bool exists;
     uint256 first;
@@ -22,13 +22,13 @@ library Convolutions {
     uint256 internal constant INPUT_GRAD = 53;
     uint256 internal constant WEIGHT_GRAD = 54;
 
-    /// @notice The case is of a convolution or a gradient: how its window moves, and how many groups it has.
+    /// @notice Checks a case of a convolution or a gradient; returns how its window moves, and its number of groups.
     function read(Case calldata which) internal pure returns (Window memory window, uint256 groups) {
         uint256 from;
         (window, from) = Windows.read(which.attributes, 0);
         (groups, from) = Attributes.number(which.attributes, from);
         if (which.op != FORWARD) {
-            // Two dimensions of the output, which is of rank 4 if `fit` lets it pass.
+            // Two dimensions of the output, whose rank `fit` checks to be 4.
             uint256 height;
             uint256 width;
             (height, width, from) = Attributes.pair(which.attributes, from);
@@ -40,7 +40,7 @@ library Convolutions {
         _fit(x, w, y, window, groups);
     }
 
-    /// @dev x, w and y, whichever of them are given.
+    /// @dev Returns x, w and y: two of them are the inputs, one is the output.
     function _tensors(Case calldata which) private pure returns (Spec, Spec, Spec) {
         Spec first = Specs.get(which.inputs, 0);
         Spec second = Specs.get(which.inputs, 1);
@@ -60,7 +60,7 @@ library Convolutions {
         Windows.fit(window.x, x.dim(3), w.dim(3), y.dim(3));
     }
 
-    /// @notice How many terms there are, with those in the padding. Of a checked case.
+    /// @notice Returns the number of terms of a checked case, including those in the padding.
     function terms(Case calldata which, uint256 groups) internal pure returns (uint256) {
         unchecked {
             // SAFETY: the output has an element, so each product is at most the number of elements of an input.
@@ -73,7 +73,7 @@ library Convolutions {
         }
     }
 
-    /// @notice Term `k`. Of a checked case.
+    /// @notice Returns term `k` of a checked case.
     function term(Case calldata which, Window memory window, uint256 groups, uint256 k)
         internal
         pure
@@ -84,7 +84,7 @@ library Convolutions {
         return _weightGrad(which, window, groups, k);
     }
 
-    /// @dev Of y `[n, f, y, x]`: k runs over (c, r, s).
+    /// @dev For y `[n, f, y, x]`: k runs over (c, r, s).
     function _forward(Case calldata which, Window memory window, uint256 groups, uint256 k)
         private
         pure
@@ -102,7 +102,7 @@ library Convolutions {
         }
     }
 
-    /// @dev Of dx `[n, g C + c, h, w]`: k runs over (f, r, s).
+    /// @dev For dx `[n, g C + c, h, w]`: k runs over (f, r, s).
     function _inputGrad(Case calldata which, Window memory window, uint256 groups, uint256 k)
         private
         pure
@@ -123,7 +123,7 @@ library Convolutions {
         }
     }
 
-    /// @dev Of dw `[g F + f, c, r, s]`: k runs over (n, y, x).
+    /// @dev For dw `[g F + f, c, r, s]`: k runs over (n, y, x).
     function _weightGrad(Case calldata which, Window memory window, uint256 groups, uint256 k)
         private
         pure
@@ -142,7 +142,7 @@ library Convolutions {
         }
     }
 
-    /// @dev What tap (.., .., r, s) of the window position (n, channel, y, x) meets in an image.
+    /// @dev Returns the position in an image that tap (.., .., r, s) of the window position (n, channel, y, x) meets.
     function _met(Window memory window, uint256[4] memory index, uint256[4] memory tap, Spec image)
         private
         pure
@@ -154,7 +154,7 @@ library Convolutions {
         if (inside) found = _position(index[0], index[1], h, w, image);
     }
 
-    /// @dev Of a position in a shape of rank 4; the first digit is what the others leave.
+    /// @dev Splits a position in a shape of rank 4 into digits; the first one is the quotient that is left.
     function _digits(uint256 position, Spec dims) private pure returns (uint256[4] memory index) {
         unchecked {
             index[3] = position % dims.dim(3);

@@ -11,9 +11,9 @@ import {Point} from "./Point.sol";
 import {Decisions} from "./rounded/Decisions.sol";
 
 /// @title ElementaryRule
-/// @notice What the families of elementary functions have in common: f32 operands, which broadcast, and no attributes.
-/// @dev In repops-f32, and in rounded-f64 of 32 bits, values are correctly rounded and nothing is left to a log. Below 32 bits
-/// the state is `a u32be ‖ b u32be`, the operands (b is 0 where there is none), and `finish` decides.
+/// @notice The common part of the families of elementary functions: f32 operands, which broadcast, and no attributes.
+/// @dev In repops-f32, and in rounded-f64 of 32 bits, values are correctly rounded and a log decides nothing. Below 32
+/// bits the state is `a u32be ‖ b u32be`, the operands (b is 0 if there is none), and `finish` decides.
 abstract contract ElementaryRule is Point {
     uint256 internal constant POW = 17;
     uint256 private constant WORD = 0xFFFFFFFF;
@@ -62,7 +62,7 @@ abstract contract ElementaryRule is Point {
     /// @dev Bit `op` stands for operator `op`.
     function _operators() internal pure virtual returns (uint256);
 
-    /// @dev The real value of one of these operators: see ElementaryBracket. Only `pow` has a `b`.
+    /// @dev Returns the real value of one of these operators: see ElementaryBracket. Only `pow` has a `b`.
     function _bracket(uint256 op, uint256 a, uint256 b)
         internal
         pure

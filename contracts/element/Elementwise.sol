@@ -39,7 +39,7 @@ contract Elementwise is Point {
     uint256 private constant COMPARISONS =
         (1 << EQ) | (1 << NE) | (1 << LT) | (1 << LE) | (1 << GT) | (1 << GE);
     uint256 private constant LOGIC = (1 << LOGICAL_AND) | (1 << LOGICAL_OR) | (1 << LOGICAL_NOT);
-    /// @dev Of f32 and of i64.
+    /// @dev Operators of f32 and of i64.
     uint256 private constant NUMBERS =
         (1 << ADD) | (1 << SUB) | (1 << MUL) | (1 << NEG) | COMPARISONS | (1 << CAST);
     uint256 private constant FLOATS =
@@ -50,7 +50,7 @@ contract Elementwise is Point {
 
     uint256 private constant ONE = 0x3F800000;
 
-    // ------------------------------------------------------------------ what depends on the arithmetic
+    // ------------------------------------------------------------------ parts that depend on the arithmetic
 
     function _modes() internal pure virtual returns (uint256) {
         return Cases.REPOPS_F32;
@@ -75,7 +75,7 @@ contract Elementwise is Point {
         return _bit(Float32.le(b, a));
     }
 
-    /// @dev A cast of i64 to f32.
+    /// @dev Casts i64 to f32.
     function _toFloat(uint256 a, uint8) internal pure virtual returns (uint256) {
         return Convert.i64ToF32(a);
     }
@@ -113,7 +113,7 @@ contract Elementwise is Point {
         Attributes.end(which.attributes, read);
     }
 
-    /// @dev How many inputs an operator of the family has.
+    /// @dev Returns an operator's number of inputs.
     function _arity(uint256 op) private pure returns (uint256) {
         return _among(op, UNARY) ? 1 : op == WHERE ? 3 : 2;
     }
@@ -170,7 +170,7 @@ contract Elementwise is Point {
 
     function _cast(uint256 a, uint8 from, uint8 to, uint8 mode) private pure returns (uint256) {
         if (from == to) return a;
-        // NOTE: of a binary32, -0 is the only zero with a bit set.
+        // NOTE: -0 is the only binary32 zero with a bit set.
         if (to == Cases.BOOL) return _bit(a != 0 && !(from == Cases.F32 && a == Float32.SIGN));
         if (from == Cases.BOOL) return to == Cases.F32 ? a * ONE : a;
         return to == Cases.F32 ? _toFloat(a, mode) : Convert.f32ToI64(a);

@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {IRule} from "./IRule.sol";
 
 /// @title IOpset
-/// @notice Which rule judges which operator.
+/// @notice The rule of each operator.
 interface IOpset {
     /// @notice The opset has no rule for this operator in this mode.
     error NoRule(uint16 op, uint8 mode);
@@ -12,6 +12,6 @@ interface IOpset {
     /// @notice The opset's version, as programs name it.
     function version() external view returns (uint32);
 
-    /// @notice The rule of an operator in a mode. Refuses what has none.
+    /// @notice Returns the rule of an operator in a mode; reverts if there is none.
     function rule(uint16 op, uint8 mode) external view returns (IRule);
 }

@@ -4,16 +4,16 @@ pragma solidity ^0.8.34;
 import {Float32} from "../float/Float32.sol";
 
 /// @title LaneSum
-/// @notice `sum` of f32 as one walk, lane after lane and block after block (docs/adjudication.md, section 2). The Python twin is
-/// `referee_py/element/lanes.py`.
+/// @notice `sum` of f32 as one walk, lane after lane and block after block (docs/adjudication.md, section 2). The
+/// Python twin is `referee_py/element/lanes.py`.
 ///
-///     a block    first its items at even places, then those at odd ones; each of these halves in the same way, five times.
-///                What is left is a lane, whose items ascend. So lanes come in the order of their bits reversed, 0, 16, 8, ...
+///     a block    its items at even places, then those at odd ones; each of these halves in the same way, five times.
+///                The rest is a lane, whose items ascend. So lanes come in bit-reversed order, 0, 16, 8, ...
 ///     a level    block after block, in the order in which the level above takes their results, which are its items
-///     a state    of each level, from the lowest, u32be each: the lane's sum, and those of 1, 2, 4, 8, 16 lanes that wait
+///     a state    for each level, from the lowest, u32be each: the lane's sum, those of 1, 2, 4, 8, 16 waiting lanes
 ///
-/// When a lane is finished, it is folded as a binary counter carries: with the 1 lane that waits, both with the 2 that wait ...
-/// A block that is finished is an item of the level above it. Only items that exist have a step: the last block may have fewer
+/// A finished lane is folded as a binary counter carries: with the 1 lane that waits, both with the 2 that wait ... A
+/// finished block is an item of the level above it. Only items that exist have a step: the last block may have fewer
 /// than 4,096, and a half without items is -0, the identity, so its fold is skipped.
 library LaneSum {
     uint256 private constant BLOCK = 4096;
@@ -23,15 +23,16 @@ library LaneSum {
     uint256 private constant WORDS = 1 + LOG_LANES;
     uint256 private constant MINUS_ZERO = Float32.SIGN;
 
-    /// @dev What a step is at one level.
+    /// @dev A step as seen at one level.
     struct Turn {
-        /// @dev Of the block, in the order in which the level above takes them.
+        /// @dev Number of the block, in the order in which the level above takes the blocks.
         uint256 block_;
-        /// @dev Of the item in its block.
+        /// @dev Number of the item in its block.
         uint256 place;
-        /// @dev The item is the last one of its lane.
+        /// @dev True if the item is the last one of its lane.
         bool ends;
-        /// @dev Bit k: of the two halves of 2^k lanes each, it is in the second one; and both have items.
+        /// @dev Bit k, of the two halves of 2^k lanes each: in `second`, whether the item is in the second half; in
+        /// `both`, whether both halves have items.
         uint256 second;
         uint256 both;
     }
@@ -51,7 +52,7 @@ library LaneSum {
         }
     }
 
-    /// @notice Which item step `t` takes.
+    /// @notice Returns the item that step `t` takes.
     function item(uint256 items, uint256 t) internal pure returns (uint256 found) {
         unchecked {
             uint256[] memory before = _before(items);
@@ -63,7 +64,7 @@ library LaneSum {
         }
     }
 
-    /// @notice The state after step `t`, which takes `value`: with all folds that are due before the next item.
+    /// @notice Returns the state after step `t`, which takes `value`: with all folds that are due before the next item.
     function step(uint256 items, uint256 t, bytes calldata state, uint256 value)
         internal
         pure
@@ -99,7 +100,7 @@ library LaneSum {
         }
     }
 
-    /// @notice The sum: the lane's word at the top, where the last fold leaves it.
+    /// @notice Returns the sum: the lane's word at the top, where the last fold leaves it.
     function finish(bytes calldata state) internal pure returns (uint64) {
         unchecked {
             uint256 top = state.length - 4 * WORDS;
@@ -109,7 +110,7 @@ library LaneSum {
 
     // ------------------------------------------------------------------ the walk
 
-    /// @dev How many levels there are.
+    /// @dev Returns the number of levels.
     function _levels(uint256 items) private pure returns (uint256 levels) {
         unchecked {
             levels = 1;
@@ -117,7 +118,7 @@ library LaneSum {
         }
     }
 
-    /// @dev How many items a level has.
+    /// @dev Returns the number of items of a level.
     function _count(uint256 items, uint256 level) private pure returns (uint256) {
         unchecked {
             uint256 log = LOG_BLOCK * level;
@@ -125,14 +126,15 @@ library LaneSum {
         }
     }
 
-    /// @dev How many items the last block of a level has, which has so many. SAFETY: a sum of nothing has no step.
+    /// @dev The number of items in the last block of a level of `count` items. SAFETY: a sum of nothing has no step.
     function _few(uint256 count) private pure returns (uint256) {
         unchecked {
             return (count - 1) % BLOCK + 1;
         }
     }
 
-    /// @dev For each level, how many of its blocks come before the last one: the step in which the level above takes its last item.
+    /// @dev For each level, how many blocks come before its last: the step in which the level above takes its last
+    /// item.
     function _before(uint256 items) private pure returns (uint256[] memory before) {
         unchecked {
             before = new uint256[](_levels(items));
@@ -140,7 +142,7 @@ library LaneSum {
                 uint256 size = _few(_count(items, level));
                 uint256 found = before[level] * BLOCK;
                 for (uint256 i = 0; i < LOG_LANES; ++i) {
-                    // The last of an even number of items is at an odd place, so it is in the second half.
+                    // With an even number of items the last one is at an odd place, so it is in the second half.
                     if (size % 2 == 0) found += size / 2;
                     size = (size + 1) / 2;
                 }
@@ -149,7 +151,7 @@ library LaneSum {
         }
     }
 
-    /// @dev Step `t` of a level with `count` items, of whose blocks so many come before the last one. All others are full.
+    /// @dev Finds step `t` in a level of `count` items, with `before` blocks before the last one, and all others full.
     function _turn(uint256 count, uint256 before, uint256 t) private pure returns (Turn memory turn) {
         unchecked {
             uint256 size = BLOCK;
@@ -189,7 +191,7 @@ library LaneSum {
 
     function _put(bytes memory state, uint256 i, uint256 word) private pure {
         assembly ("memory-safe") {
-            // The last four bytes of 32: those before belong to other words, or to the length.
+            // The last four bytes of 32: the bytes before belong to other words, or to the length.
             let end := add(add(state, 4), shl(2, i))
             mstore(end, or(shl(32, shr(32, mload(end))), word))
         }

@@ -10,7 +10,7 @@ import {Shapes} from "./Shapes.sol";
 import {Spec, Specs} from "./Specs.sol";
 
 /// @title Layout
-/// @notice Elements that are moved unchanged (docs/opset.md, section 8).
+/// @notice The operators that move elements unchanged (docs/opset.md, section 8).
 contract Layout is Point {
     uint256 private constant RESHAPE = 70;
     uint256 private constant PERMUTE = 71;
@@ -19,7 +19,7 @@ contract Layout is Point {
     uint256 private constant CAT = 74;
     uint256 private constant ALL = (1 << RESHAPE) | (1 << PERMUTE) | (1 << EXPAND) | (1 << SLICE)
         | (1 << CAT);
-    /// @dev As many as a structure can have.
+    /// @dev The most that a structure can have.
     uint256 private constant MAX_INPUTS = 255;
 
     function _check(Case calldata which) internal pure override {
@@ -36,7 +36,7 @@ contract Layout is Point {
         return (Operands.read(which, opened, 0, input, position), 1);
     }
 
-    /// @dev Checks a case, and finds which element of which input is moved.
+    /// @dev Checks a case, and returns the input and the position of the element that is moved.
     function _source(Case calldata which) private pure returns (uint256 input, uint256 position) {
         Cases.mine(which, ALL, Cases.EITHER);
         if (which.op == CAT) return _cat(which);
@@ -80,7 +80,7 @@ contract Layout is Point {
         }
     }
 
-    /// @dev Index `start + step i` along `dim`.
+    /// @dev The index along `dim` is `start + step i`.
     function _slice(bytes calldata attributes, uint256 element, Spec shape, Spec result)
         private
         pure
@@ -106,7 +106,7 @@ contract Layout is Point {
         return (outer / result.dim(dim) * shape.dim(dim) + along) * width + element % width;
     }
 
-    /// @dev Inputs one after the other along `dim`.
+    /// @dev The inputs follow each other along `dim`.
     function _cat(Case calldata which) private pure returns (uint256 input, uint256 position) {
         (uint256 inputs, uint256 outputs) = Cases.counts(which);
         if (inputs == 0 || inputs > MAX_INPUTS || outputs != 1) revert Cases.WrongCounts(inputs, outputs);

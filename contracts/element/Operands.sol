@@ -7,13 +7,13 @@ import {Case, IRule, Opened} from "./IRule.sol";
 import {Specs} from "./Specs.sol";
 
 /// @title Operands
-/// @notice Operand elements that somebody opened, given to a rule in the order in which it reads them.
+/// @notice Opened operand elements, given to a rule in the order in which it reads them.
 library Operands {
-    /// @notice These bits are no value of the input's dtype: a binary32 is below 2^32, a bool is 0 or 1.
+    /// @notice The input's dtype has no value with these bits: a binary32 is below 2^32, a bool is 0 or 1.
     error NotOfDtype(uint8 input, uint64 element, uint64 bits);
 
-    /// @notice The bits of element `element` of input `input`, which must have been opened as number `place`. A NaN is the
-    /// one that is committed.
+    /// @notice Returns the bits of element `element` of input `input`, which must have been opened as number `place`.
+    /// Every NaN is read as 0x7FC00000.
     function read(
         Case calldata which,
         Opened[] calldata opened,
@@ -36,7 +36,7 @@ library Operands {
         if (dtype == Cases.F32 && Float32.isNan(bits)) return Float32.NAN;
     }
 
-    /// @notice No more than these have been opened.
+    /// @notice Checks that no further operands have been opened.
     function end(Opened[] calldata opened, uint256 taken) internal pure {
         if (opened.length != taken) revert IRule.NotTaken(opened.length, taken);
     }

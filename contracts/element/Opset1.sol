@@ -6,7 +6,7 @@ import {IOpset} from "./IOpset.sol";
 import {IRule} from "./IRule.sol";
 
 /// @title Opset1
-/// @notice Version 1 of the operator set (docs/opset.md): which family an operator is of, and a rule for each family and
+/// @notice Version 1 of the operator set (docs/opset.md): the family of each operator, and a rule for each family and
 /// arithmetic. All of it is fixed when the contract is deployed.
 ///
 ///     family           operators
@@ -40,7 +40,7 @@ contract Opset1 is IOpset {
     IRule[FAMILIES] private _rounded;
 
     /// @param exact The rules of repops-f32, in the order of the families.
-    /// @param rounded The rules of rounded-f64, whatever its parameters. Zero where there is none.
+    /// @param rounded The rules of rounded-f64, for all its parameters. Zero where there is none.
     constructor(IRule[FAMILIES] memory exact, IRule[FAMILIES] memory rounded) {
         (_exact, _rounded) = (exact, rounded);
     }
@@ -55,7 +55,7 @@ contract Opset1 is IOpset {
         if (address(found) == address(0)) revert NoRule(op, mode);
     }
 
-    /// @dev `FAMILIES` if the opset has no such operator.
+    /// @dev Returns an operator's family; `FAMILIES` if the opset has no such operator.
     function _family(uint16 op) private pure returns (uint256) {
         if (_among(op, ELEMENTWISE)) return 0;
         if (_among(op, EXPONENTIALS)) return 1;

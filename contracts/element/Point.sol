@@ -6,8 +6,8 @@ import {Case, Entry, IRule, Opened} from "./IRule.sol";
 import {Operands} from "./Operands.sol";
 
 /// @title Point
-/// @notice A rule of operators whose elements take one step. The state is 8 bytes: the element, or what it is decided from;
-/// before the step it is 0.
+/// @notice A rule of operators whose elements take one step. The state is 8 bytes: the element, or the bits that decide
+/// it; before the step it is 0.
 abstract contract Point is IRule {
     uint16 private constant STATE_BYTES = 8;
 
@@ -42,15 +42,15 @@ abstract contract Point is IRule {
         return uint64(_element(which, uint64(bytes8(state)), entry));
     }
 
-    /// @dev Refuses every case that is not one of this rule's operators.
+    /// @dev Reverts unless the case is one of this rule's operators.
     function _check(Case calldata which) internal pure virtual;
 
-    /// @dev The element of the state after the step. Where there is no log, whatever an entry is said to be is nothing.
+    /// @dev Returns the element of the state after the step. Without a log the entry is ignored.
     function _element(Case calldata, uint256 state, Entry calldata) internal pure virtual returns (uint256) {
         return state;
     }
 
-    /// @dev The state after the step, and how many operands were read for it. Refuses what `_check` refuses.
+    /// @dev Returns the state after the step, and how many operands were read for it. Reverts where `_check` does.
     function _value(Case calldata which, Opened[] calldata opened)
         internal
         pure

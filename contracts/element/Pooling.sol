@@ -12,7 +12,7 @@ import {Window, Windows} from "./Windows.sol";
 
 /// @title Pooling
 /// @notice `max_pool2d` (docs/opset.md, section 6). One step for each tap that is inside the plane, row-major.
-/// @dev State: `value u64be ‖ place u64be`, the largest so far and where in the plane it is; -inf and -1 before any.
+/// @dev State: `value u64be ‖ place u64be`, the largest so far and its place in the plane; -inf and -1 before any.
 contract Pooling is IRule {
     uint256 private constant MAX_POOL2D = 55;
     uint256 private constant NOWHERE = type(uint64).max;
@@ -53,7 +53,7 @@ contract Pooling is IRule {
     }
 
     /// @inheritdoc IRule
-    /// @dev What is chosen has no log, so whatever an entry is said to be is nothing.
+    /// @dev A choice has no log, so the entry is ignored.
     function finish(Case calldata which, bytes calldata state, Entry calldata)
         external
         pure
@@ -64,7 +64,7 @@ contract Pooling is IRule {
         return uint64(bytes8(which.output == 0 ? state[0:8] : state[8:16]));
     }
 
-    /// @dev What the tap of step `t` meets: where its plane begins, and the place in that.
+    /// @dev Returns the position that the tap of step `t` meets: the start of its plane, and the place in the plane.
     function _met(Case calldata which, Pool memory pool, uint256 t)
         private
         pure
@@ -81,7 +81,7 @@ contract Pooling is IRule {
         }
     }
 
-    /// @dev Row and column of an element in its plane.
+    /// @dev Returns row and column of an element in its plane.
     function _position(uint256 element, Spec result) private pure returns (uint256 y, uint256 x) {
         unchecked {
             x = element % result.dim(3);

@@ -10,15 +10,15 @@ import {Shapes} from "./Shapes.sol";
 import {Spec, Specs} from "./Specs.sol";
 
 /// @title ReductionRule
-/// @notice `sum`, `amax` and `argmax` (docs/opset.md, section 5). `sum` of f32 is the arithmetic's, all else is the same in each.
-/// @dev States: of `sum` of i64 and of `amax` the value, 8 bytes, of elements in row-major order; of `argmax` the largest so far
-/// and its place, 8 bytes each.
+/// @notice `sum`, `amax` and `argmax` (docs/opset.md, section 5). Only `sum` of f32 depends on the arithmetic.
+/// @dev States: for `sum` of i64 and for `amax` the value, 8 bytes, over elements in row-major order; for `argmax` the
+/// largest value so far and its place, 8 bytes each.
 abstract contract ReductionRule is IRule {
     uint256 private constant SUM = 40;
     uint256 private constant AMAX = 41;
     uint256 private constant ARGMAX = 42;
 
-    /// @dev A checked case: the set of reduced dimensions, how many elements they reduce to one, and whether it is `sum` of f32.
+    /// @dev A checked case: the set of reduced dimensions, how many elements become one, and if it is `sum` of f32.
     struct Reduction {
         uint256 dims;
         uint256 items;
@@ -73,20 +73,20 @@ abstract contract ReductionRule is IRule {
         return uint64(bytes8(which.op == ARGMAX ? state[8:16] : state[0:8]));
     }
 
-    // ------------------------------------------------------------------ what depends on the arithmetic
+    // ------------------------------------------------------------------ parts that depend on the arithmetic
 
     function _modes() internal pure virtual returns (uint256);
 
-    /// @dev How many bytes the states of a `sum` of so many f32 have.
+    /// @dev Returns the number of bytes of the states of a `sum` of `items` f32.
     function _size(uint256 items) internal pure virtual returns (uint256);
 
-    /// @dev The state before the first step.
+    /// @dev Returns the state before the first step.
     function _begin(uint256 items) internal pure virtual returns (bytes memory);
 
-    /// @dev Which of so many step `t` takes.
+    /// @dev Returns the number of the item, of `items`, that step `t` takes.
     function _item(uint256 items, uint256 t) internal pure virtual returns (uint256);
 
-    /// @dev The state after step `t`, which takes `value`.
+    /// @dev Returns the state after step `t`, which takes `value`.
     function _next(uint256 items, uint256 t, bytes calldata state, uint256 value)
         internal
         pure

@@ -34,7 +34,7 @@ contract Reductions is ReductionRule {
         return LaneSum.step(items, t, state, value);
     }
 
-    /// @dev There are no logs in repops-f32, so whatever an entry is said to be is nothing.
+    /// @dev There are no logs in repops-f32, so the entry is ignored.
     function _element(uint8, bytes calldata state, Entry calldata) internal pure override returns (uint256) {
         return LaneSum.finish(state);
     }

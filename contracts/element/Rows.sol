@@ -32,7 +32,7 @@ contract Rows is RowsRule {
         return abi.encodePacked(uint32(t == 0 ? value : Float32.add(uint32(bytes4(state)), value)));
     }
 
-    /// @dev There are no logs in repops-f32, so whatever an entry is said to be is nothing.
+    /// @dev There are no logs in repops-f32, so the entry is ignored.
     function _element(uint8, bytes calldata state, Entry calldata) internal pure override returns (uint256) {
         return uint32(bytes4(state));
     }

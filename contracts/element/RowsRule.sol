@@ -10,8 +10,8 @@ import {Spec, Specs} from "./Specs.sol";
 
 /// @title RowsRule
 /// @notice `take` and `scatter_add` (docs/opset.md, section 7).
-/// @dev `take` has one step and its state is the element, 8 bytes. `scatter_add`: step 0 takes the base, step 1 + p reads position
-/// p of idx, and adds if that is this row. How it adds is the arithmetic's.
+/// @dev `take` has one step and its state is the element, 8 bytes. `scatter_add`: step 0 takes the base, step 1 + p
+/// reads position p of idx, and adds if that is this row. The arithmetic defines the addition.
 abstract contract RowsRule is IRule {
     uint256 private constant TAKE = 60;
     uint256 private constant SCATTER_ADD = 61;
@@ -56,17 +56,17 @@ abstract contract RowsRule is IRule {
         return which.op == TAKE ? uint64(bytes8(state)) : uint64(_element(which.mode, state, entry));
     }
 
-    // ------------------------------------------------------------------ what depends on the arithmetic
+    // ------------------------------------------------------------------ parts that depend on the arithmetic
 
     function _modes() internal pure virtual returns (uint256);
 
-    /// @dev How many bytes a state of `scatter_add` has.
+    /// @dev Returns the number of bytes of a state of `scatter_add`.
     function _size() internal pure virtual returns (uint256);
 
-    /// @dev The state before its first step.
+    /// @dev Returns the state before its first step.
     function _begin() internal pure virtual returns (bytes memory);
 
-    /// @dev The state after its step `t`, which adds `value` if there is one.
+    /// @dev Returns the state after its step `t`, which adds `value` if it exists.
     function _next(uint256 t, bytes calldata state, bool exists, uint256 value)
         internal
         pure
@@ -85,12 +85,12 @@ abstract contract RowsRule is IRule {
         Spec table = Specs.get(which.inputs, 0);
         uint256 width = Shapes.countFrom(table, 1);
         uint256 row = Operands.read(which, opened, 0, 1, which.element / width);
-        // An index below 0 is at least 2^63 as bits.
+        // A negative index has bits of at least 2^63.
         if (row >= table.dim(0)) return (0, 1);
         return (Operands.read(which, opened, 1, 0, row * width + which.element % width), 2);
     }
 
-    /// @dev What step `t` of `scatter_add` adds, and how many operands were read for it.
+    /// @dev Returns the value that step `t` of `scatter_add` adds, and how many operands were read for it.
     function _term(Case calldata which, uint256 t, Opened[] calldata opened)
         private
         pure
@@ -105,7 +105,7 @@ abstract contract RowsRule is IRule {
 
     // ------------------------------------------------------------------ cases
 
-    /// @dev Checks a case.
+    /// @dev Checks a case, and returns the number of its steps.
     function _steps(Case calldata which) private pure returns (uint256) {
         Cases.mine(which, (1 << TAKE) | (1 << SCATTER_ADD), _modes());
         bool take = which.op == TAKE;

@@ -4,22 +4,22 @@ pragma solidity ^0.8.34;
 import {Spec} from "./Specs.sol";
 
 /// @title Shapes
-/// @notice Row-major positions, and which input element an output element depends on (docs/opset.md, section 3).
-/// @dev INVARIANT: dimensions of a checked tensor, and positions in it, are below 2^40 (`count`); so a product of two of them
-/// is below 2^80, and a sum of eight such products does not wrap either.
+/// @notice Row-major positions, and the input elements that an output element depends on (docs/opset.md, section 3).
+/// @dev INVARIANT: dimensions of a checked tensor, and positions in it, are below 2^40 (`count`); so a product of two
+/// of them is below 2^80, and a sum of eight such products does not wrap either.
 library Shapes {
     uint256 internal constant MAX_RANK = 8;
-    /// @dev Exclusive, for each dimension and for the product of those that are not 0.
+    /// @dev Exclusive bound on each dimension and on the product of those that are not 0.
     uint256 internal constant MAX_ELEMENTS = 1 << 40;
 
     /// @notice A tensor has at most `MAX_RANK` dimensions.
     error RankTooHigh(uint256 rank);
     /// @notice Each dimension, and the product of those that are not 0, is below `MAX_ELEMENTS`.
     error TooManyElements();
-    /// @notice The shapes of the case are not those of one operator.
+    /// @notice The shapes of the case do not fit its operator.
     error ShapesUnfit();
 
-    /// @notice Number of elements. Refuses what no tensor may be.
+    /// @notice Returns the number of elements; reverts if no tensor may have this shape.
     function count(Spec dims) internal pure returns (uint256 elements) {
         unchecked {
             if (dims.rank() > MAX_RANK) revert RankTooHigh(dims.rank());
@@ -36,7 +36,7 @@ library Shapes {
         }
     }
 
-    /// @notice Number of elements of all dimensions from `first` on, of a checked tensor.
+    /// @notice Returns the product of the dimensions of a checked tensor from `first` on.
     function countFrom(Spec dims, uint256 first) internal pure returns (uint256 elements) {
         unchecked {
             elements = 1;
@@ -50,13 +50,13 @@ library Shapes {
         if (!holds) revert ShapesUnfit();
     }
 
-    /// @notice `a` and `b` are the same shape.
+    /// @notice Checks that `a` and `b` are the same shape.
     function same(Spec a, Spec b) internal pure {
         fit(a.rank() == b.rank());
         sameBut(a, b, MAX_RANK);
     }
 
-    /// @notice `a` and `b`, of one rank, differ in dimension `dim` at most.
+    /// @notice Checks that `a` and `b`, of one rank, differ at most in dimension `dim`.
     function sameBut(Spec a, Spec b, uint256 dim) internal pure {
         unchecked {
             for (uint256 d = 0; d < a.rank(); ++d) {
@@ -65,7 +65,7 @@ library Shapes {
         }
     }
 
-    /// @notice `joined` is `first` followed by the dimensions of `rest` but its first one.
+    /// @notice Checks that `joined` is `first` followed by the dimensions of `rest` without its first one.
     function joins(Spec joined, Spec first, Spec rest) internal pure {
         unchecked {
             fit(rest.rank() != 0 && joined.rank() + 1 == first.rank() + rest.rank());
@@ -77,9 +77,9 @@ library Shapes {
 
     // ------------------------------------------------------------------ broadcasting
 
-    /// @notice An operand broadcasts to `shape`.
-    /// @return places Bit d is set if the operand has dimension d of `shape`, and in full. The operands together give exactly
-    /// this shape if each of its dimensions is set for one of them.
+    /// @notice Checks that an operand broadcasts to `shape`.
+    /// @return places Bit d is set if the operand has dimension d of `shape`, and in full. The operands together give
+    /// exactly this shape if each dimension is set for one of them.
     function spreads(Spec operand, Spec shape) internal pure returns (uint256 places) {
         unchecked {
             fit(operand.rank() <= shape.rank());
@@ -91,7 +91,7 @@ library Shapes {
         }
     }
 
-    /// @notice The position in an operand that is broadcast to a shape, of which `element` is one.
+    /// @notice Returns the position in a broadcast operand for position `element` of the shape.
     function broadcast(uint256 element, Spec shape, Spec operand) internal pure returns (uint256 found) {
         unchecked {
             uint256 missing = shape.rank() - operand.rank();
@@ -109,7 +109,8 @@ library Shapes {
 
     // ------------------------------------------------------------------ reducing
 
-    /// @notice How many elements the dimensions in the set `dims` reduce to one, and that `result` is what remains of the shape.
+    /// @notice Checks that `result` is the shape without the dimensions `dims`, a set; returns how many elements become
+    /// one.
     /// @param keep Whether a reduced dimension remains, as 1.
     function reduces(Spec shape, uint256 dims, bool keep, Spec result) internal pure returns (uint256 items) {
         unchecked {
@@ -126,7 +127,7 @@ library Shapes {
         }
     }
 
-    /// @notice The `k`-th, row-major, of the elements that the dimensions in the set `dims` reduce to `element`.
+    /// @notice Returns the `k`-th, row-major, of the elements that `dims`, a set of dimensions, reduces to `element`.
     function reduced(uint256 element, uint256 k, Spec shape, uint256 dims)
         internal
         pure

@@ -12,12 +12,12 @@ import {Shapes} from "./Shapes.sol";
 import {Spec, Specs} from "./Specs.sol";
 
 /// @title Sources
-/// @notice Tensors from nothing: `full`, `arange` and `philox` (docs/opset.md, section 9).
+/// @notice Tensors without inputs of data: `full`, `arange` and `philox` (docs/opset.md, section 9).
 contract Sources is Point {
     uint256 private constant FULL = 80;
     uint256 private constant ARANGE = 81;
     uint256 private constant PHILOX = 82;
-    /// @dev Exclusive.
+    /// @dev Exclusive bound.
     uint256 private constant MAX_SITES = 1 << 24;
 
     uint256 private constant WORD = 0xFFFFFFFF;
@@ -32,7 +32,7 @@ contract Sources is Point {
         _attribute(which);
     }
 
-    /// @dev Checks a case; gives `bits` of `full`, and `site` of `philox`.
+    /// @dev Checks a case; returns `bits` of `full`, the length of `arange`, and `site` of `philox`.
     function _attribute(Case calldata which) private pure returns (uint256 found) {
         Cases.mine(which, (1 << FULL) | (1 << ARANGE) | (1 << PHILOX), Cases.EITHER);
         bool random = which.op == PHILOX;
@@ -79,7 +79,7 @@ contract Sources is Point {
         return (floats ? _fraction(word >> 8) : word, 2);
     }
 
-    /// @dev Word `element mod 4` of block `element div 4`.
+    /// @dev Returns word `element mod 4` of block `element div 4`.
     function _philox(uint256 seed, uint256 step, uint256 site, uint256 element)
         private
         pure
@@ -104,7 +104,7 @@ contract Sources is Point {
         }
     }
 
-    /// @dev `n 2^-24` of n below 2^24. Both steps are exact; an exponent is in units of 2^23.
+    /// @dev Returns `n 2^-24` for n below 2^24. Both steps are exact; an exponent is in units of 2^23.
     function _fraction(uint256 n) private pure returns (uint256) {
         unchecked {
             return n == 0 ? 0 : Convert.i64ToF32(n) - (24 << 23);

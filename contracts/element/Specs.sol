@@ -6,28 +6,28 @@ type Spec is uint256;
 
 using {dtype, rank, dim, next} for Spec global;
 
-/// @notice Dtype (docs/protocol.md, section 2).
+/// @notice Returns the dtype (docs/protocol.md, section 2).
 function dtype(Spec spec) pure returns (uint8 found) {
     assembly ("memory-safe") {
         found := byte(0, calldataload(spec))
     }
 }
 
-/// @notice Number of dimensions.
+/// @notice Returns the number of dimensions.
 function rank(Spec spec) pure returns (uint256 found) {
     assembly ("memory-safe") {
         found := byte(1, calldataload(spec))
     }
 }
 
-/// @notice Dimension `d`. SAFETY: beyond the last one lies something else, so whoever asks has looked at the rank.
+/// @notice Returns dimension `d`. SAFETY: other data follows the last one, so callers check the rank first.
 function dim(Spec spec, uint256 d) pure returns (uint256 found) {
     assembly ("memory-safe") {
         found := shr(192, calldataload(add(add(spec, 2), shl(3, d))))
     }
 }
 
-/// @notice The type behind this one, if there is one.
+/// @notice Returns the next type, if there is one.
 function next(Spec spec) pure returns (Spec found) {
     uint256 dims = rank(spec);
     assembly ("memory-safe") {
@@ -36,16 +36,16 @@ function next(Spec spec) pure returns (Spec found) {
 }
 
 /// @title Specs
-/// @notice Types by their numbers.
+/// @notice Finds types by their numbers.
 library Specs {
-    /// @notice The type that begins at byte `start`.
+    /// @notice Returns the type that begins at byte `start`.
     function from(bytes calldata types, uint256 start) internal pure returns (Spec spec) {
         assembly ("memory-safe") {
             spec := add(types.offset, start)
         }
     }
 
-    /// @notice Type `i`, counted from 0, of types that have been checked and are as many.
+    /// @notice Returns type `i`, counted from 0; the caller has checked the types and their number.
     function get(bytes calldata types, uint256 i) internal pure returns (Spec spec) {
         spec = from(types, 0);
         for (; i != 0; --i) {

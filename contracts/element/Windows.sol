@@ -4,26 +4,26 @@ pragma solidity ^0.8.34;
 import {Attributes} from "./Attributes.sol";
 import {Shapes} from "./Shapes.sol";
 
-/// @notice How a window moves over an image, in one dimension.
+/// @notice The movement of a window over an image, in one dimension.
 struct Stride {
     uint256 stride;
     uint256 padding;
     uint256 dilation;
 }
 
-/// @notice The same in both dimensions, height first.
+/// @notice The movement in both dimensions, height first.
 struct Window {
     Stride y;
     Stride x;
 }
 
 /// @title Windows
-/// @notice Which input positions the taps of a window meet (docs/opset.md, section 6).
+/// @notice The input positions that the taps of a window meet (docs/opset.md, section 6).
 library Windows {
-    /// @dev Exclusive, for strides, paddings, dilations and kernels: sums of products are below 2^73.
+    /// @dev Exclusive bound on strides, paddings, dilations and kernels: sums of products are below 2^73.
     uint256 private constant MAX_WINDOW = 1 << 31;
 
-    /// @notice The attributes `stride`, `padding` and `dilation`.
+    /// @notice Reads the attributes `stride`, `padding` and `dilation`.
     function read(bytes calldata data, uint256 from)
         internal
         pure
@@ -34,7 +34,7 @@ library Windows {
         (window.y.dilation, window.x.dilation, next) = _pair(data, next, 1);
     }
 
-    /// @dev Two ints from `low` on, below the limit.
+    /// @dev Reads two ints, at least `low` and below the limit.
     function _pair(bytes calldata data, uint256 from, uint256 low)
         private
         pure
@@ -44,7 +44,7 @@ library Windows {
         Attributes.fit(first >= low && second >= low && first < MAX_WINDOW && second < MAX_WINDOW, next);
     }
 
-    /// @notice `positions` is what a window of `kernel` taps has on an image of `size`, all in one dimension.
+    /// @notice Checks, in one dimension, that a window of `kernel` taps has this many positions on an image of `size`.
     function fit(Stride memory s, uint256 size, uint256 kernel, uint256 positions) internal pure {
         unchecked {
             Shapes.fit(kernel != 0 && kernel < MAX_WINDOW);
@@ -54,20 +54,20 @@ library Windows {
         }
     }
 
-    /// @notice What a tap of window position `place` meets, if that is inside the image.
+    /// @notice Returns the image position that a tap of window position `place` meets, if it is inside the image.
     function met(Stride memory s, uint256 place, uint256 tap, uint256 size)
         internal
         pure
         returns (bool inside, uint256 found)
     {
         unchecked {
-            // Below zero it wraps, and is not inside.
+            // A negative result wraps, and is not inside.
             found = place * s.stride + tap * s.dilation - s.padding;
             inside = found < size;
         }
     }
 
-    /// @notice Which taps, of so many, of window position `place` meet what is inside the image: so many, from `first` on.
+    /// @notice Returns the taps of window position `place`, of `kernel`, that are inside the image: from `first` on.
     function taps(Stride memory s, uint256 place, uint256 kernel, uint256 size)
         internal
         pure
@@ -83,7 +83,7 @@ library Windows {
         }
     }
 
-    /// @notice The window position, of so many, whose tap meets image position `place`, if there is one.
+    /// @notice Returns the window position, of `positions`, whose tap meets image position `place`, if there is one.
     function metBy(Stride memory s, uint256 place, uint256 tap, uint256 positions)
         internal
         pure

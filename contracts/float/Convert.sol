@@ -6,23 +6,23 @@ import {Float64} from "./Float64.sol";
 import {FloatGeneral} from "./FloatGeneral.sol";
 
 /// @title Convert
-/// @notice From one kind of number to another, as `cast` of docs/opset.md, section 4, has it. Numbers are words: f32 in the low
-/// 32 bits, f64 in the low 64, i64 in the low 64 as two's complement.
-/// ASSUMPTION: the other bits of an argument are 0; they are 0 in every result.
+/// @notice Conversions between kinds of numbers, as in `cast` of docs/opset.md, section 4. Numbers are words: f32 in
+/// the low 32 bits, f64 in the low 64, i64 in the low 64 as two's complement. ASSUMPTION: the other bits of an argument
+/// are 0; they are 0 in every result.
 library Convert {
-    /// @notice To nearest, ties to even.
+    /// @notice Converts to nearest, ties to even.
     function i64ToF32(uint256 a) internal pure returns (uint256) {
         (uint256 negative, uint256 magnitude) = _magnitude(a);
         return FloatGeneral.round(negative << 31, magnitude, 0, 23, 255);
     }
 
-    /// @notice To nearest, ties to even.
+    /// @notice Converts to nearest, ties to even.
     function i64ToF64(uint256 a) internal pure returns (uint256) {
         (uint256 negative, uint256 magnitude) = _magnitude(a);
         return FloatGeneral.round(negative << 63, magnitude, 0, 52, 2047);
     }
 
-    /// @notice Towards zero. NaN gives 0; at or above 2^63: 2^63 - 1; below -2^63: -2^63.
+    /// @notice Converts towards zero. NaN gives 0; at or above 2^63: 2^63 - 1; below -2^63: -2^63.
     function f32ToI64(uint256 a) internal pure returns (uint256 r) {
         unchecked {
             if (Float32.isNan(a)) return 0;
@@ -30,18 +30,18 @@ library Convert {
             uint256 e = (a >> 23) & 0xFF;
             // 190 is the exponent of 2^63.
             if (e >= 190) return negative ? 0x8000000000000000 : 0x7FFFFFFFFFFFFFFF;
-            // (2^23 + f) * 2^(e - 150); below 1 (e < 127) nothing is left. A subnormal's highest bit does not matter.
+            // (2^23 + f) * 2^(e - 150); 0 below 1 (e < 127). The highest bit of a subnormal does not matter.
             r = (((a & 0x7FFFFF) | 0x800000) << e) >> 150;
             if (negative) r = (0 - r) & 0xFFFFFFFFFFFFFFFF;
         }
     }
 
-    /// @notice Exact; NaN gives the canonical NaN.
+    /// @notice Converts exactly; NaN gives the canonical NaN.
     function f32ToF64(uint256 a) internal pure returns (uint256) {
         unchecked {
             uint256 sign = (a & Float32.SIGN) << 32;
             a &= ~Float32.SIGN;
-            // Below infinity and no subnormal: 1023 - 127 is the difference of the biases.
+            // Below infinity and not subnormal: 1023 - 127 is the difference of the biases.
             if (a - 0x800000 < Float32.INFINITY - 0x800000) return sign | ((a << 29) + (896 << 52));
             if (a > Float32.INFINITY) return Float64.NAN;
             if (a == Float32.INFINITY) return sign | Float64.INFINITY;
@@ -49,7 +49,7 @@ library Convert {
         }
     }
 
-    /// @notice To nearest, ties to even, subnormal results too; NaN gives the canonical NaN.
+    /// @notice Converts to nearest, ties to even, also to subnormal results; NaN gives the canonical NaN.
     function f64ToF32(uint256 a) internal pure returns (uint256) {
         unchecked {
             uint256 sign = (a & Float64.SIGN) >> 32;

@@ -11,12 +11,12 @@ import {Tanh} from "./Tanh.sol";
 import {Trig} from "./Trig.sol";
 
 /// @title Elementary
-/// @notice The elementary functions of docs/opset.md, section 4, by their operator ids. Whoever needs a few of them only
-/// asks their libraries: Exp, Tanh, Erf, Log, Pow, Trig and ElementaryRsqrt.
+/// @notice The elementary functions of docs/opset.md, section 4, by their operator ids. Contracts that need a few of
+/// them use their libraries directly: Exp, Tanh, Erf, Log, Pow, Trig and ElementaryRsqrt.
 library Elementary {
     /// @notice There is no elementary function with this id.
     error NotElementary(uint256 operator);
-    /// @notice An operand is a binary32 pattern: below 2^32.
+    /// @notice The operand is no binary32 pattern, which is below 2^32.
     error NotBinary32(uint256 operand);
 
     uint256 internal constant EXP = 9;
@@ -29,15 +29,15 @@ library Elementary {
     uint256 internal constant LOG1P = 16;
     uint256 internal constant POW = 17;
 
-    /// @notice The correctly rounded value, a binary32 pattern; a NaN is 0x7FC00000. Only pow reads b.
-    /// @dev Not of rsqrt, which is two rounded operations there.
+    /// @notice Returns the correctly rounded value, a binary32 pattern; a NaN is 0x7FC00000. Only pow reads b.
+    /// @dev Not for rsqrt, which is two rounded operations in docs/opset.md.
     function value(uint256 operator, uint256 a, uint256 b) internal pure returns (uint256) {
         if (operator == RSQRT) revert NotElementary(operator);
         (uint256 low, uint256 high, int256 exponent, uint256 sign) = bracket(operator, a, b);
         return ElementaryBracket.toBinary32(low, high, exponent, sign);
     }
 
-    /// @notice The real value between two integers: see ElementaryBracket. Only pow reads b; rsqrt is 1 / sqrt(a).
+    /// @notice Returns a bracket of the real value: see ElementaryBracket. Only pow reads b; rsqrt is 1 / sqrt(a).
     function bracket(uint256 operator, uint256 a, uint256 b)
         internal
         pure

@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {clz} from "clz/Clz.sol";
 
 /// @title ElementaryBracket
-/// @notice What an elementary function knows about its value, and the one place where that is rounded to binary32.
+/// @notice An enclosure of an elementary function's value, and the one place where it is rounded to binary32.
 ///
 /// A bracket is four numbers, `(low, high, exponent, sign)`:
 ///
@@ -14,9 +14,9 @@ import {clz} from "clz/Clz.sol";
 ///     low < high    `low 2^exponent < |value| < high 2^exponent`, strictly
 ///
 /// low and high of an inexact value agree to 100 bits or more, and no number of 25 significant bits or fewer lies
-/// strictly between them: so whatever grid of up to 24 bits the value is rounded to, in whatever direction, every number
-/// inside gives the result. Values beyond 2^369 and below 2^-369 may instead be given as between 2^2100 and 2^2101, or
-/// 2^-1900 and 2^-1899. low is at least 2^100, high below 2^200.
+/// strictly between them: so on any grid of up to 24 bits, and in any direction, every number inside is rounded to the
+/// same result. Values beyond 2^369 and below 2^-369 may instead be given as between 2^2100 and 2^2101, or 2^-1900 and
+/// 2^-1899. low is at least 2^100, high below 2^200.
 library ElementaryBracket {
     /// @notice The ends of a bracket have different roundings.
     error Undecided(uint256 low, uint256 high, int256 exponent);
@@ -29,27 +29,27 @@ library ElementaryBracket {
 
     // ------------------------------------------------------------------ to brackets
 
-    /// @notice A value that a table says.
+    /// @notice Returns a value of a table.
     function special(uint256 bits) internal pure returns (uint256, uint256, int256, uint256) {
         return (bits, 0, 0, 0);
     }
 
-    /// @notice Just above 1 in size, by less than 2^-116.
+    /// @notice Returns the bracket of a value just above 1 in size, by less than 2^-116.
     function aboveOne(uint256 sign) internal pure returns (uint256, uint256, int256, uint256) {
         return (1 << 116, (1 << 116) + 1, -116, sign);
     }
 
-    /// @notice Just below 1 in size, by less than 2^-116.
+    /// @notice Returns the bracket of a value just below 1 in size, by less than 2^-116.
     function belowOne(uint256 sign) internal pure returns (uint256, uint256, int256, uint256) {
         return ((1 << 116) - 1, 1 << 116, -116, sign);
     }
 
-    /// @notice Beyond 2^369, or below 2^-369.
+    /// @notice Returns the bracket of a value beyond 2^369, or below 2^-369.
     function beyond(bool large, uint256 sign) internal pure returns (uint256, uint256, int256, uint256) {
         return (1 << 100, 1 << 101, large ? int256(2000) : -2000, sign);
     }
 
-    /// @notice `a = m 2^e` in size, with `2^23 <= m < 2^24`, of a finite binary32 that is not zero.
+    /// @notice Splits a finite binary32 that is not zero: `a = m 2^e` in size, with `2^23 <= m < 2^24`.
     function unpack(uint256 a) internal pure returns (uint256 m, int256 e) {
         unchecked {
             m = a & 0x7FFFFF;
@@ -61,7 +61,7 @@ library ElementaryBracket {
         }
     }
 
-    /// @notice How many bits x has; 0 has none.
+    /// @notice Returns the number of bits of x; 0 has none.
     function bitLength(uint256 x) internal pure returns (uint256) {
         unchecked {
             return 256 - clz(x);
@@ -70,8 +70,8 @@ library ElementaryBracket {
 
     // ------------------------------------------------------------------ to binary32
 
-    /// @notice The nearest binary32, ties to even; once, in the subnormal range too; infinite from 2^128 - 2^103 on.
-    /// @dev low has 100 bits or more, high at most 200. Reverts with Undecided if the bracket leaves two results.
+    /// @notice Rounds to the nearest binary32, ties to even; once, subnormals too; infinite from 2^128 - 2^103 on.
+    /// @dev low has at least 100 bits, high at most 200. Reverts with Undecided if the bracket allows two results.
     function toBinary32(uint256 low, uint256 high, int256 exponent, uint256 sign)
         internal
         pure
@@ -97,7 +97,7 @@ library ElementaryBracket {
                 if (low != high) revert Undecided(low, high, exponent);
                 nearest &= ~uint256(1); // a tie
             }
-            // A carry out of the mantissa is one into the exponent, and then infinity's.
+            // A carry out of the mantissa is one into the exponent, and so up to infinity.
             return sign | ((uint256(top + 126) << 23) + nearest);
         }
     }

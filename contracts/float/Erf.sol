@@ -15,7 +15,7 @@ library Erf {
     /// @dev 8.875: from here on 1 - erf is below 2^-117.
     uint256 private constant SATURATED = 0x410E0000;
 
-    /// @notice `erf(a)` as a bracket.
+    /// @notice Returns `erf(a)` as a bracket.
     function bracket(uint256 a) internal pure returns (uint256, uint256, int256, uint256) {
         unchecked {
             uint256 size = a & ElementaryBracket.MAGNITUDE;
@@ -45,8 +45,8 @@ library Erf {
             (uint256 v, int256 k) = _gauss(m, e);
             uint256 sum;
             assembly ("memory-safe") {
-                // 16 + 20 x terms, here at least so many, leave less than 2^-127 of the sum. Four at a time, the last
-                // ones first. SAFETY: -83 <= e <= -22, and the sum is below 2^(150 + 18).
+                // 16 + 20 x terms, and here there are at least that many, leave less than 2^-127 of the sum. Four at a
+                // time, the last ones first. SAFETY: -83 <= e <= -22, and the sum is below 2^(150 + 18).
                 let square := mul(m, m)
                 let one := shl(not(mul(2, e)), 1) // 2z = square / one
                 let two := shl(1, one)
@@ -81,8 +81,8 @@ library Erf {
         unchecked {
             (uint256 v, int256 k) = _gauss(m, e);
             assembly ("memory-safe") {
-                // 120 places. 2 + 1000 / z levels, here at least so many, leave less than 2^-127 of 1. Four at a time,
-                // the last ones first. SAFETY: -22 <= e <= -20, z > 12, so there are less than 2^8.
+                // 120 places. 2 + 1000 / z levels, and here there are at least that many, leave less than 2^-127 of 1.
+                // Four at a time, the last ones first. SAFETY: -22 <= e <= -20, z > 12, so there are less than 2^8.
                 let x := shl(add(120, e), m)
                 let c := x
                 let level := shl(241, add(2, div(shl(sub(0, mul(2, e)), 250), mul(m, m)))) // half of it, 240 places

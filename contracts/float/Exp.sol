@@ -5,12 +5,12 @@ import {ElementaryBracket} from "./ElementaryBracket.sol";
 import {LN2_160} from "./FixedConstants.sol";
 
 /// @title Exp
-/// @notice `exp` of binary32, and the power of e that tanh, erf and pow are made of. Bounds: docs/float-elementary.md.
+/// @notice `exp` of binary32, and the power of e that tanh, erf and pow use. Bounds: docs/float-elementary.md.
 library Exp {
     uint256 private constant SIGN = ElementaryBracket.SIGN;
     uint256 private constant INFINITY = ElementaryBracket.INFINITY;
 
-    /// @notice `exp(a)` as a bracket.
+    /// @notice Returns `exp(a)` as a bracket.
     function bracket(uint256 a) internal pure returns (uint256, uint256, int256, uint256) {
         unchecked {
             uint256 size = a & ElementaryBracket.MAGNITUDE;
@@ -29,11 +29,11 @@ library Exp {
         }
     }
 
-    /// @notice e to the power of `t 2^-160`: the value is `v 2^(k - 126)`, v in (2^125, 2^127), less than 2 off.
+    /// @notice Returns e to the power of `t 2^-160`: `v 2^(k - 126)`, v in (2^125, 2^127), less than 2 off.
     /// @dev For `|t| < 2^169`.
     function power(int256 t) internal pure returns (uint256 v, int256 k) {
         assembly ("memory-safe") {
-            // t = k ln2 + r, |r| <= ln2 / 2. SAFETY: 1024 ln2 > 2^9, so what is divided is positive.
+            // t = k ln2 + r, |r| <= ln2 / 2. SAFETY: 1024 ln2 > 2^9, so the dividend is positive.
             let biased := add(t, add(shl(10, LN2_160), shr(1, LN2_160)))
             k := sub(div(biased, LN2_160), 1024)
             let r := sar(32, sub(mod(biased, LN2_160), shr(1, LN2_160))) // 128 places

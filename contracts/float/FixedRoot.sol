@@ -5,8 +5,8 @@ import {ElementaryBracket} from "./ElementaryBracket.sol";
 
 /// @title FixedRoot
 library FixedRoot {
-    /// @notice The integer part of the square root of x, `0 < x < 2^254`.
-    /// @dev Newton's iteration from above descends until it is there, in at most 9 rounds.
+    /// @notice Returns the integer part of the square root of x, `0 < x < 2^254`.
+    /// @dev Newton's iteration from above descends to it in at most 9 rounds.
     function root(uint256 x) internal pure returns (uint256 r) {
         unchecked {
             // SAFETY: 2^ceil(length / 2) is above the root, and never 0.

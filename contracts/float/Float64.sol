@@ -9,11 +9,11 @@ import {clz} from "clz/Clz.sol";
 ///
 ///     bit 63 sign | bits 62..52 exponent e | bits 51..0 fraction f        (2^52 + f) * 2^(e - 1075) for 0 < e < 2047
 ///
-/// ASSUMPTION: the other bits of an argument are 0; they are 0 in every result. An operand may be any NaN; a NaN that results
-/// is `NAN`. docs/float.md has the gas and the tests.
+/// ASSUMPTION: the other bits of an argument are 0; they are 0 in every result. An operand may be any NaN; a resulting
+/// NaN is `NAN`. docs/float.md has the gas and the tests.
 ///
-/// Built as Float32 is: one test, a way without branches for ordinary operands, FloatGeneral for all others. Ordinary are
-/// exponents in 512..1535 (numbers from 2^-511 to 2^513), which is where adding 512 sets the highest of their bits.
+/// Built as Float32 is: one test, a path without branches for ordinary operands, FloatGeneral for all others. Ordinary
+/// exponents are 512..1535 (numbers from 2^-511 to 2^513), where adding 512 sets the highest of their bits.
 library Float64 {
     uint256 internal constant NAN = 0x7FF8000000000000;
     uint256 internal constant INFINITY = 0x7FF0000000000000;
@@ -23,17 +23,17 @@ library Float64 {
     uint256 private constant ONE = 0x10000000000000;
     /// @dev 512 as an exponent.
     uint256 private constant WINDOW = 0x2000000000000000;
-    /// @dev Rounding of a word with bit 254 as its highest: half of the last place (bit 202), less 1, and 1 if that place is
-    /// odd. So ties go to even.
+    /// @dev Rounding of a word with bit 254 as its highest: half of the last place (bit 202) less 1, plus 1 if that
+    /// place is odd: ties to even.
     uint256 private constant BELOW_HALF = (1 << 201) - 1;
 
-    /// @dev First guesses of square roots, in 1/128, one byte each for the lowest bit of the exponent and the highest four
-    /// of the fraction: the nearest to the roots at both ends of that range. 1.65% is the most that one is off.
+    /// @dev First guesses of square roots, in 1/128, one byte each for the lowest bit of the exponent and the highest
+    /// four of the fraction: the nearest to the roots at both ends of that range. The greatest error is 1.65%.
     uint256 private constant ROOTS = 0xb8bdc3c8cdd2d7dbe0e4e9edf2f6fafe82868a8d9194989b9ea2a5a8abaeb1b4;
 
-    /// @notice `a + b`.
-    /// @dev Where b's exponent is within 100 of a's, both are integers in units of 2^-152 of a's highest bit, and the sum in a
-    /// word is exact. INVARIANT: it is normal: what is left of a sum that cancels is 53 places below at most.
+    /// @notice Returns `a + b`.
+    /// @dev If b's exponent is within 100 of a's, both are integers in units of 2^-152 of a's highest bit, and the sum
+    /// in a word is exact. INVARIANT: it is normal, because a sum that cancels keeps a bit at most 53 places below.
     function add(uint256 a, uint256 b) internal pure returns (uint256) {
         unchecked {
             uint256 e = (a >> 52) & 0x7FF;
@@ -48,7 +48,7 @@ library Float64 {
             if ((a ^ b) & SIGN == 0) {
                 x += y;
             } else {
-                // The difference's magnitude; where y is the larger, its sign.
+                // The magnitude of the difference; if y is the larger, its sign.
                 assembly ("memory-safe") {
                     x := sub(x, y)
                     let negative := sar(255, x)
@@ -63,12 +63,12 @@ library Float64 {
         }
     }
 
-    /// @notice `a - b`.
+    /// @notice Returns `a - b`.
     function sub(uint256 a, uint256 b) internal pure returns (uint256) {
         return add(a, b ^ SIGN);
     }
 
-    /// @notice `a * b`.
+    /// @notice Returns `a * b`.
     /// @dev Both in the window, so the product is not subnormal; exponents below 3069 together, so it is not infinite.
     function mul(uint256 a, uint256 b) internal pure returns (uint256 r) {
         unchecked {
@@ -89,10 +89,10 @@ library Float64 {
         }
     }
 
-    /// @notice `a * b + c`, rounded once.
-    /// @dev All in the window. The product's 106 bits stand at bit 60, the addend where its exponent says, at `place`; both fit
-    /// if 0 <= place < 200. INVARIANT: then the product is between 2^-88 and 2^113 times c's power of two, and what is left of
-    /// a sum that cancels 105 places below at most: every result is normal.
+    /// @notice Returns `a * b + c`, rounded once.
+    /// @dev All are in the window. The product's 106 bits stand at bit 60, the addend at `place`, which follows from
+    /// its exponent; both fit if 0 <= place < 200. INVARIANT: then the product is between 2^-88 and 2^113 times c's
+    /// power of two, and a sum that cancels keeps a bit at most 105 places below: every result is normal.
     function fma(uint256 a, uint256 b, uint256 c) internal pure returns (uint256) {
         unchecked {
             uint256 e = ((a >> 52) & 0x7FF) + ((b >> 52) & 0x7FF);
@@ -123,9 +123,9 @@ library Float64 {
         }
     }
 
-    /// @notice `a / b`.
-    /// @dev The quotient of two significands is never half-way between two numbers (it would be exact in 54 bits, and times
-    /// the divisor need more than 53), so 54 bits of it, cut off, round as the whole does.
+    /// @notice Returns `a / b`.
+    /// @dev The quotient of two significands is never half-way between two numbers (it would be exact in 54 bits, and
+    /// times the divisor need more than 53), so its first 54 bits round as the whole quotient does.
     function div(uint256 a, uint256 b) internal pure returns (uint256) {
         unchecked {
             uint256 e = (a >> 52) & 0x7FF;
@@ -143,10 +143,10 @@ library Float64 {
         }
     }
 
-    /// @notice Square root; `sqrt(-0) = -0`, `NAN` below zero.
+    /// @notice Returns the square root; `sqrt(-0) = -0`, `NAN` below zero.
     /// @dev As in Float32: 2^120 times the root of a number in [1, 4); four steps from 2^-5.9 leave 2^-109 of it.
-    /// SAFETY: a middle h of two numbers has 54 bits and is no root, for its square needs more than 53; x - h^2 is a
-    /// multiple of 2^-106, so the root is 2^-108 from h. What is off by less rounds alike.
+    /// SAFETY: the middle h of two numbers has 54 bits and is no root, for its square needs more than 53; x - h^2 is a
+    /// multiple of 2^-106, so the root is at least 2^-108 from h. An approximation with a smaller error rounds alike.
     function sqrt(uint256 a) internal pure returns (uint256 r) {
         unchecked {
             if (a - ONE >= INFINITY - ONE) return FloatGeneral.sqrt(a, 52, 2047);
@@ -163,61 +163,61 @@ library Float64 {
         }
     }
 
-    /// @notice `a` with the other sign; NaN gives `NAN`.
+    /// @notice Returns `a` with the other sign; NaN gives `NAN`.
     function neg(uint256 a) internal pure returns (uint256) {
         return isNan(a) ? NAN : a ^ SIGN;
     }
 
-    /// @notice Whether `a` is a NaN, of any sign and payload.
+    /// @notice Returns whether `a` is a NaN, of any sign and payload.
     function isNan(uint256 a) internal pure returns (bool) {
         return a & ~SIGN > INFINITY;
     }
 
-    /// @notice `a == b` of IEEE-754: -0 equals +0, a NaN equals nothing.
+    /// @notice Returns whether `a == b` in IEEE-754: -0 equals +0, a NaN equals nothing.
     function eq(uint256 a, uint256 b) internal pure returns (bool r) {
         assembly ("memory-safe") {
-            // Equal bits, or nothing but signs.
+            // Equal bits, or no bits but signs.
             r := or(eq(a, b), iszero(shl(193, or(a, b))))
         }
         return r && !isNan(a);
     }
 
-    /// @notice `a < b` of IEEE-754: false with a NaN, and for two zeros.
+    /// @notice Returns whether `a < b` in IEEE-754: false with a NaN, and for two zeros.
     function lt(uint256 a, uint256 b) internal pure returns (bool) {
         return !_unordered(a, b) && _value(a) < _value(b);
     }
 
-    /// @notice `a <= b` of IEEE-754: false with a NaN.
+    /// @notice Returns whether `a <= b` in IEEE-754: false with a NaN.
     function le(uint256 a, uint256 b) internal pure returns (bool) {
         return !_unordered(a, b) && _value(a) <= _value(b);
     }
 
-    /// @notice The place of `a` in the order `-inf < ... < -0 < +0 < ... < +inf < NaN`, all NaNs being equal: the key of
-    /// docs/opset.md, section 2, for 64 bits.
+    /// @notice Returns the place of `a` in the order `-inf < ... < -0 < +0 < ... < +inf < NaN`, in which all NaNs are
+    /// equal: the key of docs/opset.md, section 2, for 64 bits.
     function key(uint256 a) internal pure returns (int256) {
         return isNan(a) ? int256(0x7FFFFFFFFFFFFFFF) : _place(a);
     }
 
-    /// @notice The larger of both in the order of `key`: `NAN` if either is a NaN, `maximum(-0, +0) = +0`.
+    /// @notice Returns the larger in the order of `key`: `NAN` if either is a NaN, `maximum(-0, +0) = +0`.
     function maximum(uint256 a, uint256 b) internal pure returns (uint256) {
         if (_unordered(a, b)) return NAN;
         return _place(a) < _place(b) ? b : a;
     }
 
-    /// @notice The smaller of both in the order of `key`, but `NAN` if either is a NaN; `minimum(-0, +0) = -0`.
+    /// @notice Returns the smaller in the order of `key`, but `NAN` if either is a NaN; `minimum(-0, +0) = -0`.
     function minimum(uint256 a, uint256 b) internal pure returns (uint256) {
         if (_unordered(a, b)) return NAN;
         return _place(b) < _place(a) ? b : a;
     }
 
-    /// @dev Whether either is a NaN.
+    /// @dev Returns whether either is a NaN.
     function _unordered(uint256 a, uint256 b) private pure returns (bool r) {
         assembly ("memory-safe") {
             r := or(gt(and(a, 0x7FFFFFFFFFFFFFFF), INFINITY), gt(and(b, 0x7FFFFFFFFFFFFFFF), INFINITY))
         }
     }
 
-    /// @dev An integer that grows with the number and is 0 for both zeros. Not for NaN.
+    /// @dev Returns an integer that grows with the number and is 0 for both zeros. Not for NaN.
     function _value(uint256 a) private pure returns (int256 v) {
         assembly ("memory-safe") {
             let negative := sar(255, shl(192, a))
@@ -225,7 +225,7 @@ library Float64 {
         }
     }
 
-    /// @dev An integer that grows with the number, -1 for -0 and 0 for +0. Not for NaN.
+    /// @dev Returns an integer that grows with the number, -1 for -0 and 0 for +0. Not for NaN.
     function _place(uint256 a) private pure returns (int256 k) {
         assembly ("memory-safe") {
             k := signextend(7, a)

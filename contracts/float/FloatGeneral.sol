@@ -4,19 +4,19 @@ pragma solidity ^0.8.34;
 import {clz} from "clz/Clz.sol";
 
 /// @title FloatGeneral
-/// @notice IEEE-754 arithmetic for every operand, in binary32 and in binary64: the definition that the short ways of Float32
-/// and Float64 leave to when an operand or a result is not an ordinary one.
+/// @notice IEEE-754 arithmetic for every operand, in binary32 and in binary64: the definition to which the short paths
+/// of Float32 and Float64 leave operands and results that are not ordinary.
 ///
 ///     sign   exponent e   fraction f        binary32: 1 + 8 + 23 bits      fraction = 23, top = 255
 ///      1 bit  w bits       `fraction` bits   binary64: 1 + 11 + 52 bits     fraction = 52, top = 2047 (= 2^w - 1)
 ///
 /// Magnitudes are integers times powers of two, in units of the smallest subnormal number, "tiny":
 ///     e = 0: f * tiny       0 < e < top: (2^fraction + f) * 2^(e - 1) * tiny       e = top: infinite (f = 0) or NaN
-/// @dev The method is the textbook's: an exact (or sticky) integer result, rounded once (Muller et al., Handbook of
+/// @dev The textbook method: an exact (or sticky) integer result, rounded once (Muller et al., Handbook of
 /// Floating-Point Arithmetic, chapter 8). 256-bit words hold exact results where hardware would need sticky bits.
 library FloatGeneral {
-    /// @notice `a * b + c`, rounded once, to nearest even. A NaN operand, infinity times zero and infinity minus infinity
-    /// give the canonical NaN; a sum that is exactly zero has the sign of its terms, or + if they differ.
+    /// @notice Returns `a * b + c`, rounded once, to nearest even. A NaN operand, infinity times zero and infinity
+    /// minus infinity give NaN; a sum that is exactly zero has the sign of its terms, or + if they differ.
     function fma(uint256 a, uint256 b, uint256 c, uint256 fraction, uint256 top)
         internal
         pure
@@ -41,8 +41,8 @@ library FloatGeneral {
             (uint256 m, int256 v) = _parts(b, fraction);
             (p, u) = (p * m, u + v - int256((top >> 1) + fraction - 1));
             (m, v) = _parts(c, fraction);
-            // What is 140 places below the other term cannot be seen in the result, but for its being there: 1 stands for it,
-            // under 128 places of zeros. NOTE: p < 2^106 and m < 2^53; were the smaller term the larger number, the larger
+            // A term 140 places below the other one matters to the result only by its existence: 1 stands for it, under
+            // 128 places of zeros. NOTE: p < 2^106 and m < 2^53; were the smaller term the larger number, the larger
             // term would be at tiny's own place already.
             if (v - u > 140) (m, v, p, u) = (m << 128, v - 128, 1, v - 128);
             else if (u - v > 140) (p, u, m, v) = (p << 128, u - 128, m == 0 ? 0 : 1, u - 128);
@@ -56,17 +56,17 @@ library FloatGeneral {
         }
     }
 
-    /// @notice `a + b`: the product `a * 1` is exact and has the sign of `a`.
+    /// @notice Returns `a + b`: the product `a * 1` is exact and has the sign of `a`.
     function add(uint256 a, uint256 b, uint256 fraction, uint256 top) internal pure returns (uint256) {
         return fma(a, (top >> 1) << fraction, b, fraction, top);
     }
 
-    /// @notice `a * b`: -0 is the identity of addition.
+    /// @notice Returns `a * b`: -0 is the identity of addition.
     function mul(uint256 a, uint256 b, uint256 fraction, uint256 top) internal pure returns (uint256) {
         return fma(a, b, (top + 1) << fraction, fraction, top);
     }
 
-    /// @notice `a / b`, to nearest even. 0 / 0 and infinity / infinity give the canonical NaN; x / 0 is infinite.
+    /// @notice Returns `a / b`, to nearest even. 0 / 0 and infinity / infinity give NaN; x / 0 is infinite.
     function div(uint256 a, uint256 b, uint256 fraction, uint256 top) internal pure returns (uint256) {
         unchecked {
             uint256 sign = (top + 1) << fraction;
@@ -80,7 +80,7 @@ library FloatGeneral {
             if (b == infinity || a == 0) return signQ;
             (uint256 m, int256 u) = _parts(a, fraction);
             (uint256 d, int256 v) = _parts(b, fraction);
-            // At least 106 bits of quotient; a remainder is below all of them, and only its being there matters.
+            // At least 106 bits of quotient; a remainder is below all of them, and matters only by its existence.
             m <<= 160;
             uint256 q = m / d;
             if (q * d != m) q |= 1;
@@ -88,7 +88,7 @@ library FloatGeneral {
         }
     }
 
-    /// @notice Square root, to nearest even. `sqrt(-0) = -0`; below zero: the canonical NaN.
+    /// @notice Returns the square root, to nearest even. `sqrt(-0) = -0`; below zero: the canonical NaN.
     function sqrt(uint256 a, uint256 fraction, uint256 top) internal pure returns (uint256) {
         unchecked {
             uint256 infinity = top << fraction;
@@ -100,12 +100,12 @@ library FloatGeneral {
             u -= int256((top >> 1) + fraction - 1) + int256(n);
             m <<= n;
             if (u & 1 != 0) (m, u) = (m >> 1, u + 1);
-            // Newton's iteration falls from any start above the root until it has reached the integer part.
+            // Newton's iteration descends from any start above the root to the integer part.
             uint256 root = type(uint128).max;
             for (uint256 next = (root + m / root) >> 1; next < root; next = (root + m / root) >> 1) {
                 root = next;
             }
-            // One more place below the 127 or 128 bits of the root says whether anything is left.
+            // One more place below the 127 or 128 bits of the root says whether the root is inexact.
             uint256 sticky = root * root == m ? 0 : 1;
             return
                 _round(
@@ -114,8 +114,8 @@ library FloatGeneral {
         }
     }
 
-    /// @notice The number nearest to `magnitude * 2^exponent`, ties to even, with this sign bit; +0 for a magnitude of 0.
-    /// `magnitude` < 2^255. At or above the largest number and half of its last place: infinite.
+    /// @notice Returns the number nearest to `magnitude * 2^exponent`, ties to even, with this sign bit; +0 for a
+    /// magnitude of 0. `magnitude` < 2^255. From the largest number plus half of its last place on: infinite.
     function round(uint256 sign, uint256 magnitude, int256 exponent, uint256 fraction, uint256 top)
         internal
         pure
@@ -127,12 +127,12 @@ library FloatGeneral {
         }
     }
 
-    /// @notice The NaN that stands for all: quiet, positive, no payload.
+    /// @notice Returns the canonical NaN: quiet, positive, no payload.
     function nan(uint256 fraction, uint256 top) internal pure returns (uint256) {
         return (top << fraction) | (1 << (fraction - 1));
     }
 
-    /// @dev A finite magnitude as m * 2^u tiny.
+    /// @dev Splits a finite magnitude into m * 2^u tiny.
     function _parts(uint256 x, uint256 fraction) private pure returns (uint256 m, int256 u) {
         unchecked {
             uint256 e = x >> fraction;
@@ -141,7 +141,7 @@ library FloatGeneral {
         }
     }
 
-    /// @dev magnitude * 2^u tiny, 0 < magnitude < 2^255.
+    /// @dev Rounds magnitude * 2^u tiny, 0 < magnitude < 2^255.
     function _round(uint256 sign, uint256 magnitude, int256 u, uint256 fraction, uint256 top)
         private
         pure
@@ -155,12 +155,12 @@ library FloatGeneral {
                 r = magnitude << uint256(u - q);
             } else {
                 uint256 drop = uint256(q - u);
-                // Below half of tiny: 0. Else half of the last place, less a hair unless the place is odd: ties to even.
+                // Below half of tiny: 0. Else add half of the last place, less 1 unless the place is odd: ties to even.
                 if (drop < 256) {
                     r = (magnitude + (1 << (drop - 1)) - 1 + ((magnitude >> drop) & 1)) >> drop;
                 }
             }
-            // NOTE: the highest bit of a normal significand, or a carry out of it, counts as one more in the exponent.
+            // NOTE: the highest bit of a normal significand, or a carry out of it, adds one to the exponent.
             r += uint256(q) << fraction;
             if (r > top << fraction) r = top << fraction;
             r |= sign;

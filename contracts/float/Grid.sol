@@ -12,34 +12,35 @@ struct Ball {
     uint256 denominator;
 }
 
-/// @notice What a rounding log says of an element: a kind, and where that is WRITTEN the bits of a binary32 value.
+/// @notice A rounding log's entry for an element: a kind and, if that is WRITTEN, the bits of a binary32 value.
 struct Entry {
     uint256 kind;
     uint32 value;
 }
 
 /// @title Grid
-/// @notice Rounding to grid(b), the binary32 values whose last `32 - b` bits are zero, b from 26 to 32; and which of them
-/// an element is (docs/rounding-logs.md, sections 1, 3 and 5). As referee_py/rounding/grid.py, without a division.
+/// @notice Rounding to grid(b), the binary32 values whose last `32 - b` bits are zero, b from 26 to 32; and the
+/// decision of which of them an element is (docs/rounding-logs.md, sections 1, 3 and 5). As
+/// referee_py/rounding/grid.py, without a division.
 ///
-/// Results are bits of binary32. In here values are `places`: the bits without the sign, negative where the value is.
-/// Places have the order of the values. Neighbours on the grid are a `step` = 2^(32 - b) apart, both infinities are among
-/// them, and the even ones, where ties go, are multiples of 2 step. Zero is +0.
+/// Results are bits of binary32. Inside, values are `places`: the bits without the sign, negative if the value is.
+/// Places have the order of the values. Neighbours on the grid are a `step` = 2^(32 - b) apart, both infinities are
+/// among them, and the even ones, where ties go, are multiples of 2 step. Zero is +0.
 library Grid {
     error BitsOutOfRange(uint256 b);
     error UnknownEntry(uint256 kind);
     /// @notice Radii are stated for at most 2^31 terms.
     error TooManyTerms(uint256 n);
-    /// @notice A sum of magnitudes is finite if the sum is, and never negative.
+    /// @notice The magnitude must be finite if the sum is, and not negative.
     error NotAMagnitude(uint256 hi);
-    /// @notice Of the magnitude: both are below 2^64, and nothing is divided by zero.
+    /// @notice The radius as a fraction of the magnitude: both must be below 2^64, the denominator not zero.
     error NotAFraction(uint256 numerator, uint256 denominator);
-    /// @notice The ends ascend and are below 2^200 in size, the exponent below 2^64.
+    /// @notice The ends must ascend and be below 2^200 in size, the exponent below 2^64.
     error NotABracket(int256 lo, int256 hi, int256 exponent);
-    /// @notice Values of the bracket have different decisions; a narrower one has one.
+    /// @notice Values of the bracket have different decisions; a narrower bracket is needed.
     error Undecided(int256 lo, int256 hi, int256 exponent);
 
-    // Kinds of entries. The first three are also where a number goes that lies between two values of the grid.
+    // Kinds of entries. The first three are also directions of rounding between two values of the grid.
     uint256 internal constant DOWN = 0;
     uint256 internal constant NEAREST = 1; // of an entry: there is none
     uint256 internal constant UP = 2;
@@ -53,9 +54,9 @@ library Grid {
 
     // ------------------------------------------------------------------ radii
 
-    /// @notice The canonical radius of a sum of n terms, as a fraction of the sum of their magnitudes: with u = 2^-53,
-    /// proven `(n - 1) u / (1 - (n - 1) u)`, probable `6 ceil(sqrt(n)) u` (referee_py/rounding/bounds.py).
-    /// NOTE: 0 of `sum` and `scatter_add` where Kulisch.isAddedExactly.
+    /// @notice Returns the canonical radius of a sum of n terms, as a fraction of the sum of their magnitudes: with u =
+    /// 2^-53, proven `(n - 1) u / (1 - (n - 1) u)`, probable `6 ceil(sqrt(n)) u` (referee_py/rounding/bounds.py). NOTE:
+    /// it is 0 for `sum` and `scatter_add` if Kulisch.isAddedExactly.
     function gamma(uint256 n, bool probable) internal pure returns (uint256 numerator, uint256 denominator) {
         if (n > MAX_TERMS) revert TooManyTerms(n);
         unchecked {
@@ -65,7 +66,7 @@ library Grid {
         }
     }
 
-    /// @dev ceil(sqrt(n)), n >= 2.
+    /// @dev Returns ceil(sqrt(n)), n >= 2.
     function _rootAbove(uint256 n) private pure returns (uint256 root) {
         unchecked {
             // Newton's iteration from above descends to floor(sqrt(n - 1)).
@@ -80,8 +81,8 @@ library Grid {
 
     // ------------------------------------------------------------------ decisions
 
-    /// @notice The one right value of an element that is a sum: what its entry says if that is admissible, else the
-    /// nearest value of the grid. A sum that is not finite is itself, whatever the entry.
+    /// @notice Returns the one right value of an element that is a sum: the value of its entry if that is admissible,
+    /// else the nearest value of the grid. A sum that is not finite is returned as it is, for every entry.
     /// @dev Admissible is a value of the grid, neither NaN nor -0, between the roundings of both ends of the ball.
     function decide(Ball memory ball, Entry memory entry, uint256 b) internal pure returns (uint256) {
         _check(entry, b);
@@ -100,8 +101,8 @@ library Grid {
         return _bits(claimed != nearest && _reaches(ball, claimed, nearest, b) ? claimed : nearest);
     }
 
-    /// @notice The one right value of an element that is an elementary function: its exact value is strictly between
-    /// `lo 2^exponent` and `hi 2^exponent`, or both if they are equal; its radius is |exact| 2^-50 + 2^-1022.
+    /// @notice Returns the one right value of an element that is an elementary function: its exact value is strictly
+    /// between `lo 2^exponent` and `hi 2^exponent`, or equal to both; its radius is |exact| 2^-50 + 2^-1022.
     function decideBracket(int256 lo, int256 hi, int256 exponent, Entry memory entry, uint256 b)
         internal
         pure
@@ -114,9 +115,10 @@ library Grid {
         int256 nearest = _nearestIn(lo, hi, exponent, b);
         int256 claimed = nearest;
         unchecked {
-            // NOTE: a direction says a neighbour of the exact value, which is `nearest` or the next one beyond. Of these
-            // only the latter can change anything; and where the former is meant it is not admissible, as the radius is far
-            // below half a quantum. So the side of `nearest` on which the exact value lies need not be known.
+            // NOTE: a direction names a neighbour of the exact value, which is `nearest` or the next one beyond. Only
+            // the latter can change the result; and where `nearest` is meant, the next one is not admissible, as the
+            // radius is far below half a quantum. So the side of `nearest` on which the exact value lies does not
+            // matter.
             if (entry.kind == WRITTEN) {
                 if (isOnGrid(entry.value, b)) claimed = _place(entry.value);
             } else if (entry.kind == UP && nearest != INFINITE) {
@@ -132,8 +134,8 @@ library Grid {
 
     // ------------------------------------------------------------------ rounding
 
-    /// @notice Binary64 bits rounded to grid(b): what an element is that is the result of one operation in binary64.
-    /// Signs are kept, of zeros too; subnormals give a zero, every NaN the canonical one.
+    /// @notice Rounds binary64 bits to grid(b), for an element that is the result of one operation in binary64. Signs
+    /// are kept, also of zeros; subnormals give a zero, every NaN gives the canonical one.
     function roundBits64(uint256 bits, uint256 b) internal pure returns (uint256) {
         if (b < 26 || b > 32) revert BitsOutOfRange(b);
         unchecked {
@@ -146,14 +148,14 @@ library Grid {
         }
     }
 
-    /// @notice A sum rounded to grid(b), in the direction DOWN, NEAREST (ties to even) or UP. The grid has both
-    /// infinities: above its largest finite value lies infinity.
+    /// @notice Rounds a sum to grid(b), in the direction DOWN, NEAREST (ties to even) or UP. The grid has both
+    /// infinities, which follow its largest finite values.
     function toGrid(Sum memory sum, uint256 b, uint256 toward) internal pure returns (uint256) {
         if (b < 26 || b > 32) revert BitsOutOfRange(b);
         return _bits(_ofSum(sum, b, toward));
     }
 
-    /// @notice Is this a binary32 value that a wide entry may have? Infinities are; NaN and -0 are not.
+    /// @notice Returns whether a written entry may have this binary32 value. Infinities may; NaN and -0 may not.
     function isOnGrid(uint256 bits, uint256 b) internal pure returns (bool) {
         unchecked {
             return bits & (SIGN - 1) <= uint256(INFINITE) && bits != SIGN && bits & (_step(b) - 1) == 0;
@@ -162,10 +164,10 @@ library Grid {
 
     // ------------------------------------------------------------------ sums
 
-    /// @dev Does an end of the ball round to the claimed value, or beyond? NOTE: nearest lies between the roundings of
-    /// both ends, so only the end on the side of the claimed value is asked; and it rounds so if it is beyond the
-    /// midpoint on the near side of this value, or is this midpoint and the value is even. To be compared, both are taken
-    /// times the denominator.
+    /// @dev Returns whether an end of the ball rounds to the claimed value, or beyond. NOTE: nearest lies between the
+    /// roundings of both ends, so only the end on the side of the claimed value is tested. It rounds so if it is beyond
+    /// the midpoint on the near side of this value, or is this midpoint and the value is even. Both are compared after
+    /// multiplication by the denominator.
     function _reaches(Ball memory ball, int256 claimed, int256 nearest, uint256 b)
         private
         pure
@@ -191,13 +193,13 @@ library Grid {
         }
     }
 
-    /// @dev The place of a finite sum, from its first 256 bits and whether others follow.
+    /// @dev Returns the place of a finite sum, from its first 256 bits and whether others follow.
     function _ofSum(Sum memory sum, uint256 b, uint256 toward) private pure returns (int256 place) {
         bool negative = Kulisch.isNegative(sum);
         Sum memory size = Kulisch.absolute(sum);
         (uint256 m, uint256 rest) = (size.hi, size.mid);
         unchecked {
-            // NOTE: from 2^512 units on, which is 2^214, every sum is beyond the grid, whatever follows.
+            // NOTE: from 2^512 units on, which is 2^214, every sum is beyond the grid, whatever its other bits.
             int256 exponent = 512 - UNIT;
             if (m == 0) (m, rest, exponent) = (rest, size.lo, exponent - 256);
             if (m == 0) (m, rest, exponent) = (rest, 0, exponent - 256);
@@ -211,7 +213,7 @@ library Grid {
 
     // ------------------------------------------------------------------ brackets
 
-    /// @dev The place to which every value of the bracket rounds.
+    /// @dev Returns the place to which every value of the bracket rounds.
     function _nearestIn(int256 lo, int256 hi, int256 exponent, uint256 b)
         private
         pure
@@ -224,7 +226,7 @@ library Grid {
             if (middle < 0) place = -place;
             if (lo == hi) return place;
 
-            // NOTE: the ends are not among the values, so they may be midpoints, whichever way these are rounded.
+            // NOTE: the ends are not among the values, so they may be midpoints, and their rounding does not matter.
             if (place != INFINITE) {
                 (int256 m, int256 e) = _midpointAbove(place, b);
                 if (_compare(hi, exponent, m, e) > 0) revert Undecided(lo, hi, exponent);
@@ -236,9 +238,10 @@ library Grid {
         }
     }
 
-    /// @dev The claimed place, which is below the nearest one, if the lower end rounds to it or beyond, else the nearest.
-    /// The end is `x - |x| 2^-50` less 2^-1022. NOTE: the last term only says that the end is never the midpoint: both x and
-    /// the midpoint are multiples of a far larger power of two; or x is far nearer to zero than any midpoint.
+    /// @dev Returns the claimed place, which is below the nearest one, if the lower end rounds to it or beyond, else
+    /// the nearest. The end is `x - |x| 2^-50` less 2^-1022. NOTE: the last term only keeps the end from being the
+    /// midpoint: both x and the midpoint are multiples of a far larger power of two; or x is far nearer to zero than
+    /// any midpoint.
     function _lower(int256 lo, int256 hi, int256 exponent, int256 claimed, int256 nearest, uint256 b)
         private
         pure
@@ -252,7 +255,7 @@ library Grid {
         revert Undecided(lo, hi, exponent);
     }
 
-    /// @dev -1, 0 or 1, as x 2^i is below, equal to or above y 2^j. SAFETY: x and y are below 2^255 in size.
+    /// @dev Returns -1, 0 or 1 if x 2^i is below, equal to or above y 2^j. SAFETY: x and y are below 2^255 in size.
     function _compare(int256 x, int256 i, int256 y, int256 j) private pure returns (int256) {
         int256 sign = x > 0 ? int256(1) : x < 0 ? -1 : int256(0);
         int256 other = y > 0 ? int256(1) : y < 0 ? -1 : int256(0);
@@ -264,7 +267,7 @@ library Grid {
             int256 top = i - int256(clz(p));
             int256 otherTop = j - int256(clz(q));
             if (top != otherTop) return top < otherTop ? -sign : sign;
-            // NOTE: their first bits are at the same power of two, so the one that is shifted is not cut.
+            // NOTE: their first bits are at the same power of two, so the one that is shifted loses no bits.
             if (i > j) p <<= uint256(i - j);
             else q <<= uint256(j - i);
             return p == q ? int256(0) : p < q ? -sign : sign;
@@ -273,7 +276,8 @@ library Grid {
 
     // ------------------------------------------------------------------ places
 
-    /// @dev The place of `m 2^exponent`, or a little more if `sticky`: then m has 256 bits. UP is away from zero.
+    /// @dev Returns the place of `m 2^exponent`, or a little more if `sticky`: then m has 256 bits. UP is away from
+    /// zero.
     function _rounded(uint256 m, bool sticky, int256 exponent, uint256 b, uint256 toward)
         private
         pure
@@ -307,7 +311,7 @@ library Grid {
         }
     }
 
-    /// @dev The midpoint between a place and the next one above: m 2^e, e >= -150. Not of infinity, which has none.
+    /// @dev Returns the midpoint between a place and the next one above: m 2^e, e >= -150. Infinity has none.
     function _midpointAbove(int256 place, uint256 b) private pure returns (int256 m, int256 e) {
         unchecked {
             int256 step = int256(_step(b));
@@ -318,7 +322,7 @@ library Grid {
         }
     }
 
-    /// @dev m 2^e; of infinity 2^128.
+    /// @dev Returns m 2^e; for infinity 2^128.
     function _valueOf(int256 place) private pure returns (int256, int256) {
         unchecked {
             (uint256 m, uint256 e) = Kulisch.parts(uint256(place < 0 ? -place : place));

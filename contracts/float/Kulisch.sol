@@ -3,8 +3,8 @@ pragma solidity ^0.8.34;
 
 import {clz} from "clz/Clz.sol";
 
-/// @notice An exact sum: `hi * 2^512 + mid * 2^256 + lo` in two's complement, 768 bits, in units of 2^-298. Or what
-/// is not finite: `hi` is one of three values beyond every sum (see Kulisch), and `mid` and `lo` are zero.
+/// @notice An exact sum: `hi * 2^512 + mid * 2^256 + lo` in two's complement, 768 bits, in units of 2^-298. If it is
+/// not finite, `hi` is one of three values beyond every sum (see Kulisch), and `mid` and `lo` are zero.
 struct Sum {
     uint256 hi;
     uint256 mid;
@@ -12,25 +12,25 @@ struct Sum {
 }
 
 /// @title Kulisch
-/// @notice Exact sums of products of two binary32 values (docs/float-exact.md; the idea is Kulisch's long accumulator).
+/// @notice Exact sums of products of two binary32 values (docs/float-exact.md), after Kulisch's long accumulator.
 ///
 ///     value of the bits  sign exponent fraction   =  (-1)^sign  m  2^(e - 149),   m < 2^24,   e = max(exponent, 1) - 1
 ///     product                                     =  (m_a m_b) 2^(e_a + e_b)   in units of 2^-298
 ///
 /// INVARIANT: a product is below 2^48 2^506 units, so 2^31 of them are below 2^585: far from the 2^639 where sums end
-/// here. A sum that is decoded is no larger, so 2^54 of them can be added; no transaction does.
+/// here. A decoded sum is no larger, so 2^54 of them can be added; no transaction does.
 library Kulisch {
-    /// @notice Terms are eight bytes each.
+    /// @notice The terms must have eight bytes each.
     error NotWholeTerms(uint256 length);
-    /// @notice These 96 bytes are no sum of 2^31 products or fewer; or there are not 96.
+    /// @notice These bytes are not 96, or no sum of at most 2^31 products.
     error NotASum(uint256 length, uint256 hi);
 
-    // The high words of what is not finite. As integers: NaN < -infinity < every sum < infinity.
+    // The high words of sums that are not finite. As integers: NaN < -infinity < every sum < infinity.
     uint256 internal constant INFINITY = 1 << 254;
     uint256 internal constant NEGATIVE_INFINITY = 3 << 254;
     uint256 internal constant NAN = 1 << 255;
 
-    /// @notice Of a term that is a value and no product: the other factor, 1.
+    /// @notice The second factor of a term that is a value, not a product: 1.
     uint256 internal constant ONE = 0x3f800000;
 
     uint256 private constant INFINITE = 0x7f800000; // the bits of binary32's infinity
@@ -41,7 +41,7 @@ library Kulisch {
 
     // ------------------------------------------------------------------ terms
 
-    /// @notice Adds products to a sum, and their magnitudes to another one. About 120 gas a term, whatever they are.
+    /// @notice Adds products to a sum, and their magnitudes to another one. About 120 gas a term, for all values.
     /// @param terms each `a u32be ‖ b u32be`, the bits of two binary32 values
     function addTerms(Sum memory sum, Sum memory magnitude, bytes memory terms)
         internal
@@ -67,7 +67,7 @@ library Kulisch {
                     (uint256 s, uint256 m) = _notFinite(word, next, end);
                     return (add(sum, Sum(s, 0, 0)), add(magnitude, Sum(m, 0, 0)));
                 }
-                // The first bit of m, which is 1 where the exponent is not zero; less this, the exponent is e.
+                // The first bit of m, which is 1 if the exponent is not zero; e is the exponent less this bit.
                 uint256 first = ((shifts + 0x7f800000 * LANES) >> 8) & (0x00800000 * LANES);
                 uint256 m24 = (word & (0x007fffff * LANES)) | first;
                 shifts -= first;
@@ -112,8 +112,8 @@ library Kulisch {
         return add(sum, product(a, ONE));
     }
 
-    /// @notice The product of two binary32 values. One that is not finite is what IEEE-754 gives: zero times infinity is
-    /// NaN. The sign of zero is lost.
+    /// @notice Returns the product of two binary32 values. If it is not finite it is that of IEEE-754: zero times
+    /// infinity is NaN. The sign of zero is lost.
     function product(uint256 a, uint256 b) internal pure returns (Sum memory) {
         unchecked {
             bool negative = (a ^ b) >> 31 & 1 != 0;
@@ -129,7 +129,7 @@ library Kulisch {
         }
     }
 
-    /// @notice Of a finite binary32 value without sign: `m 2^(e - 149)`.
+    /// @notice Splits a finite binary32 value without sign: `m 2^(e - 149)`.
     function parts(uint256 bits) internal pure returns (uint256 m, uint256 e) {
         assembly ("memory-safe") {
             e := shr(23, bits)
@@ -139,8 +139,8 @@ library Kulisch {
         }
     }
 
-    /// @notice Which exponents e (see above) the first factors have that are not zero, as a set of bits. For sums of
-    /// values, whose second factors are 1; sets of pieces are united by `|`.
+    /// @notice Returns the set, as bits, of the exponents e (see above) of the first factors that are not zero. For
+    /// sums of values, whose second factors are 1; sets of parts of the terms are united by `|`.
     function exponents(bytes memory terms) internal pure returns (uint256 set) {
         unchecked {
             if (terms.length % 8 != 0) revert NotWholeTerms(terms.length);
@@ -156,8 +156,8 @@ library Kulisch {
         }
     }
 
-    /// @notice Is no partial sum of values with these exponents ever rounded in binary64, in any order, where their
-    /// magnitudes add up to this? That is so below 2^53 ulps of the smallest (docs/rounding-logs.md, section 4).
+    /// @notice Returns whether no partial sum of values with these exponents and this sum of magnitudes is rounded in
+    /// binary64, in any order. That is so below 2^53 ulps of the smallest (docs/rounding-logs.md, section 4).
     function isAddedExactly(uint256 set, Sum memory magnitude) internal pure returns (bool) {
         unchecked {
             uint256 least = 255 - clz(set & (0 - set));
@@ -167,7 +167,7 @@ library Kulisch {
 
     // ------------------------------------------------------------------ sums
 
-    /// @notice a + b. Of what is not finite IEEE-754's: infinity + finite = infinity, infinity - infinity = NaN.
+    /// @notice Returns a + b; with infinities as in IEEE-754: infinity + finite = infinity, infinity - infinity = NaN.
     function add(Sum memory a, Sum memory b) internal pure returns (Sum memory c) {
         if (!isFinite(a) || !isFinite(b)) {
             if (isFinite(a)) return b;
@@ -183,7 +183,7 @@ library Kulisch {
         }
     }
 
-    /// @notice -a. Infinities change their sign, NaN stays.
+    /// @notice Returns -a. Infinities change their sign, NaN stays.
     function negate(Sum memory a) internal pure returns (Sum memory c) {
         unchecked {
             c.lo = 0 - a.lo;
@@ -193,25 +193,26 @@ library Kulisch {
         }
     }
 
-    /// @notice |a|. NaN stays.
+    /// @notice Returns |a|. NaN stays.
     function absolute(Sum memory a) internal pure returns (Sum memory) {
         return isNegative(a) ? negate(a) : a;
     }
 
-    /// @notice a times k. SAFETY: the product must be below 2^767; sums are below 2^639, so a k below 2^128 is fine.
+    /// @notice Returns a times k. SAFETY: the product must be below 2^767; with sums below 2^639, k below 2^128 is
+    /// fine.
     function times(Sum memory a, uint256 k) internal pure returns (Sum memory c) {
         unchecked {
             uint256 carry;
             (c.lo, carry) = _mulAdd(a.lo, k, 0);
             (c.mid, carry) = _mulAdd(a.mid, k, carry);
-            // NOTE: modulo 2^256, so two's complement needs no care.
+            // NOTE: modulo 2^256, so two's complement needs no special case.
             c.hi = a.hi * k + carry;
         }
     }
 
-    /// @notice m 2^shift. SAFETY: it must be below 2^767.
+    /// @notice Returns m 2^shift. SAFETY: it must be below 2^767.
     function shifted(uint256 m, uint256 shift) internal pure returns (Sum memory c) {
-        // NOTE: a shift by 256 or more gives zero, and so does one by a difference that is negative.
+        // NOTE: a shift by 256 or more gives zero, and so does a shift by a negative difference.
         unchecked {
             c.lo = m << shift;
             c.mid = (m >> (256 - shift)) | (m << (shift - 256));
@@ -219,7 +220,7 @@ library Kulisch {
         }
     }
 
-    /// @notice -1, 0 or 1, as a is below, equal to or above b. NaN is below everything else.
+    /// @notice Returns -1, 0 or 1 if a is below, equal to or above b. NaN is below everything else.
     function compare(Sum memory a, Sum memory b) internal pure returns (int256) {
         if (a.hi != b.hi) return int256(a.hi) < int256(b.hi) ? -1 : int256(1);
         if (a.mid != b.mid) return a.mid < b.mid ? -1 : int256(1);
@@ -238,12 +239,12 @@ library Kulisch {
 
     // ------------------------------------------------------------------ bytes
 
-    /// @notice 96 bytes, big-endian. Equal sums have equal bytes.
+    /// @notice Returns 96 bytes, big-endian. Equal sums have equal bytes.
     function encode(Sum memory a) internal pure returns (bytes memory) {
         return abi.encodePacked(a.hi, a.mid, a.lo);
     }
 
-    /// @notice The sum that has these bytes. Reverts with NotASum for whatever 2^31 products cannot add up to.
+    /// @notice Returns the sum that has these bytes. Reverts with NotASum if 2^31 products cannot add up to it.
     function decode(bytes memory data) internal pure returns (Sum memory a) {
         uint256 length = data.length;
         if (length != 96) revert NotASum(length, 0);
@@ -257,7 +258,7 @@ library Kulisch {
 
     // ------------------------------------------------------------------ pieces
 
-    /// @dev The last word is full, so the first one may not be: the bytes before it are made terms 0 * 0.
+    /// @dev The last word is full, so the first one may not be: the bytes before its terms become terms 0 * 0.
     function _firstWord(bytes memory terms) private pure returns (uint256 word, uint256 next, uint256 end) {
         assembly ("memory-safe") {
             let length := mload(terms)
@@ -269,14 +270,14 @@ library Kulisch {
         }
     }
 
-    /// @dev From the first word with an infinite or NaN factor on: only these matter, so less than a finite word costs.
-    /// Gives the high words of sum and magnitude. `x & ~y` here is: in x and not in y.
+    /// @dev Reads on from the first word with an infinite or NaN factor: only such factors matter, so it costs less
+    /// than a finite word. Returns the high words of sum and magnitude. `x & ~y` here means: in x and not in y.
     function _notFinite(uint256 word, uint256 next, uint256 end) private pure returns (uint256, uint256) {
         unchecked {
             uint256 plus;
             uint256 minus;
             while (true) {
-                // The top bit of each lane says of its value:
+                // The top bit of each lane says about its value:
                 uint256 value = word & (0x7fffffff * LANES);
                 uint256 nan = (value + 0x007fffff * LANES) & (0x80000000 * LANES);
                 uint256 special = (value + 0x00800000 * LANES) & (0x80000000 * LANES); // infinite or NaN
@@ -299,7 +300,7 @@ library Kulisch {
         }
     }
 
-    /// @dev d0 + d1 2^128 + d2 2^256 + d3 2^384, where d is a positive bin plus the negative one times `sign`.
+    /// @dev Returns d0 + d1 2^128 + d2 2^256 + d3 2^384, where d is a positive bin plus the negative one times `sign`.
     function _fromBins(uint256 bins, int256 sign) private pure returns (Sum memory c) {
         int256 d0;
         int256 d1;
@@ -323,7 +324,7 @@ library Kulisch {
         }
     }
 
-    /// @dev x y + carry as (low, high) words.
+    /// @dev Returns x y + carry as (low, high) words.
     function _mulAdd(uint256 x, uint256 y, uint256 carry) private pure returns (uint256 low, uint256 high) {
         assembly ("memory-safe") {
             low := mul(x, y)

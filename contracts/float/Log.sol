@@ -5,24 +5,24 @@ import {ElementaryBracket} from "./ElementaryBracket.sol";
 import {LN2_160, SQRT_HALF_256} from "./FixedConstants.sol";
 
 /// @title Log
-/// @notice `log` and `log1p` of binary32, and the logarithm that pow is made of. Bounds: docs/float-elementary.md.
+/// @notice `log` and `log1p` of binary32, and the logarithm that pow uses. Bounds: docs/float-elementary.md.
 library Log {
     uint256 private constant SIGN = ElementaryBracket.SIGN;
     uint256 private constant INFINITY = ElementaryBracket.INFINITY;
     uint256 private constant NAN = ElementaryBracket.NAN;
     uint256 private constant ONE = ElementaryBracket.ONE;
 
-    /// @notice `log(a)` as a bracket.
+    /// @notice Returns `log(a)` as a bracket.
     function bracket(uint256 a) internal pure returns (uint256, uint256, int256, uint256) {
         if (a & ElementaryBracket.MAGNITUDE == 0) return ElementaryBracket.special(SIGN | INFINITY);
-        // What is negative, with an infinity or NaN, too.
+        // Negative numbers, infinities and NaN.
         if (a >= INFINITY) return ElementaryBracket.special(a == INFINITY ? INFINITY : NAN);
         if (a == ONE) return ElementaryBracket.special(0);
         (uint256 m, int256 e) = ElementaryBracket.unpack(a);
         return _around(m, e);
     }
 
-    /// @notice `log1p(a)`, the logarithm of `1 + a`, as a bracket.
+    /// @notice Returns `log1p(a)`, the logarithm of `1 + a`, as a bracket.
     function bracket1p(uint256 a) internal pure returns (uint256, uint256, int256, uint256) {
         unchecked {
             uint256 size = a & ElementaryBracket.MAGNITUDE;
@@ -51,8 +51,8 @@ library Log {
         }
     }
 
-    /// @notice `ln(n 2^f) = v 2^exponent`, negated if it is negative; v is less than 24 off and at least 2^126, and
-    /// less than 2^-124 of itself.
+    /// @notice Returns `ln(n 2^f) = v 2^exponent`, negated if `negative`; the error of v is below 24 and below 2^-124
+    /// of v, and v is at least 2^126.
     /// @dev For `0 < n <= 2^128`, `abs(f) < 2^9`, n 2^f not 1. v < 2^137.
     function natural(uint256 n, int256 f) internal pure returns (uint256 v, int256 exponent, bool negative) {
         unchecked {
@@ -66,7 +66,7 @@ library Log {
             uint256 s = (numerator << 128) / denominator;
             uint256 series = _series((s * s) >> 128);
             if (k == 0) {
-                // Near 1: s anew, with 127 bits or more. ln = 2 s series
+                // Near 1: s again, with 127 bits or more. ln = 2 s series
                 uint256 shift =
                     ElementaryBracket.bitLength(denominator) + 127 - ElementaryBracket.bitLength(numerator);
                 v = (((numerator << shift) / denominator) * series) >> 126;
@@ -79,7 +79,7 @@ library Log {
         }
     }
 
-    /// @dev atanh(s) / s = 1 + z / 3 + z^2 / 5 + ..., z = s^2 with 128 places, the result with 127.
+    /// @dev Returns atanh(s) / s = 1 + z / 3 + z^2 / 5 + ..., z = s^2 with 128 places, the result with 127.
     function _series(uint256 z) private pure returns (uint256 p) {
         assembly ("memory-safe") {
             p := add(div(shl(127, 1), 47), shr(128, mul(z, div(shl(127, 1), 49))))

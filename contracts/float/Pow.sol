@@ -7,7 +7,7 @@ import {FixedRoot} from "./FixedRoot.sol";
 import {Log} from "./Log.sol";
 
 /// @title Pow
-/// @notice `pow` of binary32. Bounds and what is proven: docs/float-elementary.md.
+/// @notice `pow` of binary32. Bounds and proofs: docs/float-elementary.md.
 library Pow {
     uint256 private constant SIGN = ElementaryBracket.SIGN;
     uint256 private constant MAGNITUDE = ElementaryBracket.MAGNITUDE;
@@ -15,7 +15,7 @@ library Pow {
     uint256 private constant NAN = ElementaryBracket.NAN;
     uint256 private constant ONE = ElementaryBracket.ONE;
 
-    /// @notice `pow(a, b)` as a bracket.
+    /// @notice Returns `pow(a, b)` as a bracket.
     function bracket(uint256 a, uint256 b) internal pure returns (uint256, uint256, int256, uint256) {
         uint256 size = a & MAGNITUDE;
         uint256 height = b & MAGNITUDE;
@@ -32,7 +32,8 @@ library Pow {
         return _real(size, height, b & SIGN != 0, sign);
     }
 
-    /// @dev Of a binary32 that is neither zero nor NaN. From 2^24 on all are even; so are the infinities here.
+    /// @dev Returns whether a binary32 that is neither zero nor NaN is an integer, and odd. From 2^24 on all are even;
+    /// so are the infinities here.
     function _parity(uint256 height) private pure returns (bool integer, bool odd) {
         unchecked {
             if (height < ONE) return (false, false);
@@ -45,7 +46,7 @@ library Pow {
         }
     }
 
-    /// @dev x^y or x^-y, for finite x and y above zero, x not 1.
+    /// @dev Returns x^y or x^-y, for finite x and y above zero, x not 1.
     function _real(uint256 a, uint256 b, bool inverse, uint256 sign)
         private
         pure
@@ -74,17 +75,17 @@ library Pow {
             }
             places += 160;
             v = places < 0 ? v >> uint256(-places) : v << uint256(places);
-            // SAFETY: v is off by less than 2^-124 of itself and 1, so the power by less than 2^-157 v + 3.
+            // SAFETY: the error of v is below 2^-124 of v plus 1, so that of the power is below 2^-157 v + 3.
             uint256 slack = (v >> 157) + 4;
             (uint256 p, int256 k) = Exp.power(negative ? -int256(v) : int256(v));
             return (p - slack, p + slack, k - 126, sign);
         }
     }
 
-    /// @dev `x^y = power 2^exponent` where that is a binary fraction of at most 190 significant bits, else power = 0.
-    /// INVARIANT: x = m 2^e and y = n 2^g, m and n odd. A power of two to the y is a power of two, or irrational. For
-    /// m >= 3: x^-y has no finite binary expansion; x^(n / 2^k) is rational only if x is a 2^k-th power, as n is odd;
-    /// and m is no 16th power, as m < 2^24 < 3^16.
+    /// @dev Returns `x^y = power 2^exponent` if that is a binary fraction of at most 190 significant bits, else power =
+    /// 0. INVARIANT: x = m 2^e and y = n 2^g, m and n odd. A power of two to the y is a power of two, or irrational.
+    /// For m >= 3: x^-y has no finite binary expansion; x^(n / 2^k) is rational only if x is a 2^k-th power, as n is
+    /// odd; and m is no 16th power, as m < 2^24 < 3^16.
     function _exact(uint256 m, int256 e, uint256 n, int256 g, bool inverse)
         private
         pure
@@ -94,7 +95,7 @@ library Pow {
             (m, e) = _odd(m, e);
             (n, g) = _odd(n, g);
             if (m == 1) return _powerOfTwo(e, n, g, inverse);
-            // More than 190 bits, or an irrational root, whatever m is.
+            // More than 190 bits, or an irrational root, for every m.
             if (inverse || g < -3 || g > 7 || n > 190) return (0, 0);
             for (; g < 0; ++g) {
                 uint256 root = FixedRoot.root(m);
@@ -116,7 +117,7 @@ library Pow {
         }
     }
 
-    /// @dev (2^e)^(n 2^g), e not 0
+    /// @dev Returns (2^e)^(n 2^g), e not 0.
     function _powerOfTwo(int256 e, uint256 n, int256 g, bool inverse)
         private
         pure
@@ -130,7 +131,7 @@ library Pow {
                 uint256 rest = uint256(exponent) & ((1 << uint256(-g)) - 1);
                 return rest == 0 ? (1, exponent >> uint256(-g)) : (0, int256(0));
             }
-            // SAFETY: g <= 127, so this does not overflow. Beyond 2^400 the logarithm says what there is to say.
+            // SAFETY: g <= 127, so this does not overflow. Beyond 2^400 the logarithm decides.
             exponent <<= uint256(g);
             if (exponent > 400 || exponent < -400) return (0, 0);
             return (1, exponent);

@@ -12,7 +12,7 @@ library Tanh {
     /// @dev 41: from here on 1 - tanh is below 2^-117.
     uint256 private constant SATURATED = 0x42240000;
 
-    /// @notice `tanh(a)` as a bracket.
+    /// @notice Returns `tanh(a)` as a bracket.
     function bracket(uint256 a) internal pure returns (uint256, uint256, int256, uint256) {
         unchecked {
             uint256 size = a & ElementaryBracket.MAGNITUDE;
@@ -35,7 +35,7 @@ library Tanh {
         }
     }
 
-    /// @dev With r = 2x, tanh x = r / (r coth(r / 2)): a quotient, so its relative error is that of the denominator.
+    /// @dev With r = 2x, tanh x = r / (r coth(r / 2)): a quotient, so its relative error is the denominator's.
     function _small(uint256 m, int256 e, uint256 sign)
         private
         pure

@@ -5,13 +5,13 @@ import {ElementaryBracket} from "./ElementaryBracket.sol";
 import {HALF_PI_127, TWO_OVER_PI_256, TWO_OVER_PI_512} from "./FixedConstants.sol";
 
 /// @title Trig
-/// @notice `sin` and `cos` of binary32, of whatever size. Bounds: docs/float-elementary.md.
+/// @notice `sin` and `cos` of binary32 of any size. Bounds: docs/float-elementary.md.
 library Trig {
     uint256 private constant INFINITY = ElementaryBracket.INFINITY;
     /// @dev The largest binary32 below pi / 4.
     uint256 private constant QUARTER_PI = 0x3F490FDA;
 
-    /// @notice `sin(a)` as a bracket.
+    /// @notice Returns `sin(a)` as a bracket.
     function sinBracket(uint256 a) internal pure returns (uint256, uint256, int256, uint256) {
         unchecked {
             uint256 size = a & ElementaryBracket.MAGNITUDE;
@@ -27,7 +27,7 @@ library Trig {
         }
     }
 
-    /// @notice `cos(a)` as a bracket.
+    /// @notice Returns `cos(a)` as a bracket.
     function cosBracket(uint256 a) internal pure returns (uint256, uint256, int256, uint256) {
         unchecked {
             uint256 size = a & ElementaryBracket.MAGNITUDE;
@@ -44,7 +44,7 @@ library Trig {
         }
     }
 
-    /// @dev `|x| = quadrant pi/2 +- r 2^-g`, minus if `negative` is 2^31; r in (2^125, 2^127), r 2^-g <= pi/4.
+    /// @dev Reduces `|x| = quadrant pi/2 +- r 2^-g`, minus if `negative` is 2^31; r in (2^125, 2^127), r 2^-g <= pi/4.
     function _reduce(uint256 size, uint256 m, int256 e)
         private
         pure
@@ -59,7 +59,7 @@ library Trig {
             } else {
                 window = (TWO_OVER_PI_256 << uint256(e - 30)) | (TWO_OVER_PI_512 >> uint256(286 - e));
             }
-            // x 2/pi modulo 4, less than m 2^-226 too small. SAFETY: below 2^(228 + 24).
+            // x 2/pi modulo 4, too small by less than m 2^-226. SAFETY: below 2^(228 + 24).
             uint256 turns = ((window & ((1 << 228) - 1)) * m) & ((1 << 228) - 1);
             quadrant = (turns + (1 << 225)) >> 226;
             uint256 nearest = quadrant << 226;
@@ -77,7 +77,7 @@ library Trig {
         }
     }
 
-    /// @dev c = r cot(r / 2) = 2 - r^2 / (6 - r^2 / (10 - ...)) with 126 places, and r^2 with 252.
+    /// @dev Returns c = r cot(r / 2) = 2 - r^2 / (6 - r^2 / (10 - ...)) with 126 places, and r^2 with 252.
     function _cotangent(uint256 r, uint256 g) private pure returns (uint256 c, uint256 square) {
         assembly ("memory-safe") {
             let fixedR := shr(sub(g, 126), r)
@@ -98,7 +98,7 @@ library Trig {
         }
     }
 
-    /// @dev sin r = 2 r c / (c^2 + r^2)
+    /// @dev Returns sin r = 2 r c / (c^2 + r^2).
     function _sin(uint256 r, uint256 g, uint256 sign)
         private
         pure
@@ -115,7 +115,7 @@ library Trig {
         }
     }
 
-    /// @dev cos r = (c^2 - r^2) / (c^2 + r^2)
+    /// @dev Returns cos r = (c^2 - r^2) / (c^2 + r^2).
     function _cos(uint256 r, uint256 g, uint256 sign)
         private
         pure

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Sides} from "../clock/Sides.sol";
 import {Descent} from "../commit/Descents.sol";
 import {LogBlock} from "../commit/Logs.sol";
 import {Entry} from "../element/IRule.sol";
@@ -8,7 +9,7 @@ import {IExaminer, Inputs, Opening} from "./IExaminer.sol";
 import {Record} from "./IReferee.sol";
 import {ITimed} from "./ITimekeeper.sol";
 
-/// @notice Where a trial stands. The zero state is no trial.
+/// @notice The stage of a trial. The zero state is no trial.
 ///
 ///     Outputs ──▶ Walk ──▶ Leaf ──▶ Post ──▶ Answer ──▶ Step ──▶ Done       (Done is reached from every stage)
 ///                                     ▲────────┘
@@ -23,7 +24,7 @@ enum Stage {
     Done
 }
 
-/// @notice Both sides' records of an operator whose inputs and logs they agree on, and what it is.
+/// @notice Both sides' records of an operator whose inputs and log they agree on, with the operator's definition.
 struct Dispute {
     Record[2] records;
     /// @dev Encoding of the node's structure.
@@ -31,9 +32,9 @@ struct Dispute {
     uint8 mode;
 }
 
-/// @notice What a trial is about, and does not change. The trial's id is its hash: moves show it again.
+/// @notice The subject of a trial, which does not change. The trial's id is its hash: moves show it again.
 struct TrialTerms {
-    /// @dev Who opened the trial and is told its result, by the id it gave.
+    /// @dev The contract that opened the trial and is told its result, and the id that it gave.
     address client;
     uint256 id;
     address[2] players;
@@ -41,15 +42,15 @@ struct TrialTerms {
     bytes32 dispute;
 }
 
-/// @notice What the sides have said that still counts; zero where it is not said yet. Only its hash is kept: moves show it
-/// again, and events tell it.
-/// @dev INVARIANT: until Done the sides differ at the position: in `nodes` (Outputs, Walk, Leaf), later in what they say
-/// the chain's state after step `hi` is; and both agree on the state after step `lo`.
+/// @notice The statements of both sides that still count; zero where a side has not made one. Only their hash is
+/// stored: moves show them again, and events contain them.
+/// @dev INVARIANT: until Done the sides differ at the position: in `nodes` (Outputs, Walk, Leaf), later in the chain's
+/// state after step `hi`; and both agree on the state after step `lo`.
 struct TrialPosition {
     bytes32[2] nodes;
     /// @dev Each side's bits of the element.
     uint64[2] values;
-    /// @dev keccak256 of the agreed state at `lo`, and of each side's state at `hi` where that is not the end.
+    /// @dev keccak256 of the agreed state at `lo`, and of each side's state at `hi` unless `hi` is the end.
     bytes32 agreed;
     bytes32[2] states;
     /// @dev keccak256 of the states that side 0 has posted.
@@ -64,20 +65,20 @@ struct Trial {
     uint32 clock0;
     uint32 clock1;
     Stage stage;
-    /// @dev Bit `s`: side `s` has posted its half at this position.
+    /// @dev Bit `s`: side `s` has shown its half at this position.
     uint8 posted;
     /// @dev The disputed output.
     uint8 output;
     /// @dev The position in the data trees: a node of this height, the `index`-th of that height.
     uint8 height;
     uint40 index;
-    /// @dev Once done. Bit `s`: side `s` lost.
+    /// @dev Once Done. Bit `s`: side `s` lost.
     uint8 losers;
-    /// @dev What the agreed log says of the element: an `Entry`, once the element is known.
+    /// @dev The agreed log's statement about the element: an `Entry`, once the element is known.
     uint8 kind;
     uint32 written;
     uint16 stateBytes;
-    /// @dev The disputed element, and the steps of its chain that are still open: `(lo, hi]` of `steps`.
+    /// @dev The disputed element, and the open steps of its chain: `(lo, hi]` of `steps`.
     uint40 element;
     uint64 lo;
     uint64 hi;
@@ -90,14 +91,14 @@ struct Trial {
 /// @notice Judges an operator on-chain: one element of one output, one step of its chain (docs/adjudication.md).
 ///
 /// PROMISES
-/// - Anyone may open a trial; it concerns nobody but who opened it. No owner, no upgrade, no ether.
+/// - Anybody may open a trial; it concerns only the one that opened it. No owner, no upgrade, no ether.
 /// - A side that shows what its record commits to, in time, and is right, never loses: there is no vote.
-/// - A trial lasts at most the sum of both clocks. One classifier says who is late.
-/// - Each side is judged against the operator, never against the other: both can lose.
+/// - A trial lasts at most the sum of both clocks. One function decides who is late.
+/// - Each side is judged against the operator, never against the other side: both can lose.
 ///
 /// ASSUMPTIONS
 /// - SHA-256 and Keccak-256 are collision resistant; transactions get through within a clock.
-/// - The records have the same structure, inputs and log, and the structure is the program's: the referee has shown it.
+/// - The records have the same structure, inputs and log, and the structure is the program's: the referee checks it.
 interface ICourt is ITimed {
     // ------------------------------------------------------------------ events
 
@@ -106,13 +107,15 @@ interface ICourt is ITimed {
     event NodesRevealed(uint256 indexed trialId, uint8 side, uint8 height, uint64 index, bytes32[] children);
     event NodesDescended(uint256 indexed trialId, uint8 height, uint64 index, bytes32 node0, bytes32 node1);
     event LeafShown(uint256 indexed trialId, uint8 side, bytes leaf);
-    /// @notice The disputed element is `element`, of which the log says `entry`; its chain has so many steps, from `first` on.
+    /// @notice The disputed element is `element`, and `entry` is the log's statement about it. Its chain has `steps`
+    /// steps, from the state `first`.
     event ElementFound(
         uint256 indexed trialId, uint64 element, Entry entry, uint64[2] values, uint64 steps, bytes first
     );
-    /// @notice Side 0's states at the places of `(lo, hi)`.
+    /// @notice Side 0 posts its states at the places inside `(lo, hi)`.
     event StatesPosted(uint256 indexed trialId, uint64 lo, uint64 hi, bytes states);
-    /// @notice The first place where side 1 has another state, and that state; empty if it is `hi`.
+    /// @notice Side 1 names the first place, `hi`, where its state differs, and posts the state; empty at the
+    /// interval's end.
     event StateAnswered(uint256 indexed trialId, uint64 lo, uint64 hi, bytes own);
     event TrialDecided(uint256 indexed trialId, uint8 losers);
 
@@ -120,8 +123,8 @@ interface ICourt is ITimed {
 
     error AlreadyOpen(uint256 trialId);
     error WrongStage(uint256 trialId, Stage have, Stage want);
-    /// @notice The trial is late; only `timeout` works. The mask says who is.
-    error TooLate(uint256 trialId, uint8 mask);
+    /// @notice The trial is late; only `timeout` works.
+    error TooLate(uint256 trialId, Sides sides);
     error NotTooLate(uint256 trialId, uint256 deadline);
     error NoSuchSide(uint8 side);
     error NothingShown();
@@ -137,13 +140,14 @@ interface ICourt is ITimed {
 
     // ------------------------------------------------------------------ moves
 
-    /// @notice Opens a trial between two records of one operator; the caller is told the result by `ITrialClient.onTrialDecided`.
-    /// @param clock Each side's seconds.
+    /// @notice Opens a trial between two records of one operator. The caller is told the result by
+    /// `ITrialClient.onTrialDecided`.
+    /// @param clock Seconds for each side.
     function open(uint256 id, address[2] calldata players, uint32 clock, Dispute calldata dispute)
         external
         returns (uint256 trialId);
 
-    /// @notice Outputs: shows the data root of each side's first output that differs, or of one side's: the other is zero.
+    /// @notice Outputs: shows the data roots of the first output that differs: both sides', or one side's and zero.
     function showOutputs(
         TrialTerms calldata trialTerms,
         Dispute calldata dispute,
@@ -159,7 +163,7 @@ interface ICourt is ITimed {
         bytes32[] calldata children
     ) external;
 
-    /// @notice Walk: goes down to the first descendant that differs, shown by a path in each tree.
+    /// @notice Walk: moves to the first descendant that differs, shown by a path in each tree.
     function descend(
         TrialTerms calldata trialTerms,
         Dispute calldata dispute,
@@ -175,8 +179,9 @@ interface ICourt is ITimed {
         bytes calldata leaf
     ) external;
 
-    /// @notice Leaf: finds the first element in which both leaves differ. `inputs` are the operator's, whose hashes are
-    /// agreed; `log` has the element's block under the agreed log, and is not looked at if there is none.
+    /// @notice Leaf: finds the first element in which the two leaves differ.
+    /// @param inputs The operator's inputs, whose hashes are agreed.
+    /// @param log The element's block of the agreed log; ignored if there is no log.
     function compare(
         TrialTerms calldata trialTerms,
         Dispute calldata dispute,
@@ -187,12 +192,12 @@ interface ICourt is ITimed {
         LogBlock calldata log
     ) external;
 
-    /// @notice Post: side 0's states at the places of the open interval, one after the other.
+    /// @notice Post: side 0 posts its states at the places of the open interval, concatenated, without the last place.
     function post(TrialTerms calldata trialTerms, TrialPosition calldata position, bytes calldata states)
         external;
 
-    /// @notice Answer: side 1 names the first place at which it has another state, counted from 0, and that state. The
-    /// last place is the interval's end, where both have said what they say.
+    /// @notice Answer: side 1 names the first place, counted from 0, at which it has another state, and that state. The
+    /// last place is the interval's end, where both states are known: `own` is then empty.
     function answer(
         TrialTerms calldata trialTerms,
         TrialPosition calldata position,
@@ -201,8 +206,8 @@ interface ICourt is ITimed {
         bytes calldata own
     ) external;
 
-    /// @notice Step: computes the one step that is left.
-    /// @param agreed The state before it.
+    /// @notice Step: computes the one step that is left, and so decides the trial.
+    /// @param agreed The state before the step.
     function judge(
         TrialTerms calldata trialTerms,
         Dispute calldata dispute,
@@ -212,28 +217,29 @@ interface ICourt is ITimed {
         Opening[] calldata openings
     ) external;
 
-    /// @notice Ends a trial that is late. Claimed late it finds the same loser.
+    /// @notice Ends a trial that is late. The loser is the same, however late it is called.
     function timeout(TrialTerms calldata trialTerms) external;
 
     // ------------------------------------------------------------------ views
 
-    /// @notice Who reads what is shown of an operator.
+    /// @notice The contract that reads what is shown of an operator.
     function EXAMINER() external view returns (IExaminer);
 
     function getTrial(uint256 trialId) external view returns (Trial memory);
 
     function trialOf(TrialTerms calldata trialTerms) external pure returns (uint256);
 
-    /// @notice The last instant at which a move is in time; zero if nobody owes one.
+    /// @notice Returns the last instant at which a move is in time; zero if nobody owes one.
     function deadline(uint256 trialId) external view returns (uint256);
 
-    /// @notice The steps `lo < p_1 < ... < p_n = hi` at which the chain is looked at next.
+    /// @notice Post, Answer: returns the steps `lo < p_1 < ... < p_n = hi` at which the chain is looked at next.
     function places(uint256 trialId) external view returns (uint64[] memory);
 }
 
 /// @title ITrialClient
-/// @notice Who opens trials.
+/// @notice A contract that opens trials.
 interface ITrialClient {
+    /// @notice Receives the result of a trial.
     /// @param losers Bit `s`: side `s` is wrong, or late. Never zero.
     function onTrialDecided(uint256 id, uint8 losers, bool late) external;
 }

@@ -7,61 +7,61 @@ import {IJobs} from "./IJobs.sol";
 import {Record} from "./IReferee.sol";
 import {ITimed} from "./ITimekeeper.sol";
 
-/// @notice What can be requested.
+/// @notice The kinds of data that can be requested.
 enum Piece {
     /// @dev The digests of the rounding logs of 256 nodes in one step.
     Digests,
-    /// @dev What one of these logs says of 8 blocks of elements.
+    /// @dev The entries of one of these logs for 8 blocks of elements.
     Blocks,
-    /// @dev The record of a node in a checkpoint that the claimed root is of.
+    /// @dev The record of a node in a checkpoint of the claimed run.
     Record,
     /// @dev 1 KiB of a tensor that such a record names.
     Leaf
 }
 
-/// @notice What a request is about.
+/// @notice The job and the root that a request is about.
 struct Subject {
     IJobs jobs;
     uint256 jobId;
-    /// @dev The root of the job's logs for the first two pieces; a claimed root for the others.
+    /// @dev The root of the job's logs for Digests and Blocks; a claimed root for Record and Leaf.
     bytes32 root;
 }
 
-/// @notice Where under the root the piece is. Places are by number, so whoever has the tree has what is there, and knows what is
-/// not; fields that a piece does not need are zero.
+/// @notice The location of a piece under the root, in numbers: anybody with the tree has the piece, or knows that there
+/// is none. Fields that a piece does not need are zero.
 struct Place {
     Piece piece;
-    /// @dev Of logs the step, counted from 1; of records the checkpoint, counted from 0.
+    /// @dev For logs the step, counted from 1; for records and leaves the checkpoint, counted from 0.
     uint64 tree;
-    /// @dev Of digests the page of 256 nodes.
+    /// @dev For Digests the page of 256 nodes; for other pieces the node.
     uint32 node;
-    /// @dev An input `k`, or an output as `256 + k`.
+    /// @dev For Leaf: `k` for input `k`, `256 + k` for output `k`.
     uint16 tensor;
-    /// @dev The page of 8 blocks, or the leaf.
+    /// @dev For Blocks the page of 8 blocks; for Leaf the leaf.
     uint64 part;
 }
 
-/// @notice The log tree of a step, under the root of the run's logs.
+/// @notice The root of a step's log tree, with its path under the root of the run's logs.
 struct StepProof {
     bytes32 root;
     bytes32[] path;
 }
 
-/// @notice A log with some of its blocks. If the log is zero (there is none), what describes it is ignored.
+/// @notice A log with some of its blocks. If `log` is zero (the node has none), `elements` and `root` are ignored.
 struct LogPiece {
-    /// @dev The digest, with its path under the step's log tree.
+    /// @dev The log's digest, with its path under the step's log tree.
     bytes32 log;
     bytes32[] logPath;
     StepProof step;
-    /// @dev What the digest is of.
+    /// @dev The preimage of the digest: the number of elements, and the root of the log's block tree.
     uint64 elements;
     bytes32 root;
-    /// @dev All blocks of the page and the page's path, or nothing if the log has no such page.
+    /// @dev All blocks of the page, with the path of the page; empty if the log has no such page.
     bytes[] blocks;
     bytes32[] path;
 }
 
-/// @notice A record, under the claimed root.
+/// @notice A record, with its path to the claimed root.
 struct RecordPiece {
     Record record;
     bytes32[] recordPath;
@@ -69,7 +69,7 @@ struct RecordPiece {
     bytes32[] checkpointPath;
 }
 
-/// @notice A tensor with one of its leaves; nothing of the leaf if the tensor has no such one.
+/// @notice A tensor with one of its leaves; `leaf` and `path` are empty if the tensor has no such leaf.
 struct TensorPiece {
     Shape shape;
     bytes32 root;
@@ -77,47 +77,50 @@ struct TensorPiece {
     bytes32[] path;
 }
 
-/// @notice Where a request stands.
+/// @notice The state of a request.
 enum RequestState {
     None,
     Open,
-    /// @dev For good: what has been published once is not requested again.
+    /// @dev Final: a place that was answered is not requested again.
     Answered
 }
 
 struct DataRequest {
     address requester;
-    /// @dev The last second in which an answer is in time. NOTE: 40 bits, so that a request is one word.
+    /// @dev The last second at which an answer is in time. NOTE: 40 bits, so that a request fits these words.
     uint40 until;
-    /// @dev What a unit of gas counts for, in thousands of wei, rounded up: `IJobs.feeOf` when it was made.
+    /// @dev The price of a unit of gas, in thousands of wei, rounded up: `IJobs.feeOf` when the request was made.
     uint32 price;
-    /// @dev Which life of the root it was made in (`IJobs.standing`); zero for logs. INVARIANT: another life begins with a claim
-    /// that costs twice what the one before did, so there are at most 112.
+    /// @dev The life of the root (`IJobs.standing`) in which the request was made; zero for logs. INVARIANT: at most
+    /// 112, because each further life begins with a claim that costs twice the one before.
     uint8 life;
     RequestState state;
-    /// @dev How often its deposit is doubled.
+    /// @dev Number of times that its deposit is doubled.
     uint8 rank;
 }
 
 /// @title IDataAvailability
-/// @notice Whoever is not served what a claim commits to requests it here, for a fee that pays whoever publishes it. What nobody
-/// publishes in time is lost: a claimed root with all who claim it, or, if it is of the run's logs, the job.
+/// @notice A party that is not served the data behind a claim requests it here, piece by piece, for a fee that pays the
+/// publisher. Data that nobody publishes in time is withheld: a claimed root then loses all its claims; if the data is
+/// of the run's logs, the job ends void.
 ///
 /// PROMISES
-/// - Whoever has the run that a root claims, with the logs that it went by, can answer every request about it, in one
-///   transaction each, whatever place the request names: of 100,000 bytes and 12 million gas at most.
-/// - He has the time: for each checkpoint that is open under the root a verdict period, and for each piece what it takes to send
-///   it after all others, at 100,000 bytes a minute.
-/// - Nobody is kept from requesting: while others are open a request is dearer, and twice as dear for each checkpoint or 64 pieces.
+/// - A party that has the run behind a root, with the logs that the run follows, can answer every request about it,
+///   whichever place it names, in one transaction each, of at most 100,000 bytes and 12 million gas.
+/// - Such a party has the time: a verdict period for each checkpoint that is open under the root, and for each piece
+///   the time to send it after all others, at 100,000 bytes a minute.
+/// - A requester cannot keep others from requesting, but by money: each open checkpoint and every 64 open pieces double
+///   the deposit. Only beyond 15 doublings or 512 open pieces does a request have to wait.
 /// - An answer is what the root commits to, in a form that can be read; anybody may give it.
-/// - What an answer costs in gas, at what gas counts for in the job when it is requested, its author is paid. Of what a deposit was more than that of a first
-///   request, half is burned when it is answered. The rest of the deposit is the requester's; all of it, if nobody answers.
-/// - A place is requested at most once under a root, unless its claimants are lost.
-/// - DataAvailability do not keep a job from ending: see `IJobs.extend`.
-/// - Balance = credits + deposits of open dataAvailability. No owner, no upgrade.
+/// - The author of an answer is paid its cost in gas, at the job's price of gas when the request was made. Of the part
+///   of a deposit above that of a first request, half is burned at the answer. The rest returns to the requester; all
+///   of it, if nobody answers.
+/// - A place under a root is requested at most once, unless the claims of that root are lost.
+/// - Requests delay the end of a job only within the bounds of `IJobs.extend`.
+/// - Balance = credits + deposits of open requests. No owner, no upgrade.
 ///
 /// ASSUMPTIONS
-/// - SAFETY: any Jobs contract may be named. A malicious one hurts those who request of it, and nobody else.
+/// - SAFETY: any Jobs contract may be named. A malicious one harms only those who request data of its jobs.
 interface IDataAvailability is IEscrow, ITimed {
     // ------------------------------------------------------------------ events
 
@@ -167,46 +170,47 @@ interface IDataAvailability is IEscrow, ITimed {
         RecordPiece response,
         TensorPiece tensor
     );
-    /// @notice A request is over without an answer: what it was about is lost, or was lost already.
+    /// @notice A request ends without an answer. If `lost`, the root or the job loses by it; otherwise the claims had
+    /// been lost before, or the job was over.
     event Closed(uint256 indexed jobId, address indexed jobs, bytes32 root, Place place, bool lost);
 
     // ------------------------------------------------------------------ errors
 
     error NothingRequested();
     error TooManyPlaces(uint256 have, uint256 most);
-    /// @notice So many pieces are open under the root, and so many checkpoints besides this one. One has to wait for answers.
+    /// @notice Too many open pieces under the root, or too many other checkpoints. The sender has to wait.
     error TooManyOpen(uint256 open, uint256 checkpoints);
     error WrongDeposit(uint256 have, uint256 want);
     /// @notice The program has no such place.
     error NoSuchPlace(uint256 number, uint256 count);
-    /// @notice The job has no such logs: its mode has none, or they have another root.
+    /// @notice The job has no such logs: its mode has none, or their root is another one.
     error NoSuchLogs(bytes32 root);
-    /// @notice Nobody who has not lost claims this root.
+    /// @notice This root has no claim that is not lost.
     error NotClaimed(bytes32 root);
-    /// @notice Records and leaves of one checkpoint can be requested in one call.
+    /// @notice Records and leaves of one call must be of one checkpoint.
     error AnotherCheckpoint(uint64 have, uint64 want);
     error NoSuchRequest();
     error WrongPiece(Piece have, Piece want);
     error ResponseLate(uint256 until);
     error NotLate(uint256 until);
-    /// @notice A log can have no such block.
+    /// @notice No log can have such a block.
     error Unreadable(uint256 number);
     error WrongBlockCount(uint256 have, uint256 want);
     error WrongDigest(bytes32 have, bytes32 want);
     error WrongLeafLength(uint256 have, uint256 want);
-    /// @notice The place has no such thing, and something is shown of it.
+    /// @notice There is nothing at the place, but the answer shows something.
     error NothingThere();
 
     // ------------------------------------------------------------------ moves
 
-    // An answer to what was answered changes nothing.
+    // An answer to a place that has been answered changes nothing.
 
-    /// @notice Challenge: requests these places, all under one root, and of one checkpoint; the value covers their deposits, and what
-    /// is more is credited. A place that is open or was answered is passed over, and costs nothing; one that is open since a former
-    /// life of the root is closed first.
+    /// @notice Challenge, or Closing before the `until` of the root's group: requests these places, all under one root,
+    /// and of one checkpoint. The value covers their deposits; the excess is credited. A place that is open or was
+    /// answered is skipped, at no cost; a request from a former life of the root is closed first.
     function request(Subject calldata subject, Place[] calldata places) external payable;
 
-    /// @notice The digests of the page: as many leaves as the tree has, 256 at most.
+    /// @notice Publishes all digests of the page: as many leaves as the tree has, at most 256.
     function provideDigests(
         Subject calldata subject,
         Place calldata place,
@@ -215,14 +219,14 @@ interface IDataAvailability is IEscrow, ITimed {
         StepProof calldata step
     ) external;
 
-    /// @notice The blocks of the page, or that the log has none there, or that there is no log.
+    /// @notice Publishes the blocks of the page, or shows that the log has none there, or that there is no log.
     function provideBlocks(Subject calldata subject, Place calldata place, LogPiece calldata response)
         external;
 
     function provideRecord(Subject calldata subject, Place calldata place, RecordPiece calldata response)
         external;
 
-    /// @notice The leaf, or that the tensor has no such leaf, or that the record has no such tensor.
+    /// @notice Publishes the leaf, or shows that the tensor has no such leaf, or that the record has no such tensor.
     function provideLeaf(
         Subject calldata subject,
         Place calldata place,
@@ -230,19 +234,20 @@ interface IDataAvailability is IEscrow, ITimed {
         TensorPiece calldata tensor
     ) external;
 
-    /// @notice Ends a request that nobody has answered in time, or whose root was lost meanwhile. The deposit is the requester's.
+    /// @notice Ends a request that is late, whose root was lost meanwhile or whose job is over. Returns the deposit.
     function close(Subject calldata subject, Place calldata place) external;
 
     // ------------------------------------------------------------------ views
 
-    /// @notice What a first request of this piece costs at most, in wei, at so many wei for a unit of gas.
+    /// @notice Returns the deposit of a first request for this piece, in wei: the highest fee of an answer.
+    /// @param price Wei for a unit of gas.
     function depositOf(Piece piece, uint256 price) external view returns (uint256);
 
-    /// @notice The deposit of a request of this rank: one for each other checkpoint that is open under the root, and one for every
-    /// 64 open pieces.
+    /// @notice Returns the deposit of a request of this rank, in wei. The rank grows by one for each other checkpoint
+    /// that is open under the root, and for every 64 open pieces.
     function depositAt(Piece piece, uint256 rank, uint256 price) external view returns (uint256);
 
-    /// @notice Pieces that are open under the root, and how many checkpoints besides the place's they are of.
+    /// @notice Returns how many pieces are open under the root, and of how many checkpoints besides the place's.
     function openOf(Subject calldata subject, Place calldata place)
         external
         view
@@ -253,7 +258,7 @@ interface IDataAvailability is IEscrow, ITimed {
         view
         returns (DataRequest memory);
 
-    /// @notice DataAvailability that are open: of the job's logs, and of this root in that life.
+    /// @notice Returns the number of open requests for the job's logs, and for this root in that life, together.
     function pending(IJobs jobs, uint256 jobId, bytes32 logs, bytes32 root, uint32 life)
         external
         view

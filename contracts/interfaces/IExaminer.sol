@@ -6,43 +6,43 @@ import {IOpset} from "../element/IOpset.sol";
 import {Entry} from "../element/IRule.sol";
 import {Dispute} from "./ICourt.sol";
 
-/// @notice An output of an operator, and what both sides agree on.
+/// @notice An output of an operator, with everything that both sides agree on.
 struct Question {
     uint8 mode;
     uint8 output;
     /// @dev Encoding of the node's structure.
     bytes structure;
-    /// @dev Hashes of the operator's inputs, and of its log.
+    /// @dev Hashes of the operator's inputs, and the hash of its log.
     bytes32[] hashes;
     bytes32 log;
 }
 
-/// @notice An element of an output, and what the agreed log says of it.
+/// @notice An element of an output, with the agreed log's statement about it.
 struct Element {
     uint64 number;
     Entry entry;
 }
 
-/// @notice What two leaves of an output show.
+/// @notice The result of comparing two leaves of an output.
 struct Found {
-    /// @dev Bit `s`: side `s` has a leaf of another length. Then all else is zero.
+    /// @dev Bit `s`: side `s` has a leaf of the wrong length. Then all other fields are zero.
     uint8 losers;
     /// @dev The first element that differs, and each side's bits of it.
     Element element;
     uint64[2] values;
-    /// @dev How many steps its chain has, the state before the first one, and the element if there is no step.
+    /// @dev The number of steps of its chain, the first step's previous state, and the element if there is no step.
     uint64 steps;
     bytes first;
     uint64 bits;
 }
 
-/// @notice The operator's inputs: their types, packed (Types), and the root over the data of each.
+/// @notice The operator's inputs: their types, packed (Types), and the data root of each.
 struct Inputs {
     bytes types;
     bytes32[] roots;
 }
 
-/// @notice An operand element, by the leaf that it is in.
+/// @notice An operand element, shown with the leaf that contains it.
 struct Opening {
     uint8 input;
     uint64 element;
@@ -51,38 +51,38 @@ struct Opening {
 }
 
 /// @title IExaminer
-/// @notice Reads what is shown of an operator, and computes what follows: the element in which two leaves differ, how its chain
-/// begins, one step of it, and what it ends with.
-/// @dev Everything is a function of the arguments: no storage, no owner, and nobody need be asked who calls. A question is what
-/// it is said to be: that its hashes and its structure are the agreed ones is the caller's.
+/// @notice Reads what is shown of an operator, and computes from it: the element in which two leaves differ, the first
+/// state of its chain, one step of the chain, and the element at its end.
+/// @dev Every function depends on its arguments only: no storage, no owner, no check of the caller. The caller ensures
+/// that the hashes and the structure of a question are the agreed ones.
 interface IExaminer {
     error RecordsDiffer();
     error OutputsEqual();
     error WrongInputCount(uint256 have, uint256 want);
-    /// @notice An input's hash is not the agreed one.
+    /// @notice The hash of an input is not the agreed one.
     error AnotherInput(uint256 input, bytes32 have, bytes32 want);
-    /// @notice More types than inputs: so many bytes, of which so many are read.
+    /// @notice There are more types than inputs: `length` bytes, of which `read` are used.
     error TypesFollow(uint256 length, uint256 read);
     error OutsideTensor(uint8 input, uint64 element);
 
-    /// @notice The rules.
+    /// @notice The operators' rules.
     function OPSET() external view returns (IOpset);
 
-    /// @notice What two records differ in, which must be outputs alone.
+    /// @notice Checks that two records differ in outputs only, and finds the first such output.
     /// @return differs The first output whose hashes differ.
-    /// @return hash Of the dispute's encoding.
+    /// @return hash keccak256 of the dispute's encoding.
     function disputed(Dispute calldata dispute) external pure returns (uint8 differs, bytes32 hash);
 
-    /// @notice An output with data under these roots.
-    /// @return hashes What records call it, for each root.
-    /// @return leaves How many its data has.
+    /// @notice Hashes an output whose data has one of these roots.
+    /// @return hashes The tensor hash in a record, for each root.
+    /// @return leaves The number of leaves of the data.
     function output(bytes calldata structure, uint8 number, bytes32[2] calldata roots)
         external
         view
         returns (bytes32[2] memory hashes, uint64 leaves);
 
-    /// @notice What the sides' leaves number `index` show. INVARIANT: there is such a leaf, and these two differ.
-    /// @param log The element's block of the agreed log; not looked at if there is none.
+    /// @notice Compares the sides' leaves number `index`. INVARIANT: there is such a leaf, and these two differ.
+    /// @param log The element's block of the agreed log; ignored if there is no log.
     function find(
         Question calldata question,
         uint64 index,
@@ -92,12 +92,12 @@ interface IExaminer {
         LogBlock calldata log
     ) external view returns (Found memory);
 
-    /// @notice Step `t` of the chain.
-    /// @param agreed The state before it.
-    /// @param last Whether it is the last one.
-    /// @param openings The operands that the step reads, in this order.
-    /// @return next The state after it.
-    /// @return bits The element, if it is the last step. Else 0.
+    /// @notice Computes step `t` of the chain.
+    /// @param agreed The state before the step.
+    /// @param last Whether the step is the last one.
+    /// @param openings The operands that the step reads, in the order in which it reads them.
+    /// @return next The state after the step.
+    /// @return bits The element, if the step is the last one; otherwise 0.
     function step(
         Question calldata question,
         Element calldata element,

@@ -7,15 +7,16 @@ import {Evidence, Exhibit, LogProof, MatchTerms, Position, Reason} from "./IRefe
 import {Program} from "./JobTypes.sol";
 
 /// @title IJudge
-/// @notice What follows from shown evidence: each view has the arguments of the referee's move of the same name, and that referee
-/// asks it with them. It keeps nothing, and its errors are those of IReferee.
+/// @notice Judges evidence for a referee: each view takes the arguments of the referee's move of the same name, which
+/// calls it with them. It stores nothing, and its errors are those of IReferee.
 ///
 /// ASSUMPTIONS
-/// - The caller is a referee, has checked that the match terms and the position are the match's, and tells truly where that stands.
+/// - The caller is a referee, has checked that the match terms and the position are the match's, and reports the state
+///   of the match truly.
 interface IJudge {
     // ------------------------------------------------------------------ views
 
-    /// @notice Who has a record that is not what the program says.
+    /// @notice Finds the sides whose record is not what the program says.
     function judgeStructure(
         uint256 matchId,
         MatchTerms calldata matchTerms,
@@ -23,7 +24,7 @@ interface IJudge {
         Exhibit calldata exhibit
     ) external view returns (uint8 losers, Reason reason);
 
-    /// @notice Who has not the true input.
+    /// @notice Finds the sides whose input is not the true one.
     function judgeInput(
         uint256 matchId,
         MatchTerms calldata matchTerms,
@@ -32,7 +33,7 @@ interface IJudge {
         Evidence calldata evidence
     ) external view returns (uint8 losers, Reason reason);
 
-    /// @notice Who has not the job's log.
+    /// @notice Finds the sides whose log is not the job's.
     function judgeLog(
         uint256 matchId,
         MatchTerms calldata matchTerms,
@@ -41,7 +42,7 @@ interface IJudge {
         LogProof calldata proof
     ) external view returns (uint8 losers, Reason reason);
 
-    /// @notice What the panel is to hear.
+    /// @notice Returns what the panel hears: the operator in dispute, and both records of it.
     function submit(
         uint256 matchId,
         MatchTerms calldata matchTerms,
@@ -49,6 +50,6 @@ interface IJudge {
         Exhibit calldata exhibit
     ) external view returns (Submission memory, Dispute memory);
 
-    /// @notice See IReferee.
+    /// @notice Returns the hash of a sound program: see `IReferee.check`.
     function check(Program calldata program) external view returns (bytes32);
 }

@@ -5,18 +5,18 @@ import {IVerifierRegistry} from "./IVerifierRegistry.sol";
 import {Claim, Group, Job, JobPhase, Program, StakedClaim, Terms, Trainer} from "./JobTypes.sol";
 
 /// @title INotary
-/// @notice Which terms can be posted as a job, how they are written, and what is written there. It keeps nothing, and its errors
-/// are those of IJobs.
+/// @notice Checks which terms can be posted as a job, encodes them, and reads a Jobs contract's storage for its views.
+/// It stores nothing, and its errors are those of IJobs.
 interface INotary {
     // ------------------------------------------------------------------ views
 
     /// @notice Reverts unless a job may have these terms.
-    /// @return programHash The hash of the program, as the job's referee says it.
+    /// @return programHash The hash of the program, as the job's referee computes it.
     /// @return file The encoding of the terms.
     function check(Terms calldata terms) external view returns (bytes32 programHash, bytes memory file);
 
-    /// @notice Refuses a claim whose `last` is not the last of so many checkpoints, or whose URI is too long.
-    /// @return commitment What the sender must have committed to in this job of the caller.
+    /// @notice Reverts if `claim.last` is not the last of this many checkpoints, or the URI is too long.
+    /// @return commitment The commitment that the sender must have made to this claim, in this job of the caller.
     function checkClaim(
         uint256 jobId,
         address sender,
@@ -26,7 +26,7 @@ interface INotary {
         bytes32 salt
     ) external view returns (bytes32 commitment);
 
-    // Of a job of the caller, who is a Jobs contract: see IJobs.
+    // About a job of the caller, which is a Jobs contract: see IJobs.
 
     function viewOf(uint256 jobId)
         external
@@ -56,18 +56,18 @@ interface INotary {
 
     function isVerifier(uint256 jobId, address account) external view returns (bool);
 
-    /// @notice Whose verifiers a job may name.
+    /// @notice The registry whose verifiers a job may name.
     function REGISTRY() external view returns (IVerifierRegistry);
 
-    /// @notice How many units of gas a stake must be worth, so that half of it pays for the worst dispute.
+    /// @notice Units of gas that a stake must be worth, so that half of it pays for the worst dispute.
     function STAKE_GAS() external view returns (uint256);
 
-    /// @notice What a job lets a unit of gas count for at least, in wei, by the deployer's estimate for the chain.
+    /// @notice The least price of a unit of gas that a job may state, in wei: the deployer's estimate for the chain.
     function MIN_FEE() external view returns (uint256);
 
-    /// @notice The least stake of any job, in wei: what these two make.
+    /// @notice The least stake of any job, in wei: `STAKE_GAS * MIN_FEE`.
     function MIN_STAKE() external view returns (uint256);
 
-    /// @notice The shortest period or clock: transactions must get through in it on the chain.
+    /// @notice The shortest period or clock, in seconds: transactions on the chain must get through within it.
     function MIN_PERIOD() external view returns (uint32);
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Sides} from "../clock/Sides.sol";
 import {Descent} from "../commit/Descents.sol";
 import {IJudge} from "./IJudge.sol";
 import {IPanel} from "./IPanel.sol";
 import {ITimed} from "./ITimekeeper.sol";
 import {Program} from "./JobTypes.sol";
 
-/// @notice Where a match stands. The zero state is no match.
+/// @notice The phase of a match. The zero state is no match.
 ///
 ///     Walk ──▶ Refine ──▶ Walk ──▶ Open ──▶ Hearing ──▶ Done        (Done is reached from every phase)
 enum Phase {
@@ -15,12 +16,12 @@ enum Phase {
     Walk,
     Refine,
     Open,
-    /// @dev The operator is before the panel, which says how the match ends.
+    /// @dev The operator is before the panel, which decides how the match ends.
     Hearing,
     Done
 }
 
-/// @notice What decided a match.
+/// @notice The cause that decided a match.
 enum Reason {
     None,
     Timeout,
@@ -34,7 +35,7 @@ enum Reason {
     Operator
 }
 
-/// @notice What a node did in one step (Verde's AugmentedCGNode), as hashes.
+/// @notice The hashes of a node in one step: structure, inputs, outputs, log (Verde's AugmentedCGNode).
 struct Record {
     bytes32 structure;
     bytes32[] inputs;
@@ -42,7 +43,7 @@ struct Record {
     bytes32 log;
 }
 
-/// @notice Both sides' records of the disputed node, and what the program says the node is.
+/// @notice Both sides' records of the disputed node, and the node's definition in the program.
 struct Exhibit {
     Record record0;
     Record record1;
@@ -51,7 +52,7 @@ struct Exhibit {
     bytes32[] structurePath;
 }
 
-/// @notice Where input `input` of the disputed node truly comes from. Fields that its kind does not need are ignored.
+/// @notice The origin of input `input` of the disputed node, proven. Fields that its kind does not need are ignored.
 ///
 ///     operand            tensor              source, sourcePath             slotNode, slotOutput, slotPath
 ///     slot, first step   the initial tensor  path under the initial root
@@ -69,36 +70,36 @@ struct Evidence {
     bytes32 tensor;
 }
 
-/// @notice The true log of the disputed node, under the root of the run's logs that the job has.
+/// @notice The true log of the disputed node, under the root of the run's logs that the job stores.
 struct LogProof {
     /// @dev The log's digest; zero if the node has none in this step.
     bytes32 log;
-    /// @dev Root over the logs of the disputed step, and its path under the root of the run's logs.
+    /// @dev The root over the logs of the disputed step, and its path under the root of the run's logs.
     bytes32 stepRoot;
     bytes32[] stepPath;
     /// @dev The path of `log` under `stepRoot`.
     bytes32[] nodePath;
 }
 
-/// @notice What a match is about, and does not change. Only its hash is kept, in the match's id: moves show it again.
+/// @notice The constant subject of a match. Only its hash is stored, in the match's id: moves show it again.
 struct MatchTerms {
-    /// @dev The run roots, and the spokesmen.
+    /// @dev The run roots, and the spokesmen of their groups.
     bytes32[2] roots;
     address[2] players;
-    /// @dev Each side's seconds.
+    /// @dev Seconds for each side.
     uint32 clock;
-    /// @dev How many matches had been opened with this one.
+    /// @dev Number of matches opened up to and including this one.
     uint256 number;
     Program program;
 }
 
-/// @notice Where in the trees a match stands. Only its hash is kept: moves show it again, and events tell it.
+/// @notice The position of a match in the trees. Only its hash is stored: moves show it again, and events contain it.
 /// @dev INVARIANT: `node[0] != node[1]` until `Done`, and everything to the left of the position is equal in both
 /// trees, so the position is the first difference.
 struct Position {
-    /// @dev The roots of the current tree. NOTE: in `Refine` the root of a side that has refined is the finer one.
+    /// @dev The roots of the current tree. NOTE: in `Refine` a side that has refined has its finer root here.
     bytes32[2] root;
-    /// @dev Each side's node: of the match's height, the `index`-th of that height.
+    /// @dev Each side's node at the position: the `index`-th of the match's height.
     bytes32[2] node;
     /// @dev Checkpoint `C_start`, the same for both.
     bytes32 agreed;
@@ -120,11 +121,11 @@ struct Match {
     Phase phase;
     /// @dev Bit `s`: side `s` has posted its half at this position.
     uint8 posted;
-    /// @dev Index into the program's strides; their number in a step tree.
+    /// @dev Index into the program's strides; in a step tree the number of strides.
     uint8 level;
     uint8 height;
     uint48 index;
-    /// @dev Once done. Bit `s`: side `s` lost.
+    /// @dev Once Done. Bit `s`: side `s` lost.
     uint8 losers;
     Reason reason;
     /// @dev keccak256 of the position's encoding.
@@ -135,23 +136,22 @@ struct Match {
 /// @notice Decides which of two different run roots is wrong, by one walk down two trees and a look at one node.
 ///
 /// PROMISES
-/// - Any Jobs contract may use it; a match concerns nobody but the Jobs contract that opened it. No owner, no upgrade,
-///   no ether.
+/// - Any Jobs contract may use it; a match concerns only the one that opened it. No owner, no upgrade, no ether.
 /// - A side that publishes what its root commits to, in time, and is right, never loses.
-/// - A match ends: it lasts at most the sum of both clocks, and as long as a hearing (see IPanel).
-/// - Time is conserved: no move gives a second back. One classifier (`late`) is used by views, moves and `timeout`.
-/// - All moves but `refine` are bound by hashes to what is committed, so it does not matter who sends them.
-/// - Each side is judged against the truth, never against the other: both can lose.
+/// - A match ends: it lasts at most the sum of both clocks, plus its hearing (see IPanel).
+/// - Time is conserved: no move gives a second back. One function (`late`) serves views, moves and `timeout`.
+/// - Every move but `refine` is bound by hashes to committed data, so anybody may send it.
+/// - Each side is judged against the truth, never against the other side: both can lose.
 ///
 /// ASSUMPTIONS
 /// - SHA-256 is collision resistant; transactions get through within a clock, by the time of the timekeeper.
 /// - The program's roots are those of a sound program: parties refuse a job whose roots they cannot recompute.
-/// - What the panel says of an operator is right (see IPanel).
+/// - The panel's decision about an operator is right (see IPanel).
 interface IReferee is ITimed {
     // ------------------------------------------------------------------ events
 
     event Opened(uint256 indexed matchId, address indexed jobs, uint256 indexed jobId, MatchTerms matchTerms);
-    /// @notice The match entered a tree or reached a disputed interval.
+    /// @notice The match enters a tree, or reaches a disputed interval or node.
     event Entered(
         uint256 indexed matchId,
         Phase phase,
@@ -171,14 +171,14 @@ interface IReferee is ITimed {
 
     error SameRoots(bytes32 root);
     error JobIdTooLarge(uint256 jobId, uint256 limit);
-    /// @notice The match terms is not that of the match.
+    /// @notice These match terms are not the match's.
     error AnotherMatch(uint256 have, uint256 want);
     error AnotherPosition(bytes32 have, bytes32 want);
     error UnknownOpset(uint32 opsetVersion);
     error UnknownMode(uint8 mode);
     error WrongPhase(uint256 matchId, Phase have, Phase want);
-    /// @notice The match is late; only `timeout` works. The mask says who is.
-    error Late(uint256 matchId, uint8 mask);
+    /// @notice The match is late; only `timeout` works.
+    error Late(uint256 matchId, Sides sides);
     error NotLate(uint256 matchId, uint256 deadline);
     error BadSide(uint8 side);
     error AlreadyPosted(uint256 matchId, uint8 side);
@@ -191,7 +191,7 @@ interface IReferee is ITimed {
     error LogsEqual();
     error LogsDiffer();
     error UnknownOperand(uint8 kind);
-    /// @notice An input names a node that is not earlier, so it cannot be agreed.
+    /// @notice An input names a node that is not an earlier one, so its output is not agreed.
     error ForwardReference(uint256 source, uint256 node);
     error NotPanel(address sender);
 
@@ -199,7 +199,7 @@ interface IReferee is ITimed {
 
     /// @notice Opens a match between two different run roots; the caller is told the result by `IJobs.resolve`.
     /// @dev The id is a hash of everything that defines the match, so after a reorganisation no move and no signature
-    /// of one match can fall into another.
+    /// of one match is valid in another.
     function open(
         uint256 jobId,
         bytes32[2] calldata roots,
@@ -211,9 +211,9 @@ interface IReferee is ITimed {
     /// @notice Walk: publishes the `2^min(height, 4)` descendants of a side's node.
     function reveal(uint256 matchId, Position calldata here, uint8 side, bytes32[] calldata children) external;
 
-    /// @notice Walk: goes down to the first descendant that differs, shown by a path in each tree.
-    /// @param previous Run trees, at height 0 and `index > 0` only: the checkpoint before the disputed interval, with its
-    /// path under either root; otherwise zero and empty.
+    /// @notice Walk: moves to the first descendant that differs, shown by a path in each tree.
+    /// @param previous Run trees, at height 0 and `index > 0` only: the checkpoint before the disputed interval, with
+    /// its path under either root; otherwise zero and empty.
     function descend(
         uint256 matchId,
         MatchTerms calldata matchTerms,
@@ -224,7 +224,7 @@ interface IReferee is ITimed {
     ) external;
 
     /// @notice Refine: a side's spokesman posts its run root of the disputed interval at the next stride, and proves
-    /// that its last leaf is the checkpoint it refines.
+    /// that its last leaf is that side's disputed checkpoint.
     function refine(
         uint256 matchId,
         MatchTerms calldata matchTerms,
@@ -237,7 +237,7 @@ interface IReferee is ITimed {
     /// @notice Open: publishes a side's record of the disputed node.
     function openRecord(uint256 matchId, Position calldata here, uint8 side, Record calldata record) external;
 
-    /// @notice Open: a record that is not what the program says loses.
+    /// @notice Open: finds a record that is not what the program says; its side loses.
     function judgeStructure(
         uint256 matchId,
         MatchTerms calldata matchTerms,
@@ -245,7 +245,7 @@ interface IReferee is ITimed {
         Exhibit calldata exhibit
     ) external;
 
-    /// @notice Open: both records are well formed and differ in an input; who has not the true one loses.
+    /// @notice Open: both records are well formed and differ in an input; a side whose input is not the true one loses.
     function judgeInput(
         uint256 matchId,
         MatchTerms calldata matchTerms,
@@ -254,7 +254,7 @@ interface IReferee is ITimed {
         Evidence calldata evidence
     ) external;
 
-    /// @notice Open: both records are well formed and differ in their logs; who has not the job's one loses.
+    /// @notice Open: both records are well formed and differ in their logs; a side whose log is not the job's loses.
     function judgeLog(
         uint256 matchId,
         MatchTerms calldata matchTerms,
@@ -263,8 +263,8 @@ interface IReferee is ITimed {
         LogProof calldata proof
     ) external;
 
-    /// @notice Open: both records are well formed with equal inputs and logs, so the operator itself is in dispute, and is
-    /// submitted to the panel.
+    /// @notice Open: both records are well formed, with equal inputs and logs, so the operator itself is in dispute,
+    /// and is submitted to the panel.
     function submit(
         uint256 matchId,
         MatchTerms calldata matchTerms,
@@ -272,35 +272,34 @@ interface IReferee is ITimed {
         Exhibit calldata exhibit
     ) external;
 
-    /// @notice Hearing: the panel ends the match.
+    /// @notice Hearing: the panel ends the match. The panel only.
     /// @param losers Bit `s`: side `s` lost.
-    /// @param deciders The verifiers whose verdict it is, if it is one.
+    /// @param deciders The verifiers whose verdict decided, if a verdict did.
     function onHearingDecided(uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders)
         external;
 
-    /// @notice Ends a match that is late. Claimed late it finds the same loser.
+    /// @notice Ends a match that is late. The loser is the same, however late it is called.
     function timeout(uint256 matchId) external;
 
     // ------------------------------------------------------------------ views
 
-    /// @notice The hash of a program whose fields are within their limits, and whose opset version and mode this referee can
-    /// judge; reverts for others.
+    /// @notice Returns the program's hash; reverts if a field is out of range, or its opset version or mode is unknown.
     function check(Program calldata program) external view returns (bytes32);
 
     function getMatch(uint256 matchId) external view returns (Match memory);
 
-    /// @notice Whether each side is late now. Used by moves, timeouts and bots alike.
+    /// @notice Returns for each side whether it is late now. Moves, timeouts and bots use the same function.
     function late(uint256 matchId) external view returns (bool side0, bool side1);
 
-    /// @notice Walk, Refine, Open: the last instant at which a move is in time. Otherwise zero.
+    /// @notice Walk, Refine, Open: returns the last instant at which a move is in time; otherwise zero.
     function deadline(uint256 matchId) external view returns (uint256);
 
-    /// @notice Who judges evidence.
+    /// @notice The contract that judges evidence.
     function JUDGE() external view returns (IJudge);
 
-    /// @notice Who judges operators.
+    /// @notice The contract that judges operators.
     function PANEL() external view returns (IPanel);
 
-    /// @notice Number of matches opened so far.
+    /// @notice Returns the number of matches opened so far.
     function matchCount() external view returns (uint256);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-/// @notice What the publisher says of a release. The zero state is no release.
+/// @notice The publisher's statement about a release. The zero state is no release.
 ///
 ///     Current ──▶ Superseded ──▶ Withdrawn        (Withdrawn is reached from both; nothing leads back)
 enum Status {
@@ -23,7 +23,7 @@ struct Parts {
     address timekeeper;
 }
 
-/// @notice The code of each, as it was when the release was published: what `extcodehash` gives.
+/// @notice The code hash of each contract (`extcodehash`) at the time of publication.
 struct Codes {
     bytes32 jobs;
     bytes32 referee;
@@ -37,31 +37,32 @@ struct Codes {
 
 struct Release {
     string version;
-    /// @dev The operator set that its court judges by.
+    /// @dev The version of the operator set that the release's court uses.
     uint32 opset;
     Status status;
-    /// @dev A block before which none of the contracts existed, and that in which they were published here.
+    /// @dev A block before which none of the contracts existed, and the block in which the release was published here.
     uint64 since;
     uint64 published;
     Parts parts;
     Codes codes;
-    /// @dev Why it is not current; empty while it is.
+    /// @dev The reason why the release is not current; empty while it is.
     string reason;
 }
 
 /// @title IReleases
-/// @notice Which contracts are which version of Assay: a list that only grows.
+/// @notice The versions of Assay and their contracts: a list that only grows.
 ///
 /// PROMISES
-/// - A release stays what it was published as: its version, contracts and code hashes never change, nor does any other
-///   release get its version.
-/// - The publisher says whether nodes should still use a release, and why not; nothing more. It holds no ether and calls no
-///   contract: no job, match, bond or ether of any release can be touched from here, and a withdrawn one works on.
-/// - Anyone reads it, and checks the code that it finds against the hashes.
+/// - A release stays as it was published: its version, contracts and code hashes never change, and no other release
+///   gets its version.
+/// - The publisher says whether nodes should still use a release, and why not; nothing more. This contract holds no
+///   ether and calls no contract: it cannot touch a job, match, bond or ether of a release, and a withdrawn one works
+///   on.
+/// - Anybody can read the list, and check the deployed code against the hashes.
 ///
 /// ASSUMPTIONS
-/// - Whoever takes addresses from here trusts the publisher to name contracts that are Assay's, or compares their code with
-///   a build of its own, as nodes do.
+/// - A reader of these addresses trusts the publisher to name contracts of Assay, or compares their code with a build
+///   of its own, as nodes do.
 interface IReleases {
     // ------------------------------------------------------------------ events
 
@@ -83,15 +84,15 @@ interface IReleases {
     // ------------------------------------------------------------------ moves
 
     /// @notice Adds a release, whose contracts exist since block `since` or later. The publisher only.
-    /// @return number Releases are numbered from 1.
+    /// @return number The number of the release; releases are numbered from 1.
     function publish(string calldata version, uint32 opset, uint64 since, Parts calldata parts)
         external
         returns (uint256 number);
 
-    /// @notice There is a better one; nodes warn. The publisher only.
+    /// @notice Marks a release for which there is a better one; nodes warn. The publisher only.
     function supersede(string calldata version, string calldata reason) external;
 
-    /// @notice Nodes should not use it for anything new; they refuse to start on it. The publisher only.
+    /// @notice Marks a release as unfit for anything new; nodes refuse to start on it. The publisher only.
     function withdraw(string calldata version, string calldata reason) external;
 
     // ------------------------------------------------------------------ views

@@ -8,19 +8,18 @@ struct Verifier {
     uint256 bond;
     /// @dev Zero while active; else the instant from which the bond can be withdrawn.
     uint64 leavesAt;
-    /// @dev The contract that the bond answers to.
+    /// @dev The only contract that may hold or take the bond.
     address panel;
     string uri;
 }
 
 /// @title IVerifierRegistry
-/// @notice Who re-executes disputed operators, and where to reach them.
+/// @notice The verifiers, who re-execute disputed operators, with their bonds and endpoints.
 ///
 /// PROMISES
-/// - Anyone registers with at least `MIN_BOND`; nobody can be refused, removed or robbed. No owner, no upgrade.
-/// - A bond stays locked for `LEAVE_DELAY` after its verifier has left, and while a hearing holds it that the verifier has
-///   voted in.
-/// - A bond is paid to its verifier, or to the one panel that the verifier has named itself, which may take it.
+/// - Anybody registers with at least `MIN_BOND`; nobody can be refused, removed or robbed. No owner, no upgrade.
+/// - A bond stays locked for `LEAVE_DELAY` after its verifier leaves, and while a hearing holds it for a vote.
+/// - A bond is paid to its verifier, or is taken by the one panel that the verifier has named.
 ///
 /// ASSUMPTIONS
 /// - A verifier names only a panel whose code it knows.
@@ -37,39 +36,39 @@ interface IVerifierRegistry is ITimed {
     error NotRegistered(address verifier);
     error AlreadyLeaving(address verifier, uint64 leavesAt);
     error StillLocked(address verifier, uint64 leavesAt);
-    /// @notice Hearings are open in which the verifier has voted.
+    /// @notice The verifier has voted in this many hearings that are open.
     error StillHeld(address verifier, uint256 hearings);
     error NotPanel(address sender, address panel);
 
-    /// @notice Registers the sender with the value as bond, which answers to `panel`.
+    /// @notice Registers the caller with the value as bond, which `panel` may hold and take.
     function register(address panel, string calldata uri) external payable;
 
-    /// @notice Changes the sender's endpoint.
+    /// @notice Changes the caller's endpoint.
     function move(string calldata uri) external;
 
-    /// @notice The sender stops being eligible for new jobs; its bond unlocks after `LEAVE_DELAY`.
+    /// @notice Ends the caller's eligibility for new jobs; its bond unlocks after `LEAVE_DELAY`.
     function unregister() external;
 
-    /// @notice Pays the unlocked bond back to the sender.
+    /// @notice Pays the unlocked bond to the caller.
     function withdrawBond() external;
 
-    /// @notice The verifier's panel keeps the bond from being withdrawn; once for each hearing.
+    /// @notice Holds the bond, so that it cannot be withdrawn; once for each hearing. The verifier's panel only.
     function hold(address verifier) external;
 
-    /// @notice The panel that held a bond lets go of it, once.
+    /// @notice Releases one hold of the calling panel on the bond.
     function release(address verifier) external;
 
-    /// @notice The verifier's panel takes the bond, in ether; zero if there is none any more.
+    /// @notice Pays the bond to the caller, the verifier's panel; zero if the bond is gone.
     /// @return bond In wei.
-    /// @return alone Whether no second hearing holds it.
+    /// @return alone Whether no second hearing holds the bond.
     function take(address verifier) external returns (uint256 bond, bool alone);
 
-    /// @notice Whether new jobs may name this verifier, if their operators go to this panel.
+    /// @notice Returns whether new jobs may name this verifier, if the panel of their referee is this one.
     function serves(address verifier, address panel) external view returns (bool);
 
     function getVerifier(address verifier) external view returns (Verifier memory);
 
-    /// @notice Number of addresses that ever registered, those that left included.
+    /// @notice Returns how many addresses have ever registered, including those that left.
     function verifierCount() external view returns (uint256);
 
     function verifierAt(uint256 position) external view returns (address);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-// What a job is made of: what a client asks for, what is kept, and what is shown.
+// The types of a job: as a client asks for it, as Jobs stores it, and as views show it.
 
 // Long enough for any host name and path, short enough to list.
 uint256 constant MAX_URI = 512;
-// Claims and groups that `viewOf` shows; the others are in pages of as many.
+// Claims and groups that `viewOf` returns; `claimsFrom` and `groupsFrom` return pages of this size.
 uint256 constant PAGE = 64;
 
 /// @notice One training step as a graph, by its roots. See docs/protocol.md, section 4.
@@ -24,35 +24,35 @@ struct Program {
     uint64[] strides;
 }
 
-/// @notice How the operators of a job's matches are judged: by a verdict of the job's verifiers, from which the Court hears
-/// appeals, and by the Court alone where they reach none or the job names none. Periods are seconds.
+/// @notice How the operators of a job's matches are judged: by a verdict of the job's verifiers, with appeals to the
+/// Court; by the Court alone if they reach none or the job names none. Periods are in seconds.
 struct Rules {
-    /// @dev How many of the verifiers make a verdict. Zero if the job names none.
+    /// @dev Votes that make a verdict. Zero if the job names no verifiers.
     uint8 threshold;
     uint32 verdictPeriod;
-    /// @dev To appeal from a verdict, and for its signers to stand by it after it was overruled.
+    /// @dev The time to appeal from a verdict, and the time for its signers to stand by it after it was overruled.
     uint32 appealPeriod;
-    /// @dev Each side's clock in a match, and again in a trial.
+    /// @dev Seconds for each side in a match, and again in each trial.
     uint32 clock;
 }
 
-/// @notice What a client asks for. Periods are seconds.
+/// @notice A client's terms for a job. Periods are in seconds.
 struct Terms {
     Program program;
     /// @dev SHA-256 of the program file, which is served with the other artifacts at `uri`.
     bytes32 programFile;
     string uri;
     address referee;
-    /// @dev How many trainers are wanted.
+    /// @dev Number of trainers wanted.
     uint8 slots;
-    /// @dev What a slot and the first claim of a challenger put at risk at least, in wei. What they do now: `IJobs.stakeOf`.
+    /// @dev The least stake of a slot and of a challenger's claim, in wei. The stake at present: `IJobs.stakeOf`.
     uint256 stake;
-    /// @dev The least and the most that a unit of gas counts for, in wei, whatever the chain asks: `IJobs.feeOf`.
+    /// @dev Bounds on the price of a unit of gas in this job, in wei, whatever the chain asks: `IJobs.feeOf`.
     uint64 lowFee;
     uint64 highFee;
     uint32 trainPeriod;
-    /// @dev For how long nobody reveals after the last trainer has committed, so that others who have trained, too, can commit
-    /// to what they have found (IWatch). Zero: not at all.
+    /// @dev Time between the last trainer's commitment and Reveal, in which others who have trained, too, can commit to
+    /// their result (IWatch). May be zero.
     uint32 watchPeriod;
     uint32 revealPeriod;
     uint32 challengePeriod;
@@ -68,7 +68,7 @@ struct Claim {
     string uri;
 }
 
-/// @notice Where a job stands. The zero state is no job.
+/// @notice The phase of a job. The zero state is no job.
 enum JobPhase {
     None,
     Training,
@@ -80,16 +80,16 @@ enum JobPhase {
     Void
 }
 
-/// @notice What the game of a job goes by, of its terms.
+/// @notice The terms that the moves of a job use.
 struct Conditions {
     address referee;
     uint8 slots;
-    /// @dev A mode with rounding logs.
+    /// @dev True in a mode with rounding logs.
     bool rounded;
     uint32 revealPeriod;
     uint32 challengePeriod;
     uint256 stake;
-    /// @dev Leaves of a run tree at the first stride.
+    /// @dev Number of leaves of a run tree at the first stride.
     uint64 checkpoints;
     uint64 lowFee;
     uint64 highFee;
@@ -97,7 +97,8 @@ struct Conditions {
     Rules rules;
 }
 
-/// @notice A job as it is kept. Its terms are written once, as the code of an account, because most of them are only shown.
+/// @notice A job as it is stored; fields as in Job. All terms are written once, as the code of an account, because most
+/// of them are only shown.
 struct KeptJob {
     Conditions terms;
     /// @dev The account whose code is the encoding of all terms.
@@ -121,41 +122,41 @@ struct KeptJob {
     uint96 unrevealed;
 }
 
-/// @notice A job as it is shown.
+/// @notice A job as views show it.
 struct Job {
     Terms terms;
     address client;
     uint64 posted;
     uint256 reward;
-    // Instants: a phase contains its first, not its last.
+    // Instants: a phase contains its first one, not its last.
     uint64 commitEnd;
     uint64 revealEnd;
     uint64 challengeEnd;
-    /// @dev Zero while the job runs; else how it ended: Accepted, Unclaimed or Void.
+    /// @dev Zero while the job runs; then how it ended: Accepted, Unclaimed or Void.
     JobPhase ended;
-    /// @dev Commitments made, commitments revealed.
+    /// @dev Number of commitments made, and of commitments revealed.
     uint8 commitments;
     uint8 reveals;
-    /// @dev The latest `until` of its groups; zero if there is none.
+    /// @dev The latest `until` of a group; zero if there is none.
     uint64 reclaimEnd;
-    /// @dev Matches running.
+    /// @dev Number of matches that run.
     uint32 openMatches;
-    /// @dev Number of the waiting group plus one; zero if none waits. Once Accepted: of the accepted one.
+    /// @dev Number of the waiting group plus one; zero if none waits. Once Accepted: that of the accepted group.
     uint32 waiting;
-    /// @dev Roots that challengers were the first to claim, and challengers' claims of roots that were claimed already.
+    /// @dev Number of roots that challengers founded, and of challengers' claims of roots claimed before.
     uint32 founded;
     uint32 followers;
     /// @dev Once Accepted: the root of the accepted group, and its last checkpoint.
     bytes32 acceptedRoot;
     bytes32 acceptedLast;
-    /// @dev A mode with rounding logs: the root of the run's logs, as the one trainer has revealed it. An input of the run
-    /// for everybody. NOTE: zero may be a root: of one node, in one step, without a log.
+    /// @dev In a mode with rounding logs: the root of the run's logs, as the one trainer has revealed it, an input of
+    /// the run for everybody. NOTE: zero may be a root: of one node, in one step, without a log.
     bytes32 logs;
-    /// @dev Who requested of these logs what nobody has shown in time; zero if all was shown. Then nothing is accepted.
+    /// @dev The first requester of logs that were withheld; zero if there is none. With a finder nothing is accepted.
     address finder;
-    /// @dev Stakes of the slots that nobody has revealed a claim for, in wei.
+    /// @dev Stakes of the slots without a revealed claim, in wei.
     uint96 unrevealed;
-    /// @dev How many claims and groups there are.
+    /// @dev Number of claims and of groups.
     uint32 claims;
     uint32 groups;
 }
@@ -164,12 +165,12 @@ struct Job {
 struct Trainer {
     address owner;
     bool revealed;
-    /// @dev What it put at risk when it took the slot, in wei.
+    /// @dev The stake paid for the slot, in wei.
     uint88 stake;
     bytes32 commitment;
 }
 
-/// @notice A claim as it is kept. Whether it is lost its group says.
+/// @notice A claim as it is stored. Its group tells whether it is lost.
 struct KeptClaim {
     address owner;
     uint96 stake;
@@ -181,16 +182,16 @@ struct KeptClaim {
     string uri;
 }
 
-/// @notice A claim as it is shown.
+/// @notice A claim as views show it.
 struct StakedClaim {
     address owner;
-    /// @dev What it puts at risk, in wei.
+    /// @dev In wei.
     uint96 stake;
     uint32 group;
-    /// @dev Revealed by a slot holder, as opposed to a challenge.
+    /// @dev True if a slot holder revealed it, false if it is a challenge.
     bool slot;
     bool lost;
-    /// @dev The job is over, and what the claim gets is credited.
+    /// @dev True once the job is over and the owner has been credited.
     bool collected;
     string uri;
 }
@@ -201,16 +202,16 @@ struct Group {
     bytes32 last;
     /// @dev The match the group is in, or zero.
     uint256 matchId;
-    /// @dev Position in `members` of the spokesman. INVARIANT: exactly the members before it have lost.
+    /// @dev Position of the spokesman in `members`. INVARIANT: exactly the members before it have lost.
     uint32 spokesman;
-    /// @dev How many members hold slots. INVARIANT: they are the first.
+    /// @dev Number of members that hold slots. INVARIANT: they are the first ones.
     uint8 slots;
-    /// @dev How often all members there were had lost.
+    /// @dev Number of times that all members had lost.
     uint32 deaths;
-    /// @dev Once the challenge phase is over. Of a dead group: until then its root can be claimed again. Of a living one that a
-    /// challenger's claim has begun: until then something can be requested of it.
+    /// @dev Matters after the challenge phase. A dead group: the end of the time to claim its root again. A living
+    /// group that a challenger's claim has begun: the end of the time to request its data.
     uint64 until;
-    /// @dev Stakes of the members that have not lost.
+    /// @dev Sum of the stakes of the members that have not lost, in wei.
     uint96 atRisk;
     /// @dev Claim numbers, in order of arrival.
     uint32[] members;

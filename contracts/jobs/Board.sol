@@ -14,12 +14,12 @@ import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {SSTORE2} from "solady/utils/SSTORE2.sol";
 
 /// @title Board
-/// @notice The jobs: posting one, and which phase it is in.
+/// @notice The jobs: how they are posted, and their phases.
 abstract contract Board is Kept, Escrow, IJobs, Timed {
     // ------------------------------------------------------------------ storage
 
     INotary public immutable NOTARY;
-    /// @dev See there.
+    /// @dev `NOTARY.STAKE_GAS()`.
     uint256 private immutable _STAKE_GAS;
 
     uint256 public jobCount;
@@ -78,19 +78,19 @@ abstract contract Board is Kept, Escrow, IJobs, Timed {
 
     // ------------------------------------------------------------------ phases
 
-    /// @dev Training ends at `commitEnd`; the later instants follow.
+    /// @dev Sets the end of Training; the later instants follow.
     function _setPhases(uint256 jobId, KeptJob storage job, uint64 commitEnd) internal {
         job.commitEnd = commitEnd;
         _setReveal(jobId, job, commitEnd + job.terms.revealPeriod);
     }
 
-    /// @dev Reveal ends at `revealEnd`; the later instant follows.
+    /// @dev Sets the end of Reveal; the later instant follows.
     function _setReveal(uint256 jobId, KeptJob storage job, uint64 revealEnd) internal {
         job.revealEnd = revealEnd;
         _setChallenge(jobId, job, revealEnd + job.terms.challengePeriod);
     }
 
-    /// @dev Challenge ends at `challengeEnd`.
+    /// @dev Sets the end of Challenge.
     function _setChallenge(uint256 jobId, KeptJob storage job, uint64 challengeEnd) internal {
         job.challengeEnd = challengeEnd;
         emit PhaseEnds(jobId, job.commitEnd, job.revealEnd, challengeEnd);
@@ -147,7 +147,7 @@ abstract contract Board is Kept, Escrow, IJobs, Timed {
         Calls.relay(address(NOTARY));
     }
 
-    /// @dev NOTE: a function, so that its code is there once.
+    /// @dev NOTE: a function, so that the modifier's code exists once.
     function _checkPhase(uint256 jobId, JobPhase want) internal view {
         JobPhase have = phaseOf(jobId);
         if (have != want) revert WrongPhase(jobId, have, want);

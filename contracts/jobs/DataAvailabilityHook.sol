@@ -6,14 +6,14 @@ import {Group, JobPhase, KeptJob} from "../interfaces/JobTypes.sol";
 import {Pairing} from "./Pairing.sol";
 
 /// @title DataAvailabilityHook
-/// @notice What becomes of a job in which something was requested, and of claims whose data nobody has published.
+/// @notice The effects of data requests on a job: a longer challenge phase, and loss where data is withheld.
 abstract contract DataAvailabilityHook is Pairing {
     // ------------------------------------------------------------------ storage
 
-    /// @notice How often a request may make way for another and for a challenge after that.
+    /// @notice Requests extend the challenge phase by at most this many verdict and challenge periods.
     uint64 private constant ROUNDS = 4;
-    /// @notice Twice the seconds that the longest list of open requests adds to the time for an answer: whoever has to ask twice for
-    /// logs, with the lists filled by others, has a challenge period left.
+    /// @notice Twice the seconds that the longest list of open requests adds to the time for an answer: a party that
+    /// must ask twice for logs, each time behind a list that others have filled, has a challenge period left.
     uint64 private constant LISTS = 2 * 512 * 60;
 
     IDataAvailability public immutable DATA_AVAILABILITY;
@@ -36,13 +36,13 @@ abstract contract DataAvailabilityHook is Pairing {
     function extend(uint256 jobId, bytes32 root, uint64 start, uint64 until) external onlyDataAvailability {
         KeptJob storage job = _jobs[jobId];
         if (start == 0 && phaseOf(jobId) == JobPhase.Closing) {
-            // SAFETY: were nothing to be requested of a root that is claimed in the last second, or was lost for what nobody showed and
-            // is claimed again, it would be accepted without. NOTE: the end waits for what is requested.
+            // SAFETY: otherwise a root that is claimed in the last second, or claimed again after its data was
+            // withheld, would be accepted without any request. NOTE: the end waits for open requests.
             uint64 last = _groups[jobId][_groupOf[jobId][root] - 1].until;
             if (_time() < last) return;
         }
         _checkPhase(jobId, JobPhase.Challenge);
-        // SAFETY: a trainer who has revealed nothing could have the job made void, and save its stake.
+        // SAFETY: otherwise a trainer that has revealed nothing could have the job made void, and save its stake.
         if (job.reveals == 0) revert NothingRevealed(jobId);
         uint64 period = job.terms.challengePeriod;
         uint64 extended = until + period;
@@ -50,8 +50,8 @@ abstract contract DataAvailabilityHook is Pairing {
         if (start > from) from = start;
         uint64 limit = from + ROUNDS * (job.terms.rules.verdictPeriod + period) + LISTS;
         if (extended > limit) extended = limit;
-        // NOTE: where logs are withheld nothing will be accepted, so nobody needs the time to challenge it; and what nobody answers
-        // costs its requester nothing.
+        // NOTE: where logs are withheld nothing is accepted, so nobody needs time to challenge it; and a request that
+        // nobody answers costs its requester nothing.
         if (extended > job.challengeEnd && job.finder == address(0)) _setChallenge(jobId, job, extended);
     }
 
@@ -65,7 +65,7 @@ abstract contract DataAvailabilityHook is Pairing {
         uint32 number = uint32(_groupOf[jobId][root] - 1);
         Group storage group = _groups[jobId][number];
         if (group.matchId != 0) revert GroupPlays(jobId, root);
-        // INVARIANT: a living group that plays no match is the one that waits; where logs are withheld none does.
+        // INVARIANT: a living group without a match is the one that waits; where logs are withheld no group waits.
         job.waiting = 0;
         uint256 pot = group.atRisk;
         group.atRisk = 0;
@@ -75,13 +75,14 @@ abstract contract DataAvailabilityHook is Pairing {
         _reenter(jobId, job, number);
     }
 
-    /// @dev The logs are the one trainer's. SAFETY: what it is in goes on, because who shows it wrong there has the prize; but
-    /// it enters no other match, so nothing that it plays with itself puts its loss off for longer.
+    /// @dev Records that the one trainer has withheld the logs. SAFETY: its running match goes on, because an opponent
+    /// that shows it wrong there gets the prize; but it enters no other match, so it cannot delay its loss by playing
+    /// itself.
     function _withhold(uint256 jobId, KeptJob storage job, address finder) private {
         if (job.finder != address(0)) return;
         job.finder = finder;
         emit LogsWithheld(jobId, finder);
-        // NOTE: whoever waited plays no more, whichever group it is.
+        // NOTE: no group plays any more, whichever one waited.
         job.waiting = 0;
         Group storage group = _groups[jobId][TRAINERS_GROUP];
         if (group.matchId == 0) _condemn(jobId, job);
@@ -98,8 +99,8 @@ abstract contract DataAvailabilityHook is Pairing {
         if (msg.sender != address(DATA_AVAILABILITY)) revert NotDataAvailability(msg.sender);
     }
 
-    /// @dev SAFETY: what is waited for must be answered or lost before anything is accepted. NOTE: where logs are withheld no group
-    /// waits.
+    /// @dev Reverts while requests about the logs or the waiting root are open. SAFETY: requested data must be
+    /// published or lost before anything is accepted. NOTE: where logs are withheld no group waits.
     function _checkRequests(uint256 jobId, KeptJob storage job) internal view {
         if (job.waiting == 0) return;
         Group storage group = _groups[jobId][job.waiting - 1];

@@ -4,8 +4,9 @@ pragma solidity ^0.8.34;
 import {Group, KeptClaim, KeptJob, Trainer} from "../interfaces/JobTypes.sol";
 
 /// @title Kept
-/// @notice What Jobs keeps and shows whole. The Notary has the same layout and keeps nothing: it finds by it where Jobs has a word.
-/// @dev INVARIANT: both contracts have this first of all they inherit, so these are the first slots of both.
+/// @notice The storage of Jobs that views show in full. The Notary has the same layout, by which it finds their words,
+/// and stores nothing.
+/// @dev INVARIANT: both contracts inherit this one first, so these are the first slots of both.
 abstract contract Kept {
     // ------------------------------------------------------------------ storage
 

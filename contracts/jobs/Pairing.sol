@@ -19,15 +19,15 @@ import {Address} from "@openzeppelin/contracts/utils/Address.sol";
 import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 
 /// @title Pairing
-/// @notice Claims form groups by root; groups meet in matches until one is left.
+/// @notice Claims form groups by root; groups play matches until one group is left.
 ///
 ///     claim ─▶ group ─enter─▶ waiting place empty? ─yes─▶ waits
 ///                                  │no
 ///                                  ▼
 ///                   match (waiting group is side 0) ─▶ losing spokesmen out; groups with a member left enter again
 ///
-/// @dev INVARIANT: of the living groups at most one is in no match. So of `g` that live at least `g / 2` spokesmen have lost by the
-/// time that all matches then open are over (docs/economics.md has what follows).
+/// @dev INVARIANT: at most one living group is in no match. So of `g` living groups at least `g / 2` spokesmen have
+/// lost when all matches then open are over (docs/economics.md draws the conclusions).
 abstract contract Pairing is Board {
     // ------------------------------------------------------------------ types
 
@@ -39,18 +39,18 @@ abstract contract Pairing is Board {
 
     // ------------------------------------------------------------------ storage
 
-    /// @notice A winner's share of a lost stake. NOTE: at most half, so that nobody profits from losing to himself.
+    /// @notice The winner's fraction of a lost stake. NOTE: at most half, so that nobody profits from losing to itself.
     uint256 private constant PRIZE_DIVISOR = 2;
-    /// @notice The share of the verifiers who decided; where there is a winner, out of its half.
+    /// @notice The deciding verifiers get this fraction; if there is a winner, out of the winner's half.
     uint256 private constant VERDICT_DIVISOR = 10;
-    /// @dev Bytes of the arguments of `IReferee.open`, up to the program.
+    /// @dev Bytes of the arguments of `IReferee.open` before the program.
     uint256 private constant OPEN_HEAD = 7 * 0x20;
-    /// @dev INVARIANT: in a mode with logs nobody can claim before the one trainer has, so the first group is its, and the first
-    /// member of that is its claim.
+    /// @dev INVARIANT: in a mode with logs nobody can claim before the one trainer has, so the first group is the
+    /// trainer's, and its first member is the trainer's claim.
     uint32 internal constant TRAINERS_GROUP = 0;
 
     mapping(uint256 jobId => mapping(uint256 matchId => Pair)) private _pairs;
-    /// @dev Numbers plus one, so that zero says none.
+    /// @dev Numbers plus one; zero means none.
     mapping(uint256 jobId => mapping(address owner => uint256)) internal _claimOf;
     mapping(uint256 jobId => mapping(bytes32 root => uint256)) internal _groupOf;
 
@@ -74,15 +74,15 @@ abstract contract Pairing is Board {
         emit Resolved(jobId, matchId, losers, reason);
 
         _distribute(jobId, group0, group1, losers, deciders);
-        // NOTE: at most one match opens here: if the first group finds one waiting, the second waits.
+        // NOTE: at most one match opens here: if the first group finds one waiting, the second one waits.
         _reenter(jobId, job, group0);
         _reenter(jobId, job, group1);
     }
 
     // ------------------------------------------------------------------ groups
 
-    /// @dev A proven claim joins the group of its root, behind all members that it has, or founds it. A group without a living
-    /// member enters.
+    /// @dev Adds a proven claim to the group of its root, behind all its members, or founds the group. A group without
+    /// a living member enters.
     function _claim(uint256 jobId, KeptJob storage job, Claim calldata claim, uint256 stake, bool slot)
         internal
     {
@@ -118,14 +118,14 @@ abstract contract Pairing is Board {
         emit Claimed(jobId, msg.sender, claimNumber, groupNumber, claim.root, claim.last, stake, claim.uri);
 
         if (!dead) return;
-        // SAFETY: of a claim in the last second, too, what it commits to can be requested. Of what is revealed it can anyway: the
-        // challenge phase is to come.
-        // NOTE: where logs are withheld nothing will be accepted.
+        // SAFETY: data can be requested even of a claim in the last second. After Reveal the challenge phase is to
+        // come.
+        // NOTE: where logs are withheld nothing is accepted.
         if ((!slot || place != 0) && job.finder == address(0)) _delay(job, group);
         _enter(jobId, job, groupNumber);
     }
 
-    /// @dev A group takes the waiting place, or meets who is there.
+    /// @dev Puts a group into the waiting place, or opens a match between it and the group that waits.
     function _enter(uint256 jobId, KeptJob storage job, uint32 groupNumber) private {
         if (job.finder != address(0)) return;
         if (job.waiting == 0) {
@@ -139,7 +139,7 @@ abstract contract Pairing is Board {
         Group storage group0 = _groups[jobId][other];
         Group storage group1 = _groups[jobId][groupNumber];
         uint256 matchId = _open(jobId, job, group0, group1);
-        // SAFETY: the guard against reentrancy spans the call; an id that is zero or taken would confuse two matches.
+        // SAFETY: the reentrancy guard spans the call; an id that is zero or taken would confuse two matches.
         Pair storage pair = _pairs[jobId][matchId];
         if (matchId == 0 || pair.open) revert MatchTaken(jobId, matchId);
         _pairs[jobId][matchId] = Pair({open: true, group0: other, group1: groupNumber});
@@ -148,8 +148,8 @@ abstract contract Pairing is Board {
         emit Paired(jobId, matchId, other, groupNumber);
     }
 
-    /// @dev Opens a match at the job's referee. NOTE: the program goes there as the notary encodes it, which begins with the word
-    /// that says where it begins; so here it begins behind that word.
+    /// @dev Opens a match at the job's referee. NOTE: the Notary's encoding of the program is passed on as it is, with
+    /// a leading word of its own; so the program's offset here points behind that word.
     function _open(uint256 jobId, KeptJob storage job, Group storage group0, Group storage group1)
         private
         returns (uint256)
@@ -168,8 +168,8 @@ abstract contract Pairing is Board {
         return abi.decode(answer, (uint256));
     }
 
-    /// @dev After a match: a group with a member left enters again; one without is dead. NOTE: where logs are withheld nothing will
-    /// be accepted, so nobody enters, and nobody needs time to claim.
+    /// @dev After a match: a group with a member left enters again; one without is dead. NOTE: where logs are withheld
+    /// nothing is accepted, so no group enters, and nobody needs time to claim.
     function _reenter(uint256 jobId, KeptJob storage job, uint32 groupNumber) internal {
         if (job.finder != address(0)) {
             if (groupNumber == TRAINERS_GROUP) _condemn(jobId, job);
@@ -177,13 +177,13 @@ abstract contract Pairing is Board {
         }
         Group storage group = _groups[jobId][groupNumber];
         if (group.spokesman < group.members.length) return _enter(jobId, job, groupNumber);
-        // SAFETY: bad spokesmen can give a right root away, even in the last second. So whoever knows that it is right gets a
-        // challenge period to claim it again. Each costs twice what the one before did.
+        // SAFETY: bad spokesmen can give a right root away, even in the last second. So a party that knows the root is
+        // right gets a challenge period to claim it again. Each such claim costs twice the one before.
         _delay(job, group);
         emit GroupDied(jobId, groupNumber, group.until);
     }
 
-    /// @dev A root was lost, or begins to live: a challenge period to claim it, or to request what it commits to.
+    /// @dev Grants a challenge period to claim a lost root again, or to request the data of a new one.
     function _delay(KeptJob storage job, Group storage group) private {
         group.until = uint64(_time()) + job.terms.challengePeriod;
         job.reclaimEnd = group.until;
@@ -191,9 +191,9 @@ abstract contract Pairing is Board {
 
     // ------------------------------------------------------------------ money
 
-    /// @dev Takes the losers' stakes: half to a winner and the verifiers who decided, a tenth of the whole to these; the rest is
-    /// burned. SAFETY: were the verifiers' tenth not the winner's, whoever loses to himself with verifiers of his own would
-    /// lose less than half.
+    /// @dev Takes the losers' stakes: half goes to a winner and the deciding verifiers, a tenth of the whole to these;
+    /// the rest is burned. SAFETY: the verifiers' tenth comes out of the winner's half; otherwise a party that loses to
+    /// itself with verifiers of its own would lose less than half.
     function _distribute(
         uint256 jobId,
         uint32 group0,
@@ -218,21 +218,21 @@ abstract contract Pairing is Board {
         _credit(BURNED, pot - half);
     }
 
-    /// @dev Of what is lost without a match half is the finder's, the rest is burned.
+    /// @dev Distributes stakes that are lost without a match: half goes to the finder, the rest is burned.
     function _reward(address finder, uint256 pot) internal {
         uint256 prize = pot / PRIZE_DIVISOR;
         _credit(finder, prize);
         _credit(BURNED, pot - prize);
     }
 
-    /// @dev A trainer who has withheld its logs loses its claim, unless it has lost it before.
+    /// @dev Takes the claim of a trainer that has withheld its logs, unless the claim was lost before.
     function _condemn(uint256 jobId, KeptJob storage job) internal {
         if (_groups[jobId][TRAINERS_GROUP].spokesman != 0) return;
         _reward(job.finder, _lose(jobId, TRAINERS_GROUP));
     }
 
-    /// @dev A group's spokesman loses its claim; the next member speaks, or the group is dead. SAFETY: it is another life in which the
-    /// root is claimed again, also where logs are withheld, so that nobody answers for what was requested of those before.
+    /// @dev Takes the claim of a group's spokesman; the next member speaks, or the group is dead. SAFETY: a dead root
+    /// that is claimed again is in another life, even where logs are withheld, free of earlier requests.
     function _lose(uint256 jobId, uint32 groupNumber) internal returns (uint256) {
         Group storage group = _groups[jobId][groupNumber];
         uint32 claimNumber = group.members[group.spokesman];
@@ -276,7 +276,7 @@ abstract contract Pairing is Board {
         return (pair.open, pair.group0, pair.group1);
     }
 
-    /// @dev Whether a claim of this root has not been lost.
+    /// @dev Returns whether this root has a claim that is not lost.
     function _isClaimed(uint256 jobId, bytes32 root) internal view returns (bool) {
         uint256 number = _groupOf[jobId][root];
         if (number == 0) return false;

@@ -6,13 +6,14 @@ import {Group, Job, JobPhase, KeptClaim, KeptJob, StakedClaim, Trainer} from "..
 import {Kept} from "./Kept.sol";
 
 /// @title Reading
-/// @notice The caller's jobs, claims and groups, from the words of its storage. In a word the first field has the lowest bits.
+/// @notice Decodes the caller's jobs, claims and groups from its storage. In a word the first field has the lowest
+/// bits.
 ///
 ///     job       4 of its conditions, file, client ‖ posted, reward, three instants ‖ ended ‖ two counts,
 ///               reclaim end ‖ four counts, logs, finder ‖ unrevealed
 ///     trainer   owner ‖ revealed ‖ stake, commitment
 ///     claim     owner ‖ stake, group ‖ place ‖ slot ‖ collected, uri
-///     group     root, last, match, spokesman ‖ slots ‖ deaths ‖ until ‖ at risk, number of members; these elsewhere, 8 a word
+///     group     root, last, match, spokesman ‖ slots ‖ deaths ‖ until ‖ at risk, number of members; members 8 a word
 abstract contract Reading is Kept {
     uint256 private constant CONDITION_WORDS = 4;
     uint256 private constant JOB_WORDS = 11;
@@ -20,9 +21,9 @@ abstract contract Reading is Kept {
     uint256 private constant CLAIM_WORDS = 3;
     uint256 private constant GROUP_WORDS = 5;
 
-    // ------------------------------------------------------------------ what is read
+    // ------------------------------------------------------------------ reading
 
-    /// @dev All but the terms, and where they are.
+    /// @dev Returns a job without its terms, and the account that has them.
     function _readJob(uint256 jobId) internal view returns (Job memory job, address file) {
         KeptJob storage kept = _jobs[jobId];
         uint256 from;
@@ -144,7 +145,7 @@ abstract contract Reading is Kept {
         return uint256(_word(slot));
     }
 
-    /// @dev The words of an array's elements from that one on, so many at most, and where they begin.
+    /// @dev Returns the words of an array's elements from `from` on, at most `most` of them, and the first slot.
     function _page(uint256 slot, uint256 each, uint256 from, uint256 most)
         private
         view
@@ -168,7 +169,8 @@ abstract contract Reading is Kept {
         }
     }
 
-    /// @dev A string of less than 32 bytes is in its word, with twice its length; of a longer one that has twice the length and one.
+    /// @dev Decodes a stored string. Below 32 bytes it is in its slot, with twice its length; the slot of a longer one
+    /// has twice the length plus one.
     function _string(uint256 slot, bytes32 word) private view returns (string memory) {
         if (uint256(word) & 1 == 0) {
             uint256 short = _field(word, 0, 8) / 2;

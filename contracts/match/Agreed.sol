@@ -5,10 +5,10 @@ import {Merkle} from "../commit/Merkle.sol";
 import {Position} from "../interfaces/IReferee.sol";
 
 /// @title Agreed
-/// @notice What is left of the position, which both sides' trees have.
+/// @notice Proofs about the part of the trees to the left of the position, which both sides have in common.
 library Agreed {
-    /// @notice A leaf to the left of the position, under either root: there the trees are equal, and each side knows its
-    /// own. SAFETY: with one root only, its owner could keep from the other the siblings that the path needs.
+    /// @notice Checks a leaf to the left of the position, under either root: there the trees are equal, and each side
+    /// knows its own. SAFETY: with one root only, its owner could withhold the path.
     function check(
         Position memory here,
         uint8 tag,

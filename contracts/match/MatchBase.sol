@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Timed} from "../Timed.sol";
+import {NOBODY, Sides} from "../clock/Sides.sol";
 import {Encodings} from "../commit/Encodings.sol";
 import {IJobs} from "../interfaces/IJobs.sol";
 import {IJudge} from "../interfaces/IJudge.sol";
@@ -33,8 +34,8 @@ abstract contract MatchBase is IReferee, Timed {
         m = _matches[matchId];
         if (m.phase != want) revert WrongPhase(matchId, m.phase, want);
         uint256 time = _time();
-        uint8 mask = Clock.late(m, time);
-        if (mask != Clock.NOBODY) revert Late(matchId, mask);
+        Sides sides = Clock.late(m, time);
+        if (sides != NOBODY) revert Late(matchId, sides);
         Clock.charge(m, time);
         bytes32 have = keccak256(abi.encode(here));
         if (have != m.position) revert AnotherPosition(have, m.position);

@@ -19,8 +19,8 @@ import {
 import {MatchBase} from "./MatchBase.sol";
 
 /// @title Node
-/// @notice The moves at the disputed node. What follows from the evidence of a conclusion the judge says, who is asked with the
-/// very words of the move: structure, then inputs, then log; then the panel hears what is right of the operator.
+/// @notice The moves at the disputed node. The Judge, called with the arguments of a move, decides what follows from
+/// the evidence: structure first, then inputs, then log; then the panel hears the operator.
 abstract contract Node is MatchBase {
     // ------------------------------------------------------------------ moves
 
@@ -72,7 +72,7 @@ abstract contract Node is MatchBase {
 
         m.phase = Phase.Hearing;
         m.posted = 0;
-        // NOTE: what the judge gives are the arguments of `hear`, encoded.
+        // NOTE: the Judge returns the arguments of `hear`, encoded.
         Calls.tell(address(PANEL), IPanel.hear.selector, filed);
     }
 
@@ -80,11 +80,11 @@ abstract contract Node is MatchBase {
         external
     {
         if (msg.sender != address(PANEL)) revert NotPanel(msg.sender);
-        // INVARIANT: the panel says it once for each match that was submitted, so the phase is Hearing.
+        // INVARIANT: the panel calls this once for each match that was submitted, so the phase is Hearing.
         _decide(_matches[matchId], matchId, losers, reason, deciders);
     }
 
-    /// @dev The match ends as the judge says.
+    /// @dev Ends the match as the Judge decides.
     function _conclude(uint256 matchId, MatchTerms calldata matchTerms, Position calldata here) private {
         Match storage m = _begin(matchId, matchTerms, here, Phase.Open);
         (uint8 losers, Reason reason) = abi.decode(Calls.ask(address(JUDGE), msg.sig), (uint8, Reason));

@@ -10,11 +10,11 @@ import {Rules} from "../interfaces/JobTypes.sol";
 import {Votes} from "./Votes.sol";
 
 /// @title Appeals
-/// @notice Trials: in place of a verdict, on appeal from one, and of those who signed one that did not hold.
+/// @notice Trials: in place of a verdict, on appeal from one, and of signers whose verdict was overruled.
 abstract contract Appeals is Votes, ITrialClient {
     // ------------------------------------------------------------------ storage
 
-    /// @notice Whose work it was gets half of what is lost. NOTE: at most half, so that nobody profits from losing to himself.
+    /// @notice The winner's fraction of lost money. NOTE: at most half, so that nobody profits from losing to itself.
     uint256 private constant PRIZE_DIVISOR = 2;
     uint256 private constant NUMBER = 0xFF;
 
@@ -72,13 +72,13 @@ abstract contract Appeals is Votes, ITrialClient {
         if (!_contains(_votes[hearingId][h.verdict], msg.sender)) revert NotSigner(msg.sender);
         bytes32 have = Records.hash(record);
         if (have != h.verdict) revert AnotherRecord(have, h.verdict);
-        // SAFETY: whoever has lost its bond elsewhere would have nothing to lose in a trial, and half of an appeal's bond to win.
+        // SAFETY: a signer that has lost its bond elsewhere could only win in a trial: half of an appeal's bond.
         Verifier memory signer = REGISTRY.getVerifier(msg.sender);
         if (signer.bond == 0 || signer.panel != address(this)) revert NoBond(msg.sender);
 
         h.phase = HearingPhase.Stand;
         h.defendant = msg.sender;
-        // NOTE: what the verdict calls right may be neither side's record.
+        // NOTE: the record that the verdict calls right may be neither side's.
         Dispute memory defended = dispute;
         address[2] memory players = submission.players;
         defended.records[1 - h.side] = record;
@@ -94,7 +94,7 @@ abstract contract Appeals is Votes, ITrialClient {
         uint256 hearingId = id & ~NUMBER;
         Hearing storage h = _hearings[hearingId];
         if (h.phase == HearingPhase.Stand) return _stood(h, hearingId, losers);
-        // INVARIANT: the Court tells the result of each trial once, so the phase is Trial.
+        // INVARIANT: the Court reports each trial once, so the phase is Trial.
         Reason reason = late ? Reason.Timeout : Reason.Operator;
         if (h.losers == NOBODY) {
             _close(h, hearingId);
@@ -128,10 +128,10 @@ abstract contract Appeals is Votes, ITrialClient {
         }
     }
 
-    // ------------------------------------------------------------------ verdicts that did not hold
+    // ------------------------------------------------------------------ overruled verdicts
 
-    /// @dev The verdict's signers may stand by it. SAFETY: the court may have decided against who was right, if he did not
-    /// play; so nobody loses a bond for it who has not had the choice to play himself.
+    /// @dev Lets the verdict's signers stand by it. SAFETY: the Court may have decided against a side that was right
+    /// but did not play; so no signer loses its bond without the choice to play itself.
     function _accuse(Hearing storage h, uint256 hearingId, uint8 side) private {
         h.phase = HearingPhase.Defence;
         h.side = side;
@@ -143,7 +143,7 @@ abstract contract Appeals is Votes, ITrialClient {
         address[] storage signers = _votes[hearingId][h.verdict];
         if (losers & (1 << (1 - h.side)) == 0) {
             emit Cleared(hearingId, h.defendant);
-            // SAFETY: the accuser was wrong, and so was the appellant, whichever of them he was: the work was the signer's.
+            // SAFETY: the accuser and the appellant (the same or not) were wrong, and the work was the signer's.
             _share(h, h.defendant);
             return _close(h, hearingId);
         }
@@ -157,7 +157,7 @@ abstract contract Appeals is Votes, ITrialClient {
 
     // ------------------------------------------------------------------ money
 
-    /// @dev An appeal's bond goes back to the appellant; if he is wrong, half to the other side unless it is, too.
+    /// @dev Returns an appeal's bond to the appellant; if it lost, half goes to the other side, if that one won.
     function _refund(Hearing storage h, uint8 losers) private {
         uint8 side = h.appellant;
         if (losers == BOTH) return _share(h, BURNED);
@@ -167,7 +167,7 @@ abstract contract Appeals is Votes, ITrialClient {
         _credit(h.players[side], bond);
     }
 
-    /// @dev An appeal's bond is lost: half to whose work it was, the rest is burned.
+    /// @dev Distributes the bond of a lost appeal: half goes to the winner, the rest is burned.
     function _share(Hearing storage h, address winner) private {
         uint256 bond = h.bond;
         h.bond = 0;
@@ -176,9 +176,9 @@ abstract contract Appeals is Votes, ITrialClient {
         _credit(BURNED, bond - prize);
     }
 
-    /// @dev A signer loses its bond: half to the accuser, the rest is burned.
-    /// SAFETY: if another hearing holds the bond all of it is burned: a signer who is about to lose it could be accuser and signer
-    /// in a hearing of its own, lose it there first, and so keep half.
+    /// @dev Takes a signer's bond: half goes to the accuser, the rest is burned.
+    /// SAFETY: if another hearing holds the bond, all of it is burned: otherwise a signer that is about to lose it
+    /// could be accuser and signer in a hearing of its own, lose it there first, and so keep half.
     function _slash(Hearing storage h, uint256 hearingId, address[] storage signers, uint256 i) private {
         address signer = signers[i];
         signers[i] = signers[signers.length - 1];
@@ -192,7 +192,7 @@ abstract contract Appeals is Votes, ITrialClient {
 
     // ------------------------------------------------------------------ views
 
-    /// @dev Who lost the trial of the spokesmen, as bits: INVARIANT: where there is an accuser, the other one.
+    /// @dev Returns the loser of the spokesmen's trial, as bits. INVARIANT: the side that is not the accuser.
     function _lost(Hearing storage h) private view returns (uint8) {
         return uint8(1 << (1 - h.side));
     }

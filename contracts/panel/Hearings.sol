@@ -12,7 +12,7 @@ import {IVerifierRegistry} from "../interfaces/IVerifierRegistry.sol";
 import {Rules} from "../interfaces/JobTypes.sol";
 
 /// @title Hearings
-/// @notice The hearings, how a move begins, how a trial begins, and how a match ends.
+/// @notice The hearings: how a move begins, how a trial begins, and how a match ends.
 abstract contract Hearings is Escrow, IPanel, Timed {
     // ------------------------------------------------------------------ storage
 
@@ -33,7 +33,7 @@ abstract contract Hearings is Escrow, IPanel, Timed {
 
     // ------------------------------------------------------------------ guards
 
-    /// @dev Every move begins here: right phase, and the submission that the hearing is about.
+    /// @dev Begins every move: checks the phase, and that the submission is the hearing's.
     function _begin(uint256 hearingId, Submission calldata submission, HearingPhase want)
         internal
         view
@@ -60,7 +60,7 @@ abstract contract Hearings is Escrow, IPanel, Timed {
 
     // ------------------------------------------------------------------ moves
 
-    /// @dev What the spokesmen disagree on is tried. Both sides have the job's clock, each trial anew.
+    /// @dev Opens a trial between the spokesmen. Both sides have the job's clock, in full for each trial.
     function _try(
         Hearing storage h,
         uint256 hearingId,
@@ -72,7 +72,7 @@ abstract contract Hearings is Escrow, IPanel, Timed {
         emit Tried(hearingId, trialId, submission.players);
     }
 
-    /// @dev What the Court knows the next trial by. NOTE: the last byte is its number.
+    /// @dev Returns the id of the next trial for the Court. NOTE: the last byte is the trial's number.
     function _next(Hearing storage h, uint256 hearingId) internal returns (uint256) {
         return hearingId | ++h.trials;
     }
@@ -91,7 +91,7 @@ abstract contract Hearings is Escrow, IPanel, Timed {
 
     // ------------------------------------------------------------------ views
 
-    /// @dev NOTE: a Jobs contract that answers differently from one call to the next spoils only its own hearings.
+    /// @dev NOTE: a Jobs contract that changes its answer between calls spoils only its own hearings.
     function _rules(Submission calldata submission)
         internal
         view
@@ -100,7 +100,7 @@ abstract contract Hearings is Escrow, IPanel, Timed {
         return IJobs(submission.jobs).rulesOf(submission.jobId);
     }
 
-    /// @dev Bit `s`: side `s` has another record than this one. INVARIANT: the records differ, so it is never zero.
+    /// @dev Returns the sides with another record, as bits. INVARIANT: the records differ, so the result is never zero.
     function _others(Submission calldata submission, bytes32 record) internal pure returns (uint8) {
         return (submission.records[0] != record ? 1 : 0) | (submission.records[1] != record ? 2 : 0);
     }

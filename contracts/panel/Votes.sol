@@ -11,7 +11,7 @@ import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
 /// @title Votes
 /// @notice The votes of a job's verifiers on the right record of the disputed operator.
 ///
-/// INVARIANT: the bond of whoever has voted is held until the hearing is done.
+/// INVARIANT: the bond of a verifier that has voted is held until the hearing is done.
 abstract contract Votes is Hearings, EIP712 {
     // ------------------------------------------------------------------ storage
 
@@ -54,7 +54,7 @@ abstract contract Votes is Hearings, EIP712 {
         emit VerdictReached(hearingId, record, _others(submission, record), h.until);
     }
 
-    /// @dev The hearing is over, so every bond that it holds is free.
+    /// @dev Ends the hearing, and releases every bond that it holds.
     function _close(Hearing storage h, uint256 hearingId) internal {
         h.phase = HearingPhase.Done;
         address[] storage voters = _voters[hearingId];

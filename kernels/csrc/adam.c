@@ -1,6 +1,6 @@
-// The composite `adam` (repops/composites.py) in one loop. It reads four streams and writes three, and is
-// bound by memory: fused.c, which reads them in turns, gets half the bandwidth. The arithmetic is that
-// expression's, operator by operator.
+// The composite `adam` (repops/composites.py) in one loop, with the arithmetic of that expression, operator
+// by operator. The loop reads four streams, writes three, and is bound by memory: fused.c reads them in turns
+// and reaches half the bandwidth.
 
 #include "unary.h"
 #include <math.h>
@@ -17,7 +17,7 @@ typedef struct {
     enum isa isa;
 } job;
 
-// What is the same for all elements.
+// Values shared by all elements.
 typedef struct {
     float keep, b1, a1, b2, a2, step, unbias;
 } factors;
@@ -66,7 +66,7 @@ VARIANTS(adam, (const job *j, const factors *f, int64_t begin, int64_t end), (j,
 
 static void range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const factors f = factors_of(j); // here, where the floating-point environment is the standard one
+    const factors f = factors_of(j); // here, inside the standard floating-point environment
     adam[j->isa](j, &f, begin, end);
 }
 
@@ -75,7 +75,7 @@ typedef struct {
     float beta1, beta2, eps, decay;
 } adam_options;
 
-// data: p, grad, m, v, t, rate; then p, m, v after the step, which may be in place.
+// data: p, grad, m, v, t, rate; then the outputs p, m, v after the step, which may overwrite the inputs.
 REPOPS_EXPORT int repops_adam(const adam_options *o, void *const *data, int threads, int isa) {
     const float *const *in = (const float *const *)data;
     float *const *out = (float *const *)data + 6;

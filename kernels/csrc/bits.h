@@ -1,9 +1,9 @@
-// Scalar rules of binary32 that C does not have. In the common subset of C11 and CUDA C++.
+// Scalar rules of binary32 that C lacks, in the common subset of C11 and CUDA C++.
 
 #ifndef REPOPS_BITS_H
 #define REPOPS_BITS_H
 
-// FN: a function of this header and of those built on it. TABLE: a constant array that such a function reads.
+// FN: a function of this header or of one built on it. TABLE: a constant array that such a function reads.
 #ifdef __CUDACC__
 #define FN static __device__ inline
 #define TABLE static __device__ const
@@ -60,13 +60,13 @@ FN double f64_of(int64_t b) {
 }
 #endif
 
-// An integer for each value such that -inf < ... < -0 < +0 < ... < inf < NaN, and all NaNs are equal.
+// Map each value to an integer such that -inf < ... < -0 < +0 < ... < inf < NaN and all NaNs are equal.
 FN int32_t order_key(float x) {
     int32_t b = bits_of(x);
     int32_t key = b ^ ((b >> 31) & 0x7FFFFFFF);
     return (b & 0x7FFFFFFF) > 0x7F800000 ? INT32_MAX : key;
 }
-// The value of a key; NaN comes back as a NaN.
+// Return the value of a key; the key of NaN gives a NaN.
 FN float from_key(int32_t key) {
     return f32_of(key ^ ((key >> 31) & 0x7FFFFFFF));
 }

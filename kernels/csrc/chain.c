@@ -1,4 +1,4 @@
-// Which walk a chain has, and the C ABI of all of them.
+// Selects the walk of a chain, and exports the C ABI of all walks.
 
 #include "chain.h"
 
@@ -31,14 +31,14 @@ static void advance(void *context, int64_t begin, int64_t end) {
     }
 }
 
-// The state before step `to` from that before step `from`, in place.
+// Advance `state`, in place, from before step `from` to before step `to`.
 REPOPS_EXPORT void repops_chain(const signature *sig, void *const *data, int kind, int exact, int64_t element,
                                 int64_t from, int64_t to, uint8_t *state) {
     chain c = {sig, data, kind, exact, element, from, to, state};
     parallel(1, 1, 1, advance, &c); // for its floating-point environment
 }
 
-// How many steps the chain has.
+// Return the number of steps of the chain.
 REPOPS_EXPORT int64_t repops_chain_length(const signature *sig, int kind, int64_t element) {
     const chain c = {.sig = sig, .kind = kind, .element = element};
     const tensor *first = input(sig, 0), *second = input(sig, 1);

@@ -1,14 +1,14 @@
 // An element's chain of steps (docs/adjudication.md, section 2), computed from one state to a later one.
 //
-// A state is bytes, words big-endian; referee_py/element says what is in it, and is what this is held
-// against. The caller (repops/chains.py) has checked operands and attributes against the operator table, and
-// that the element, the steps and the state are ones of this chain.
+// A state is bytes, with words big-endian. referee_py/element defines its contents, and tests compare this
+// code with it. The caller (repops/chains.py) has checked operands and attributes against the operator table,
+// and that the element, the steps and the size of the state belong to this chain.
 //
-//     chain.c          which walk a chain has, and the C ABI
-//     chain_terms.c    contractions: which products an element is the sum of
-//     chain_values.c   reductions: which elements are reduced to one
+//     chain.c          selects the walk; the C ABI
+//     chain_terms.c    contractions: the products whose sum an element is
+//     chain_values.c   reductions: the elements that are reduced to one
 //     chain_lanes.c    sum of f32: lanes and blocks
-//     chain_select.c   what compares or wraps around: i64 sums, amax, argmax, max_pool2d
+//     chain_select.c   operators that compare or wrap: i64 sums, amax, argmax, max_pool2d
 //     chain_exact.c    exact sums of rounded-f64
 
 #ifndef REPOPS_CHAIN_H
@@ -18,7 +18,7 @@
 #include "bits.h"
 #include "loops.h"
 
-// Which rule an operator has; repops/chains.py has the same numbers.
+// The rule of an operator. repops/chains.py has the same numbers.
 enum chain_kind {
     CHAIN_MATMUL = 0,
     CHAIN_CONV = 1,
@@ -32,7 +32,7 @@ enum chain_kind {
 };
 
 // Chain `kind` of an element of an operator's first output, from before step `from` to before step `to`.
-// `exact`: as in rounded-f64, where that is another chain.
+// `exact` selects the chain of rounded-f64 where that is a different one.
 typedef struct {
     const signature *sig;
     void *const *data;
@@ -41,8 +41,8 @@ typedef struct {
     uint8_t *state;
 } chain;
 
-#define CHUNK 512  // terms of a contraction that are summed on their own
-#define BLOCK 4096 // items of a sum that are
+#define CHUNK 512  // terms of a contraction that are summed separately
+#define BLOCK 4096 // items of a sum that are summed separately
 #define CANONICAL_NAN 0x7FC00000u
 
 void chain_terms(const chain *c);   // contractions, both arithmetics
@@ -65,7 +65,7 @@ static inline void put_be(uint8_t *to, int bytes, uint64_t word) {
 static inline float get_f32(const uint8_t *from) {
     return f32_of((int32_t)get_be(from, 4));
 }
-// Every NaN is written as the canonical one.
+// Return the bits of x, of the canonical NaN for every NaN.
 static inline uint32_t canonical_bits(float x) {
     return x == x ? (uint32_t)bits_of(x) : CANONICAL_NAN;
 }
@@ -73,24 +73,24 @@ static inline void put_f32(uint8_t *to, float x) {
     put_be(to, 4, canonical_bits(x));
 }
 
-// ------------------------------------------------------------------- the elements that are reduced to one
+// ------------------------------------------------------------------- elements that are reduced to one
 
 typedef struct {
     loops inner;  // over the reduced dimensions, row-major
-    linear place; // of such an element in the operand
+    linear place; // of an element in the operand
     int64_t count;
 } reduction;
 
-// Of `sum` and `amax` by their dims, of `argmax` by its dim.
+// For `sum` and `amax` the attribute is dims, for `argmax` dim.
 reduction reduction_of(const chain *c);
-// Places in the operand of elements first, first + 1, ..., at most BLOCK.
+// Find the places in the operand of elements first, first + 1, ..., at most BLOCK of them.
 void reduced_places(const reduction *r, int64_t first, int64_t count, int64_t *places);
 
 // --------------------------------------------------------------------- exact sums of binary32 products
 
 #define LIMBS 12
 
-// An integer in units of 2^-298 in two's complement, from the lowest limb; or one that is beyond every sum.
+// An integer in units of 2^-298 in two's complement, lowest limb first, or a value beyond every sum.
 typedef struct {
     uint64_t limb[LIMBS];
     enum { FINITE, PLUS_INFINITY, MINUS_INFINITY, NOT_A_NUMBER } is;
@@ -99,14 +99,14 @@ typedef struct {
 typedef struct {
     exact total, magnitude;
     uint64_t terms;
-    uint32_t smallest; // bits of the smallest value that is not zero, without its sign; 0: none
+    uint32_t smallest; // bits of the smallest nonzero value, without its sign; 0 if there is none
 } exact_sums;
 
 exact_sums get_exact(const uint8_t *state, int added);
 void put_exact(uint8_t *state, const exact_sums *s, int added);
-// One more product of two binary32 values, which binary64 has exactly.
+// Add a product of two binary32 values, which is exact in binary64.
 void add_product(exact_sums *s, double product);
-// One more value.
+// Add a value.
 void add_value(exact_sums *s, float value);
 
 #endif

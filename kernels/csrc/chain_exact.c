@@ -1,7 +1,7 @@
 // Exact sums of products of two binary32 values: the twin of referee_py/element/exact_sum.py.
 //
 // A sum is an integer in units of 2^-298, 96 bytes in two's complement. 2^31 products are below 2^585, so no
-// sum of a chain leaves them; three integers beyond stand for infinities and NaN.
+// sum of a chain leaves these bytes. Three integers outside that range stand for the infinities and NaN.
 
 #include "chain.h"
 #include <math.h>
@@ -37,7 +37,7 @@ static void put_sum(uint8_t *to, const exact *e) {
     for (int i = 0; i < LIMBS; i++) put_be(to + EXACT_BYTES - 8 * (i + 1), 8, e->limb[i]);
 }
 
-// `total 96, magnitude 96, terms 8`, and if values are added `smallest 4`.
+// Layout: total (96 bytes), magnitude (96), terms (8), and if values are added, smallest (4).
 exact_sums get_exact(const uint8_t *state, int added) {
     const uint8_t *tail = state + 2 * EXACT_BYTES;
     return (exact_sums){get_sum(state), get_sum(state + EXACT_BYTES), get_be(tail, 8),
@@ -51,14 +51,13 @@ void put_exact(uint8_t *state, const exact_sums *s, int added) {
     if (added) put_be(tail + 8, 4, s->smallest);
 }
 
-// Infinity and a finite sum are infinity, two infinities of different signs NaN.
+// Infinity plus a finite sum is infinity; two infinities of different signs give NaN.
 static void add_beyond(exact *e, double what) {
     const int found = what != what ? NOT_A_NUMBER : what > 0 ? PLUS_INFINITY : MINUS_INFINITY;
     e->is = e->is == FINITE || (int)e->is == found ? found : NOT_A_NUMBER;
 }
 
-// To limbs from limb[0] on, of which there are `count`. NOTE: a carry out of the last one is two's
-// complement's.
+// Add to `count` limbs, limb[0] first. NOTE: two's complement drops a carry out of the last limb.
 static inline void plus(uint64_t *limb, int count, uint64_t low, uint64_t high) {
     uint64_t carry = (limb[0] += low) < low;
     const uint64_t more = high + carry; // below 2^54
@@ -81,8 +80,8 @@ static void add_exactly(exact_sums *s, double value) {
         return;
     }
     if (value == 0 || s->total.is != FINITE) return;
-    // INVARIANT: value is a multiple of 2^-298 below 2^257, and so a normal binary64 number: bits that a
-    // shift to the right would lose are 0, and the highest limb that it meets is number 9 of 12.
+    // INVARIANT: value is a multiple of 2^-298 below 2^257, so it is a normal binary64 number. The bits that
+    // a shift to the right would lose are 0, and the highest limb that it changes is number 9 of 12.
     const uint64_t bits = (uint64_t)bits64(value), one = (uint64_t)1 << MANTISSA;
     const int shift = (int)(bits >> MANTISSA & 0x7FF) - BIAS - MANTISSA + UNIT;
     const uint64_t mantissa = ((bits & (one - 1)) | one) >> (shift < 0 ? -shift : 0);

@@ -1,10 +1,9 @@
-// sum of f32: lanes that fold into blocks, blocks whose sums are items one level up (docs/opset.md, section
-// 2).
+// sum of f32: lanes fold into blocks, and sums of blocks are items one level up (docs/opset.md, section 2).
 //
-// A walk takes the items that exist, block after block and lane after lane, lanes in the order of their bits
-// reversed: then what is folded next has always just been finished. A step takes its item, and folds all that
-// is due before the next one; what does not exist is -0. Words of a level, from the lowest: the lane's sum,
-// then those of 1, 2, 4, 8 and 16 lanes that wait.
+// A walk takes the existing items, block after block and lane after lane, with lanes in bit-reversed order:
+// then the next two partial sums to fold are always the last two finished. A step takes its item and does all
+// folds that are due before the next item. An absent item is -0. Words of a level, lowest first: the sum of
+// the lane, then the sums of 1, 2, 4, 8 and 16 lanes that wait.
 
 #include "chain.h"
 
@@ -15,11 +14,11 @@
 
 typedef struct {
     int levels;
-    int64_t items[LEVELS]; // of each level, from the lowest
+    int64_t items[LEVELS]; // of each level, lowest first
     float words[LEVELS * WORDS];
 } walk;
 
-// The items of lane `turn`, the lanes in their order, of a block of so many.
+// Lane number `turn` in bit-reversed order, and the number of its items in a block of `block` items.
 static int64_t lane_of(int turn) {
     int lane = 0;
     for (int bit = 0; bit < FOLDS; bit++) lane |= (turn >> bit & 1) << (FOLDS - 1 - bit);
@@ -30,7 +29,7 @@ static int64_t items_of(int turn, int64_t block) {
     return lane < block ? (block - lane - 1) / LANES + 1 : 0;
 }
 
-// Where a walk is in one block: `at` is in lane `turn`.
+// The position of a walk in one block: `at` is in lane `turn`.
 typedef struct {
     int64_t size; // items of the block
     int turn;
@@ -41,7 +40,7 @@ static int64_t item_at(const cursor *c) {
     return c->at * LANES + lane_of(c->turn);
 }
 
-// The cursor at step `step` of a block, of which every item is one step.
+// Return the cursor at step `step` of a block in which every item is one step.
 static cursor cursor_at(int64_t size, int64_t step) {
     cursor c = {size, 0, step};
     while (c.at >= items_of(c.turn, size)) c.at -= items_of(c.turn++, size);
@@ -54,14 +53,14 @@ static int64_t step_of_last(int64_t size) {
     return steps;
 }
 
-// Cursors of all levels at step t; those below the top are in blocks of BLOCK, but for the last of a level.
+// Find the cursors of all levels at step t. Below the top, all blocks but a level's last have BLOCK items.
 static void cursors_at(const walk *w, int64_t t, cursor *at) {
     int64_t whole = 1; // steps of a complete item
     for (int l = 1; l < w->levels; l++) whole *= BLOCK;
     int64_t size = w->items[w->levels - 1],
-            steps = w->items[0]; // of the block that is entered, and its steps
+            steps = w->items[0]; // of the block that is entered
     for (int l = w->levels - 1; l >= 0; l--, whole /= BLOCK) {
-        const int64_t last = step_of_last(size), rest = steps - (size - 1) * whole; // of its last item
+        const int64_t last = step_of_last(size), rest = steps - (size - 1) * whole; // steps of the last item
         int64_t step;
         if (t < last * whole) {
             step = t / whole, t %= whole, steps = whole;
@@ -75,8 +74,8 @@ static void cursors_at(const walk *w, int64_t t, cursor *at) {
     }
 }
 
-// The lane is finished: fold until the next one that has items. Whether that ends the block; then its sum is
-// in *sum.
+// Finish a lane: fold until the next lane that has items. Return whether this ends the block, whose sum is
+// then in *sum.
 static int end_lane(float *words, cursor *c, float *sum) {
     do {
         float value = words[0];
@@ -94,7 +93,7 @@ static int end_lane(float *words, cursor *c, float *sum) {
     return 0;
 }
 
-// A block of level 0 is finished: its sum is an item one level up, which may end a lane there.
+// Finish a block of level 0: its sum is an item one level up and may end a lane there.
 static void carry(walk *w, cursor *at, float sum) {
     for (int l = 1; l < w->levels; l++) {
         w->words[l * WORDS] += sum;

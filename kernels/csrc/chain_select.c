@@ -1,7 +1,7 @@
-// What compares, or wraps around: sum of i64, amax, argmax, max_pool2d.
+// Operators that compare or wrap: sum of i64, amax, argmax, max_pool2d. Their states:
 //
 // sum, amax            the value: 8 bytes
-// argmax, max_pool2d   the largest and its place: 8 + 8 bytes; of max_pool2d the place is -1 before any
+// argmax, max_pool2d   the largest and its place: 8 + 8 bytes; max_pool2d begins with place -1
 
 #include "chain.h"
 
@@ -44,7 +44,7 @@ static void reduce_f32(const chain *c, const reduction *r) {
     if (c->kind == CHAIN_ARGMAX) put_be(c->state + 8, 8, place);
 }
 
-// The first place in the plane that a tap meets, and how many taps meet one.
+// The first place in the plane that a tap meets, and the number of taps inside the plane.
 typedef struct {
     int64_t first, count, step;
 } taps;
@@ -55,8 +55,8 @@ static taps taps_of(int64_t before, int64_t kernel, int64_t dilation, int64_t si
     return (taps){before + skipped * dilation, max_i64(past - skipped, 0), dilation};
 }
 
-// What the taps of the element's window meet. Attributes: kernel, stride, padding and dilation with their
-// counts before them.
+// Find the taps of the element's window that are inside the plane. Attributes: kernel, stride, padding and
+// dilation, each preceded by its count.
 static void pool_taps(const chain *c, taps met[2]) {
     const tensor *x = input(c->sig, 0), *y = output(c->sig, 0);
     const int64_t *attr = attributes(c->sig);

@@ -1,14 +1,14 @@
-// Contractions: a sum of products, those in the padding left out.
+// Contractions: sums of products, without those in the padding. Their states:
 //
-// f32      two words: the sum of the chunks before this one, and this chunk's
-// exact    the sum, the magnitude, how many products exist
+// f32      two words: the sum of the earlier chunks, and the sum of this chunk
+// exact    the sum, the magnitude, the number of existing products
 
 #include "chain.h"
 #include <math.h>
 
-// Term k is digit `outer` and two taps, row-major. A tap meets the image where
+// Term k is, row-major, a digit `outer` and two taps. A tap meets the image where
 //
-//     start + tap * step  is a multiple of `apart`, and that many times it lies in [0, size)
+//     start + tap * step  is a multiple of `apart`, and the quotient is in [0, size)
 typedef struct {
     int64_t start, step, apart, size;
 } axis;
@@ -16,12 +16,12 @@ typedef struct {
 typedef struct {
     const float *image, *other;
     loops taps;            // (outer, row, column), in the last three
-    int64_t plane;         // elements of the image from one outer digit to the next
-    int64_t other_step[3]; // of the other operand, for a digit
+    int64_t plane;         // elements of the image per outer digit
+    int64_t other_step[3]; // of the other operand, per digit
     axis rows, columns;
 } terms;
 
-// What a tap meets, or -1.
+// Return the place that a tap meets, or -1.
 static inline int64_t meets(const axis *a, int64_t tap) {
     const int64_t at = a->start + tap * a->step;
     if (at < 0) return -1;
@@ -42,7 +42,7 @@ static terms matmul_terms(const chain *c) {
     return t;
 }
 
-// Attributes: stride, padding and dilation with their counts before them, groups.
+// Attributes: stride, padding and dilation, each preceded by its count, then groups.
 static terms conv_terms(const chain *c) {
     const tensor *first = input(c->sig, 0), *second = input(c->sig, 1), *y = output(c->sig, 0);
     const int64_t *attr = attributes(c->sig);
@@ -88,7 +88,7 @@ static terms conv_terms(const chain *c) {
     return t;
 }
 
-// Both factors of the terms from .. to - 1 that exist, in order; how many there are.
+// Gather both factors of the existing terms from .. to - 1, in order; return the number of these terms.
 static int64_t gather(const terms *t, int64_t from, int64_t to, float *a, float *b) {
     const int64_t width = t->taps.size[LOOPS - 1];
     counters at = counters_at(&t->taps, from);

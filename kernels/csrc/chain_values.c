@@ -1,8 +1,8 @@
-// Values that are added or compared one by one: which elements a reduction takes, and scatter_add.
+// Operators that take values one by one: the elements of a reduction, and scatter_add.
 
 #include "chain.h"
 
-// NOTE: neighbours that are both reduced are one loop, so that rank 8 has at most LOOPS of them.
+// NOTE: neighbouring dimensions that are both reduced form one loop, so rank 8 needs at most LOOPS loops.
 reduction reduction_of(const chain *c) {
     const tensor *x = input(c->sig, 0);
     const int64_t *attr = attributes(c->sig), one = 1;
@@ -44,7 +44,7 @@ void chain_exact_sum(const chain *c) {
     put_exact(c->state, &sums, 1);
 }
 
-// Step 0 takes the base, step 1 + p what position p of idx adds, if it is this row.
+// Step 0 takes the base. Step 1 + p adds the source row at position p of idx, if idx[p] is this row.
 void chain_scatter(const chain *c) {
     const tensor *base = input(c->sig, 0);
     const int64_t width = product(base->dim + 1, base->rank - 1);

@@ -16,10 +16,10 @@ typedef struct {
     int64_t n, g, c, f; // c and f of one group
     int64_t h, w, y, x, r, s;
     int64_t stride[2], padding[2], dilation[2];
-    int binary64; // the result
+    int binary64; // the result is binary64
 } convolution;
 
-// Attributes are stride, padding, dilation, groups, each pair preceded by its count.
+// Attributes: stride, padding and dilation, each preceded by its count, then groups.
 static convolution convolution_of(const signature *sig, const tensor *x, const tensor *w, const tensor *y) {
     const int64_t *attr = attributes(sig);
     return (convolution){
@@ -57,13 +57,13 @@ static extent extent_of(const part *p, const linear *column, const linear *tap) 
     return e;
 }
 
-// NOTE: unsigned, because far from the image (gemm.h) it wraps around.
+// NOTE: the arithmetic is unsigned, because places far from the image (gemm.h) wrap around.
 static int64_t place(int64_t y, int64_t wide, int64_t x) {
     return (int64_t)((uint64_t)y * (uint64_t)wide + (uint64_t)x);
 }
 
-// B[column, tap] is row y(column) + y(tap), column x(column) + x(tap) of a plane; b_column and b_tap come
-// with the place of the plane.
+// B[column, tap] is row y(column) + y(tap), column x(column) + x(tap) of a plane; b_column and b_tap contain
+// the place of the plane.
 static void place_in_image(part *p, int64_t high, int64_t wide) {
     p->b_column.start = place(p->y_column.start, wide, p->x_column.start);
     for (int i = 0; i < LOOPS; i++) {
@@ -75,8 +75,8 @@ static void place_in_image(part *p, int64_t high, int64_t wide) {
     p->far = (double)max_i64(-y.low, y.high) * (double)wide > 0x1p61;
 }
 
-// How many images take turns, row by row, where rows are short: so many that the same row of all fills a
-// panel, for which taps above and below the image then do not exist at all.
+// Return how many images take turns, row by row, if rows are short. One row of all these images fills a
+// panel; for such a panel, taps above and below the image do not exist at all.
 static int64_t images_together(int64_t images, int64_t row, int64_t kernel, int binary64) {
     const int64_t panel = binary64 ? 16 : 32;
     if (kernel == 1 || (4 * row > panel && 2 * row != panel)) return 1;
@@ -170,8 +170,8 @@ static int weight_grad(call k, int binary64) {
 
 // ------------------------------------------------------------------------------------------- input gradient
 
-// Along one axis, the positions phase, phase + stride, ... of the input, and the taps that exist for them,
-// first, first + step, ...: tap i of position j reads output (j + start) - i * turn.
+// Along one axis: the input positions phase, phase + stride, ... and the taps that exist for them, first,
+// first + step, ...: tap i of position j reads output (j + start) - i * turn.
 typedef struct {
     int64_t phase, positions, taps, first, step, start, turn;
 } class;
@@ -192,8 +192,8 @@ static class class_of(int64_t phase, int64_t size, int64_t kernel, int64_t strid
     };
 }
 
-// With a stride, an input position is read by a part of the taps only, the same for all positions that lie a
-// multiple of the stride apart. These are the parts of the contraction.
+// With a stride, only some taps read an input position, and they are the same for all positions that are a
+// multiple of the stride apart. Each such set of positions is one part of the contraction.
 static void input_grad_part(const void *context, int64_t i, part *p) {
     const convolution *v = context;
     const int64_t window = v->r * v->s, in = v->h * v->w, out = v->y * v->x;
@@ -234,7 +234,7 @@ static void fill(void *context, int64_t begin, int64_t end) {
 static int input_grad(call k, int binary64) {
     convolution v = convolution_of(k.sig, output(k.sig, 0), input(k.sig, 1), input(k.sig, 0));
     v.binary64 = binary64;
-    // With steps wider than the kernel most positions are read by no tap.
+    // If the stride exceeds the kernel, no tap reads most positions.
     const int few = v.r < v.stride[0] || v.s < v.stride[1];
     filled all = {k.data[2], binary64};
     if (few) parallel(k.threads, elements(output(k.sig, 0)), THREAD_WORK, fill, &all);
@@ -279,8 +279,8 @@ OPERATOR(conv2d_input_grad) {
     return input_grad(CALL, 0);
 }
 
-// The same operators with results in binary64, in an order of their own (repops/f64_conv.py): no tap that
-// does not exist is multiplied.
+// Contractions with binary64 results, in an order of their own (repops/f64_conv.py). No tap that does not
+// exist is multiplied, unless by zero.
 
 OPERATOR(f64_conv2d) {
     return forward(CALL, 1);

@@ -1,5 +1,5 @@
-// The operators exp, log, erf, tanh, sin, cos, log1p and pow. Correctly rounded, so the three instruction
-// sets may compute in different ways and still give the same bits; see unary.h for the ways.
+// The operators exp, log, erf, tanh, sin, cos, log1p and pow. They are correctly rounded, so the three
+// instruction sets may compute in different ways (see unary.h) and still give the same bits.
 
 #include "unary.h"
 #include "broadcast.h"

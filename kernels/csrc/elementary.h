@@ -1,11 +1,11 @@
-// exp, log, log1p, tanh, erf, sin, cos and pow of one binary32 value, correctly rounded. In the common subset
-// of C11 and CUDA C++: every path of every machine that does not know a faster way computes with these.
+// exp, log, log1p, tanh, erf, sin, cos and pow of one binary32 value, correctly rounded, in the common subset
+// of C11 and CUDA C++. Every instruction set uses these functions where it has no faster way.
 //
-// A function evaluates in binary64 (`name_f64`, relative error below 2^-51) and rounds to binary32. That goes
+// A function evaluates in binary64 (`name_f64`, relative error below 2^-51) and rounds to binary32. This goes
 // wrong only where the true value is within the error of a midpoint of two floats. Where the binary64 value
-// is within UNDECIDED, twice that error, the result comes from a table (hard_cases.h) if the input is there:
-// it holds all inputs whose true value is that near. So the binary64 value may differ between machines (fma
-// or not), and the result may not.
+// is within UNDECIDED, twice that error, of a midpoint, the result comes from a table (hard_cases.h) if the
+// input is there; the table holds all inputs whose true value is that near. So binary64 values may differ
+// between machines (with or without fma), but results do not.
 
 #ifndef REPOPS_ELEMENTARY_H
 #define REPOPS_ELEMENTARY_H
@@ -24,7 +24,7 @@
 #define UNDECIDED 0x1p-50
 #define INFINITE f32_of(0x7F800000)
 #define NOT_A_NUMBER f32_of(0x7FC00000)
-#define ROUND_MAGIC 0x1.8p52 // adding and subtracting rounds to an integer, which stands in the low bits
+#define ROUND_MAGIC 0x1.8p52 // adding and subtracting it rounds to an integer, which is in the low bits
 #define INV_LN2 0x1.71547652b82fep+0
 #define LN2_HI 0x1.62e42feep-1 // 32 bits, so products with integers below 2^21 are exact
 #define LN2_LO 0x1.a39ef35793c76p-33
@@ -36,7 +36,7 @@ FN float with_sign_of(float x, float sign) {
     return f32_of(bits_of(x) ^ (bits_of(sign) & (int32_t)0x80000000));
 }
 
-// NOTE: bits and not comparisons of the sign, on which gcc would split the loop and vectorise neither half.
+// NOTE: these work on bits; for comparisons of the sign gcc would split the loop and vectorise neither half.
 FN double magnitude64(double x) {
     return f64_of(bits64(x) & 0x7FFFFFFFFFFFFFFF);
 }
@@ -46,7 +46,7 @@ FN double with_sign_of64(double x, double sign) {
 
 #include "hard_cases.h"
 
-// y rounded to binary32, or what the table has for x if y is too near to a midpoint.
+// Round y to binary32, or take the result from the table for x if y is too near to a midpoint.
 FN float decide(double y, float x, const uint32_t (*hard)[2], int rows) {
     const float low = (float)(y - y * UNDECIDED), high = (float)(y + y * UNDECIDED);
     if (low == high) return low;
@@ -77,7 +77,7 @@ FN double exp_parts(double x, double *scale) {
 }
 
 FN double exp_f64(double x) {
-    // Clamped, so that 2^k is normal: beyond these the float is 0 or infinite whatever the input.
+    // Clamped, so that 2^k is normal: beyond these bounds the result is 0 or infinite for every input.
     const double above = x > -105.0 ? x : -105.0;
     double scale;
     const double tail = exp_parts(above < 90.0 ? above : 90.0, &scale);
@@ -109,7 +109,7 @@ FN double log_of_parts(double k, double f) {
     return MULADD(k, LN2_HI, f - (half - MULADD(s, MULADD(z, p, half), k * LN2_LO)));
 }
 
-// x = 2^k m, m in [sqrt(1/2), sqrt(2)). For positive, finite, normal x.
+// Split x = 2^k m, m in [sqrt(1/2), sqrt(2)), for positive, finite, normal x.
 FN double split(double x, double *k) {
     const uint64_t b = (uint64_t)bits64(x);
     const int64_t n = (int64_t)(b - 0x3FE6A09E667F3BCD) >> 52;
@@ -130,8 +130,8 @@ FN float log_f32(float x) {
     return decide(log_f64((double)x), x, log_hard, HARD(log_hard));
 }
 
-// NOTE: 1 + x is exact unless x is so small that k = 0, where x itself is used, or above 2^29, where a
-// relative error of 2^-53 in the argument is far less than that in the result.
+// NOTE: 1 + x is exact, except if x is so small that k = 0, where x itself is used, or above 2^29, where the
+// relative error of 2^-53 in the argument changes the result by far less.
 FN double log1p_f64(double x) {
     double k;
     const double m = split(1.0 + x, &k);
@@ -145,8 +145,8 @@ FN float log1p_f32(float x) {
     return decide(log1p_f64((double)x), x, log1p_hard, HARD(log1p_hard));
 }
 
-// tanh(a) = t / (t + 2), t = exp(2 a) - 1 = 2^k tail + (2^k - 1), whose last term is exact. From 10 on it
-// rounds to 1.
+// tanh(a) = t / (t + 2), t = exp(2 a) - 1 = 2^k tail + (2^k - 1), whose last term is exact. From 10 on, the
+// result rounds to 1.
 FN double tanh_f64(double x) {
     const double size = magnitude64(x);
     double scale;
@@ -161,8 +161,8 @@ FN float tanh_f32(float x) {
     return with_sign_of(decide(tanh_f64((double)size), size, tanh_hard, HARD(tanh_hard)), x);
 }
 
-// erf(x) / x around c = 0, 1/4, ..., 4 as a polynomial in |x| - c, ascending: Chebyshev interpolations on
-// [c - 1/8, c + 1/8], relative errors below 2^-53.
+// erf(x) / x around c = 0, 1/4, ..., 4 as a polynomial in |x| - c, coefficients ascending: Chebyshev
+// interpolations on [c - 1/8, c + 1/8], relative errors below 2^-53.
 #define ERF_COEFFICIENTS 12
 TABLE double erf_table[17 * ERF_COEFFICIENTS] = {
     // clang-format off
@@ -222,7 +222,7 @@ TABLE double erf_table[17 * ERF_COEFFICIENTS] = {
 
 FN double erf_f64(double x) {
     const double size = magnitude64(x);
-    const double a = size < 4.0 ? size : 4.0; // from 3.92 on it rounds to 1
+    const double a = size < 4.0 ? size : 4.0; // from 3.92 on the result rounds to 1
     const int32_t row = (int32_t)(a * 4.0 + 0.5);
     const double *c = erf_table + ERF_COEFFICIENTS * row;
     const double t = a - 0.25 * (double)row;

@@ -1,4 +1,4 @@
-// exp and log of eight binary64 for AVX-512: what unary_avx512.c rounds, and pow_avx512.c puts together.
+// exp and log of eight binary64 values for AVX-512: unary_avx512.c rounds them, pow_avx512.c combines them.
 
 #ifndef REPOPS_EXP_LOG_AVX512_H
 #define REPOPS_EXP_LOG_AVX512_H
@@ -8,15 +8,15 @@
 
 // ---------------------------------------------------------------------------------------------------- exp
 
-// 2^(j/16), less j 2^48 in the bits, which adding k 2^48 with k = j mod 16 gives back.
+// 2^(j/16) minus j 2^48 in the bits; adding k 2^48 with k = j mod 16 restores these bits.
 static const uint64_t exp_table[16] = {
     0x3FF0000000000000, 0x3FEFB5586CF9890F, 0x3FEF72B83C7D517B, 0x3FEF387A6E756238,
     0x3FEF06FE0A31B715, 0x3FEEDEA64C123422, 0x3FEEBFDAD5362A27, 0x3FEEAB07DD485429,
     0x3FEEA09E667F3BCD, 0x3FEEA11473EB0187, 0x3FEEACE5422AA0DB, 0x3FEEC49182A3F090,
     0x3FEEE89F995AD3AD, 0x3FEF199BDD85529C, 0x3FEF5818DCFBA487, 0x3FEFA4AFA2A490DA,
 };
-// (exp(r) - 1 - r) / r^2 for |r| <= ln2 / 32: with it, r + r^2 q is exp(r) - 1 within 2^-40 relatively, and
-// within 2^-45 absolutely.
+// (exp(r) - 1 - r) / r^2 for |r| <= ln2 / 32: r + r^2 q is then exp(r) - 1 within a relative error of 2^-40
+// and an absolute error of 2^-45.
 static const double exp_polynomial[] = {0x1.ffffffff57e8bp-2, 0x1.55555555254ebp-3, 0x1.5556b33118113p-5,
                                         0x1.1111d8fc466d4p-7};
 
@@ -39,8 +39,8 @@ FN __m512d exp_lanes(__m512d x) {
 
 // ---------------------------------------------------------------------------------------------------- log
 
-// By the first four bits of m in [3/4, 3/2): 1 / c and log(c), c about the middle of where these bits
-// lead, and 1 on both sides of 1.
+// 1 / c and log(c), by the first four bits of m in [3/4, 3/2). c is about the middle of the interval with
+// these bits, and 1 on both sides of 1.
 static const double log_inverse[16] = {
     0x1p+0,
     0x1.d41d41d41d41dp-1,
@@ -85,9 +85,9 @@ static const double log_long[] = {-0x1.fffffffffffffp-2, 0x1.5555555555a3ap-2,  
                                   0x1.999999898ca88p-3,  -0x1.55555443d9487p-3, 0x1.2492b09e0fc2dp-3,
                                   -0x1.0009a59a92b8ep-3, 0x1.c5ea4752e2c4ep-4,  -0x1.6a3df3a2d0318p-4};
 
-// x = 2^k m, m in [3/4, 3/2), m = c (1 + r): log(x) = k ln2 + log(c) + log(1 + r), of which `base` is the
-// first two. NOTE: times the binary64 nearest to 4/3, 3/2 rounds to 2 (a tie) and the number before it to
-// less.
+// x = 2^k m, m in [3/4, 3/2), m = c (1 + r): log(x) = k ln2 + log(c) + log(1 + r); `base` is the first two
+// terms. NOTE: the product of 3/2 and the binary64 nearest to 4/3 rounds to 2 (a tie), that of the number
+// before 3/2 to less than 2.
 FN __m512d log_split(__m512d x, __m512d *base) {
     const __m512d m = _mm512_getmant_pd(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
     const __m512d k = _mm512_getexp_pd(_mm512_mul_pd(x, ALL(0x1.5555555555555p+0)));

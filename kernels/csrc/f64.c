@@ -1,25 +1,25 @@
-// Binary32 operands made binary64 for libraries that compute in it, with the sums that error bounds need.
+// Binary32 operands converted to binary64 for libraries that use it, with the sums that error bounds need.
 //
-// NOTE: unlike everywhere else the order of the sums here is nobody's rule: results are used with a bound on
-// their error, and may differ between instruction sets.
+// NOTE: the order of these sums is not defined, unlike that of operators. Results are used with a bound on
+// their error and may differ between instruction sets.
 
 #include "repops.h"
 #include <math.h>
 #include <string.h>
 
-#define GROUP 8 // sums that run beside one another
+#define GROUP 8 // independent sums computed side by side
 
 // ------------------------------------------------------------------------------------------------- matrices
 
 typedef struct {
     const float *x;
-    const int64_t *first; // where each matrix begins
+    const int64_t *first; // the beginning of each matrix
     double *out, *rows, *columns;
-    int64_t m, n, stride; // of a row
+    int64_t m, n, stride; // stride of a row
     enum isa isa;
 } matrices;
 
-// One row: made wide, its squares added up, and added to those of the columns.
+// Convert one row, sum its squares, and add them to the columns' sums.
 BODY to_f64_body(const float *x, int64_t n, double *out, double *row, double *columns) {
     double lanes[GROUP] = {0};
     int64_t i = 0;
@@ -77,8 +77,8 @@ static void to_f64_range(void *context, int64_t begin, int64_t end) {
     }
 }
 
-// Matrices x + first[batch], of m rows `stride` apart, to binary64 [batch][m][n], and the norms of their rows
-// [batch][m] and columns [batch][n].
+// Convert matrices x + first[batch], of m rows `stride` apart, to binary64 [batch][m][n]; also compute the
+// norms of their rows [batch][m] and columns [batch][n].
 REPOPS_EXPORT void repops_to_f64(int64_t batch, int64_t m, int64_t n, int64_t stride, const int64_t *first,
                                  const float *x, double *out, double *rows, double *columns, int threads,
                                  int isa) {
@@ -150,7 +150,7 @@ static void sums_range(void *context, int64_t begin, int64_t end) {
                     c->magnitude + o * c->inner);
 }
 
-// x[outer][n][inner] summed over n, and its magnitudes: [outer][inner] both.
+// Sum x[outer][n][inner], and its magnitudes, over n: [outer][inner] both.
 REPOPS_EXPORT void repops_f64_sum(int64_t outer, int64_t n, int64_t inner, const float *x, double *sum,
                                   double *magnitude, int threads, int isa) {
     sums c = {x, sum, magnitude, n, inner, (enum isa)isa};
@@ -166,7 +166,7 @@ typedef struct {
     enum isa isa;
 } squares;
 
-#define BLOCK 512 // sums that stay in the first-level cache
+#define BLOCK 512 // sums that fit in the first-level cache
 
 BODY squares_of_row_body(const float *x, int64_t n, double *sum) {
     double s[GROUP] = {0};
@@ -204,7 +204,7 @@ static void squares_range(void *context, int64_t begin, int64_t end) {
     }
 }
 
-// The squares of x[outer][n][inner] summed over n: [outer][inner].
+// Sum the squares of x[outer][n][inner] over n: [outer][inner].
 REPOPS_EXPORT void repops_f64_squares(int64_t outer, int64_t n, int64_t inner, const float *x, double *sum,
                                       int threads, int isa) {
     squares c = {x, sum, n, inner, ceil_div(inner, BLOCK), (enum isa)isa};

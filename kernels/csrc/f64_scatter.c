@@ -1,7 +1,7 @@
-// Rows added to rows in binary64, with what an error bound needs of them; only rows that something is added
-// to are looked at.
+// Adds rows to rows in binary64, with the sums that an error bound needs; visits only the rows that receive
+// additions.
 //
-// Which these are is a bit for each row of the base; a row's number among them is a count of bits.
+// A bit for each row of the base marks these rows; a count of bits gives a row's number among them.
 
 #include "repops.h"
 #include <math.h>
@@ -11,9 +11,9 @@ typedef struct {
     const float *base, *source; // [height][width], [count][width]
     const int64_t *index;       // [count]
     const uint64_t *met;        // a bit for each row of the base
-    const int64_t *before;      // bits in the words before
+    const int64_t *before;      // marked rows in the words before
     int64_t height, width, count, found;
-    const int64_t *rows; // that were met, `found` of them
+    const int64_t *rows; // the `found` marked rows
     int64_t *terms;
     double *sum, *magnitude; // [found][width]
     enum isa isa;
@@ -50,10 +50,10 @@ static void scatter_range(void *context, int64_t begin, int64_t end) {
     scatter_columns[c->isa](c, begin, min_i64(end, c->width));
 }
 
-// source[count][width] added to base[height][width] at the rows `index`; those outside of it are left out.
-// `met` and `before` have a word for each 64 rows of the base. Returns how many rows were met. Of each, in
-// ascending order: its place in `rows`, how many were added to it, the sums, and those of the magnitudes,
-// base included; there is room for all that can be, min(count, height).
+// Add source[count][width] to the rows `index` of base[height][width]; skip indices out of range. `met` and
+// `before` have a word for each 64 rows of the base. Return the number of rows that receive additions. The
+// outputs describe these rows in ascending order: `rows`, number of additions, sums, and sums of magnitudes,
+// base included. They need room for min(count, height) rows.
 REPOPS_EXPORT int64_t repops_f64_scatter(int64_t height, int64_t width, int64_t count, const float *base,
                                          const int64_t *index, const float *source, uint64_t *met,
                                          int64_t *before, int64_t *rows, int64_t *terms, double *sum,
@@ -85,7 +85,7 @@ REPOPS_EXPORT int64_t repops_f64_scatter(int64_t height, int64_t width, int64_t 
                  .sum = sum,
                  .magnitude = magnitude,
                  .isa = (enum isa)isa};
-    // NOTE: where rows are empty there is a column nevertheless, to count what meets them.
+    // NOTE: empty rows count as having one column, so that the additions are still counted.
     parallel(threads, max_i64(width, 1), max_i64(16, THREAD_WORK / 4 / max_i64(1, count)), scatter_range, &c);
     return found;
 }

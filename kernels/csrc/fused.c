@@ -1,18 +1,18 @@
 // Several operators in one pass: a tile of elements goes through a whole expression while it is in the
 // first-level cache. Each instruction is a kernel of rows.h or unary.h, so the bits are those of the
-// operators one by one. Those of grid.h round what they compute to a grid; where one of them is in doubt, so
-// is the whole result.
+// operators applied one by one. The kernels of grid.h round to a grid; if one of them is in doubt, so is the
+// whole result.
 //
-// The elements form rows of n. A value varies along the row, or is one item a row (a row's maximum, say), and
-// may be the same for all rows. The program is a list of phases; a phase goes over the row tile by tile, and
-// what one phase reduces, the next may use:
+// The elements form rows of n. A value varies along the row or is one item per row (a row's maximum, say),
+// and may be the same for all rows. The program is a list of phases. A phase goes over the row tile by tile,
+// and later phases may use its reductions:
 //
 //     softmax:   phase 0   m = amax(x)
 //                phase 1   e = exp(x - m);  s = sum(e)      e is kept for the whole row
 //                phase 2   y = e / s
 //
-// Short rows are worked on several at once. The program is made, checked and described in repops/fusion.py.
-// It is trusted, as the kernels' callers are.
+// Several short rows are computed at once. repops/fusion.py makes, checks and describes the program, which
+// this file trusts.
 
 #include "unary.h"
 #include "grid.h"
@@ -42,17 +42,17 @@ typedef struct {
     int64_t result, operand[3];
 } instruction;
 
-// Instructions [items, tiles) once a row, then [tiles, end) for each tile.
+// Instructions [items, tiles) run once per row, then [tiles, end) for each tile.
 typedef struct {
     int64_t items, tiles, end;
 } phase;
 
 typedef struct {
     int64_t rank, n;                                      // outer dimensions; items of a row
-    int64_t inputs, outputs, temporaries, kept, items;    // how many of each place
-    int64_t constants, values, phases, reductions, grain; // grain: elements that are worth a thread
-    int64_t passing; // outputs go past the caches, which do not hold them
-    int64_t bits;    // of the grid that grid kernels round to
+    int64_t inputs, outputs, temporaries, kept, items;    // number of values in each place
+    int64_t constants, values, phases, reductions, grain; // grain: elements that justify a thread
+    int64_t passing;                                      // outputs bypass the caches, which cannot hold them
+    int64_t bits;                                         // of the grid to which grid kernels round
     int64_t words[];
 } header;
 
@@ -67,21 +67,21 @@ typedef struct {
     void *const *data;
     enum isa isa;
     int64_t line;         // rows along the last outer dimension, over which every input moves evenly
-    int64_t rows, tiles;  // of a unit of work: several short rows, or one of the tiles of a row
+    int64_t rows, tiles;  // of a unit of work: several short rows, or one tile of a row
     int64_t units_a_line; // units
     int failed, doubt;
 } program;
 
-// How an instruction meets several rows: in one call for all elements; in one call for all items; row by row;
-// or once, because its operands are the same for all of them.
+// How an instruction is applied to several rows: in one call for all elements, in one call for all items, row
+// by row, or once, because its operands are the same for all rows.
 enum reach { FLAT, ITEMS, BY_ROW, ONCE };
 
-// What a thread works with. Element t of value v in row r is at base[v] + r * pitch[v] + t * step[v].
-// The pitch is 0, that of rows (items) which lie one after the other, or an input's own.
+// Working memory of a thread. Element t of value v in row r is at base[v] + r * pitch[v] + t * step[v]. The
+// pitch is 0, that of contiguous rows (items), or an input's own.
 typedef struct {
     char *temporaries, *kept, *items;
     char *passing;    // a tile of an output on its way to memory
-    int64_t *partial; // of the reductions' blocks, one reduction after the other
+    int64_t *partial; // block results of the reductions, one reduction after the other
     int64_t (*lanes)[LANES];
     int64_t blocks;
     int doubt;
@@ -99,7 +99,7 @@ static void frame_free(frame *f) {
     free(f->lanes);
 }
 
-// The pitch of a result, and with it how the instruction is applied.
+// Set the pitch of a result, and how the instruction is applied.
 static void frame_reach(const program *p, frame *f, int64_t k) {
     const instruction *i = &p->code[k];
     const value *result = &p->values[i->result];
@@ -114,7 +114,7 @@ static void frame_reach(const program *p, frame *f, int64_t k) {
         f->pitch[i->result] = !moves ? 0 : result->varies ? p->h->n * result->size : result->size;
     f->reach[k] = !f->pitch[i->result] ? ONCE : i->kind == REDUCTION ? BY_ROW : ITEMS;
     if (f->reach[k] == ITEMS && result->varies) f->reach[k] = flat && moves ? FLAT : BY_ROW;
-    // A map has no strides: the operand of one that gives items must be items.
+    // A map has no strides: to give items, its operand must be items.
     if (f->reach[k] == ITEMS && i->kind == UNARY_KERNEL && !moves) f->reach[k] = BY_ROW;
     if ((f->reach[k] == ITEMS || f->reach[k] == FLAT) && !even) f->reach[k] = BY_ROW;
 }
@@ -185,7 +185,7 @@ static void call_kernel(const program *p, frame *f, const instruction *i, int64_
         ((select_kernel *)i->kernel)(n, x[0], x[1], s[1], x[2], s[2], x[3], s[3]);
 }
 
-// Elements [at, at + n) of `rows` rows. INVARIANT: n is the whole row if there are several.
+// Apply to elements [at, at + n) of `rows` rows. INVARIANT: n is the whole row if there are several rows.
 static void apply(const program *p, frame *f, int64_t k, int64_t rows, int64_t at, int64_t n) {
     const instruction *i = &p->code[k];
     const enum reach reach = f->reach[k];
@@ -197,8 +197,8 @@ static void apply(const program *p, frame *f, int64_t k, int64_t rows, int64_t a
         for (int64_t r = 0; r < (reach == ONCE ? 1 : rows); r++) call_kernel(p, f, i, r, at, n, 0);
 }
 
-// The same for reduction number `number`. A row longer than a tile gives its lanes a tile a time, and block
-// results that are reduced by the same rule in the end.
+// Apply reduction number `number`. A row longer than a tile updates its lanes tile by tile; the block results
+// are reduced by the same rule at the end.
 static void reduce(const program *p, frame *f, int64_t k, int64_t number, int64_t rows, int64_t at,
                    int64_t n) {
     const instruction *i = &p->code[k];
@@ -225,8 +225,8 @@ static void reduce(const program *p, frame *f, int64_t k, int64_t number, int64_
     memcpy(to, partial, (size_t)size);
 }
 
-// Bytes to memory without asking for the lines that they fill. The first and the last few share a line with
-// other tiles and are written as ever.
+// Copy bytes to memory without loading the cache lines that they fill. The first and the last few bytes share
+// a line with other tiles and are written normally.
 static void pass_caches(char *to, const char *from, size_t bytes) {
 #if defined(__x86_64__)
     const size_t head = -(uintptr_t)to % 64 < bytes ? -(uintptr_t)to % 64 : bytes;
@@ -241,7 +241,7 @@ static void pass_caches(char *to, const char *from, size_t bytes) {
 #endif
 }
 
-// An instruction whose result is a part of a large output.
+// Apply an instruction whose result is part of a large output.
 static void apply_passing(const program *p, frame *f, int64_t k, int64_t at, int64_t n) {
     const int64_t v = p->code[k].result, size = p->values[v].size;
     char *const to = f->base[v];
@@ -251,7 +251,7 @@ static void apply_passing(const program *p, frame *f, int64_t k, int64_t at, int
     pass_caches(to + at * size, f->passing, (size_t)(n * size));
 }
 
-// One tile of a phase, before which the program has `number` reductions.
+// Run one tile of a phase; the program has `number` reductions before this phase.
 static void run_tile(const program *p, frame *f, const phase *s, int64_t number, int64_t rows, int64_t at) {
     const int64_t n = min_i64(TILE, p->h->n - at);
     for (int64_t k = s->tiles; k < s->end; k++) {
@@ -302,7 +302,7 @@ static void range(void *context, int64_t begin, int64_t end) {
 #endif
 }
 
-// Returns an outcome. IN_DOUBT: a function's value is too near to a midpoint of the grid to be rounded here.
+// Return an outcome. IN_DOUBT: a function's value is too near to a midpoint of the grid to be rounded here.
 REPOPS_EXPORT int repops_fused(const int64_t *words, void *const *data, int threads, int isa) {
     program p = {.h = (const header *)words, .data = data, .isa = (enum isa)isa};
     p.dim = p.h->words;
@@ -330,7 +330,7 @@ static const struct {
     {"tanh_f32", tanh_map}, {"sin_f32", sin_map}, {"cos_f32", cos_map},     {NULL, NULL},
 };
 
-// The kernel called `name` for an instruction set, and its kind; NULL if there is none.
+// Return the kernel called `name` for an instruction set and set its kind; NULL if there is none.
 REPOPS_EXPORT void *repops_kernel(const char *name, int isa, int64_t *kind) {
     *kind = ROW_KERNEL;
     for (const named_row *k = named_rows; k->name; k++)

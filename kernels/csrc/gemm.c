@@ -1,7 +1,7 @@
-// The blocked contraction behind every matrix product and convolution; the order of its arithmetic is in
-// gemm.h.
+// The blocked contraction behind every matrix product and convolution; gemm.h defines the order of its
+// arithmetic.
 //
-// Layout, as in BLIS, with the depth of a block equal to the chunk of the specification, so that a
+// The layout is that of BLIS, with the depth of a block equal to the chunk of the specification, so that a
 // micro-kernel's accumulators ARE a chunk's chain:
 //
 //     C tile [tile_m x tile_n] of one thread
@@ -13,7 +13,7 @@
 #include "panels.h"
 #include <stdlib.h>
 
-// Element i of C, or of a panel of A.
+// Return the address of element i of C, or of a panel of A.
 static void *item(const plan *p, void *from, int64_t i) {
     return (char *)from + i * p->kernel->item;
 }
@@ -23,8 +23,8 @@ void only_part(const void *context, int64_t i, part *p) {
     *p = *(const part *)context;
 }
 
-// The panels of rows m0 <= m < m1, one after the other, for `count` taps with these places in a row. Where
-// rows lie close together, a few taps of all are taken at a time, so that memory is read in its order.
+// Pack the panels of rows m0 <= m < m1, one after the other, for `count` taps at these places in a row. Where
+// rows are close together, pack a few taps of all rows at a time, so that memory is read in order.
 static void pack_a(const plan *p, int64_t batch, int64_t m0, int64_t m1, const int64_t *tap, int64_t count,
                    float *out) {
     const gemm *g = p->g;
@@ -45,8 +45,8 @@ static void pack_a(const plan *p, int64_t batch, int64_t m0, int64_t m1, const i
         }
 }
 
-// Taps that do not exist are read along with the others where that stays inside b. Where it would not, the
-// tap is moved inside, and its elements are fetched one by one afterwards.
+// Pack a panel of B. Taps that do not exist are read like the others if that stays inside b. If it does not,
+// the tap is moved inside, and its elements are fetched one by one afterwards.
 static void pack_b(const plan *p, const part *s, int64_t batch, const panel *columns, const taps *t,
                    float *out) {
     const gemm *g = p->g;
@@ -59,7 +59,7 @@ static void pack_b(const plan *p, const part *s, int64_t batch, const panel *col
                      .lane_apart = apart(s->b_column.stride[LOOPS - 1]),
                      .step_apart = apart(s->b_tap.stride[LOOPS - 1]),
                      .step_runs = t->b_runs};
-    int64_t first = INT64_MIN / 2, last = g->b_size - batch * g->b_batch - 1; // the taps that stay inside b
+    int64_t first = INT64_MIN / 2, last = g->b_size - batch * g->b_batch - 1; // taps that stay inside b
     for (int64_t j = 0; j < columns->count && !s->far; j++) {
         first = max_i64(first, -lane[j]);
         last = min_i64(last, g->b_size - batch * g->b_batch - 1 - lane[j]);
@@ -83,8 +83,8 @@ static void pack_b(const plan *p, const part *s, int64_t batch, const panel *col
     }
 }
 
-// Part `i` of `parts` of the elements of the panel that begins with the column at `next`, into the
-// second-level cache: they lie too far apart for the processor to foresee them.
+// Prefetch part `i` of `parts` of the panel that begins with the column at `next` into the second-level
+// cache: its elements are too far apart for the processor to predict.
 static void prefetch_b(const float *next, const taps *t, int64_t i, int64_t parts) {
     for (int64_t k = t->ahead_count * i / parts; k < t->ahead_count * (i + 1) / parts; k++) {
         const float *at = element(next, t->ahead[k]);
@@ -93,7 +93,7 @@ static void prefetch_b(const float *next, const taps *t, int64_t i, int64_t part
     }
 }
 
-// `c` is where the rows begin.
+// Store accumulators; `c` is the beginning of the rows.
 static void store(const plan *p, const part *s, void *acc, int add, int64_t rows, const panel *columns,
                   void *c) {
     const int64_t step = apart(s->c_column.stride[LOOPS - 1]);
@@ -104,7 +104,7 @@ static void store(const plan *p, const part *s, void *acc, int add, int64_t rows
     }
 }
 
-// The chunk's totals of `rows` rows and a panel of columns, stored or added.
+// Store or add the chunk's totals of `rows` rows and a panel of columns.
 static void multiply(const plan *p, const part *s, const panel *columns, const void *a,
                      const float *const b[2], int64_t rows, int add, void *c) {
     const int64_t width = p->kernel->width, half = width / 2;
@@ -134,13 +134,13 @@ static void multiply(const plan *p, const part *s, const panel *columns, const v
     }
 }
 
-// What one thread packs: panels of A, binary64 as well if that is wanted, and one of B.
+// Packing space of one thread: panels of A, in binary64 too if wanted, and one of B.
 typedef struct {
     float *a, *b;
     double *a_f64;
 } buffers;
 
-// Rows m0 <= m < m1 of the panels n0 <= n < n1 of every part.
+// Compute rows m0 <= m < m1 of the panels n0 <= n < n1 of every part.
 static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
                  const buffers *to) {
     const gemm *g = p->g;
@@ -149,9 +149,9 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
     void *const panel_a = g->binary64 ? (void *)to->a_f64 : to->a;
     taps t;
     panel columns;
-    memset(&columns, 0, offsetof(panel, exists)); // of a short panel, more is looked at
+    memset(&columns, 0, offsetof(panel, exists)); // a short panel is read beyond its columns
 
-    for (int64_t k = 0; k == 0 || k < total; k += CHUNK) { // once even if there are no taps
+    for (int64_t k = 0; k == 0 || k < total; k += CHUNK) { // once even without taps
         const int64_t depth = min_i64(CHUNK, total - k);
         int64_t place[CHUNK];
         if (depth) expand(&g->taps, &g->a_tap, counters_at(&g->taps, k), depth, place);
@@ -188,7 +188,7 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
     }
 }
 
-// Where tile `i` of `tiles` begins, if `panels` are split evenly.
+// Return the beginning of tile `i` of `tiles` if `panels` are split evenly.
 static int64_t bound(int64_t panels, int64_t i, int64_t tiles) {
     return panels * i / tiles;
 }
@@ -219,12 +219,12 @@ static void range(void *context, int64_t begin, int64_t end) {
     free(to.a_f64);
 }
 
-#define TILE_ROWS 240          // of binary32, of binary64 half as many: 480 KiB, in the second-level cache
-#define TILE_COLUMNS 2048      // its part of C, 2 MiB, in the third
+#define TILE_ROWS 240          // for binary32, half as many for binary64: 480 KiB, in the second-level cache
+#define TILE_COLUMNS 2048      // the tile of C takes 2 MiB, in the third-level cache
 #define PART (4 * THREAD_WORK) // multiply-adds
 
-// Whether B is read where it lies, if that is in runs, rather than from packed panels: not where the taps of
-// a chunk lie pages apart, or in the same few lines of the first-level cache.
+// Return whether B is read in place where it consists of runs, rather than from packed panels: not if the
+// taps of a chunk are pages apart, or in the same few lines of the first-level cache.
 static int reads_directly(const gemm *g) {
     part s;
     int64_t distance = 0; // bytes
@@ -249,7 +249,7 @@ int gemm_run(const gemm *g, int threads, enum isa isa) {
     p.tiles_n = ceil_div(panels_n, max_i64(1, TILE_COLUMNS / kernel->width / g->parts));
     const int64_t work = total * max_i64(1, count_of(&g->taps));
     const int64_t parts = min_i64(threads, max_i64(1, work / PART));
-    // Split until the threads have equally much to do.
+    // Split until the threads have equal work.
     while (g->batch * p.tiles_m * p.tiles_n % parts && g->batch * p.tiles_m * p.tiles_n < 4 * parts) {
         if (p.tiles_m < panels_m && (panels_m * p.tiles_n > panels_n * p.tiles_m || p.tiles_n == panels_n))
             p.tiles_m++;

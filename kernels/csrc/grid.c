@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define STRIP                                                                                                \
-    64 // elements of which none is written before all are computed, so that operands may be overwritten
+#define STRIP 64 // elements that are all computed before any is written, so that operands may be overwritten
 
 #define F64_add(x, y) ((x) + (y))
 #define F64_sub(x, y) ((x) - (y))
@@ -13,7 +12,7 @@
 #define F64_div(x, y) ((x) / (y))
 #define F64_sqrt(x, y) sqrt(x)
 
-// Elements that are not plain, one by one. They keep the sign of a zero, since no order of anything gave it.
+// Recompute extraordinary elements one by one. A zero keeps its sign: no order of a sum decides it.
 #define ARITHMETIC(name)                                                                                     \
     static __attribute__((noinline)) void name##_again(int64_t n, float *out, const float *a, int64_t sa,    \
                                                        const float *b, int64_t sb, int bits) {               \
@@ -65,7 +64,7 @@ ARITHMETIC(mul)
 ARITHMETIC(div)
 ARITHMETIC(sqrt)
 
-// rsqrt is a function here: of two roundings in binary64, so off by less than 2^-51.
+// rsqrt is a function here: it has two roundings in binary64, so its error is below 2^-51.
 static float rsqrt_on_grid(float x, int bits, int *doubt) {
     const float y = 1.0f / sqrtf(x);
     if ((x > 0) & (x < INFINITY)) return decide_on_grid(1 / sqrt((double)x), bits, doubt);

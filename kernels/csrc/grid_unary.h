@@ -1,4 +1,4 @@
-// Elementary functions rounded to grid(b), one element at a time: what the vectors leave.
+// Elementary functions rounded to grid(b), one element at a time, for elements that the vector code leaves.
 
 #ifndef REPOPS_GRID_UNARY_H
 #define REPOPS_GRID_UNARY_H
@@ -6,8 +6,8 @@
 #include "elementary.h"
 #include "grid.h"
 
-// `f64` is the function in binary64, an expression in x, and `ordinary` says where it is to be used; all
-// other values are those of docs/opset.md, which are on every grid.
+// `f64` is the function in binary64, an expression in x; `ordinary` is the condition for its use. All other
+// values are those of docs/opset.md, which are on every grid.
 #define GRID_FUNCTION(name, f64, ordinary)                                                                   \
     FN float name##_on_grid(float x, int bits, int *doubt) {                                                 \
         if (ordinary) return decide_on_grid(f64, bits, doubt);                                               \
@@ -25,7 +25,7 @@ GRID_FUNCTION(erf, erf_f64((double)x), FINITE)
 GRID_FUNCTION(sin, with_sign_of64(sin_shifted(magnitude(x), 0), (double)x), FINITE)
 GRID_FUNCTION(cos, sin_shifted(magnitude(x), 1), FINITE)
 
-// A kernel of an operand that runs, or stands: then all results are one.
+// A kernel whose operand runs (stride 1) or stands (stride 0); for a standing operand all results are equal.
 #define GRID_KERNEL(name, running)                                                                           \
     void name(int64_t n, float *out, const float *a, int64_t sa, const float *b, int64_t sb, int bits,       \
               int *doubt) {                                                                                  \

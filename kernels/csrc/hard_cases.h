@@ -1,6 +1,6 @@
-// Inputs whose true result is within 2^-49.9, relatively, of a midpoint of two floats, and the correctly
-// rounded result: {input, result} as bits. For the odd functions and cos the input is positive. Part of
-// elementary.h.
+// Inputs whose true result is within a relative distance of 2^-49.9 of a midpoint of two floats, with the
+// correctly rounded result: {input, result} as bits. For the odd functions and cos the input is positive.
+// Part of elementary.h.
 
 #ifndef REPOPS_HARD_CASES_H
 #define REPOPS_HARD_CASES_H

@@ -1,6 +1,6 @@
-// Merkle trees: SHA-256 of leaves behind a tag byte, then of pairs of nodes behind another, up to the root
-// (docs/protocol.md, section 2). Over a tensor's bytes, in leaves of 1024; and over a few leaves of any
-// length, at any places. Which tags, and what an absent leaf is, is for the caller to say.
+// Merkle trees: SHA-256 of tagged leaves, then of tagged pairs of nodes, up to the root (docs/protocol.md,
+// section 2). One tree is over a tensor's bytes, in leaves of 1024; the other over a few leaves of any length
+// at any places. The caller chooses the tags and the hash of an absent leaf.
 
 #include "sha256.h"
 #include <stdlib.h>
@@ -8,16 +8,16 @@
 
 #define LEAF 1024
 #define LENGTH 8 // bytes of a message's length, at its end
-// Of messages: what a second thread must be given to do.
+// Number of messages that justifies a second thread.
 #define LEAF_GRAIN 128
 #define NODE_GRAIN 1024
 
-// Message i is `tag` and data[i * length ...], `length` bytes but for the last.
+// Message i is `tag` and data[i * length ...]; all but the last have `length` bytes of data.
 typedef struct {
     const uint8_t *data;
     int64_t bytes, length;
     uint8_t tag;
-    int floats; // the data are f32: every NaN is hashed as the canonical one
+    int floats; // the data are f32: NaNs are hashed in canonical form
     uint8_t *hashes;
     enum isa isa;
     int sha;
@@ -37,7 +37,7 @@ static int64_t blocks_of(int64_t length) {
     return ceil_div(1 + length + 1 + LENGTH, BLOCK);
 }
 
-// tag, data, the end mark, zeros, the length in bits
+// Write the tag, the data, the end mark, zeros and the length in bits.
 static void write_message(const messages *m, const uint8_t *data, int64_t length, uint8_t *to) {
     to[0] = m->tag;
     if (m->floats)
@@ -51,7 +51,7 @@ static void write_message(const messages *m, const uint8_t *data, int64_t length
     to[end - 1] = (uint8_t)bits, to[end - 2] = (uint8_t)(bits >> 8);
 }
 
-// `count` messages of one length.
+// Hash `count` messages of one length.
 static void hash_some(const messages *m, int64_t first, int64_t count, int64_t length, uint8_t *space) {
     const hasher *all = hashers[m->isa], *few = m->sha ? sha_hasher : all;
     if (m->sha && m->isa < ISA_AVX512) all = few;
@@ -82,10 +82,10 @@ typedef struct {
     uint8_t leaf_tag, node_tag, empty[HASH]; // the hash of an absent leaf
 } tree_kind;
 
-// The root of the tree over `bytes` of data. Returns 1 if there is no memory.
+// Compute the root of the tree over `bytes` of data. Return 1 if there is no memory.
 REPOPS_EXPORT int repops_tree_root(const void *data, int64_t bytes, int floats, const tree_kind *kind,
                                    uint8_t *root, int threads, int isa, int sha) {
-    uint8_t empty[2 * HASH]; // the absent subtree of this height, as both of a pair
+    uint8_t empty[2 * HASH]; // the absent subtree of this height, twice: as both nodes of a pair
     memcpy(empty, kind->empty, HASH);
     memcpy(root, kind->empty, HASH);
     if (bytes == 0) return 0;
@@ -114,14 +114,14 @@ REPOPS_EXPORT int repops_tree_root(const void *data, int64_t bytes, int floats, 
     return failed;
 }
 
-// Leaf i is bytes ends[i - 1] to ends[i] of the data (from 0 for the first), of any length.
+// Hash leaves of any length. Leaf i is bytes ends[i - 1] (0 for the first) to ends[i] of the data.
 static void hash_leaves(const messages *m, const int64_t *ends, int64_t count, uint8_t *space) {
     const hasher *all = hashers[m->isa], *few = m->sha ? sha_hasher : all;
     if (m->sha && m->isa < ISA_AVX512) all = few;
     uint8_t hashes[MAX_WAYS * HASH];
     for (int64_t done = 0, n; done < count; done += n) {
         const int64_t from = done ? ends[done - 1] : 0, blocks = blocks_of(ends[done] - from);
-        // Together with what follows and is as long in blocks; a long one alone, as it would reach the next.
+        // Together with the next leaves of as many blocks; a long leaf alone, as it would overlap the next.
         for (n = 1; n < all->ways && done + n < count && blocks * BLOCK <= MESSAGE; n++)
             if (blocks_of(ends[done + n] - ends[done + n - 1]) != blocks) break;
         const hasher *h = n < all->ways ? few : all;
@@ -135,8 +135,8 @@ static void hash_leaves(const messages *m, const int64_t *ends, int64_t count, u
     }
 }
 
-// Pairs of the nodes at ascending places, whose siblings may be absent. `at` becomes their places; gives
-// their number.
+// Pair up the nodes at ascending places; siblings may be absent. `at` becomes the pairs' places. Return the
+// number of pairs.
 static int64_t pair_up(const uint8_t *nodes, int64_t *at, int64_t count, const uint8_t *absent,
                        uint8_t *pairs) {
     int64_t found = 0;
@@ -152,14 +152,14 @@ static int64_t pair_up(const uint8_t *nodes, int64_t *at, int64_t count, const u
     return found;
 }
 
-// The root of a tree of this depth in which all leaves are absent but for `count`, at ascending places.
-// Uses up the places. `longest` is the length of the longest leaf. Returns 1 if there is no memory.
+// Compute the root of a tree of this depth in which all leaves but `count`, at ascending places, are absent.
+// The places are overwritten. `longest` is the length of the longest leaf. Return 1 if there is no memory.
 REPOPS_EXPORT int repops_sparse_root(const void *data, const int64_t *ends, int64_t *at, int64_t count,
                                      int64_t longest, int depth, const tree_kind *kind, uint8_t *root,
                                      int isa, int sha) {
-    uint8_t empty[2 * HASH]; // the absent subtree of this height, as both of a pair
+    uint8_t empty[2 * HASH]; // the absent subtree of this height, twice: as both nodes of a pair
     memcpy(empty, kind->empty, HASH);
-    // SAFETY: a hasher reads as many blocks of each of its ways, whether or not there is a message.
+    // SAFETY: a hasher reads all blocks of each of its ways, even of ways without a message.
     uint8_t *space = aligned_alloc(64, (size_t)(MAX_WAYS * MESSAGE + blocks_of(longest) * BLOCK));
     uint8_t *nodes = malloc((size_t)(count + 1) * HASH), *pairs = malloc((size_t)(count + 1) * 2 * HASH);
     const int failed = !space || !nodes || !pairs;

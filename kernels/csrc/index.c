@@ -1,4 +1,4 @@
-// take and scatter_add: rows of a table, chosen by an index tensor. An index out of range chooses nothing.
+// take and scatter_add: rows of a table, chosen by an index tensor. An index out of range chooses no row.
 
 #include "repops.h"
 #include <string.h>
@@ -32,8 +32,8 @@ OPERATOR(take) {
     return 0;
 }
 
-// Source rows are added in ascending order to each destination, so threads share out COLUMNS, or, if a row is
-// too narrow for that, destinations: each thread reads all the indices and takes only its own.
+// Source rows are added to each destination in ascending order. So threads divide the COLUMNS, or the
+// destinations if a row is too narrow; then each thread reads all indices and uses only its own.
 typedef struct {
     const int64_t *index;
     const float *src;

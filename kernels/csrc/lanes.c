@@ -1,7 +1,7 @@
 // The arithmetic of sum and amax over one block (docs/opset.md, section 2): element i goes to lane i mod 32,
 // ascending from the identity; lanes fold 16, 8, 4, 2, 1.
 //
-// amax and sums of i64 do not depend on an order and take the same road.
+// amax and sums of i64 do not depend on the order and use the same code.
 
 #include "rows.h"
 #include "bits.h"
@@ -22,7 +22,7 @@ static inline int64_t max_i64_of(int64_t a, int64_t b) {
 
 // One (operation, type). Lanes hold `load` of the elements: for amax of f32, their order keys.
 //
-// The columns' lanes start as their first element, since combine(identity, x) is x; `column_lanes` is 1 where
+// The lanes of columns start as their first element, since combine(identity, x) is x. `column_lanes` is 1 if
 // the order does not matter.
 #define REDUCTION(name, T, LANE, load, combine, identity, unload, column_lanes, add, whole)                  \
     BODY name##_begin_body(void *state) {                                                                    \
@@ -87,7 +87,7 @@ static inline int64_t max_i64_of(int64_t a, int64_t b) {
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-// The larger, -0 below +0; a NaN loses, so that NaNs are looked for apart: a third of the work of order keys.
+// The larger, with -0 below +0. A NaN loses, so NaNs are found separately: a third of the work of order keys.
 #define LARGER(a, b) _mm512_range_ps(a, b, 5)
 #define UNORDERED(a, b) _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q)
 
@@ -115,7 +115,7 @@ TARGET_AVX512 static void amax_f32_whole_wide(const void *from, int64_t n, void 
     top = LARGER(top, _mm512_permute_ps(top, 0xB1));
     *(float *)result = nan ? __builtin_nanf("") : _mm512_cvtss_f32(top);
 }
-// NOTE: no order matters to a maximum, so that the state is in the first lane.
+// NOTE: the order does not matter to a maximum, so the whole state is in the first lane.
 static void amax_f32_add_wide(void *state, int64_t at, const void *x, int64_t n) {
     (void)at;
     float top;

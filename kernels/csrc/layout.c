@@ -1,5 +1,5 @@
-// Operators that only move elements: permute, expand, slice, cat; and full, arange, which make them from
-// nothing. (reshape moves nothing: its result is a view.)
+// Operators that only move elements (permute, expand, slice, cat), and full and arange, which create them
+// from attributes. (reshape moves nothing: its result is a view.)
 
 #include "repops.h"
 #include <string.h>
@@ -40,16 +40,16 @@ static void gather_range(void *context, int64_t begin, int64_t end) {
     }
 }
 
-// The same for a transposition: reading runs along dimension `line`, writing along the last. Square tiles
-// keep both in the cache.
+// A transposition: reads runs along dimension `line` and writes runs along the last one. Square tiles keep
+// both in the cache.
 #define TILE 16
 typedef struct {
     gather g;
     int64_t line, strips; // strips of TILE along `line`
 } transposition;
 
-// NOTE: by way of a local tile, so that each line of memory is read, and written, in one go: lines a power of
-// two apart share a few places in the cache and would push one another out.
+// NOTE: elements pass through a local tile, so that each line of memory is read, and written, in one go.
+// Lines a power of two apart share a few places in the cache and would evict one another.
 #define COPY_TILE(T)                                                                                         \
     do {                                                                                                     \
         T tile[TILE][TILE];                                                                                  \
@@ -93,7 +93,7 @@ static void row_major(const tensor *t, int64_t *stride) {
     for (int64_t d = t->rank - 1; d >= 0; d--) stride[d] = step, step *= t->dim[d];
 }
 
-// `stride` is given for each dimension of the output; dimensions that run on are merged.
+// `stride` has an entry for each dimension of the output; contiguous dimensions are merged.
 static int copy(int64_t rank, const int64_t *dim, const int64_t *stride, int64_t offset, int64_t size,
                 void *const *data, int threads) {
     gather g = {.in = data[0], .out = data[1], .size = size, .offset = offset};
@@ -126,7 +126,7 @@ static int run(const signature *sig, void *const *data, int threads, int64_t off
     return copy(out->rank, out->dim, stride, offset, item_size(out->dtype), data, threads);
 }
 
-// A view as an array of its own. words: bytes of an item, rank (at most MAX_RANK), sizes, strides.
+// Copy a view to an array of its own. words: bytes of an item, rank (at most MAX_RANK), sizes, strides.
 REPOPS_EXPORT int repops_copy(const int64_t *words, void *const *data, int threads, int isa) {
     (void)isa;
     return copy(words[1], words + 2, words + 2 + words[1], 0, words[0], data, threads);

@@ -1,4 +1,4 @@
-// Nested loops counted through by one index, and what is linear in their counters.
+// Nested loops with one index, and functions that are linear in the loop counters.
 
 #ifndef REPOPS_LOOPS_H
 #define REPOPS_LOOPS_H
@@ -7,7 +7,7 @@
 
 #define LOOPS 4
 
-// Nested loops, the last one fastest, counted through by one index.
+// Nested loops, the last one fastest, with one index over all iterations.
 typedef struct {
     int64_t size[LOOPS];
 } loops;
@@ -21,7 +21,7 @@ static inline int64_t count_of(const loops *l) {
     return product(l->size, LOOPS);
 }
 
-// The counters of some loops at an index.
+// The counters of the loops at an index.
 typedef struct {
     int64_t at[LOOPS];
 } counters;
@@ -32,8 +32,8 @@ static inline counters counters_at(const loops *l, int64_t index) {
     return c;
 }
 
-// The values of f for `count` indices from c on.
-// NOTE: unsigned, because far from the image (gemm.h) values wrap around.
+// Compute f at `count` indices from c on.
+// NOTE: the arithmetic is unsigned, because places far from the image (gemm.h) wrap around.
 static inline void expand(const loops *l, const linear *f, counters c, int64_t count, int64_t *out) {
     const int64_t size = l->size[LOOPS - 1];
     const uint64_t step = (uint64_t)f->stride[LOOPS - 1];

@@ -1,9 +1,9 @@
-// mm and bmm: the contraction of gemm.h over operands that lie anyhow, and over plain row-major ones.
+// mm and bmm: the contraction of gemm.h over row-major operands, and over operands with any strides.
 
 #include "gemm.h"
 #include "vector.h"
 
-#define FEW 16 // columns, of which a panel would hold mostly none
+#define FEW 16 // columns that would leave most of a panel empty
 #define OUTER 4
 
 enum { BATCH, ROW, COLUMN };
@@ -16,7 +16,7 @@ typedef struct {
 
 static int multiply(const product_shape *s, const float *a, const float *b, float *c, int threads,
                     enum isa isa) {
-    // Turned, C transposed is B transposed times A transposed.
+    // Turned: C transposed is B transposed times A transposed.
     const int turn = s->n <= FEW && s->m > s->n;
     const int64_t *left = turn ? s->b : s->a, *right = turn ? s->a : s->b;
     const int down = turn ? COLUMN : ROW, across = turn ? ROW : COLUMN;
@@ -70,13 +70,13 @@ OPERATOR(bmm) {
     return product_of(CALL, input(sig, 0)->dim[0]);
 }
 
-// What repops_product is given: the batch is nested loops, the last one fastest, with strides of their own.
+// Arguments of repops_product: the batch is nested loops, the last one fastest, with strides of their own.
 typedef struct {
     int64_t outer[OUTER], a_outer[OUTER], b_outer[OUTER], c_outer[OUTER];
     product_shape inner;
 } product_words;
 
-// mm or bmm of operands that are views: the same bits as of their copies. data: A, B, C.
+// Compute mm or bmm of operands that are views, with the bits of their copies. data: A, B, C.
 REPOPS_EXPORT int repops_product(const product_words *w, void *const *data, int threads, int isa) {
     int failed = 0;
     for (int64_t i = 0, count = product(w->outer, OUTER); i < count && !failed; i++) {

@@ -1,5 +1,4 @@
-// What a contraction needs of an instruction set: the innermost loop, and moving elements in and out of
-// panels.
+// The parts of a contraction for each instruction set: the innermost loop, and moves in and out of panels.
 
 #ifndef REPOPS_MICROKERNEL_H
 #define REPOPS_MICROKERNEL_H
@@ -7,17 +6,17 @@
 #include "repops.h"
 
 #define MAX_HEIGHT 12
-#define MAX_WIDTH 32 // columns of a panel, at most: one bit each in a mask
+#define MAX_WIDTH 32 // maximal columns of a panel: one bit each in a mask
 
 // acc[i, j] = chain over k < depth of fma(a[a_step[k] + i], B[k, j], .), from -0, for i < rows, j < columns.
 //
-// A panel of columns has two halves of width / 2, each contiguous in B and in C: half h of B[k] is at
-// b[h] + b_step[k]. No steps at all mean whole panels: a_step[k] = k * height, b_step[k] = k * width, b
-// aligned. With a mask, column j leaves out step k where bit j of mask[k] is clear, and does not read it.
-// Without one, what lies behind the last column of a half may be read. Half h of row i of C is at c[h] + i *
-// row: it becomes acc, or acc is added to it.
+// A panel of columns has two halves of width / 2, each contiguous in B and in C: half h of B[k] is at b[h] +
+// b_step[k]. Without steps, panels are whole: a_step[k] = k * height, b_step[k] = k * width, b aligned. With
+// a mask, column j skips step k, and does not read it, if bit j of mask[k] is clear. Without a mask, memory
+// behind the last column of a half may be read. Half h of row i of C is at c[h] + i * row: acc replaces it or
+// is added to it.
 //
-// B is binary32, whatever A's panels and C are.
+// B is binary32 even if A's panels and C are binary64.
 typedef struct {
     int64_t rows, columns, depth;
     const void *a;
@@ -29,8 +28,8 @@ typedef struct {
     int64_t row;
 } chunk_product;
 
-// Panels of A are `height` rows, panels of B `width` columns; A's panels and C are of `item` bytes each
-// element.
+// A panel of A has `height` rows, a panel of B `width` columns. Elements of A's panels and of C have `item`
+// bytes.
 typedef struct {
     int64_t height, width, item;
     void (*multiply)(const chunk_product *p);
@@ -40,19 +39,19 @@ typedef struct {
                   void *c, int64_t row);
 } product_kernel;
 
-// f(steps, p, mask), with whether there are steps, and that there is no mask, as constants.
+// Call f(steps, p, mask), with the presence of steps and the absence of a mask as constants.
 #define WITH_CONSTANTS(f, p)                                                                                 \
     ((p)->a_step && (p)->mask ? f(1, p, (p)->mask)                                                           \
      : (p)->a_step            ? f(1, p, 0)                                                                   \
      : (p)->mask              ? f(0, p, (p)->mask)                                                           \
                               : f(0, p, 0))
 
-// An address by arithmetic that may wrap around; what no mask allows to be read may lie anywhere.
+// Compute an address by arithmetic that may wrap around: an element that the mask excludes may be anywhere.
 static inline const float *element(const float *base, int64_t at) {
     return (const float *)((uintptr_t)base + (uintptr_t)at * sizeof *base);
 }
 
-// Of binary32 throughout. Every `apart` is 1 or 2.
+// Functions on binary32 only. Every `apart` is 1 or 2.
 typedef struct {
     product_kernel product;
     // to[k * width + i] = from[first + i * apart + step[k]], for i < lanes <= MAX_WIDTH and k < steps
@@ -71,7 +70,7 @@ extern const microkernel *const microkernels[ISA_COUNT];
 extern const microkernel avx2_kernel, avx512_kernel;
 #endif
 
-// Of binary64 results from binary32 operands (microkernel_f64.h).
+// Kernels with binary64 results from binary32 operands (microkernel_f64.h).
 extern const product_kernel *const f64_kernels[ISA_COUNT];
 #if defined(__x86_64__)
 extern const product_kernel avx2_f64, avx512_f64;

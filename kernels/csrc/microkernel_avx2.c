@@ -17,7 +17,7 @@ INLINE __m256 lanes_of(uint32_t bits) {
         _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)bits), select), select));
 }
 
-// Whether there are steps and a mask is a constant where this is called.
+// `steps` is constant at each call, and so is the absence of a mask.
 INLINE void block(int steps, const chunk_product *p, const uint32_t *mask) {
     __m256 sum[HEIGHT][2];
 #pragma GCC unroll 6
@@ -60,7 +60,7 @@ TARGET_AVX2 static void multiply(const chunk_product *p) {
     WITH_CONSTANTS(block, p);
 }
 
-// Two vectors that may overlap, rather than a loop of varying length.
+// Copies with two vectors that may overlap, rather than a loop of varying length.
 TARGET_AVX2 static void copy(const float *from, int64_t first, int64_t lanes, int64_t apart,
                              const int64_t *step, int64_t steps, float *to, int64_t width) {
     const int64_t wide = lanes - LANES, narrow = lanes - LANES / 2;
@@ -78,7 +78,7 @@ TARGET_AVX2 static void copy(const float *from, int64_t first, int64_t lanes, in
     }
 }
 
-// In blocks of 4 x 4.
+// Transposes blocks of 4 x 4.
 TARGET_AVX2 static void transpose(const float *from, int64_t first, int64_t steps, int64_t apart,
                                   const int64_t *lane, int64_t lanes, float *to, int64_t width) {
     int64_t i = 0;
@@ -117,7 +117,7 @@ TARGET_AVX2 static void store(const void *from, int64_t stride, int add, int64_t
     }
 }
 
-// Blocks of 4 rows and 4 steps, four of them side by side.
+// Takes blocks of 4 rows and 4 steps, four of them side by side.
 TARGET_AVX2 static void dot(const float *vector, const float *from, int64_t stride, int64_t steps,
                             int64_t rows, float *sum) {
     int64_t i = 0;

@@ -9,7 +9,7 @@
 #define WIDTH 32
 #define LANES 16 // of a vector
 
-// The bits of vector v. NOTE: a load of 16 bits goes straight to a mask register, a shift does not.
+// The bits of vector v. NOTE: a 16-bit load goes straight to a mask register, a shift does not.
 INLINE __mmask16 half(const uint32_t *mask, int v) {
     uint16_t bits;
     memcpy(&bits, (const char *)mask + 2 * v, sizeof bits);
@@ -26,7 +26,8 @@ INLINE void add_to(float *c, __mmask16 kept, int add, __m512 value) {
     _mm512_mask_storeu_ps(c, kept, value);
 }
 
-// Accumulators to C. NOTE: a store with a mask, even of all ones, takes several times as long as one without.
+// Move accumulators to C. NOTE: a masked store, even of all lanes, takes several times as long as a plain
+// one.
 INLINE void finish(int height, int vectors, const chunk_product *p, __m512 sum[HEIGHT][2], int whole) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++) {
@@ -43,8 +44,8 @@ INLINE void finish(int height, int vectors, const chunk_product *p, __m512 sum[H
     }
 }
 
-// `height` rows and `vectors` vectors of columns. Both, and whether there are steps and a mask, are constants
-// where this is called, so that the accumulators are registers.
+// Compute `height` rows and `vectors` vectors of columns. Both, and the presence of steps and a mask, are
+// constants at each call, so that the accumulators are registers.
 INLINE void block(int height, int vectors, int steps, const chunk_product *p, const uint32_t *mask) {
     const int64_t *a_step = p->a_step, *b_step = p->b_step;
     const float *const b[2] = {p->b[0], p->b[1]};
@@ -100,7 +101,7 @@ TARGET_AVX512 static void multiply(const chunk_product *p) {
     WITH_CONSTANTS(widths, p);
 }
 
-// The first n of 16 elements, n > 0. Reads no others.
+// Load the first n of 16 elements, n > 0, and read no others.
 INLINE __m512 gather(const float *from, int64_t n, int64_t apart) {
     if (apart == 1) return _mm512_maskz_loadu_ps(low_bits(n), from);
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -109,7 +110,7 @@ INLINE __m512 gather(const float *from, int64_t n, int64_t apart) {
     return _mm512_permutex2var_ps(low, even, high);
 }
 
-// `bytes` of a vector, a constant where this is called; whole vectors, which need no masks.
+// Copy whole vectors, which need no masks. `bytes` of a vector is constant at each call.
 INLINE void copy_whole(const float *from, const int64_t *step, int64_t steps, float *to, int64_t width,
                        int bytes) {
     for (int64_t k = 0; k < steps; k++, to += width) {
@@ -148,7 +149,7 @@ TARGET_AVX512 static void copy(const float *from, int64_t first, int64_t lanes, 
         copy_some(from, lanes, 1, step, steps, to, width);
 }
 
-// Up to 16 lanes and 16 steps. Constant numbers of them leave nothing to decide.
+// Transpose up to 16 lanes and 16 steps. Constant sizes remove every branch.
 INLINE void transpose_part(const float *from, int64_t first, int64_t steps, int64_t apart,
                            const int64_t *lane, int64_t lanes, float *to, int64_t width) {
     __m512 r[LANES];
@@ -160,7 +161,7 @@ INLINE void transpose_part(const float *from, int64_t first, int64_t steps, int6
     for (int k = 0; k < LANES; k++)
         if (k < steps) {
             if (lanes == LANES ||
-                (lanes == width && k + 1 < steps)) // the next step's row follows and mends it
+                (lanes == width && k + 1 < steps)) // the next step's row follows and overwrites the excess
                 _mm512_storeu_ps(to + k * width, r[k]);
             else
                 _mm512_mask_storeu_ps(to + k * width, low_bits(lanes), r[k]);
@@ -173,7 +174,7 @@ INLINE void transpose_apart(const float *from, int64_t first, int64_t steps, int
         for (int64_t k = 0; k < steps; k += LANES) {
             const int64_t at = first + k * apart, m = min_i64(LANES, lanes - i),
                           n = min_i64(LANES, steps - k);
-            if (m == LANES && n == LANES) // nothing to decide where both are constants
+            if (m == LANES && n == LANES) // constant sizes remove every branch
                 transpose_part(from, at, LANES, apart, lane + i, LANES, to + k * width + i, width);
             else if (m == HEIGHT && n == LANES && width == HEIGHT)
                 transpose_part(from, at, LANES, apart, lane, HEIGHT, to + k * width, HEIGHT);
@@ -184,7 +185,7 @@ INLINE void transpose_apart(const float *from, int64_t first, int64_t steps, int
 
 TARGET_AVX512 static void transpose(const float *from, int64_t first, int64_t steps, int64_t apart,
                                     const int64_t *lane, int64_t lanes, float *to, int64_t width) {
-    if (4 * steps <= 3 * LANES && apart == 1) { // less than transposing a block that is mostly empty
+    if (4 * steps <= 3 * LANES && apart == 1) { // cheaper than transposing a block that is mostly empty
         for (int64_t i = 0; i < lanes; i++) {
             const float *in = from + (first + lane[i]);
             for (int64_t k = 0; k < steps; k++) to[k * width + i] = in[k];
@@ -220,8 +221,8 @@ TARGET_AVX512 static void store(const void *from, int64_t stride, int add, int64
     }
 }
 
-// 16 rows and 16 steps. Four rows' quarters come to the four parts of a vector by masked loads, so that half
-// of a transposition's shuffles are enough: they, not the loads, are what this waits for.
+// Take 16 rows and 16 steps. Masked loads bring the quarters of four rows to the four parts of a vector,
+// which halves the shuffles of the transposition: the shuffles, not the loads, limit the speed.
 INLINE __m512 dot_block(const float *vector, const float *from, int64_t stride, __m512 sum) {
 #pragma GCC unroll 4
     for (int k = 0; k < LANES; k += 4) {
@@ -250,7 +251,7 @@ INLINE __m512 dot_block(const float *vector, const float *from, int64_t stride, 
     return sum;
 }
 
-// Up to 16 rows and 16 steps.
+// Take up to 16 rows and 16 steps.
 INLINE __m512 dot_part(const float *vector, const float *from, int64_t stride, int64_t steps, int64_t rows,
                        __m512 sum) {
     __m512 r[LANES];
@@ -264,7 +265,7 @@ INLINE __m512 dot_part(const float *vector, const float *from, int64_t stride, i
     return sum;
 }
 
-// Two blocks of 16 rows side by side, so that one is transposed while the other is summed.
+// Take two blocks of 16 rows side by side, so that one is transposed while the other is summed.
 TARGET_AVX512 static void dot(const float *vector, const float *from, int64_t stride, int64_t steps,
                               int64_t rows, float *sum) {
     const int64_t whole = steps / LANES * LANES;

@@ -1,27 +1,27 @@
-// The micro-kernel of binary64 results: panels of A are binary64, elements of B become so as they are loaded.
+// The micro-kernel for binary64 results: panels of A are binary64, elements of B are converted when loaded.
 //
-// A template. A file that includes it has chosen `vector`, LANES doubles; HEIGHT, a multiple of 3, as two
-// vectors for each of so many rows are the accumulators; TARGET, the instruction set; INLINE, the same for
-// functions without calls; and has functions
+// A template. A file that includes it defines `vector`, LANES doubles; HEIGHT, a multiple of 3, as HEIGHT
+// rows of two vectors are the accumulators; TARGET, the instruction set; INLINE, the same for functions
+// without calls; and these functions:
 //
 //     vector all_of(double x);                                x in every lane
 //     vector load(const float *from);                         LANES floats
 //     vector load_some(uint32_t bits, const float *from);     reads those whose bit is set, the others are 0
 //     vector mul_add(vector a, vector b, vector c);           a * b + c
 //
-// Products of binary32 values are exact, so it is the same with one rounding or two. The order is that of
+// Products of binary32 values are exact, so one rounding and two give the same result. The order is that of
 // gemm.h, but nothing depends on it.
 //
-// NOTE: what a mask leaves out is multiplied as zero, which is the same while A is finite: where A is not,
-// results may be NaN that should not be.
+// NOTE: an element that the mask excludes is multiplied as zero, which changes nothing while A is finite. If
+// A is not finite, results may be NaN that should not be.
 
 #include "microkernel.h"
 #include <string.h>
 
 #define WIDTH (2 * LANES)
 
-// `height` rows and `vectors` vectors of columns. Both, and whether there are steps and a mask, are constants
-// where this is called, so that the accumulators are registers.
+// Compute `height` rows and `vectors` vectors of columns. Both, and the presence of steps and a mask, are
+// constants at each call, so that the accumulators are registers.
 INLINE void block(int height, int vectors, int steps, const chunk_product *p, const uint32_t *bits) {
     const int64_t *a_step = p->a_step, *b_step = p->b_step;
     const float *const b[2] = {p->b[0], p->b[1]};

@@ -1,4 +1,4 @@
-// Binary64 results on any machine, 6 x 4, by vectors of two that compilers know.
+// Binary64 results on any machine, 6 x 4, with the two-lane vectors that compilers support.
 
 #include "repops.h"
 

@@ -1,5 +1,5 @@
-// Panels, binary32 and made binary64. One is copied along runs of lanes, or transposed along runs of steps,
-// whichever are longer.
+// Packs panels in binary32 and converts them to binary64. A panel is copied along runs of lanes or transposed
+// along runs of steps, by the longer runs.
 
 #include "pack.h"
 

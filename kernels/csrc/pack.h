@@ -1,11 +1,11 @@
-// Gathering the elements of a panel.
+// Gathers the elements of a panel.
 
 #ifndef REPOPS_PACK_H
 #define REPOPS_PACK_H
 
 #include "microkernel.h"
 
-// How many offsets, from the first on, lie `apart` from one to the next.
+// Return the number of offsets, from the first on, whose neighbours are `apart`.
 static inline int64_t run_of(const int64_t *offset, int64_t count, int64_t apart) {
     int64_t n = 1;
     while (n < count && offset[n] - offset[n - 1] == apart) n++;
@@ -18,8 +18,8 @@ static inline int64_t count_runs(const int64_t *offset, int64_t count, int64_t a
     return breaks + 1;
 }
 
-// The distance at which offsets with this stride form runs: the micro-kernels know 1 and 2. With any other
-// stride there will be no runs at 1.
+// Return the distance at which offsets with this stride form runs. The micro-kernels support 1 and 2; with
+// any other stride there are no runs at 1.
 static inline int64_t apart(int64_t stride) {
     return stride == 2 ? 2 : 1;
 }
@@ -30,7 +30,7 @@ typedef struct {
     int64_t lanes, steps;
     const int64_t *lane, *step;
     int64_t lane_apart, step_apart;
-    int64_t step_runs; // of steps that lie step_apart
+    int64_t step_runs; // runs of steps that are step_apart
 } gathered;
 
 // to[k * width + i] = lane i of step k

@@ -1,9 +1,9 @@
-// Taps by chunk, and columns by panel. Of an image, a tap exists for a column if it lies inside.
+// Finds taps by chunk and columns by panel. With an image, a tap exists for a column if it is inside.
 
 #include "panels.h"
 #include "pack.h"
 
-// How many of a part's taps have a number below `number`.
+// Return how many of a part's taps have a number below `number`.
 static int64_t taps_below(const part *s, int64_t number) {
     int64_t low = 0, high = count_of(&s->taps);
     while (low < high) {
@@ -34,7 +34,7 @@ void find_taps(const plan *p, const part *s, int64_t begin, taps *t) {
     int64_t x = c.at[LOOPS - 1], y = c.at[LOOPS - 2];
     for (int64_t k = 0; k < t->count; k++) {
         t->b_low = min_i64(t->b_low, t->b[k]), t->b_high = max_i64(t->b_high, t->b[k]);
-        // Of the rows of a window the last is new; taps side by side are in the same cache lines.
+        // Only the last row of a window is new; adjacent taps are in the same cache lines.
         const int last_row = y == s->taps.size[LOOPS - 2] - 1;
         if (last_row && (k == 0 || t->b[k] - t->b[k - 1] != 1)) t->ahead[t->ahead_count++] = t->b[k];
         if (++x == s->taps.size[LOOPS - 1]) x = 0, y = last_row ? 0 : y + 1;
@@ -42,7 +42,7 @@ void find_taps(const plan *p, const part *s, int64_t begin, taps *t) {
     t->b_runs = count_runs(t->b, t->count, apart(s->b_tap.stride[LOOPS - 1]));
 }
 
-// Bit i: 0 <= at[i] + shift < size.
+// Set bit i if 0 <= at[i] + shift < size.
 BODY inside_body(const int64_t *at, int64_t shift, int64_t size, uint32_t *bits) {
     uint32_t found = 0;
     for (int i = 0; i < MAX_WIDTH; i++) {
@@ -53,12 +53,12 @@ BODY inside_body(const int64_t *at, int64_t shift, int64_t size, uint32_t *bits)
 }
 VARIANTS(inside, (const int64_t *at, int64_t shift, int64_t size, uint32_t *bits), (at, shift, size, bits))
 
-// Returns whether there are taps that exist for no column.
+// Return whether there are taps that exist for no column.
 static int find_existing(const plan *p, const part *s, const taps *t, panel *c) {
     const gemm *g = p->g;
     const int64_t inner = s->taps.size[LOOPS - 1], window = s->taps.size[LOOPS - 2] * inner;
     const uint32_t all = (uint32_t)((UINT64_C(1) << c->count) - 1);
-    const int64_t once = min_i64(window, t->count); // then the same again
+    const int64_t once = min_i64(window, t->count); // then the same repeats
     uint32_t across[CHUNK], down = 0, common = all;
     int absent = 0;
     for (int64_t k = 0; k < once; k++) {
@@ -108,7 +108,7 @@ void find_panel(const plan *p, const part *s, int64_t first, int64_t count, cons
             }
         }
     }
-    if (c->near_b && c->whole && count % half) { // what lies beyond the last column is not to be read
+    if (c->near_b && c->whole && count % half) { // memory beyond the last column must not be read
         c->whole = 0;
         for (int64_t k = 0; k < c->steps; k++) c->exists[k] = (uint32_t)((UINT64_C(1) << count) - 1);
     }

@@ -1,13 +1,13 @@
-// Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a counter and a key
-// give four random words, by ten rounds of multiplication. Nothing is carried from one element to the next.
+// Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): ten rounds of
+// multiplication make four random words of a counter and a key. Elements share no state.
 //
-// docs/opset.md says which counter and key an element has: element i is word i mod 4 of block i div 4.
+// docs/opset.md, section 9, defines counter and key: element i is word i mod 4 of block i div 4.
 
 #include "repops.h"
 
 #define ROUNDS 10
 #define WORDS 4
-#define LANES 16 // blocks worked on side by side
+#define LANES 16 // blocks computed side by side
 #define GRAIN (THREAD_WORK / 4)
 
 typedef struct {
@@ -16,7 +16,7 @@ typedef struct {
     void *out;
 } job;
 
-// The words of blocks [block, block + LANES), transposed: word[w][lane].
+// Compute the words of blocks [block, block + LANES), transposed: word[w][lane].
 static inline __attribute__((always_inline)) void blocks(const job *j, int64_t block,
                                                          uint32_t word[WORDS][LANES]) {
     for (int i = 0; i < LANES; i++) {

@@ -1,6 +1,6 @@
 // Operators whose output element depends on one element of each (broadcast) input.
 //
-// Each is one line: a name, the operand and result types, and an expression in a, b.
+// Each operator is one line: a name, the operand and result types, and an expression in a, b.
 
 #include "repops.h"
 #include "bits.h"
@@ -42,8 +42,8 @@ static int run(call c, row_kernel *kernel) {
     return 0;
 }
 
-// Along a row each operand runs (stride 1) or stands (stride 0); one loop for each case lets the compiler
-// vectorise. The result may be an operand's own memory (fused.c), but may not overlap it in another way.
+// Along a row each operand runs (stride 1) or stands (stride 0); a loop for each case lets the compiler
+// vectorise. The result may be exactly an operand's memory (fused.c), but must not overlap it otherwise.
 #define ROW_KERNEL(name, T, R, expression)                                                                   \
     BODY name##_body(int64_t n, void *out, const void *pa, int64_t sa, const void *pb, int64_t sb) {         \
         R *o = out;                                                                                          \
@@ -115,8 +115,7 @@ POINTWISE_BOOL(logical_and, a &&b)
 POINTWISE_BOOL(logical_or, a || b)
 POINTWISE_BOOL(logical_not, !a)
 
-// cast: f32 -> i64 truncates, NaN gives 0, values beyond the range saturate. 2^63 is a float, 2^63 - 1 is
-// not.
+// cast: f32 -> i64 truncates, NaN gives 0, values out of range saturate. 2^63 is a float, 2^63 - 1 is not.
 static inline int64_t truncate(float a) {
     if (a != a) return 0;
     if (a >= 0x1p63f) return INT64_MAX;

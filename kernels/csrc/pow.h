@@ -1,13 +1,13 @@
 // pow. Part of elementary.h.
 //
-// exp(y log|x|) in binary64 has a relative error below 2^-43. Almost always that decides the rounding. Where
-// it does not, the true value is near one midpoint z of two floats, and what remains to know is whether x^y
-// is less than, equal to or more than z. Equality is decided exactly, in integers. Without equality the sign
-// of y ln x - ln z decides; it is computed in fixed point.
+// exp(y log|x|) in binary64 has a relative error below 2^-43, which almost always decides the rounding.
+// Otherwise the true value is near one midpoint z of two floats, and it remains to find whether x^y is less
+// than, equal to or more than z. Equality is decided exactly, in integers. Without equality the sign of y ln
+// x - ln z decides; it is computed in fixed point.
 //
-// NOTE: why the fixed point is enough. The two sides differ by an error below 2^-120 (160 bits of fraction,
-// 2^7 truncations, a factor |y| < 2^32). There are fewer than 2^64 pairs, and each has a chance below 2^(25 -
-// 120) to be as near as that to its midpoint without being on it: 2^-31 for all pairs together.
+// NOTE: the fixed point is precise enough for this reason. The difference has an error below 2^-120 (160 bits
+// of fraction, 2^7 truncations, a factor |y| < 2^32). There are fewer than 2^64 pairs. Each has a chance
+// below 2^(25 - 120) to be that near to its midpoint without being on it: 2^-31 for all pairs together.
 
 #ifndef REPOPS_POW_H
 #define REPOPS_POW_H
@@ -15,7 +15,7 @@
 #define POW_MARGIN 0x1p-43
 #define FIXED_WORDS 6
 
-// Two's complement, the most significant word first; word 0 is the integer part.
+// Two's complement, most significant word first; word 0 is the integer part.
 typedef struct {
     uint32_t w[FIXED_WORDS];
 } fixed;
@@ -46,7 +46,7 @@ FN void fixed_multiply(fixed *a, uint32_t by) {
         carry >>= 32;
     }
 }
-// For a >= 0; the remainder is dropped.
+// Divide a >= 0; the remainder is dropped.
 FN void fixed_divide(fixed *a, uint32_t by) {
     uint64_t rest = 0;
     for (int i = 0; i < FIXED_WORDS; i++) {
@@ -65,7 +65,7 @@ FN int fixed_is_zero(const fixed *a) {
     return any == 0;
 }
 
-// A positive binary64 of at most 25 significant bits as m 2^e, m in [2^24, 2^25).
+// Split a positive binary64 of at most 25 significant bits into m 2^e, m in [2^24, 2^25).
 FN uint32_t leading_bits(double v, int32_t *e) {
     const uint64_t b = (uint64_t)bits64(v);
     *e = (int32_t)(b >> 52) - 1023 - 24;
@@ -102,7 +102,7 @@ FN fixed fixed_ln(double v) {
     return sum;
 }
 
-// Whether x^y > z, where they are not equal.
+// Return whether x^y > z, given that they differ.
 // SAFETY: |y ln x| < 105, so y ln x times any 2^-i, i >= 0, and its 24-bit multiple of ln x fit in 32 bits.
 FN int power_exceeds(double x, double y, double z) {
     int32_t e;
@@ -117,14 +117,14 @@ FN int power_exceeds(double x, double y, double z) {
     return !(value.w[0] >> 31);
 }
 
-// A positive binary64 of at most 25 significant bits as m 2^e, m odd.
+// Split a positive binary64 of at most 25 significant bits into m 2^e, m odd.
 FN uint32_t odd_part(double v, int32_t *e) {
     uint32_t m = leading_bits(v, e);
     for (; !(m & 1); m >>= 1) *e += 1;
     return m;
 }
 
-// Whether x^y = z exactly, for a midpoint z of two floats (at most 25 significant bits).
+// Return whether x^y = z exactly, for a midpoint z of two floats (at most 25 significant bits).
 // INVARIANT: x = m 2^a and |y| = n 2^b, m and n odd. A power of two to the y is a power of two or irrational.
 // For m >= 3: x^-|y| has no finite binary expansion; x^(n / 2^k) is rational only if x is a 2^k-th power, as
 // n is odd; and m^n < 2^25 only if n < 16.
@@ -151,7 +151,7 @@ FN int power_equals(double x, double y, double z) {
     return power == target && a * (int32_t)n == c;
 }
 
-// |x|^y for positive finite x and finite y.
+// Compute |x|^y for positive finite x and finite y.
 FN float pow_of_positive(float x, float y) {
     const double v = exp_f64((double)y * log_f64((double)x));
     const float low = (float)(v - v * POW_MARGIN), high = (float)(v + v * POW_MARGIN);
@@ -161,12 +161,12 @@ FN float pow_of_positive(float x, float y) {
     return power_exceeds((double)x, (double)y, z) ? high : low;
 }
 
-// The cases of C's pow (IEEE-754, Annex F): they are written out in docs/opset.md.
+// The cases of C's pow (C11, F.10.4.4), which docs/opset.md lists.
 FN float pow_f32(float x, float y) {
     const float size = magnitude(x), height = magnitude(y);
     if (y == 0.0f || x == 1.0f) return 1.0f;
     if (x != x || y != y) return x + y;
-    // A float from 2^24 on is even; the infinities count as even here.
+    // Every float from 2^24 on is even; the infinities count as even here.
     const int integer = height >= 0x1p24f || (float)(int32_t)height == height;
     const int odd = integer && height < 0x1p24f && ((int32_t)height & 1);
     const float sign = odd ? x : 1.0f;

@@ -1,5 +1,5 @@
-// pow for AVX-512, by the rule of unary_avx512.c: a result that might round otherwise, or is out of the
-// ordinary, is left to the scalar function.
+// pow for AVX-512, by the rule of unary_avx512.c: the scalar function computes each result that is not
+// ordinary or might round otherwise.
 
 #if defined(__x86_64__)
 
@@ -18,7 +18,7 @@
 #include "exp_log_avx512.h"
 #include "unary.h"
 
-// exp(y log|x|). The logarithm is within 2^-50, so the product, below 2^7, within 2^-43.
+// exp(y log|x|). The logarithm is within 2^-50, so the product, below 2^7, is within 2^-43.
 FN __m512d pow_lanes(__m512d x, __m512d y) {
     const __m512d t = _mm512_mul_pd(y, log_long_lanes(x));
     return exp_lanes(_mm512_min_pd(ALL(90.0), _mm512_max_pd(ALL(-105.0), t)));
@@ -31,8 +31,8 @@ FN __mmask8 subnormal(__m512d v) {
     return _mm512_mask_cmp_pd_mask(small, v, ALL(0x1p-151), _CMP_GT_OQ);
 }
 
-// NOTE: a negative base is left to the scalar function unless the exponent is an integer below 2^24, whose
-// half then tells whether it is odd.
+// NOTE: the scalar function handles a negative base, unless the exponent is an integer below 2^24, whose half
+// then tells whether it is odd.
 FN __m512 pow_16(__m512 x, __m512 y, __mmask16 *again) {
     const __m512 size = size_of(x);
     const f64x16 base = to_f64(size), exponent = to_f64(y);

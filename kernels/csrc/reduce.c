@@ -1,8 +1,8 @@
 // sum and amax over any dimensions. The reduced elements, row-major, are cut into blocks of 4096; lanes.c
 // reduces a block; block results are reduced by the same rule until one is left.
 //
-// After dimensions are merged, either the reduced elements lie in runs (rows), or results that are neighbours
-// have their elements side by side (columns):
+// After dimensions are merged, either the reduced elements form runs (rows), or neighbouring results have
+// neighbouring elements (columns):
 //
 //     out[kept] <- for each block: rows or columns -> partial[kept][block] -> the same again, until one block
 
@@ -25,8 +25,8 @@ typedef struct {
     const char *from;
     char *to; // [outer, width, blocks]
     axes kept, reduced;
-    int64_t outer, width; // kept positions: outer ones, and contiguous ones side by side
-    int64_t n, blocks;    // reduced elements, and how many blocks they make
+    int64_t outer, width; // kept positions: outer ones, and contiguous ones
+    int64_t n, blocks;    // reduced elements, and the number of their blocks
     int64_t strips;       // of COLUMNS contiguous results
     int failed;
 } level;
@@ -51,7 +51,7 @@ static int64_t axes_offset(const axes *a, int64_t index) {
     return a->rank ? offset + index * a->stride[0] : 0;
 }
 
-// The offsets of elements [begin, end).
+// Compute the offsets of elements [begin, end).
 static void axes_offsets(const axes *a, int64_t begin, int64_t end, int64_t *offset) {
     const int64_t inner = a->rank ? a->dim[a->rank - 1] : 1, step = a->rank ? a->stride[a->rank - 1] : 0;
     for (int64_t at = begin; at < end;) {
@@ -63,15 +63,15 @@ static void axes_offsets(const axes *a, int64_t begin, int64_t end, int64_t *off
 
 // ----------------------------------------------------------------------------------------------------- rows
 
-// Block `block` of the result at kept position `outer`, whose elements are contiguous.
+// Reduce block `block` of the result at kept position `outer`, whose elements are contiguous.
 static void one_row(const level *l, int64_t block, int64_t outer) {
     const char *x = l->from + (axes_offset(&l->kept, outer) + block * BLOCK) * l->size;
     l->kernel->whole[l->isa](x, min_i64(BLOCK, l->n - block * BLOCK),
                              l->to + (outer * l->blocks + block) * l->size);
 }
 
-// The same for `count` results whose elements are many runs. They take turns run by run, because the runs of
-// neighbouring results are neighbours in memory.
+// Reduce a block of `count` results whose elements are many runs. The results take turns run by run, because
+// the runs of neighbouring results are neighbours in memory.
 static void block_of_runs(const level *l, int64_t block, int64_t outer, int64_t count) {
     int64_t state[GROUP][LANES];
     const char *base[GROUP];
@@ -80,7 +80,7 @@ static void block_of_runs(const level *l, int64_t block, int64_t outer, int64_t 
         l->kernel->begin[l->isa](state[g]);
     }
     // INVARIANT: the last reduced axis has stride 1. An axis of stride 1 exists, since axes of size 1 are
-    // dropped, and were it a kept one, the results would be columns.
+    // dropped; if it were a kept axis, the results would be columns.
     const int64_t inner = l->reduced.dim[l->reduced.rank - 1];
     const int64_t i0 = block * BLOCK, i1 = min_i64(i0 + BLOCK, l->n);
     for (int64_t i = i0; i < i1;) {
@@ -117,7 +117,7 @@ static void columns_range(void *context, int64_t begin, int64_t end) {
         __atomic_store_n(&l->failed, 1, __ATOMIC_RELAXED);
         return;
     }
-    int64_t known = -1; // the block whose offsets we have
+    int64_t known = -1; // the block whose offsets are known
 
     for (int64_t at = begin; at < end; at++) { // (outer, block, strip)
         const int64_t strip = at % l->strips, block = at / l->strips % l->blocks;
@@ -143,7 +143,7 @@ static void run_level(level *l, int threads) {
                  columns_range, l);
 }
 
-// A sum or maximum of one element is that element; of none, the identity.
+// A sum or maximum of one element is that element; of no element, the identity.
 static void trivial(const level *l, void *to) {
     const int64_t count = l->outer * l->width;
     if (l->n == 1) {

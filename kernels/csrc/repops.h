@@ -1,9 +1,9 @@
-// The plain C ABI of the kernels, and what every kernel file needs.
+// The C ABI of the kernels, and definitions that every kernel file needs.
 //
 // An operator is ONE exported function, `repops_<name>`, of type `repops_operator`. Its caller
-// (repops/cpu.py) has already checked dtypes, shapes and attributes against the operator table; outputs are
-// allocated, never alias an input, and every array is C-contiguous. A kernel can only run out of memory (it
-// returns 1), never fail on data.
+// (repops/cpu.py) has checked dtypes, shapes and attributes against the operator table. Outputs are allocated
+// and never alias an input, and every array is C-contiguous. A kernel never fails on data; it can only run
+// out of memory (it then returns 1).
 //
 // INVARIANT: the result does not depend on `threads` or `isa`.
 
@@ -31,7 +31,7 @@ typedef struct {
     int64_t dim[MAX_RANK];
 } tensor;
 
-// What is fixed for an (operator, shapes, attributes); read-only, built once by the caller. Attributes follow
+// The fixed part of an (operator, shapes, attributes): read-only, built once by the caller. Attributes follow
 // the tensors (inputs, then outputs) in schema order: an "int" or "dtype" is one word, "ints" are a count and
 // the words.
 typedef struct {
@@ -84,33 +84,32 @@ static inline int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-// What a second thread must be given to do, in elements of the cheapest kind, some 0.1 ns each: waking a
-// thread that sleeps takes tens of microseconds, and threads must sleep while they wait, because on a busy
-// machine two that spin wait for one another (library.py).
+// Work that justifies a second thread, in elements of the cheapest kind, some 0.1 ns each. Waking a sleeping
+// thread takes tens of microseconds, and threads must sleep while they wait, because on a busy machine two
+// spinning threads wait for one another (library.py).
 #define THREAD_WORK 262144
 
 // Run `body` over [0, total), split into at most `threads` ranges of at least `grain` items. Every kernel
-// runs inside: it is where the floating-point environment is made standard and given back.
+// runs inside this function, which sets the standard floating-point environment and restores the old one.
 typedef void range_body(void *context, int64_t begin, int64_t end);
 void parallel(int threads, int64_t total, int64_t grain, range_body *body, void *context);
 
-// The best instruction set of this machine.
+// Return the best instruction set of this machine.
 REPOPS_EXPORT int repops_best_isa(void);
 
-// Before a loop whose iterations touch different elements, even if one array is another: it may be
-// vectorised.
+// Allows a loop to be vectorised: its iterations touch different elements, even if one array is another.
 #if defined(__clang__)
 #define NO_DEPENDENCE _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define NO_DEPENDENCE _Pragma("GCC ivdep")
 #endif
 
-// One body, three instruction sets. `name_body` is an always-inline function in plain C; the compiler
-// vectorises it in each of the three functions below. None of its arithmetic may be reassociated
-// (-ffp-contract=off, no fast-math), so the width of a vector cannot be seen in the result.
+// One body, three instruction sets. `name_body` is an always-inline function in plain C, which the compiler
+// vectorises in each of the three functions below. None of its arithmetic may be reassociated
+// (-ffp-contract=off, no fast-math), so the width of a vector does not affect the result.
 #define BODY static inline __attribute__((always_inline)) void
 #define TARGET_AVX2 __attribute__((target("avx2,fma")))
-// NOTE: gcc vectorises with half of the register unless told otherwise; clang knows no such target attribute.
+// NOTE: by default gcc vectorises with half of the register; clang does not know this target attribute.
 #if defined(__clang__)
 #define TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
 #else

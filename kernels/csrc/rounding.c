@@ -1,9 +1,8 @@
-// Rounding of binary64 results to a coarser grid, and the search for results that are near a rounding
-// midpoint.
+// Rounds binary64 results to a coarser grid and finds the results that are near a rounding midpoint.
 //
 // grid(b): the binary32 values whose last 32 - b mantissa bits are zero. An element x with radius r is
 // reported if its nearest midpoint is at most widen * r away: as narrow if r is below an eighth of the grid's
-// spacing, else as wide. Radii are products: a scalar of the row times an element of a vector.
+// spacing, else as wide. A radius is a product of a scalar of the row and an element of a vector.
 //
 //     x[outer][rows][columns],  r = scalar[outer][row] * vector[outer][column]
 
@@ -11,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#define STRIP 16 // elements that are looked at again, one by one, if one of them may have to be reported
+#define STRIP 16 // elements that are examined one by one if one of them may have to be reported
 #define RUN 4096 // elements of a row that are rounded in one go
 
 typedef struct {
@@ -21,7 +20,7 @@ typedef struct {
     int64_t scalar_outer, scalar_row, vector_outer, vector_column; // strides
     int64_t bits, capacity;
     double widen, zero;
-    int64_t *found; // positions, times 2, plus 1 if wide
+    int64_t *found; // positions times 2, plus 1 if wide
     int64_t *count;
     enum isa isa;
 } rounding;
@@ -56,8 +55,8 @@ int round_one(double x, double r, int bits, double widen, double zero, float *ou
         const double near = rint(x / q) * q, error = fabs(x - near); // exact
         if (size < top) *out = (float)(near + zero);
         distance = 0.5 * q - error;
-        // NOTE: just above a power of two the cells below are half as wide, and their last midpoint may be
-        // nearest.
+        // NOTE: just above a power of two the cells below are half as wide, so the last midpoint below may be
+        // the nearest.
         if (size >= fabs(near) && fabs(near) == power && e >= -125 && 0.25 * q + error < distance)
             distance = 0.25 * q + error;
     }
@@ -66,8 +65,8 @@ int round_one(double x, double r, int bits, double widen, double zero, float *ou
 
 // ------------------------------------------------------------------------------------------------- a run
 
-// Rounds what is easy: zeros, and what is far from the ends of binary32's range. again[k] is not 0 if there
-// may be more to say about strip k.
+// Round the easy elements: zeros, and those far from the ends of binary32's range. again[k] is set if strip k
+// may need more work.
 BODY run_body(const double *x, double scalar, const double *vector, int64_t step, int64_t n, int bits,
               double widen, double zero, float *out, uint64_t *again) {
     const int dropped = 61 - bits;
@@ -145,8 +144,8 @@ static void round_range(void *context, int64_t begin, int64_t end) {
     }
 }
 
-// words: outer, rows, columns, four strides (the columns' is 0 or 1), bits, capacity. Returns how many
-// positions were found; those beyond the capacity are not written. Positions come in no order.
+// words: outer, rows, columns, four strides (the columns' is 0 or 1), bits, capacity. Return the number of
+// positions found; those beyond the capacity are not written. Positions are in no order.
 REPOPS_EXPORT int64_t repops_round(const int64_t *words, const double *x, const double *scalar,
                                    const double *vector, double widen, double zero, float *out,
                                    int64_t *found, int threads, int isa) {

@@ -18,20 +18,19 @@ static environment enter(void) {
 static void leave(environment saved) {
     _mm_setcsr(saved);
 }
-// Not denormals-are-zero, not flush-to-zero, and to nearest.
+// Return whether rounding is to nearest, without denormals-are-zero and flush-to-zero.
 static int is_standard(void) {
     return !(_mm_getcsr() & 0xE040);
 }
 
-// Which registers the operating system saves when it switches threads: bits 1, 2 for AVX, 5 to 7 for AVX-512.
+// Return the registers that the system saves on a thread switch: bits 1, 2 for AVX, 5 to 7 for AVX-512.
 static unsigned saved_registers(void) {
     unsigned low, high;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return low;
 }
 
-// NOTE: by cpuid and not by __builtin_cpu_supports, which needs a table that not every compiler's runtime
-// has.
+// NOTE: this uses cpuid, not __builtin_cpu_supports, which needs a table that some compilers' runtimes lack.
 int repops_best_isa(void) {
     const unsigned fma_osxsave_avx = bit_FMA | bit_OSXSAVE | bit_AVX;
     const unsigned avx512 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
@@ -56,7 +55,7 @@ static environment enter(void) {
 static void leave(environment saved) {
     fesetenv(&saved);
 }
-// NOTE: where flushing is a bit of some register, arithmetic itself says whether that bit is set.
+// NOTE: where a register bit controls flushing, arithmetic itself shows whether that bit is set.
 static int is_standard(void) {
     volatile float small = 0x1p-140f;
     volatile double wide = small;
@@ -69,11 +68,11 @@ int repops_best_isa(void) {
 }
 #endif
 
-// The same around code that is not ours, in the thread that calls it. `saved` has room for an environment.
+// The environment for code of other libraries, in the calling thread. `saved` has room for an environment.
 REPOPS_EXPORT int64_t repops_environment_bytes(void) {
     return sizeof(environment);
 }
-// Both tell whether it was standard: when it was entered, and to the end.
+// Both return whether the environment was standard: on entry, and until the end.
 REPOPS_EXPORT int repops_environment_enter(void *saved) {
     int found = is_standard();
     *(environment *)saved = enter();
@@ -101,7 +100,7 @@ void parallel(int threads, int64_t total, int64_t grain, range_body *body, void 
         run(body, context, 0, total);
         return;
     }
-    // NOTE: built without OpenMP (a platform that lacks it), the same ranges run one after the other.
+    // NOTE: without OpenMP (a platform that lacks it), the same ranges run one after the other.
 #if defined(_OPENMP)
 #pragma omp parallel for num_threads((int)parts) schedule(static, 1)
 #endif

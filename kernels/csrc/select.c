@@ -1,5 +1,5 @@
 // Operators that choose by comparing: argmax and max_pool2d. Both use the total order of bits.h and keep the
-// first.
+// first of equal elements.
 
 #include "repops.h"
 #include "bits.h"
@@ -52,8 +52,8 @@ typedef struct {
     int64_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
 } pool;
 
-// Of a window that begins at `from`, the first tap that is not before the plane. NOTE: a stranger's window
-// may have 2^48 taps around a plane of one element, so those outside are passed over, not looked at.
+// Return the first tap that is not before the plane, for a window that begins at `from`. NOTE: a program may
+// have a window of 2^48 taps around a plane of one element, so taps outside are skipped, not examined.
 static int64_t first_tap(int64_t from, int64_t dilation) {
     return from < 0 ? (dilation - 1 - from) / dilation : 0;
 }

@@ -1,5 +1,5 @@
-// SHA-256 in vectors: a message in each lane, or with the processor's own instructions, two messages side by
-// side.
+// SHA-256 in vectors, with a message in each lane, or with the processor's SHA instructions, two messages
+// side by side.
 
 #include "sha256.h"
 #include <string.h>
@@ -39,7 +39,7 @@ static inline void write_word(uint8_t *p, uint32_t word) {
     memcpy(p, &word, sizeof word);
 }
 
-// word[j] of `width` messages, lane i is message i.
+// word[j] of `width` messages; lane i is message i.
 #define READ_BLOCK(word, width, from)                                                                        \
     do {                                                                                                     \
         uint32_t lanes[16][width] __attribute__((aligned(64)));                                              \
@@ -101,12 +101,12 @@ TARGET_AVX512 static inline __attribute__((always_inline)) void read_block_avx51
 #define READ_BLOCK_AVX512(word, width, from) read_block_avx512(word, from)
 LANES_HASHER(avx512, TARGET_AVX512, 16, READ_BLOCK_AVX512)
 
-// Two messages, so that one's rounds run while the other's wait for their own results.
+// Two messages, so that the rounds of one run while the other's wait for results.
 #define SHA_WAYS 2
 __attribute__((target("sha,ssse3,sse4.1"))) static void sha_digest(const uint8_t *messages, int64_t blocks,
                                                                    uint8_t *hashes) {
     const __m128i swapped = _mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12);
-    // The instructions hold a state as words f e b a and h g d c, from the lowest on.
+    // The instructions hold a state as words f e b a and h g d c, lowest first.
     const __m128i start[2] = {_mm_setr_epi32((int)START[5], (int)START[4], (int)START[1], (int)START[0]),
                               _mm_setr_epi32((int)START[7], (int)START[6], (int)START[3], (int)START[2])};
     __m128i abef[SHA_WAYS], cdgh[SHA_WAYS];

@@ -6,22 +6,22 @@
 #include "repops.h"
 
 #define HASH 32      // bytes
-#define BLOCK 64     // bytes that one compression takes
+#define BLOCK 64     // bytes per compression
 #define MESSAGE 1088 // bytes from one message to the next: 17 blocks
 #define MAX_WAYS 16
 
-// `ways` padded messages of as many blocks each become as many hashes, one after the other. A message is at
-// messages[i * MESSAGE], aligned to 64 bytes.
+// Turns `ways` padded messages of equally many blocks into as many hashes, one after the other. A message is
+// at messages[i * MESSAGE], aligned to 64 bytes.
 typedef struct {
     int64_t ways;
     void (*digest)(const uint8_t *messages, int64_t blocks, uint8_t *hashes);
 } hasher;
 
-// By instruction set: the one with the highest rate.
+// The hasher with the highest rate, by instruction set.
 extern const hasher *const hashers[ISA_COUNT];
 
-// With the processor's own instructions for SHA-256: fewer ways, so better for a few messages, and at a
-// higher rate than AVX2. Null where it is not compiled in; a processor has it if repops_has_sha() is 1.
+// The hasher with the processor's SHA-256 instructions: fewer ways, so better for a few messages, and a
+// higher rate than AVX2. NULL if it is not compiled in; a processor supports it if repops_has_sha() is 1.
 extern const hasher *const sha_hasher;
 
 REPOPS_EXPORT int repops_has_sha(void);

@@ -1,12 +1,12 @@
-// One IEEE-754 operation on binary32 operands in binary64, rounded to grid(b), of arrays that broadcast: what
-// the mode rounded-f64 makes of arithmetic below 32 bits, operator by operator.
+// One IEEE-754 operation on binary32 operands in binary64, rounded to grid(b), of arrays that broadcast: the
+// arithmetic of the mode rounded-f64 below 32 bits, operator by operator.
 
 #include "grid.h"
 
 typedef struct {
     grid_kernel *kernel;
     const float *a, *b;
-    const int64_t *first_a, *first_b; // where each row begins
+    const int64_t *first_a, *first_b; // the beginning of each row
     float *out;
     int64_t columns, step_a, step_b, bits;
 } single;
@@ -18,14 +18,14 @@ static void single_range(void *context, int64_t begin, int64_t end) {
         const int64_t n = min_i64(c->columns - column, end - at);
         const float *a = c->a + c->first_a[row] + column * c->step_a;
         const float *b = c->b + c->first_b[row] + column * c->step_b;
-        int doubt; // there is none in arithmetic
+        int doubt; // arithmetic has no doubt
         c->kernel(n, c->out + at, a, c->step_a, b, c->step_b, (int)c->bits, &doubt);
         at += n;
     }
 }
 
-// out[rows][columns] = a operation b; row r of an operand begins at first[r], its elements are step (0 or 1)
-// apart. The operation is a place in named_grid_kernels.
+// out[rows][columns] = a operation b. Row r of an operand begins at first[r]; its elements are step (0 or 1)
+// apart. The operation is an index into named_grid_kernels.
 REPOPS_EXPORT void repops_single(int operation, int64_t rows, int64_t columns, const float *a,
                                  const int64_t *first_a, int64_t step_a, const float *b,
                                  const int64_t *first_b, int64_t step_b, int64_t bits, float *out,

@@ -8,8 +8,7 @@
 
 #define INLINE TARGET_AVX512 static inline __attribute__((always_inline))
 
-// 16 rows become 16 columns, in place: first quarters of vectors change places, then the elements of
-// quarters.
+// Turn 16 rows into 16 columns, in place: first exchange quarters of vectors, then elements of quarters.
 INLINE void transpose_block(__m512 r[16]) {
     __m512 t[16]; // t[4 q + j]: quarter q of rows j, 4 + j, 8 + j, 12 + j
 #pragma GCC unroll 4

@@ -1,21 +1,21 @@
 // sin and cos. Part of elementary.h.
 //
-// x = k pi/2 + r with |r| <= pi/4 (and a hair more); a polynomial of r for the sine or the cosine; k mod 4
-// says which, and its sign.
+// x = k pi/2 + r with |r| at most slightly above pi/4; a polynomial of r for the sine or the cosine; k mod 4
+// selects it and its sign.
 
 #ifndef REPOPS_TRIG_H
 #define REPOPS_TRIG_H
 
-// pi/2 in three parts. The first two have 33 bits, so that their products with |k| < 2^19 are exact.
+// pi/2 in three parts. The first two have 33 bits, so their products with |k| < 2^19 are exact.
 #define HALF_PI_1 0x1.921fb544p+0
 #define HALF_PI_2 0x1.0b4611a6p-34
 #define HALF_PI_3 0x1.3198a2e037073p-69
 #define TWO_OVER_PI 0x1.45f306dc9c883p-1
-#define TRIG_MODERATE 0x1p18f // above, the three parts are not enough
+#define TRIG_MODERATE 0x1p18f // above this, three parts are not enough
 
 // NOTE: x - k HALF_PI_1 is exact, because both are multiples of 2^-32 (2^-24 if k is not 0) and the
-// difference is below 1. What follows rounds relative to r itself, however small it is: no float below 2^18
-// is nearer than 2^-30 to a multiple of pi/2, and what is left out of pi/2 is below 2^-121.
+// difference is below 1. Later roundings are relative to r itself, even if r is tiny: no float below 2^18 is
+// nearer than 2^-30 to a multiple of pi/2, and the part of pi/2 that is left out is below 2^-121.
 FN double reduce_moderate(double x, int32_t *k) {
     const double shifted = MULADD(x, TWO_OVER_PI, ROUND_MAGIC);
     const double kd = shifted - ROUND_MAGIC;
@@ -27,11 +27,10 @@ TABLE uint32_t two_over_pi[] = {0,          0xA2F9836E, 0x4E441529, 0xFC2757D1, 
                                 0xDB629599, 0x3C439041, 0xFE5163AB, 0xDEBBC561};
 
 // For 0.5 <= x < 2^128 (Payne and Hanek): x = m 2^q, so x 2/pi mod 4 needs only the bits of 2/pi of weight
-// 2^(1 - q) down to 2^(-126 - q), the higher ones giving multiples of 4. The error, m 2^-126, is below
-// 2^-102.
+// 2^(1 - q) down to 2^(-126 - q); the higher ones give multiples of 4. The error, m 2^-126, is below 2^-102.
 FN double reduce_any(float x, int32_t *k) {
     const uint32_t b = (uint32_t)bits_of(x), m = (b & 0x7FFFFF) | 0x800000;
-    const int32_t start = (int32_t)(b >> 23) - 150 + 30; // where in the table: q + 30
+    const int32_t start = (int32_t)(b >> 23) - 150 + 30; // place in the table: q + 30
     const uint32_t *w = two_over_pi + (start >> 5);
     const int32_t by = start & 31;
     uint32_t product[4];
@@ -49,7 +48,7 @@ FN double reduce_any(float x, int32_t *k) {
     return ((double)fraction * 0x1p-64 + (double)(low << 2) * 0x1p-128) * (HALF_PI_1 + HALF_PI_2);
 }
 
-// The sine of k pi/2 + r; Chebyshev interpolations, errors below 2^-55 and 2^-60.
+// The sine of k pi/2 + r by Chebyshev interpolations, errors below 2^-55 and 2^-60.
 FN double sin_of_parts(double r, int32_t k) {
     const double z = r * r;
     double s = 0x1.5e0b197af9741p-33;

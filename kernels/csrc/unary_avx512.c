@@ -1,10 +1,9 @@
-// The elementary functions of one argument for AVX-512: shorter polynomials than the scalar ones, helped by
-// tables of sixteen entries that stay in registers.
+// The elementary functions of one argument for AVX-512, with shorter polynomials than the scalar functions
+// and tables of sixteen entries that stay in registers.
 //
-// Every function here has a relative error below the 2^-PRECISION that stands with it, and an element whose
-// value is that near to a midpoint of two floats, or out of the ordinary, goes to the scalar function. So the
-// result rests on the bounds, and the polynomials (Chebyshev interpolations) may be as short as keeps such
-// elements rare.
+// Every function here has a relative error below its 2^-PRECISION. An element whose value is that near to a
+// midpoint of two floats, or which is not ordinary, goes to the scalar function. So results rest on these
+// bounds, and the polynomials (Chebyshev interpolations) may be as short as keeps such elements rare.
 
 #if defined(__x86_64__)
 
@@ -26,7 +25,7 @@
 
 // ------------------------------------------------------------------------------------------- exp and tanh
 
-// NOTE: below -104 the result is 0 and needs no second look; between there and -87.3 it is subnormal. The
+// NOTE: below -104 the result is 0 and needs no second look; between -104 and -87.3 it is subnormal. The
 // order of operands keeps a NaN.
 #define EXP_PRECISION 44
 FN f64x16 exp_f64x16(__m512 x) {
@@ -80,7 +79,7 @@ FN __m512 log_16(__m512 x, __mmask16 *again) {
     return to_f32(y);
 }
 
-// For |x| < 1/64, k = 0 and c = 1, and r is x itself, of which 1 + x may have lost the last bits.
+// For |x| < 1/64, k = 0 and c = 1, and r is x itself; 1 + x may have lost the last bits of x.
 FN __m512d log1p_lanes(__m512d x) {
     __m512d base;
     const __m512d r = log_split(_mm512_add_pd(x, ALL(1.0)), &base);
@@ -158,7 +157,7 @@ static const double erf_rows[8][16] = {
     // clang-format on
 };
 
-// NOTE: adding and subtracting erf_magic rounds to a multiple of 1/4, whose number stands in the low bits.
+// NOTE: adding and subtracting erf_magic rounds to a multiple of 1/4, whose number is in the low bits.
 FN __m512d erf_lanes(__m512d a) {
     const __m512d magic = ALL(0x1.8p50), moved = _mm512_sub_pd(a, ALL(0.125));
     const __m512d shifted = _mm512_add_pd(moved, magic);
@@ -171,8 +170,8 @@ FN __m512d erf_lanes(__m512d a) {
         p = FMA(p, square, FMA(look_up(erf_rows[i + 1], at), t, look_up(erf_rows[i], at)));
     return _mm512_mul_pd(a, p);
 }
-// NOTE: erf of a number near the subnormal range, 0 apart, may be subnormal, where midpoints are elsewhere.
-// From 3.92 on it rounds to 1.
+// NOTE: erf of a nonzero number near the subnormal range may be subnormal, where midpoints are elsewhere.
+// From 3.92 on the result rounds to 1.
 #define ERF_PRECISION 38
 FN f64x16 erf_f64x16(__m512 x) {
     const f64x16 w = to_f64(_mm512_min_ps(_mm512_set1_ps(3.96f), size_of(x)));
@@ -195,7 +194,7 @@ FN __m512 erf_16(__m512 x, __mmask16 *again) {
 static const double sin_polynomial[] = {-0x1.55555555549cbp-3, 0x1.1111110fc0495p-7,   -0x1.a01a0011bd433p-13,
                                         0x1.71dd8de2f9ab7p-19, -0x1.ae20c4df60a1cp-26, 0x1.54e75e0a66211p-33};
 
-// (-1)^k sin(r); k stands in the low bits of `shifted`.
+// (-1)^k sin(r); k is in the low bits of `shifted`.
 FN __m512d sin_lanes(__m512d r, __m512d shifted) {
     const __m512d z = _mm512_mul_pd(r, r);
     const __m512d y = _mm512_mul_pd(r, FMA(z, POLYNOMIAL(z, _mm512_mul_pd(z, z), sin_polynomial), ALL(1.0)));
@@ -268,8 +267,8 @@ MAP(erf)
 MAP(sin)
 MAP(cos)
 
-// The same, rounded to a grid. `sign` is x where `name_f64x16` is about its size, else +0; `special` says
-// where x is not to be had in this way. A zero loses its sign.
+// Functions rounded to a grid. `sign` is x if `name_f64x16` computes with |x|, else +0; `special` marks lanes
+// where this computation is not valid for x. A zero loses its sign.
 #define GRID_UNARY(name, precision, sign, special)                                                           \
     static __attribute__((noinline)) void name##_grid_again(float *out, const float *in, unsigned again,     \
                                                             int bits, int *doubt) {                          \
@@ -307,7 +306,7 @@ GRID_UNARY(erf, ERF_PRECISION, x, 0)
 GRID_UNARY(sin, TRIG_PRECISION, UNSIGNED, immoderate(x))
 GRID_UNARY(cos, TRIG_PRECISION, UNSIGNED, immoderate(x))
 
-// exp(a - b), the difference rounded: where softmax begins. With it the differences stay in registers.
+// exp(a - b), with the difference rounded: the beginning of softmax. It keeps the differences in registers.
 void exp_sub_avx512(int64_t n, void *to, const void *minuends, int64_t sa, const void *subtrahends,
                     int64_t sb) {
     float *out = to, difference[16];

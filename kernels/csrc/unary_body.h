@@ -1,11 +1,11 @@
-// The elementary functions over arrays, in plain C that the compiler vectorises. A template: ISA(name) gives
-// the functions their names.
+// The elementary functions over arrays, in plain C that the compiler vectorises. A template: ISA(name) names
+// the functions.
 //
-// A block is evaluated without branches in binary64. Where the rounding of an element is not certain, or the
-// input is out of the ordinary, the scalar function has the last word.
+// A block is evaluated without branches in binary64. The scalar function recomputes an element whose rounding
+// is not certain or whose input is not ordinary.
 
 // NOTE: partial redundancy elimination would give the ends of a clamp, where much is constant, paths of their
-// own, and a loop with paths does not vectorise.
+// own, and a loop with several paths does not vectorise.
 #if !defined(__clang__)
 #pragma GCC optimize("no-tree-pre")
 #endif
@@ -15,10 +15,10 @@
 #include "grid_unary.h"
 
 #define BLOCK_SIZE 64
-// NOTE: 2^-48 covers the error of every `name_f64`, and x == x keeps NaNs out.
+// NOTE: 2^-48 covers the error of every `name_f64`, and x == x excludes NaNs.
 #define UNCERTAIN 0x1p-48
 
-// `result` is an expression in low and x. `ordinary` is one in x; the elements without it go to the scalar
+// `result` is an expression in low and x; `ordinary` is a condition on x. Other elements go to the scalar
 // function.
 #define MAP(name, result, ordinary)                                                                          \
     static __attribute__((noinline)) void name##_again(float *out, const float *in, const int32_t *again) {  \
@@ -53,7 +53,7 @@ MAP(erf, OR_ZERO, 1)
 MAP(sin, OR_ZERO, magnitude(x) < TRIG_MODERATE)
 MAP(cos, low, magnitude(x) < TRIG_MODERATE)
 
-// The same, rounded to a grid.
+// Functions rounded to a grid.
 #define GRID_UNARY(name, ordinary)                                                                           \
     static __attribute__((noinline)) void name##_grid_again(float *out, const float *in,                     \
                                                             const int64_t *again, int bits, int *doubt) {    \
@@ -86,7 +86,7 @@ GRID_UNARY(erf, x == x)
 GRID_UNARY(sin, magnitude(x) < TRIG_MODERATE)
 GRID_UNARY(cos, magnitude(x) < TRIG_MODERATE)
 
-// exp(a - b), the difference rounded: where softmax begins.
+// exp(a - b), with the difference rounded: the beginning of softmax.
 void ISA(exp_sub)(int64_t n, void *to, const void *minuends, int64_t sa, const void *subtrahends,
                   int64_t sb) {
     float *out = to, difference[BLOCK_SIZE];
@@ -105,8 +105,8 @@ static __attribute__((noinline)) void pow_again(float *out, const float *x, cons
         if (again[i]) out[i] = pow_f32(x[i], y[i]);
 }
 
-// NOTE: a negative base is left to the scalar function unless the exponent is an integer below 2^24, whose
-// half then tells whether it is odd.
+// NOTE: the scalar function handles a negative base, unless the exponent is an integer below 2^24, whose half
+// then tells whether it is odd.
 static inline void pow_block(float *restrict out, const float *bases, const float *exponents) {
     int32_t again[BLOCK_SIZE], any = 0;
     for (int i = 0; i < BLOCK_SIZE; i++) {

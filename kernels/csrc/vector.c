@@ -1,12 +1,12 @@
-// A block of columns is summed at a time, in the order of gemm.h.
+// Sums a block of columns at a time, in the order of gemm.h.
 
 #include "vector.h"
 #include "gemm.h"
 #include "microkernel.h"
 #include <math.h>
 
-#define BLOCK 1024 // columns, at most
-#define STEP 64 // columns, at least; of a transposed matrix just as many, since each is a stream from memory
+#define BLOCK 1024 // maximal columns
+#define STEP 64    // minimal columns; exactly this many if transposed, since each is a stream from memory
 
 typedef struct {
     const float *vector, *matrix;
@@ -16,8 +16,8 @@ typedef struct {
     enum isa isa;
 } product_plan;
 
-// sum[j] = chain of fma(vector[k], matrix[k * stride + j], .) from sum[j]. Four links at a time, to spare
-// loads and stores.
+// sum[j] = chain of fma(vector[k], matrix[k * stride + j], .) from sum[j]. Takes four links at a time, to
+// save loads and stores.
 BODY chain_body(const float *vector, const float *matrix, int64_t stride, int64_t count, int64_t columns,
                 float *restrict sum) {
     int64_t k = 0;
@@ -46,7 +46,7 @@ static void range(void *context, int64_t begin, int64_t end) {
         const float *vector = p->vector + batch * p->k, *matrix = p->matrix + batch * p->k * p->n;
         float *c = p->c + batch * p->n + first;
         int64_t k = 0;
-        do { // once even if there are no taps
+        do { // once even without taps
             const int64_t count = min_i64(CHUNK, p->k - k);
             float sum[BLOCK];
             for (int64_t j = 0; j < columns; j++) sum[j] = -0.0f;

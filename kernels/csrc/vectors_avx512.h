@@ -1,5 +1,5 @@
-// Vectors of AVX-512, for files that have chosen the instruction set: polynomials, tables of sixteen entries,
-// sixteen floats as binary64, and the test whether their rounding is certain.
+// AVX-512 vectors, for files compiled for that instruction set: polynomials, tables of sixteen entries,
+// sixteen floats as binary64, and the test that their rounding is certain.
 
 #ifndef REPOPS_UNARY_AVX512_H
 #define REPOPS_UNARY_AVX512_H
@@ -12,8 +12,7 @@
 #define FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define POLYNOMIAL(x, square, c) polynomial(x, square, c, (int)(sizeof(c) / sizeof *(c)))
 
-// Coefficients ascend. Pairs of them first: the chain of operations that wait for one another is half as
-// long.
+// Coefficients ascend. Pairs are evaluated first, which halves the chain of dependent operations.
 FN __m512d polynomial(__m512d x, __m512d square, const double *c, int count) {
     int i = (count - 1) & ~1;
     __m512d p = i + 1 < count ? FMA(ALL(c[i + 1]), x, ALL(c[i])) : ALL(c[i]);
@@ -22,27 +21,27 @@ FN __m512d polynomial(__m512d x, __m512d square, const double *c, int count) {
     return p;
 }
 
-// Entry number `at` mod 16.
+// Return entry `at` mod 16.
 FN __m512d look_up(const void *table, __m512i at) {
     const double *t = table;
     return _mm512_permutex2var_pd(_mm512_loadu_pd(t), at, _mm512_loadu_pd(t + 8));
 }
 
-// Lanes nearer than 2^-precision, relatively, to a midpoint of two normal floats: among the 29 bits that a
-// float does not have, the midpoint is 2^28.
+// Return the lanes within a relative 2^-precision of a midpoint of two normal floats: among the 29 bits that
+// a float lacks, the midpoint is 2^28.
 FN __mmask8 near_midpoint(__m512d y, int precision) {
     const int64_t margin = (int64_t)1 << (53 - precision);
     const __m512i b = _mm512_add_epi64(_mm512_castpd_si512(y), _mm512_set1_epi64(margin - 0x10000000));
     return _mm512_testn_epi64_mask(b, _mm512_set1_epi64(0x1FFFFFFF & ~(2 * margin - 1)));
 }
 
-// What rounding to grid(bits) needs.
+// Constants for rounding to grid(bits).
 typedef struct {
     __m128i dropped;
     __m512i below_half, kept, offset, far;
 } grid;
 
-// For values that are off by less than 2^-precision, relatively.
+// For values with a relative error below 2^-precision.
 FN grid grid_of(int bits, int precision) {
     const int dropped = 61 - bits;
     const int64_t half = (int64_t)1 << (dropped - 1), margin = (int64_t)1 << (53 - precision);
@@ -55,8 +54,8 @@ FN grid grid_of(int bits, int precision) {
     };
 }
 
-// Rounded, but for lanes that are near to a midpoint, or where the grid has another spacing than the mantissa
-// says: see grid.h.
+// Round, except for lanes near a midpoint, or where the grid has another spacing than the mantissa implies
+// (grid.h).
 FN __m512d on_grid(__m512d y, const grid *g, __mmask8 *again) {
     const __m512i u = _mm512_castpd_si512(y), size = _mm512_castpd_si512(_mm512_abs_pd(y));
     const __m512i last = _mm512_and_si512(_mm512_srl_epi64(u, g->dropped), _mm512_set1_epi64(1));
@@ -95,7 +94,7 @@ FN f64x16 f64x16_on_grid(f64x16 y, const grid *g, __mmask16 *again) {
 FN __m512 size_of(__m512 x) {
     return _mm512_abs_ps(x);
 }
-// For y without a sign: the sign of x.
+// Give y, which has no sign, the sign of x.
 FN __m512 signed_as(__m512 y, __m512 x) {
     const __m512i sign = _mm512_set1_epi32((int)0x80000000);
     return _mm512_castsi512_ps(

@@ -1,4 +1,4 @@
-// where: the one pointwise operator with three operands, of two types.
+// where: the only pointwise operator with three operands and two types.
 
 #include "repops.h"
 #include "broadcast.h"
@@ -15,7 +15,7 @@ typedef struct {
     enum isa isa;
 } job;
 
-// With constant strides (0 or 1) the loop vectorises, so each combination of strides is its own loop.
+// With constant strides (0 or 1) the loop vectorises, so each combination of strides is a loop of its own.
 #define SELECT(T)                                                                                            \
     static inline __attribute__((always_inline)) void loop_##T(int64_t n, T *o, const uint8_t *c, int sc,    \
                                                                const T *a, int sa, const T *b, int sb) {     \

@@ -1,11 +1,10 @@
-// Sums over the windows of a convolution, of planes of squares: what bounds the error of its sums of
-// products.
+// Sums of squares over the windows of a convolution, which bound the error of its sums of products.
 //
-// Letters: one axis of a plane has `size` places, `count` windows and `taps`; tap t of window i is place
-// i * step + t * reach - padding, if there is such a place. In one direction each window gets the root of the
-// sum over its taps; in the other (`turned`) each place gets that over the windows that have it as a tap.
+// Letters: one axis of a plane has `size` places, `count` windows and `taps`; tap t of window i is place i *
+// step + t * reach - padding, if that place exists. Each window gets the root of the sum over its taps. If
+// `turned`, each place gets the root of the sum over the windows that have it as a tap.
 //
-// NOTE: as in f64.c the order of the sums is nobody's rule.
+// NOTE: the order of these sums is not defined, as in f64.c.
 
 #include "repops.h"
 #include <math.h>
@@ -36,7 +35,7 @@ BODY add_body(const double *from, int64_t from_step, int64_t n, double *to, int6
 VARIANTS(add, (const double *from, int64_t from_step, int64_t n, double *to, int64_t to_step),
          (from, from_step, n, to, to_step))
 
-// The windows `first` <= i < `end` that have a tap t, whose place for window i is i * step + `at`.
+// The windows first <= i < end that have a tap t, whose place for window i is i * step + `at`.
 typedef struct {
     int64_t first, end, at;
 } run;
@@ -48,7 +47,7 @@ static run run_of_tap(const axis *a, int64_t t) {
                  .at = at};
 }
 
-// A row of the result, from one of windows or of places: every tap across.
+// Compute a row of the result from a row of windows or of places: every tap across.
 static void across(const windows *c, const double *from, double *to) {
     for (int64_t t = 0; t < c->x.taps; t++) {
         const run r = run_of_tap(&c->x, t);
@@ -61,7 +60,7 @@ static void across(const windows *c, const double *from, double *to) {
     }
 }
 
-// The row of the plane that tap t of row `row` of the result reads, or -1.
+// Return the row of the plane that tap t of row `row` of the result reads, or -1.
 static int64_t row_read(const windows *c, int64_t row, int64_t t) {
     const int64_t shift = t * c->y.reach - c->y.padding;
     if (!c->turned) {
@@ -78,7 +77,8 @@ static void windows_range(void *context, int64_t begin, int64_t end) {
     windows *c = context;
     const int64_t rows_in = c->turned ? c->y.count : c->y.size, wide_in = c->turned ? c->x.count : c->x.size;
     const int64_t rows = c->turned ? c->y.size : c->y.count, wide = c->turned ? c->x.size : c->x.count;
-    // SAFETY: of rows of which hardly anything is read, a stranger's dilation makes many.
+    // SAFETY: an untrusted dilation can make many rows of which hardly anything is read; these are not summed
+    // whole.
     const int few = !c->turned && c->x.count < wide_in / c->x.taps;
     double *sums = malloc((size_t)max_i64(wide_in, 1) * sizeof *sums);
     if (!sums) {
@@ -105,8 +105,8 @@ static void windows_range(void *context, int64_t begin, int64_t end) {
     free(sums);
 }
 
-// words: the axes y and x, of six words each; whether it is turned. From `planes` of [size][size], to as many
-// of [count][count], or turned. Returns 1 if there is no memory.
+// words: the axes y and x, of six words each, and `turned`. From `planes` planes [size][size] to as many
+// [count][count], or the reverse if turned. Return 1 if there is no memory.
 REPOPS_EXPORT int repops_window_norms(const int64_t *words, int64_t planes, const double *from, double *to,
                                       int threads, int isa) {
     windows c = {.turned = (int)words[12], .from = from, .to = to, .isa = (enum isa)isa};

@@ -33,13 +33,13 @@ DEVICE i64 larger(i64 a, i64 b) {
     return a >= b ? a : b;
 }
 
-// A divisor with what makes dividing by it cheap: for 0 <= n < 2^31, n / d = (high_product(n, magic) + n) >>
-// shift.
+// A divisor with the constants of a cheap division: for 0 <= n < 2^31, n / d = (high_product(n, magic) + n)
+// >> shift (Granlund and Montgomery, 1994).
 struct Divisor {
     i64 d;
     u32 magic, shift;
 };
-static DEVICE_CALL i64 far_quotient(i64 n, i64 d) { // rare, and long: not to be inlined
+static DEVICE_CALL i64 far_quotient(i64 n, i64 d) { // rare and long: not to be inlined
     return (i64)((u64)n / (u64)d);
 }
 DEVICE i64 quotient(i64 n, const Divisor &by) {
@@ -47,7 +47,7 @@ DEVICE i64 quotient(i64 n, const Divisor &by) {
     return far_quotient(n, by.d);
 }
 
-// Dimensions and strides (in elements); row-major index -> offset.
+// Dimensions and strides (in elements); maps a row-major index to an offset.
 struct Axes {
     i64 rank;
     Divisor dim[MAX_RANK];
@@ -64,7 +64,7 @@ DEVICE i64 axes_offset(const Axes &a, i64 index) {
     return a.rank ? offset + index * a.stride[0] : 0;
 }
 
-// The type of an operand that there is not.
+// The type of an absent operand.
 struct None {};
 template <class T> constexpr int SIZE = sizeof(T);
 template <> constexpr int SIZE<None> = 0;
@@ -83,7 +83,7 @@ DEVICE bool aligned(const void *pointer, int bytes) {
     return ((u64)pointer & (u64)(bytes - 1)) == 0;
 }
 
-// This thread's number in the grid, and how many there are.
+// This thread's number in the grid, and the number of threads.
 DEVICE i64 global_thread() {
     return block_index() * block_threads() + thread_index();
 }

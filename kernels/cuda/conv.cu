@@ -1,5 +1,5 @@
-// conv2d and its gradients: the contraction of gemm.cuh, whose B is gathered from an image (no copy of it is
-// made).
+// conv2d and its gradients: the contraction of gemm.cuh, whose B is gathered from an image without a copy of
+// it.
 //
 // Letters: G groups; C input channels and F filters of a group; (H, W) input, (Y, X) output, (R, S) kernel.
 //
@@ -8,14 +8,13 @@
 //     INPUT       dx[image, c, (h, w)]         w[f, c, (r, s)]       dy[image, f, (h + py - r dy) / sy, ...]
 //     WEIGHT      dw[f, (c, r, s)]             dy[image, f, (y, x)]  x[image, c, y sy - py + r dy, ...]
 //
-// All indices separate: B[k, n] stands at tap[k].at + column.at, and exists if tap[k].h + column.h and
-// tap[k].w + column.w are inside the plane. The taps of a chunk are worked out once, for all threads, in
-// shared memory.
+// All indices separate: B[k, n] is at tap[k].at + column.at, and exists if tap[k].h + column.h and tap[k].w +
+// column.w are inside the plane. The taps of a chunk are computed once, for all threads, in shared memory.
 //
-// INPUT with a stride: only the taps with (h + py - r dy) divisible by sy exist, and h modulo sy says which.
-// So positions are taken class by class: class (a, b) has the positions (a + i sy, b + j sx) and, of every
-// filter, the taps r = first, first + every, ... that exist for them. Chunks are still those of the full k =
-// (f, r, s): a class has fewer terms in each.
+// INPUT with a stride: only the taps with (h + py - r dy) divisible by sy exist, which depends on h modulo
+// sy. So positions are processed by class: class (a, b) has the positions (a + i sy, b + j sx) and, of every
+// filter, the taps r = first, first + every, ... that exist for them. The chunks are still those of the full
+// k = (f, r, s), so each chunk of a class has fewer terms.
 
 #include "gemm.cuh"
 
@@ -26,21 +25,21 @@ struct Convolution {
     i64 groups, c, f;             // channels of one group
     i64 in[2], out[2], kernel[2]; // (H, W), (Y, X), (R, S)
     i64 stride[2], padding[2], dilation[2];
-    i64 images, k;         // k: of the full contraction
+    i64 images, k;         // k of the full contraction
     i64 classes[2];        // 1 x 1, except for INPUT
     i64 every[2], turn[2]; // INPUT: stride and dilation over their greatest common divisor
     const float *a, *b;
 };
 
-// One k. The type of its numbers is int where everything is below 2^30, else i64.
+// One k. The type of its numbers is int if everything is below 2^30, else i64.
 template <class I> struct Tap {
-    I a, at, h, w; // a: in a row of A
+    I a, at, h, w; // a: index in a row of A
 };
 template <class I> struct Taps {
     Tap<I> at[CHUNK];
 };
 
-// 0 <= x < size, in one comparison.
+// Return whether 0 <= x < size, with one comparison.
 DEVICE bool inside(int x, i64 size) {
     return (u32)x < (u32)size;
 }
@@ -57,7 +56,7 @@ template <class T, int MODE, class I> struct Gather {
     i64 group;
     i64 base[2], taps[2], first[2], start[2], positions[2]; // of this class: see prepare and the constructor
     const float *a, *b; // a: this thread's first row; b: this thread's column
-    int rows;           // of A, from this thread's first on
+    int rows;           // rows of A from this thread's first row on
     I h, w;             // of this thread's column
 
     DEVICE_MEMBER Gather(const Convolution &p_, const Share &s) : p(p_) {
@@ -78,8 +77,8 @@ template <class T, int MODE, class I> struct Gather {
         place_column(min_i64(s.column + thread_index() % T::BN, columns() - 1));
     }
 
-    // The taps that exist for positions start + i stride, and the input position that the first of them meets
-    // for i = 0.
+    // Find the taps that exist for positions start + i stride, and the input position that the first of them
+    // meets for i = 0.
     DEVICE_MEMBER void find_taps(int axis) {
         const i64 stride = p.stride[axis], dilation = p.dilation[axis];
         const i64 reach = start[axis] + p.padding[axis];
@@ -98,7 +97,7 @@ template <class T, int MODE, class I> struct Gather {
         return MODE == WEIGHT ? p.grid.n : p.images * positions[0] * positions[1];
     }
 
-    // Rows of A.
+    // Beginning and distance of the rows of A.
     DEVICE_MEMBER i64 a_start() const {
         return group * p.f * (MODE == FORWARD ? p.k : MODE == INPUT ? p.c * window() : plane(p.out));
     }
@@ -106,7 +105,7 @@ template <class T, int MODE, class I> struct Gather {
         return MODE == FORWARD ? p.k : MODE == INPUT ? window() : plane(p.out);
     }
 
-    // Column n of B: for WEIGHT (c, r, s), else (image, position).
+    // Place column n of B: (c, r, s) for WEIGHT, else (image, position).
     DEVICE_MEMBER void place_column(i64 n) {
         if (MODE == WEIGHT) {
             const i64 r = n / p.kernel[1] % p.kernel[0], s = n % p.kernel[1];
@@ -123,7 +122,7 @@ template <class T, int MODE, class I> struct Gather {
         }
     }
 
-    // How many of this class's taps come before tap `end` of a filter's window.
+    // Return the number of this class's taps before tap `end` of a filter's window.
     DEVICE_MEMBER i64 taps_before(i64 end) const {
         const i64 r = end / p.kernel[1], s = end % p.kernel[1];
         const i64 lines = before(0, r), rest = before(0, r + 1) > lines ? before(1, s) : 0;
@@ -168,7 +167,7 @@ template <class T, int MODE, class I> struct Gather {
         else
             fetch<false>(stage, table.at + (k0 - begin), (int)(end - k0));
     }
-    // NOTE: rows beyond the matrix are not fetched; what is multiplied in their place is not stored.
+    // NOTE: rows beyond the matrix are not fetched; products with other data in their place are not stored.
     template <bool ALL_THERE> DEVICE_MEMBER void fetch(Stage<T> &stage, const Tap<I> *slice, int left) const {
         const u32 t = (u32)thread_index();
         const int ax = (int)(t % DEPTH), ay = (int)(t / DEPTH), bx = (int)(t % T::BN), by = (int)(t / T::BN);
@@ -197,7 +196,7 @@ template <class T, int MODE, class I> struct Gather {
         }
     }
 
-    // C[m, n].
+    // The place of C[m, n].
     DEVICE_MEMBER i64 start_of_c() const {
         return MODE == FORWARD ? group * p.f * plane(p.out)
                : MODE == INPUT ? group * p.c * plane(p.in) + start[0] * p.in[1] + start[1]
@@ -221,7 +220,7 @@ template <class T, int MODE, class I> DEVICE void convolve(const Convolution &p)
     SHARED(All, memory);
     const Share share = share_of<T>(p.grid);
     const Gather<T, MODE, I> source(p, share);
-    if (share.column >= source.columns()) return; // classes differ in size: the smaller need fewer tiles
+    if (share.column >= source.columns()) return; // classes differ in size: the smaller ones need fewer tiles
     contract<T>(p.grid, share, source, memory);
 }
 

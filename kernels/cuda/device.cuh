@@ -1,8 +1,8 @@
-// What a kernel may use of the machine, in a few words of our own, so that the tests can run the same sources
-// on the host: tests/kernels/cuda/emulation/device.h is the other implementation of this file.
+// The machine as kernels may use it, in a few functions of our own, so that the tests can run the same
+// sources on the host: tests/kernels/cuda/emulation/device.h is the other implementation of this file.
 //
 // A kernel takes ONE struct by value, whose members are all 8 bytes wide: the caller packs it as a list of
-// 64-bit words. Blocks and grids have one dimension; shared memory is one struct a kernel, at most 48 KB.
+// 64-bit words. Blocks and grids have one dimension. A kernel's shared memory is one struct of at most 48 KB.
 
 #ifndef REPOPS_DEVICE_CUH
 #define REPOPS_DEVICE_CUH
@@ -39,7 +39,7 @@ DEVICE void sync_warp() {
     __syncwarp();
 }
 
-// All 32 lanes of a warp take part in each of these.
+// All 32 lanes of a warp take part in each of these functions.
 template <class T> DEVICE T from_lane(T value, int lane) {
     return __shfl_sync(0xFFFFFFFFu, value, lane);
 }
@@ -54,7 +54,7 @@ DEVICE void atomic_increment(u32 *counter) {
     atomicAdd(counter, 1u);
 }
 
-// Arithmetic that is rounded as written, whatever the compiler's options are.
+// Arithmetic that is rounded as written, under any compiler options.
 DEVICE float add_rn(float a, float b) {
     return __fadd_rn(a, b);
 }
@@ -89,14 +89,14 @@ DEVICE int count_ones(u32 x) {
     return __popc(x);
 }
 
-// The same number, of which the compiler knows nothing: what is computed from it is computed where it stands.
+// Return x, hidden from the compiler, so that expressions of it are computed where they are written.
 DEVICE i64 opaque(i64 x) {
     asm volatile("" : "+l"(x));
     return x;
 }
 
-// Asynchronous copies from global to shared memory, of 4 or 16 aligned bytes. They are there for the copying
-// thread after copies_wait, for the others after a barrier that follows it.
+// Asynchronous copies from global to shared memory, of 4 or 16 aligned bytes. The data is visible to the
+// copying thread after copies_wait, to the others after a barrier that follows it.
 template <int BYTES> DEVICE void copy_async(void *shared, const void *global) {
     const u32 to = (u32)__cvta_generic_to_shared(shared);
     if constexpr (BYTES == 16)
@@ -105,7 +105,7 @@ template <int BYTES> DEVICE void copy_async(void *shared, const void *global) {
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(BYTES)
                      : "memory");
 }
-// The same for 4 bytes, if `wanted`; no branch.
+// Copy 4 bytes, if `wanted`, without a branch.
 DEVICE void copy_async_if(bool wanted, void *shared, const void *global) {
     const u32 to = (u32)__cvta_generic_to_shared(shared);
     asm volatile(

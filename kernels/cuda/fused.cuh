@@ -1,4 +1,4 @@
-// What the kernels of fused expressions are made with; repops/cuda/fusion.py writes the rest.
+// The common parts of kernels of fused expressions; repops/cuda/fusion.py writes the rest.
 
 #ifndef REPOPS_FUSED_CUH
 #define REPOPS_FUSED_CUH
@@ -6,8 +6,8 @@
 #include "operators.cuh"
 #include "order.cuh"
 
-// A reduction of a row that its warp goes over in blocks: `lane` is this lane of the current block, `blocks`
-// this lane of the next level, whose elements are the blocks' results.
+// A reduction of a row that its warp processes in blocks: `lane` is this lane of the current block, `blocks`
+// this lane of the next level, whose elements are the results of the blocks.
 template <class Op, class T> struct Reducer {
     T lane, blocks;
     DEVICE_MEMBER void begin() { lane = blocks = Op::identity(T()); }

@@ -1,23 +1,21 @@
 // The contraction behind every matrix product and convolution: a block computes one tile of C, chunk by
 // chunk.
 //
-//     for each chunk of k (512 of them, or what is left):
-//         for each slice of 16 k:      A [BM x 16] and B [16 x BN] come to shared memory, one slice ahead
-//         (cp.async)
-//             acc[i][j] = fma(a, b, acc[i][j])        TM x TN chains in a thread's registers, k ascending,
-//             from -0
+//     for each chunk of k (512, or the rest):
+//         for each slice of 16 k:      A [BM x 16] and B [16 x BN] to shared memory by cp.async, one ahead
+//             acc[i][j] = fma(a, b, acc[i][j])        TM x TN chains in registers, k ascending, from -0
 //         C = acc (first chunk)  or  C = C + acc      by the same thread, so C itself holds the running total
 //
 // With split-K each block takes a run of chunks and leaves every chunk's result in a workspace; `add_chunks`
-// then adds them in ascending order. Either way the order is that of docs/opset.md.
+// then adds them in ascending order. In both cases the order is that of docs/opset.md, section 2.
 //
-// Where A and B come from is a Source (matmul.cu, conv.cu):
-//     MASKED, Table             can a single (k, column) be absent? what it keeps in shared memory
-//     begin(c)                  the first k of chunk c, which ends where the next begins
-//     prepare(table, begin, end)     called by all threads before the slices of a chunk
-//     load(stage, table, begin, k, end)     copies a slice; from `end` on, a = -0 and b = +0, which leave no
-//     trace start_of_c() + m row_step() + column_place(n)      where C[m, n] stands; the last is negative if
-//     there is no such column
+// A Source (matmul.cu, conv.cu) provides A and B:
+//     MASKED, Table                          can a single (k, column) be absent? its data in shared memory
+//     begin(c)                               the first k of chunk c, which ends where the next begins
+//     prepare(table, begin, end)             called by all threads before the slices of a chunk
+//     load(stage, table, begin, k, end)      copies a slice; from `end` on, a = -0 and b = +0: no trace
+//     start_of_c() + m row_step() + column_place(n)
+//                                            the place of C[m, n]; the last is negative without a column n
 
 #ifndef REPOPS_GEMM_CUH
 #define REPOPS_GEMM_CUH
@@ -30,7 +28,7 @@ constexpr int A_PITCH = DEPTH + 4; // INVARIANT: 16 bytes of 8 rows, 80 bytes ap
 constexpr u32 ALL = 0xFFFFFFFFu;
 
 // WARPS_M x WARPS_N warps of 8 x 4 lanes, each lane with TM x TN results. Lane (y, x) of a warp has rows y +
-// 8 i and columns 4 x + 16 j + (0..3): then the reads of A and B in a warp are free of bank conflicts.
+// 8 i and columns 4 x + 16 j + (0..3), so a warp's reads of A and B have no bank conflicts.
 template <int WARPS_M, int WARPS_N_, int TM_, int TN_> struct Tile {
     static constexpr int TM = TM_, TN = TN_, WARPS_N = WARPS_N_, WARP_N = 4 * TN;
     static constexpr int BM = WARPS_M * 8 * TM, BN = WARPS_N * WARP_N, THREADS = WARPS_M * WARPS_N * WARP;
@@ -45,7 +43,7 @@ template <class T> struct alignas(16) Stage {
     u32 exists[DEPTH][T::BN / WARP]; // bit n: column n exists at this k (used if MASKED)
 };
 
-// How the work is shared out: block -> (tile of rows, tile of columns, split, batch), the first varying
+// The division of the work: block -> (tile of rows, tile of columns, split, batch), the first varying
 // fastest.
 struct Grid {
     i64 m, n; // of one batch
@@ -82,8 +80,8 @@ template <class T> DEVICE int own_column() {
 
 typedef Pack<float, 4> Four;
 
-// One k: acc += a column of A times a row of B. Bit j % 4 + 16 (j / 4) of `exists` says whether column j
-// exists; an absent term is skipped, which is what (-0, +0) amounts to.
+// One k: acc += a column of A times a row of B. Bit j % 4 + 16 (j / 4) of `exists`: column j exists. An
+// absent term is skipped, which is equivalent to (-0, +0).
 template <class T, bool MASKED>
 DEVICE void multiply(const Four (&a)[T::TM], int k, const float *b_row, u32 exists,
                      float (&acc)[T::TM][T::TN]) {
@@ -122,8 +120,8 @@ template <class T, bool MASKED> DEVICE void multiply_slice(const Stage<T> &s, fl
     }
 }
 
-// C = acc, or C = C + acc: by way of shared memory, one of the TM rows of each lane at a time, so that a
-// thread has one column of C and a warp neighbouring ones.
+// C = acc, or C = C + acc, through shared memory: one of the TM rows of each lane at a time, so that a thread
+// has one column of C and a warp neighbouring ones.
 template <class T> struct Rows {
     static constexpr int COUNT = T::BM / T::TM, PITCH = T::BN + 16; // 8 rows of each warp
     float at[COUNT][PITCH];
@@ -139,7 +137,7 @@ DEVICE void put(const Source &source, const Share &share, i64 m, float *out, boo
     out += source.start_of_c() + share.row * source.row_step() + place;
 #pragma unroll
     for (int i = 0; i < T::TM; i++) {
-        // NOTE: opaque, or the compiler keeps the multiples of the row length in registers, and spills.
+        // NOTE: opaque, or the compiler keeps the multiples of the row length in registers and spills.
         const i64 step = opaque(source.row_step());
         sync_block(); // the rows before have been read
 #pragma unroll
@@ -180,7 +178,7 @@ DEVICE void contract(const Grid &g, const Share &share, const Source &source,
              k += DEPTH) { // the slice at k + DEPTH is loaded, that at k multiplied
             const int now = (int)(k - begin) / DEPTH & 1;
             copies_wait();
-            sync_block(); // the slice is there, and nobody reads the stage that is loaded next
+            sync_block(); // the slice is there, and no thread reads the stage that is loaded next
             if (k + DEPTH < end) source.load(memory.stage[now ^ 1], memory.table, begin, k + DEPTH, end);
             if (k >= begin) multiply_slice<T, Source::MASKED>(memory.stage[now], acc);
         }

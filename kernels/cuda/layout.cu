@@ -1,5 +1,4 @@
-// Operators that only move elements: permute, expand, slice, cat, take; and those that make them from
-// nothing.
+// Operators that only move elements (permute, expand, slice, cat, take) or create them from attributes.
 
 #include "common.cuh"
 
@@ -14,7 +13,7 @@ struct Move {
     void *out;
 };
 
-// Several neighbours at once if whole rows are contiguous and everything is aligned.
+// Move several neighbours at once if whole rows are contiguous and everything is aligned.
 template <class T> DEVICE void move(const Move &p) {
     constexpr int V = 16 / (int)sizeof(T);
     const int last = (int)p.axes.rank - 1;
@@ -41,8 +40,8 @@ KERNEL(move_8, Move, THREADS, 4) {
     move<u64>(p);
 }
 
-// The same where the input is contiguous along another dimension than the output, `line`: tiles of 32 x 32
-// are turned in shared memory, so that both sides are read and written in runs.
+// A move whose input is contiguous along another dimension, `line`, than the output: tiles of 32 x 32 are
+// transposed in shared memory, so that both sides are read and written in runs.
 struct Transposition {
     i64 lines, columns;      // sizes of dimension `line` and of the last
     i64 line_step;           // output elements from one line to the next
@@ -102,7 +101,7 @@ KERNEL(transpose_8, Transposition, THREADS, 4) {
 struct Part {
     i64 bytes, run, pitch;
     const u8 *in;
-    u8 *out; // where its first run goes
+    u8 *out; // destination of its first run
 };
 
 template <class T> DEVICE void copy_runs(const Part &p) {
@@ -121,10 +120,9 @@ KERNEL(cat_part, Part, THREADS, 4) {
         copy_runs<u8>(p);
 }
 
-// ------------------------------------------------------------------------------------------------ rows by
-// index
+// --------------------------------------------------------------------------------------------- rows by index
 
-// out[i, :] = x[index[i], :], or zeros where there is no such row.
+// out[i, :] = x[index[i], :], or zeros if that row does not exist.
 struct Take {
     i64 bytes, rows, row_bytes; // bytes of the output
     const u8 *x;
@@ -152,8 +150,7 @@ KERNEL(take, Take, THREADS, 4) {
         take_rows<u8>(p);
 }
 
-// ------------------------------------------------------------------------------------------ tensors from
-// nothing
+// ----------------------------------------------------------------------------------- tensors from attributes
 
 struct Fill {
     i64 n;
@@ -178,7 +175,7 @@ KERNEL(arange, Fill, THREADS, 4) {
     for (i64 i = global_thread(); i < p.n; i += global_threads()) ((i64 *)p.out)[i] = i;
 }
 
-// Philox 4x32-10; docs/opset.md says which counter and key an element has. A thread makes the four words of a
+// Philox 4x32-10; docs/opset.md, section 9, defines counter and key. A thread makes the four words of a
 // block.
 struct Philox {
     i64 n;

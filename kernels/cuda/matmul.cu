@@ -1,5 +1,4 @@
-// mm and bmm: tiles for matrices, other kernels for a single row or column; and the second half of every
-// split-K.
+// mm and bmm: tiles for matrices, other kernels for a single row or column, and the second half of split-K.
 
 #include "gemm.cuh"
 
@@ -16,17 +15,16 @@ struct NoTable {};
 template <class T, bool WIDE> struct Matrices {
     static constexpr bool MASKED = false;
     typedef NoTable Table;
-    // Floats of a copy; copies that fetch one row of A's slice, or of B's; rows that all threads fetch at
-    // once.
+    // Floats per copy; copies per row of A's slice, and of B's; rows that all threads fetch at once.
     static constexpr int V = WIDE ? 4 : 1, A_COPIES = DEPTH / V, B_COPIES = T::BN / V;
     static constexpr int A_ROWS = T::THREADS / A_COPIES, B_ROWS = T::THREADS / B_COPIES;
 
     const Matmul &p;
     i64 batch;
     const float *a, *b; // this thread's first copy of the first slice
-    int rows;           // of A, from this thread's first on
-    bool inside;        // is this thread's column of B?
-    bool full;          // is all of the tile inside?
+    int rows;           // rows of A from this thread's first row on
+    bool inside;        // this thread's column of B exists
+    bool full;          // the whole tile is inside
 
     DEVICE_MEMBER Matrices(const Matmul &p_, const Share &s) : p(p_), batch(s.batch) {
         const int t = thread_index();
@@ -49,14 +47,14 @@ template <class T, bool WIDE> struct Matrices {
         else
             fetch<false>(stage, k0, (int)min_i64(end - k0, DEPTH));
     }
-    // NOTE: rows and columns beyond the matrix are not fetched; what is multiplied in their place is not
-    // stored.
+    // NOTE: rows and columns beyond the matrix are not fetched; products with other data in their place are
+    // not stored.
     template <bool ALL_THERE> DEVICE_MEMBER void fetch(Stage<T> &stage, i64 k0, int left) const {
         const u32 t = (u32)thread_index(); // unsigned: the divisions are shifts
         const int ay = (int)(t / A_COPIES), ax = (int)(t % A_COPIES) * V;
         const int by = (int)(t / B_COPIES), bx = (int)(t % B_COPIES) * V;
         const Pack<float, V> absent_a = splat<V>(minus_zero()), absent_b = splat<V>(0.0f);
-        // NOTE: opaque, or the compiler keeps the multiples of the row length in registers, and spills.
+        // NOTE: opaque, or the compiler keeps the multiples of the row length in registers and spills.
         const i64 step_a = opaque(A_ROWS * p.k), step_b = opaque(B_ROWS * p.grid.n);
         const float *from = a + k0;
 #pragma unroll
@@ -102,12 +100,11 @@ KERNEL(matmul_small, Matmul, Small::THREADS, 8) {
     matmul<Small>(p);
 }
 
-// ---------------------------------------------------------------------------------------- one row or one
-// column
+// ------------------------------------------------------------------------------------- one row or one column
 
 // M = 1: a thread has one column and one chunk, a warp 32 neighbouring columns; B is read once.
-// N = 1: a lane has one row and one chunk; a warp reads 32 x 32 of A at a time and turns it in shared memory.
-// Either way every chunk's result goes to `out` if it is the only one, else to partial[chunk].
+// N = 1: a lane has one row and one chunk; a warp transposes 32 x 32 of A at a time in shared memory.
+// In both cases a chunk's result goes to `out` if it is the only one, else to partial[chunk].
 struct Vector {
     i64 batches, length, other, chunks; // `other` is N or M
     const float *a, *b;
@@ -144,7 +141,7 @@ KERNEL(matrix_times_column, Vector, VECTOR_THREADS, 8) {
     for (i64 k0 = begin; k0 < end; k0 += WARP) {
         sync_warp(); // the last tile has been read
 #pragma unroll 8
-        for (int i = 0; i < WARP; i++) // NOTE: beyond the last row or k, what is read is not used
+        for (int i = 0; i < WARP; i++) // NOTE: reads beyond the last row or k are not used
             turned.a[warp][i][lane] =
                 a[min_i64(m0 + i, p.other - 1) * p.length + min_i64(k0 + lane, end - 1)];
         sync_warp();
@@ -157,7 +154,7 @@ KERNEL(matrix_times_column, Vector, VECTOR_THREADS, 8) {
 
 // --------------------------------------------------------------------------------------------------- split-K
 
-// out = partial[0] + partial[1] + ..., from the left. No chunks at all (K = 0) is -0.
+// out = partial[0] + partial[1] + ..., from the left. Without chunks (K = 0) it is -0.
 struct Chunks {
     i64 elements, chunks;
     const float *partial;

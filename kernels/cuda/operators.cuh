@@ -1,5 +1,4 @@
-// The elementwise operators on one element: name_dtype_of()(a, b, c), with None for operands that there are
-// not.
+// The elementwise operators on one element: name_dtype_of()(a, b, c), with None for absent operands.
 
 #ifndef REPOPS_OPERATORS_CUH
 #define REPOPS_OPERATORS_CUH
@@ -7,7 +6,7 @@
 #include "common.cuh"
 #include "elementary.h"
 
-// OPERATOR_KERNEL(name, Out, A, B, C, blocks): what else is made of each; pointwise.cu makes its kernel.
+// OPERATOR_KERNEL(name, Out, A, B, C, blocks): more code for each operator; in pointwise.cu, its kernel.
 #ifndef OPERATOR_KERNEL
 #define OPERATOR_KERNEL(name, Out, A, B, C, blocks)
 #endif
@@ -17,8 +16,8 @@
         DEVICE_MEMBER Out operator()(A a, B b, C c) const { return result; }                                 \
     };                                                                                                       \
     OPERATOR_KERNEL(name, Out, A, B, C, 4)
-// NOTE: called, not inlined four times over: they are long. The map_ keeps them apart from the functions of
-// elementary.h.
+// NOTE: called, not inlined four times, because they are long. The prefix map_ distinguishes them from the
+// functions of elementary.h.
 #define ELEMENTARY(name)                                                                                     \
     struct map_##name##_f32_of {                                                                             \
         DEVICE_CALL float operator()(float a, None, None) const { return name##_f32(a); }                    \
@@ -77,7 +76,7 @@ BINARY(logical_and_bool, u8, u8, a &b)
 BINARY(logical_or_bool, u8, u8, a | b)
 UNARY(logical_not_bool, u8, u8, a ^ 1)
 
-// NOTE: where and a cast to the same dtype move elements; only their size matters.
+// NOTE: where, and a cast to the same dtype, move elements; only their size matters.
 OPERATOR(where_1, u8, u8, u8, u8, a ? b : c)
 OPERATOR(where_4, u32, u8, u32, u32, a ? b : c)
 OPERATOR(where_8, u64, u8, u64, u64, a ? b : c)

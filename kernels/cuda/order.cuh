@@ -1,4 +1,4 @@
-// The operations of a reduction, and the end of its order: the fold of a block's 32 lanes.
+// The operations of a reduction, and the last part of its order: the fold of a block's 32 lanes.
 
 #ifndef REPOPS_ORDER_CUH
 #define REPOPS_ORDER_CUH
@@ -20,7 +20,7 @@ struct Largest {
     static DEVICE_MEMBER i64 of(i64 a, i64 b) { return larger(a, b); }
 };
 
-// Lane j of the warp gets op(lane[j], lane[j + half]); only lane 0's final value means anything.
+// Give lane j of the warp op(lane[j], lane[j + half]); only lane 0's final value is meaningful.
 template <class Op, class T> DEVICE T fold(T value) {
 #pragma unroll
     for (int half = LANES / 2; half; half /= 2) value = Op::of(value, from_lane_above(value, half));

@@ -1,10 +1,10 @@
-// Elementwise operators: one kernel an operator and dtype, over operands that broadcast.
+// Elementwise operators: one kernel for each operator and dtype, over operands that broadcast.
 
 #include "common.cuh"
 
 constexpr int THREADS = 256;
 
-// The output's dimensions with as many as possible merged, innermost last; a stride is 0 where an operand is
+// The output's dimensions, merged where possible, innermost last; a stride is 0 where an operand is
 // broadcast. INVARIANT: along the last dimension every stride is 0 or 1.
 struct Broadcast {
     i64 n;
@@ -28,7 +28,7 @@ template <class T, int V> DEVICE Pack<T, V> load(const void *base, i64 offset, i
     return values;
 }
 
-// V neighbouring elements of the output, of one row.
+// Compute V neighbouring elements of one row of the output.
 template <int V, class Out, class A, class B, class C, class F>
 DEVICE void apply(const Broadcast &p, i64 at, F f) {
     const int last = (int)p.axes.rank - 1;

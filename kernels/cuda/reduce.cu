@@ -1,11 +1,11 @@
 // sum and amax in the order of docs/opset.md: blocks of 4096, 32 lanes in turn, folds 16, 8, 4, 2, 1. A
-// launch does one level: every block of every result. Several blocks a result are a row of the next level.
+// launch does one level: every block of every result. The blocks of a result form a row of the next level.
 
 #include "order.cuh"
 
 constexpr int THREADS = 256, WARPS = THREADS / WARP;
 
-// x is [outer, n, width]: `kept` gives where an outer index stands, `reduced` where the n elements are; width
+// x is [outer, n, width]: `kept` maps an outer index to its place, `reduced` those of the n elements; width
 // neighbouring results (1 if the innermost dimension is reduced). out[(outer * width + column) * blocks +
 // block].
 struct Reduction {
@@ -15,7 +15,7 @@ struct Reduction {
     void *out;
 };
 
-// Results one by one: a warp has a block of a result, its lanes are those of the specification.
+// Results one by one: a warp reduces a block of a result, with the lanes of the specification.
 template <class Op, class T> DEVICE void reduce_rows(const Reduction &p) {
     const int lane = thread_index() % WARP;
     const bool contiguous = p.reduced.rank == 0 || (p.reduced.rank == 1 && p.reduced.stride[0] == 1);
@@ -37,8 +37,8 @@ template <class Op, class T> DEVICE void reduce_rows(const Reduction &p) {
     }
 }
 
-// 32 neighbouring results: warp w of the block has the lanes w, w + 8, w + 16, w + 24 of each, so that it
-// reads 32 neighbours at once.
+// 32 neighbouring results: warp w of the block has the lanes w, w + 8, w + 16, w + 24 of each, so it reads 32
+// neighbours at once.
 template <class Op, class T> DEVICE void reduce_columns(const Reduction &p) {
     constexpr int MINE = LANES / WARPS;
     struct Lanes {
@@ -83,7 +83,7 @@ template <class Op, int HALF, class T> DEVICE void fold_own(T (&lane)[LANES]) {
     if constexpr (HALF > 1) fold_own<Op, HALF / 2>(lane);
 }
 
-// Neighbouring results of at most 32 elements each: a thread has one result, and every element is a lane.
+// Neighbouring results of at most 32 elements each: a thread computes a result, and every element is a lane.
 template <class Op, class T> DEVICE void reduce_short_columns(const Reduction &p) {
     for (i64 at = global_thread(); at < p.outer * p.width; at += global_threads()) {
         const T *from = (const T *)p.x + axes_offset(p.kept, at / p.width) + at % p.width;

@@ -1,25 +1,24 @@
-// scatter_add: out = base, then out[index[p]] += src[p] for every position p, those of one row in ascending
-// order.
+// scatter_add: out = base, then out[index[p]] += src[p] for every position p, in ascending order within a
+// row.
 //
 //     1. a stable radix sort of the pairs (row, position) by row, 8 bits a pass: count, scan, place
-//     2. row_starts: where each row's positions begin in the sorted list
-//     3. add_rows: a thread has one element of out, and adds its sources one after the other
+//     2. row_starts: the beginning of each row's positions in the sorted list
+//     3. add_rows: a thread has one element of out and adds its sources one after the other
 //
-// All of it is integer arithmetic but for the additions of step 3, whose order the stable sort has fixed.
+// All of this is integer arithmetic except the additions of step 3, whose order the stable sort fixes.
 
 #include "common.cuh"
 
 constexpr int THREADS = 256, DIGITS = 256, DIGIT_BITS = 8;
 constexpr int SEGMENT = 1024; // positions that one warp counts and places
 
-// One pass: `keys` and `positions` sorted by the lower digits; null for the first, which takes position p as
-// the p-th.
+// One pass. `positions` are sorted by the lower digits; the first pass has none, and its i-th position is i.
 struct Pass {
     i64 count, rows, segments, shift;
-    const i64 *index;     // row of each position, which may be out of range: then it counts as row `rows`
-    const i64 *positions; // in the order of the passes before; null for the first
+    const i64 *index;     // row of each position; one out of range counts as row `rows`
+    const i64 *positions; // in the order of the earlier passes; null in the first
     u32 *counts;          // [digit][segment]: counted, then scanned in place
-    i64 *sorted;          // positions, in the order of this pass
+    i64 *sorted;          // positions in the order of this pass
 };
 
 DEVICE i64 position_at(const Pass &p, i64 i) {
@@ -29,7 +28,7 @@ DEVICE int digit_of(const Pass &p, i64 position) {
     const i64 row = p.index[position];
     return (int)((row < 0 || row >= p.rows ? p.rows : row) >> p.shift & (DIGITS - 1));
 }
-// The lanes whose digit is this lane's.
+// Return the lanes with this lane's digit.
 DEVICE u32 lanes_alike(int digit, bool active) {
     u32 alike = lanes_where(active);
 #pragma unroll
@@ -55,7 +54,7 @@ KERNEL(scatter_count, Pass, WARP, 16) {
     for (int d = lane; d < DIGITS; d += WARP) p.counts[d * p.segments + block_index()] = counts.of[d];
 }
 
-// Exclusive sums of all counts, by one block: each thread has a run of them.
+// Compute exclusive sums of all counts in one block: each thread has a run of them.
 KERNEL(scatter_scan, Pass, 1024, 1) {
     struct Sums {
         u32 of[1024];
@@ -81,7 +80,7 @@ KERNEL(scatter_scan, Pass, 1024, 1) {
     }
 }
 
-// INVARIANT: a warp goes through its segment in ascending order, and lanes of one digit place in the order of
+// INVARIANT: a warp goes through its segment in ascending order; lanes with one digit place in the order of
 // lanes.
 KERNEL(scatter_place, Pass, WARP, 16) {
     struct Places {
@@ -108,7 +107,7 @@ KERNEL(scatter_place, Pass, WARP, 16) {
     }
 }
 
-// starts[r]: how many sorted positions have a row below r; for r = 0 .. rows.
+// starts[r]: the number of sorted positions with a row below r, for r = 0 .. rows.
 struct Starts {
     i64 count, rows;
     const i64 *index, *sorted;
@@ -133,7 +132,7 @@ struct Adding {
     i64 elements;
     Divisor width;
     const float *base, *src;
-    const i64 *sorted, *starts; // null: no positions at all
+    const i64 *sorted, *starts; // null if there are no positions
     float *out;
 };
 

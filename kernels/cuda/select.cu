@@ -1,5 +1,5 @@
 // Operators that choose by comparing: argmax and max_pool2d. Both use the total order of bits.h and keep the
-// first.
+// first of equal elements.
 
 #include "common.cuh"
 
@@ -20,7 +20,7 @@ template <class Key> struct Candidate {
     }
 };
 
-// inner = 1: a block has a row.
+// inner = 1: a block reduces a row.
 template <class T, class Key> DEVICE void argmax_rows(const Arg &p) {
     struct Best {
         Key key[WARPS];
@@ -48,7 +48,7 @@ template <class T, class Key> DEVICE void argmax_rows(const Arg &p) {
     }
 }
 
-// A thread has one result; its neighbours have the neighbouring ones.
+// A thread computes one result, its neighbours the neighbouring ones.
 template <class T, class Key> DEVICE void argmax_columns(const Arg &p) {
     for (i64 at = global_thread(); at < p.outer * p.inner; at += global_threads()) {
         const T *x = (const T *)p.x + at / p.inner * p.n * p.inner + at % p.inner;
@@ -82,7 +82,7 @@ struct Pool {
     i64 *indices;
 };
 
-// Of a window that begins at `from`, the first tap that is not before the plane: csrc/select.c.
+// Return the first tap that is not before the plane, for a window that begins at `from`: see csrc/select.c.
 DEVICE i64 first_tap(i64 from, i64 dilation) {
     return from < 0 ? (dilation - 1 - from) / dilation : 0;
 }

@@ -1,5 +1,5 @@
-// The Merkle tree over a tensor's bytes, where the tensor lies: SHA-256 of leaves of 1024 bytes behind a tag
-// byte, and of pairs of nodes behind another. f32 data is hashed with every NaN canonical.
+// The Merkle tree over a tensor's bytes, on the tensor's device: SHA-256 of tagged leaves of 1024 bytes, and
+// of tagged pairs of nodes. f32 data is hashed with every NaN canonical.
 //
 // The tag shifts all data by one byte: word j of a message is the last byte of data word j - 1 and three
 // bytes of data word j.
@@ -71,7 +71,7 @@ DEVICE u32 canonical(u32 word, bool floats) {
     return floats && (word & 0x7FFFFFFF) > 0x7F800000 ? 0x7FC00000 : word;
 }
 
-// Data words [at, at + 4) of the tensor, zero beyond its end.
+// Return data words [at, at + 4) of the tensor, zero beyond its end.
 DEVICE Pack<u32, 4> four_words(const Leaves &p, i64 at, bool wide) {
     if (wide && at + 16 <= p.bytes) return *(const Pack<u32, 4> *)(p.data + at);
     Pack<u32, 4> words = {};
@@ -79,7 +79,7 @@ DEVICE Pack<u32, 4> four_words(const Leaves &p, i64 at, bool wide) {
     return words;
 }
 
-// A lane has a leaf. The warp fetches a block of 64 bytes of all its leaves at once, by way of shared memory.
+// A lane hashes a leaf. The warp fetches 64 bytes of all its leaves at once, through shared memory.
 KERNEL(hash_leaves, Leaves, THREADS, 6) {
     struct Fetched {
         u32 word[WARPS][WARP][BLOCK_WORDS + 1];
@@ -128,13 +128,13 @@ KERNEL(hash_leaves, Leaves, THREADS, 6) {
 
 constexpr int LEVELS = 9;
 
-// `count` nodes of a height become those of the next `levels` heights; a block takes 512 of them as far up as
-// that goes. Where a right sibling is missing, it is the empty subtree of its height.
+// Turns `count` nodes of a height into those of the next `levels` heights; a block reduces 512 of them as far
+// as possible. A missing right sibling is the empty subtree of its height.
 struct Nodes {
     i64 count, levels, tag;
     const Hash *in;
     Hash *out[LEVELS];
-    Hash empty[LEVELS]; // of the heights of `in` and above
+    Hash empty[LEVELS]; // for the heights of `in` and above
 };
 
 // H(tag, left, right): 65 bytes.
@@ -160,7 +160,7 @@ KERNEL(hash_nodes, Nodes, 256, 2) {
     const Hash *in = p.in;
     i64 count = p.count;
     for (int level = 0; level < p.levels; level++) {
-        const int width = 256 >> level; // nodes that this block makes
+        const int width = 256 >> level; // nodes made by this block
         const i64 above = (count + 1) / 2, index = block_index() * width + thread_index();
         if (thread_index() < width && index < above) {
             const Hash left = in[2 * index],

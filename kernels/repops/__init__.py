@@ -1,24 +1,24 @@
-"""repops: neural-network operators whose results are defined bit for bit, the same on every machine.
+"""Neural-network operators whose results are defined bit for bit and are the same on every machine.
 
     opset      the table of operators: ids, attributes, shapes (docs/opset.md is the specification)
-    reference  what each operator computes, in readable Python
+    reference  each operator in readable Python
     cpu        the same bits from C kernels, on several threads
     cuda       the same bits on NVIDIA GPUs
-    tensors    which arrays are tensors; `canonical` for commitment
+    tensors    which arrays count as tensors; `canonical` for commitments
     hashing    Merkle trees over the bytes of tensors
     composites softmax, layer_norm, adam ... as expressions of operators; `fusion` makes one kernel of each
     torch      operators and composites for eager PyTorch, with autograd: `import repops.torch`
     calls      pseudo-random calls of every operator
-    selftest   digests of them: `python -m repops.selftest` compares this machine with the reference
+    selftest   digests of these calls: `python -m repops.selftest` compares this machine with the reference
 
-Tensors are plain C-contiguous numpy arrays of float32, int64 or bool. `backend("cpu").execute(name, inputs, attrs)`
-applies an operator; each is also a function here: `repops.mm(a, b)`, `repops.sum(x, dims=(0,), keepdim=0)`. These
-functions take numpy arrays or torch tensors (on the CPU or a GPU), all of one kind, and give the same kind; results go
-into `out=` if it is given. They know nothing of autograd and refuse a tensor that requires a gradient: `repops.torch`
-has the same operators with gradients. Whatever cannot be computed is an OpError that names the argument.
+Tensors are C-contiguous, aligned numpy arrays of float32, int64 or bool. `backend("cpu").execute(name, inputs, attrs)`
+applies an operator. Each operator is also a function here: `repops.mm(a, b)`, `repops.sum(x, dims=(0,), keepdim=0)`.
+These functions take numpy arrays or torch tensors (CPU or GPU), all of one kind, return the same kind, and write into
+`out=` if it is given. They have no autograd: a tensor that requires a gradient is a GradientError (`repops.torch` has
+the same operators with gradients). Every refusal is an OpError that names the argument.
 
-    REPOPS_NUM_THREADS   threads of a kernel (default: one for each core this process may use)
-    REPOPS_ISA           portable, avx2 or avx512, instead of the best there is
+    REPOPS_NUM_THREADS   threads per kernel (default: one for each core that this process may use)
+    REPOPS_ISA           portable, avx2 or avx512, instead of the best that this machine has
     REPOPS_LIBRARY       another build of the C kernels, such as one with sanitizers
 """
 
@@ -48,22 +48,22 @@ __all__ = [
 
 
 def set_num_threads(count: int) -> None:
-    """How many threads a C kernel may use. Results do not depend on it."""
+    """Set the number of threads that a C kernel may use; results do not depend on it. Raise ValueError below 1."""
     from . import cpu
 
     cpu.set_num_threads(count)
 
 
 def get_num_threads() -> int:
-    """How many threads a C kernel may use."""
+    """Return the number of threads that a C kernel may use."""
     from . import cpu
 
     return cpu.get_num_threads()
 
 
 def _apply(name: str, inputs: Sequence[Any], attrs: Attrs, out: Any) -> list[Any]:
-    """On the kind of arrays that the arguments are of."""
-    torch = sys.modules.get("torch")  # nobody has a tensor without having imported it
+    """Execute the operator on the kind of arrays that the arguments are."""
+    torch = sys.modules.get("torch")  # a torch tensor can exist only after torch was imported
     arguments = inputs if out is None else (*inputs, *out)
     if torch is not None and any(isinstance(argument, torch.Tensor) for argument in arguments):
         from . import bridge
@@ -90,7 +90,7 @@ def _operator(name: str) -> Callable[..., Any]:
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """Each operator as a function of its inputs and attributes."""
+    """Return an operator as a function of its inputs and, as keywords, its attributes. Raise AttributeError."""
     if name not in opset.BY_NAME:
         raise AttributeError(f"module 'repops' has no attribute {name!r}")
     return _operator(name)

@@ -12,18 +12,18 @@ from .tensors import Array
 
 @dataclass(frozen=True)
 class Backend:
-    """Something that applies operators. All backends give the same bits, up to the payload of NaNs."""
+    """An executor of operators. All backends give the same bits, except for the sign and payload of NaNs."""
 
     name: str
     execute: Callable[[str, Sequence[Array], Attrs], list[Array]]
 
 
 def backend(name: str) -> Backend:
-    """The executor called "cpu" (C kernels), "cuda" (torch tensors on a GPU) or "reference" (readable Python, slow)."""
+    """Return the executor "cpu" (C kernels), "cuda" (GPU tensors) or "reference" (slow Python). Raise ValueError."""
     if name == "reference":
         return Backend(name, reference.execute)
     if name == "cpu":
-        from . import cpu  # loads the shared library, which a user of the reference need not have
+        from . import cpu  # loads the shared library, which the reference does not need
 
         return Backend(name, cpu.execute)
     if name == "cuda":

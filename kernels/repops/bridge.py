@@ -1,6 +1,6 @@
-"""torch tensors for the executors: CPU tensors share memory with numpy arrays, CUDA tensors go to repops.cuda.
+"""Torch tensors for the executors: CPU tensors share memory with numpy arrays, CUDA tensors go to repops.cuda.
 
-Imported only where torch has been imported already: nobody needs it for numpy arrays.
+This module is imported only where torch has been imported already; numpy arrays do not need it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ DTYPE_OF: dict[torch.dtype, Dtype] = {dtype: code for code, dtype in TORCH_DTYPE
 
 
 class GradientError(OpError):
-    """A tensor requires a gradient, and this function gives none."""
+    """A tensor requires a gradient, and this function computes none."""
 
 
 def spec_of(tensor: torch.Tensor, where: str) -> Spec:
-    """The (dtype, shape) of a tensor on any device, or an OpError. `where` begins the message."""
+    """Return the (dtype, shape) of a tensor on any device. Raise OpError; `where` begins the message."""
     if not isinstance(tensor, torch.Tensor):
         raise ArrayError(f"{where} is not a torch tensor", type=type(tensor).__name__)
     code = DTYPE_OF.get(tensor.dtype)
@@ -48,7 +48,7 @@ def spec_of(tensor: torch.Tensor, where: str) -> Spec:
 
 
 def device_of(where: str, arguments: Sequence[tuple[str, torch.Tensor]]) -> torch.device:
-    """The device that all tensors are on."""
+    """Return the device that all tensors are on. Raise ArrayError if there are several."""
     first, one = arguments[0]
     for name, tensor in arguments[1:]:
         if tensor.device != one.device:
@@ -61,7 +61,7 @@ def device_of(where: str, arguments: Sequence[tuple[str, torch.Tensor]]) -> torc
 
 
 def as_array(tensor: torch.Tensor, where: str) -> Array:
-    """A CPU tensor as a numpy array that shares its memory."""
+    """Return a CPU tensor as a numpy array that shares its memory. Raise OpError."""
     spec_of(tensor, where)
     if not tensor.is_cpu:
         raise ArrayError(f"{where} is on a device without an executor", device=str(tensor.device))
@@ -69,14 +69,14 @@ def as_array(tensor: torch.Tensor, where: str) -> Array:
 
 
 def on_gpu(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether one of them is; the executor refuses the others."""
+    """Return whether any of the tensors is on a GPU. The executor refuses a mixture."""
     return any(isinstance(tensor, torch.Tensor) and tensor.is_cuda for tensor in tensors)
 
 
 def run(
     name: str, inputs: Sequence[torch.Tensor], attrs: Attrs, out: Sequence[torch.Tensor] | None = None
 ) -> list[torch.Tensor]:
-    """Apply one operator where its tensors are, and record nothing for autograd."""
+    """Apply one operator where its tensors are. Nothing is recorded for autograd."""
     row = lookup(name)
     row.check_arity(len(inputs))
     if on_gpu(inputs if out is None else (*inputs, *out)):
@@ -102,13 +102,13 @@ def apply(
     out: Sequence[torch.Tensor] | None = None,
     **options: Any,
 ) -> list[torch.Tensor]:
-    """Apply a composite where its tensors are: on the CPU fused, if it can be. `out` is as in repops.fusion.apply."""
+    """Apply a composite where its tensors are; the CPU fuses it if possible. `out` is as in repops.fusion.apply."""
     name, names = function.__name__, argument_names(function, len(inputs))
     where = [f"{name}: {argument}" for argument in names]
     if on_gpu(inputs):
         specs = tuple(map(spec_of, inputs, where))
         device = device_of(name, list(zip(names, inputs, strict=True)))
-        with torch.cuda.device(device):  # where constants are made
+        with torch.cuda.device(device):  # where constants are created
             expression = _expression(function, specs, tuple(options.items()))
             results = evaluate(expression, backend("cuda").execute, inputs)
         if out is None:
@@ -127,7 +127,7 @@ def apply(
 def execute(
     name: str, inputs: Sequence[torch.Tensor], attrs: Attrs, out: Sequence[torch.Tensor] | None = None
 ) -> list[torch.Tensor]:
-    """As `run`, for arguments of a user: a mixture of kinds, a subclass or a lost gradient is refused."""
+    """Apply one operator to a user's arguments: like `run`, but refuse mixed kinds, subclasses and lost gradients."""
     row = lookup(name)
     row.check_arity(len(inputs))
     arguments = [(row.argument(i), tensor) for i, tensor in enumerate(inputs)]
@@ -147,7 +147,7 @@ def execute(
 
 
 def options_of(attrs: dict[str, Any]) -> dict[str, Any]:
-    """Attributes with torch's dtypes as codes of the operator set."""
+    """Return the attributes with torch's dtypes replaced by codes of the operator set."""
     return {
         name: DTYPE_OF.get(value, value) if isinstance(value, torch.dtype) else value
         for name, value in attrs.items()

@@ -1,7 +1,7 @@
 """Pseudo-random calls of every operator, for the self-test and for tests/kernels.
 
-They come from SHA-256 in counter mode, so a seed gives the same call everywhere and for ever. A new operator adds its
-maker to `MAKERS`.
+The data comes from SHA-256 in counter mode, so a seed gives the same call on every machine and in every version. A new
+operator adds its maker to `MAKERS`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SPECIAL_F32 = np.array(
         *(0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x807FFFFF),  # zeros, subnormals
         *(0x00800000, 0x80800000, 0x00800001, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F000000),  # smallest normal, largest
         *(0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800001, 0x7FFFFFFF),  # infinities, NaNs
-        *(0x3F800000, 0xBF800000, 0x3F800001, 0x3F7FFFFF, 0x3F000000, 0x4B800000),  # 1, its neighbours, 2^24
+        *(0x3F800000, 0xBF800000, 0x3F800001, 0x3F7FFFFF, 0x3F000000, 0x4B800000),  # +-1, beside 1, 1/2, 2^24
         *(
             0x5F000000,
             0xDF000000,
@@ -31,7 +31,7 @@ SPECIAL_F32 = np.array(
             0x42B17218,
             0xC2CFF1B5,
             0x33800000,
-        ),  # +-2^63, ends of exp, 2^-24
+        ),  # +-2^63, the value below -2^63, ends of exp, 2^-24
     ],
     dtype=np.uint32,
 )
@@ -39,11 +39,10 @@ SPECIAL_I64 = np.array([0, 1, -1, 2, 2**24 + 1, 2**53 + 1, 2**63 - 1, -(2**63)],
 
 
 class Source:
-    """A stream of values that depends on the seed only.
+    """A stream of values that depends only on the seed.
 
-    `scale` is how large the tensors are that makers ask for: "tiny" has a few elements, where the slow reference takes
-    a millisecond; "usual" sometimes goes beyond a chunk of 512 or a block of 4096; "long" always does, and beyond the
-    share of one thread.
+    `scale` sets the size of tensors: "tiny" has a few elements, which take the slow reference a millisecond; "usual"
+    sometimes exceeds a chunk of 512 or a block of 4096; "long" always does, and also exceeds the share of one thread.
     """
 
     def __init__(self, seed: str, scale: Scale = "usual"):
@@ -66,7 +65,7 @@ class Source:
         return items[self.below(len(items))]
 
     def size(self) -> int:
-        """A dimension: mostly small and odd, sometimes 0 or 1, sometimes beyond a vector or a panel."""
+        """Return a dimension: mostly small and odd, sometimes 0 or 1, sometimes longer than a vector or a panel."""
         if self.tiny:
             return int(self.choose(0, 1, 1, 2, 3, 4, 5, 9))
         return int(self.choose(0, 1, 1, 2, 3, 5, 7, 8, 13, 17, 33))
@@ -90,21 +89,21 @@ class Source:
     def f32(self, shape: Shape) -> Array:
         n = int(np.prod(shape, dtype=np.int64))
         bits: Array = np.frombuffer(self.bytes(4 * n), dtype="<u4").astype(np.uint32)
-        # More often than not without NaN and infinity, which would be all that is left of a long sum.
+        # Most styles avoid NaN and infinity, which would swallow a long sum.
         style = self.choose(0, 0, 1, 1, 2, 3, 4, 5, 5)
         if style == 0:  # between 2^-7 and 2, as in a network
             bits = (bits & 0x83FFFFFF) + np.uint32(0x3C000000)
         elif style == 1:  # small integers and many zeros
             return ((bits % 7).astype(np.float32) - np.float32(3)).reshape(shape)
-        elif style == 2:  # anything
+        elif style == 2:  # any bits
             pass
-        elif style == 3:  # ordinary with a few special values
+        elif style == 3:  # ordinary values with a few special ones
             special = SPECIAL_F32[bits % len(SPECIAL_F32)]
             bits = np.where(bits >> 26 == 0, special, (bits & 0x83FFFFFF) + np.uint32(0x3C000000))
         elif style == 4:  # special values only, and NaNs of any payload
             special = SPECIAL_F32[bits % len(SPECIAL_F32)]
             bits = np.where((special & 0x7FFFFFFF) > 0x7F800000, special | (bits & 0x003FFFFE), special)
-        else:  # every magnitude from 2^-95 to 2, so that products go down to zero through the subnormals
+        else:  # magnitudes from 2^-95 to 2, so that products underflow gradually to zero
             bits = (bits & 0x807FFFFF) | ((32 + (bits >> 23) % 96) << 23)
         return bits.astype(np.uint32).view(np.float32).reshape(shape)
 
@@ -125,7 +124,7 @@ class Source:
         return self.f32(shape) if dtype == F32 else self.i64(shape)
 
     def broadcastable(self, count: int) -> list[Shape]:
-        """Shapes that broadcast together: some dimensions become 1, some leading ones go."""
+        """Return shapes that broadcast together: some dimensions become 1, some leading ones are dropped."""
         full = self.shape()
         shapes = []
         for _ in range(count):
@@ -134,7 +133,7 @@ class Source:
         return shapes
 
 
-# ---------------------------------------------------------------------------------- one maker of calls a family
+# ----------------------------------------------------------------------------- makers of calls, one for each family
 
 
 def _elementwise(arity: int, *dtypes: Dtype) -> Callable[[Source], Call]:
@@ -197,7 +196,7 @@ def _windows(size: Shape, kernel: Shape, attrs: dict[str, Shape]) -> Shape:
 
 
 def _geometry(s: Source, highest: int) -> tuple[Shape, Shape, dict[str, Shape]]:
-    """An image size, a kernel size, and window attributes that fit them."""
+    """Return an image size, a kernel size and window attributes that fit them."""
     attrs = {"stride": _pair(s, 1, 3), "padding": _pair(s, 0, 3), "dilation": _pair(s, 1, 2)}
     if s.below(3) == 0:
         attrs["stride"] = attrs["dilation"] = (1, 1)
@@ -207,7 +206,7 @@ def _geometry(s: Source, highest: int) -> tuple[Shape, Shape, dict[str, Shape]]:
     return tuple(low + s.below(highest) for low in smallest), kernel, attrs
 
 
-# (channels, filters, images) for which the contraction mostly has several chunks.
+# (channels, filters, images) for which the contraction usually has several chunks.
 LONG_CONV = {"forward": (150, 5, 2), "input": (5, 150, 2), "weight": (7, 9, 12)}
 
 
@@ -217,7 +216,7 @@ def _conv(which: str) -> Callable[[Source], Call]:
         channels, filters = s.choose(0, 1, 3, 9, 40 if which != "weight" else 3), s.choose(1, 2, 13)
         if s.tiny:
             channels, filters, images = s.choose(0, 1, 1, 2, 3), s.choose(1, 2, 3), s.choose(0, 1, 1, 2)
-        elif s.long:  # K is channels, filters or images times the window or the plane
+        elif s.long:  # K is the window or the plane times channels, filters or images
             channels, filters, images = LONG_CONV[which]
         size, kernel, window = _geometry(s, 16 if s.long else 3 if s.tiny else s.choose(4, 12))
         x, w = (images, channels * groups, *size), (filters * groups, channels, *kernel)
@@ -239,7 +238,7 @@ def _max_pool2d(s: Source) -> Call:
 
 
 def _index(s: Source, rows: int, shape: Shape) -> Array:
-    """Mostly valid rows, some twice, some out of range on either side."""
+    """Return row indices: mostly valid, some repeated, some out of range on either side."""
     small = np.frombuffer(s.bytes(int(np.prod(shape, dtype=np.int64))), dtype=np.uint8).astype(np.int64)
     index = small % (rows + 3) - 1
     return np.where(small == 255, np.iinfo(np.int64).min, index).reshape(shape)
@@ -335,5 +334,5 @@ MAKERS: dict[str, Callable[[Source], Call]] = {
 
 
 def random_call(name: str, seed: object, scale: Scale = "usual") -> Call:
-    """Legal inputs and attributes for one operator, the same for the same arguments."""
+    """Return legal inputs and attributes for one operator. Equal arguments give equal calls."""
     return MAKERS[name](Source(f"repops/{name}/{seed}/{scale}", scale))

@@ -1,7 +1,7 @@
-"""An element's chain of steps (docs/adjudication.md, section 2), computed by kernels/csrc/chain.c: some 10^8 steps a
-second, where the readable rules take 10^4 to 10^5.
+"""An element's chain of steps (docs/adjudication.md, section 2), computed by kernels/csrc/chain.c at about 10^8 steps a
+second; the readable rules reach 10^4 to 10^5.
 
-Only operators whose chains may be long have one here; all others have a single step.
+Only the operators whose chains can be long are here. Every other operator has a single step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .tensors import Array, check
 
 _CONTRACTIONS = {"mm": 0, "bmm": 0, "conv2d": 1, "conv2d_input_grad": 2, "conv2d_weight_grad": 3}
 KINDS = {**_CONTRACTIONS, "sum": 4, "amax": 5, "argmax": 6, "max_pool2d": 7, "scatter_add": 8}
-"""The numbers of `chain_kind` in kernels/csrc/chain.h."""
+"""Numbers of `chain_kind` in kernels/csrc/chain.h."""
 
 BLOCK, LEVEL_BYTES = 4096, 24
 EXACT_BYTES = 96
@@ -35,9 +35,9 @@ _length.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int64]
 
 
 class Chain:
-    """The chain of an element of output `output` of an operator on plain arrays; `exact`: the one that rounded-f64 has.
+    """The chain of element `element` (flat index) of one output of an operator; `exact`: the chain of rounded-f64.
 
-    Raises an OpError for what the operator table refuses, or an element that does not exist.
+    Raises OpError for a refused call, an operator without long chains, or an output or element that does not exist.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class Chain:
         self.state_bytes = self._state_bytes(name)
 
     def advance(self, state: bytes, start: int, stop: int) -> bytes:
-        """The state before step `stop`, given the one before step `start`. Other threads run meanwhile.
+        """Return the state before step `stop`, given the state before step `start`. Other threads run meanwhile.
 
-        Raises a ValueError for steps or a state that are not of this chain.
+        Raise ValueError for steps outside the chain or a state of another size.
         """
         if not 0 <= start <= stop <= self.length:
             raise ValueError(f"steps {start} to {stop} of a chain of {self.length}")
         if len(state) != self.state_bytes:
             raise ValueError(f"a state of {len(state)} bytes; this chain's have {self.state_bytes}")
-        # SAFETY: whatever the bytes say, no place in an operand depends on them.
+        # SAFETY: no bytes of a state select a place in an operand, so a forged state cannot cause a read elsewhere.
         after = ctypes.create_string_buffer(state, self.state_bytes)
         place = self._signature.ctypes.data, self._data, self._kind, self._exact
         _advance(*place, self._element, start, stop, after)

@@ -1,8 +1,8 @@
-"""Composites: what networks use besides primitive operators, as fixed expressions (docs/opset.md, section 10).
+"""Composites: functions that networks need besides operators, as fixed expressions (docs/opset.md, section 10).
 
-Each takes an `Ops` and values, and IS its sequence of operators: any executor that gives the bits of these operators
-one by one gives the composite's. Constants are binary32. A gradient is an expression of its own, given the gradient
-of the result. Rows are the last dimension.
+A composite takes an `Ops` and f32 values that broadcast, and IS its sequence of operators: an executor is right if it
+gives the bits of these operators applied one by one. Constants are rounded to binary32. A `_grad` composite takes the
+gradient of the result first. Rows are the last dimension.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def sigmoid(o: Ops, x: Value) -> Value:
 
 
 def sigmoid_grad(o: Ops, grad: Value, y: Value) -> Value:
-    """From the result y, not the operand."""
+    """Gradient from the result y, not the operand."""
     return o.mul(grad, o.mul(y, o.sub(o.scalar(1.0), y)))
 
 
 def tanh_grad(o: Ops, grad: Value, y: Value) -> Value:
-    """From the result y, not the operand."""
+    """Gradient from the result y, not the operand."""
     return o.mul(grad, o.sub(o.scalar(1.0), o.mul(y, y)))
 
 
@@ -84,7 +84,7 @@ def _gelu_inner(o: Ops, x: Value) -> Value:
 
 
 def gelu_tanh(o: Ops, x: Value) -> Value:
-    """Gelu by its approximation with tanh, as GPT-2 has it."""
+    """Return gelu approximated with tanh (Hendrycks and Gimpel, 2016), as in GPT-2."""
     return o.mul(o.mul(o.scalar(0.5), x), o.add(o.scalar(1.0), o.tanh(_gelu_inner(o, x))))
 
 
@@ -102,11 +102,11 @@ def gelu_tanh_grad(o: Ops, grad: Value, x: Value) -> Value:
 
 def softmax(o: Ops, x: Value) -> Value:
     e = o.exp(o.sub(x, _row_max(o, x)))
-    return o.mul(e, o.div(o.scalar(1.0), _row_sum(o, e)))  # one division a row
+    return o.mul(e, o.div(o.scalar(1.0), _row_sum(o, e)))  # one division per row
 
 
 def softmax_grad(o: Ops, grad: Value, y: Value) -> Value:
-    """From the result y, not the operand."""
+    """Gradient from the result y, not the operand."""
     return o.mul(o.sub(grad, _row_sum(o, o.mul(grad, y))), y)
 
 
@@ -116,21 +116,21 @@ def log_softmax(o: Ops, x: Value) -> Value:
 
 
 def log_softmax_grad(o: Ops, grad: Value, y: Value) -> Value:
-    """From the result y, not the operand."""
+    """Gradient from the result y, not the operand."""
     return o.sub(grad, o.mul(o.exp(y), _row_sum(o, grad)))
 
 
 def cross_entropy(o: Ops, x: Value, target: Value, classes: Value) -> Value:
-    """Losses f32 [N, 1] of logits f32 [N, C] for targets i64 [N, 1]; `classes` is arange(C).
+    """Return losses f32 [N, 1] of logits x f32 [N, C] for targets i64 [N, 1]; `classes` is arange(C).
 
-    A target outside [0, C) is no class: its loss is 0 (torch's ignore_index).
+    A target outside [0, C) is no class and has loss 0 (torch's ignore_index).
     """
     chosen = o.eq(classes, target)
     return o.neg(_row_sum(o, o.where(chosen, log_softmax(o, x), o.scalar(0.0))))
 
 
 def cross_entropy_grad(o: Ops, grad: Value, x: Value, target: Value, classes: Value) -> Value:
-    """The gradient f32 [N, C] of x for that of the losses, f32 [N, 1]; 0 where the target is no class."""
+    """Return the gradient of x, f32 [N, C], given that of the losses, f32 [N, 1]; 0 where the target is no class."""
     zero = o.scalar(0.0)
     chosen = o.where(o.eq(classes, target), o.scalar(1.0), zero)
     counted = _row_max(o, chosen)  # 1 if the target is a class
@@ -143,7 +143,7 @@ def squared_error(o: Ops, x: Value, target: Value) -> Value:
 
 
 def squared_error_grad(o: Ops, grad: Value, x: Value, target: Value) -> Value:
-    """The gradient of x; that of the target is its negative."""
+    """Return the gradient of x; the gradient of the target is its negative."""
     return o.mul(grad, o.mul(o.scalar(2.0), o.sub(x, target)))
 
 
@@ -151,7 +151,7 @@ def squared_error_grad(o: Ops, grad: Value, x: Value, target: Value) -> Value:
 
 
 def layer_norm(o: Ops, x: Value, weight: Value, bias: Value, *, eps: float) -> tuple[Value, Value, Value]:
-    """The result, and mean and reciprocal standard deviation of each row, [..., 1], for the gradients."""
+    """Return the result, and the mean and reciprocal standard deviation of each row, [..., 1], for the gradient."""
     mean = _row_mean(o, x)
     centred = o.sub(x, mean)
     variance = _row_mean(o, o.mul(centred, centred))
@@ -162,7 +162,7 @@ def layer_norm(o: Ops, x: Value, weight: Value, bias: Value, *, eps: float) -> t
 def layer_norm_grad(
     o: Ops, grad: Value, x: Value, weight: Value, mean: Value, scale: Value
 ) -> tuple[Value, Value]:
-    """The gradient of x; and grad times the normalised x, whose sum over the rows is the weight's gradient."""
+    """Return the gradient of x, and grad times the normalised x, whose sum over the rows is the weight's gradient."""
     normal = o.mul(o.sub(x, mean), scale)
     inner = o.mul(grad, weight)
     along = o.mul(normal, _row_mean(o, o.mul(inner, normal)))
@@ -170,13 +170,13 @@ def layer_norm_grad(
 
 
 def rms_norm(o: Ops, x: Value, weight: Value, *, eps: float) -> tuple[Value, Value]:
-    """The result, and the reciprocal root mean square of each row, [..., 1], for the gradients."""
+    """Return the result, and the reciprocal root mean square of each row, [..., 1], for the gradient."""
     scale = o.rsqrt(o.add(_row_mean(o, o.mul(x, x)), o.scalar(eps)))
     return o.mul(o.mul(x, scale), weight), scale
 
 
 def rms_norm_grad(o: Ops, grad: Value, x: Value, weight: Value, scale: Value) -> tuple[Value, Value]:
-    """The gradient of x; and grad times the normalised x, whose sum over the rows is the weight's gradient."""
+    """Return the gradient of x, and grad times the normalised x, whose sum over the rows is the weight's gradient."""
     normal = o.mul(x, scale)
     inner = o.mul(grad, weight)
     along = o.mul(normal, _row_mean(o, o.mul(inner, normal)))
@@ -186,7 +186,7 @@ def rms_norm_grad(o: Ops, grad: Value, x: Value, weight: Value, scale: Value) ->
 def batch_norm(
     o: Ops, x: Value, weight: Value, bias: Value, *, eps: float
 ) -> tuple[Value, Value, Value, Value]:
-    """Training: x [N, C, L]; weight and bias [C, 1]. The result; mean, variance (of the population) and reciprocal
+    """Training: x [N, C, L], weight and bias [C, 1]. Return the result, then mean, population variance and reciprocal
     standard deviation of each channel, [1, C, 1]."""
     mean = _channel_mean(o, x)
     centred = o.sub(x, mean)
@@ -198,7 +198,7 @@ def batch_norm(
 def batch_norm_grad(
     o: Ops, grad: Value, x: Value, weight: Value, mean: Value, scale: Value
 ) -> tuple[Value, Value, Value]:
-    """The gradient of x, and those of weight and bias, [1, C, 1]."""
+    """Return the gradients of x, of weight and of bias; the last two are [1, C, 1]."""
     normal = o.mul(o.sub(x, mean), scale)
     of_weight, of_bias = _channel_sum(o, o.mul(grad, normal)), _channel_sum(o, grad)
     count = o.scalar(float(x.shape[0] * x.shape[2]))
@@ -207,20 +207,20 @@ def batch_norm_grad(
 
 
 def affine_norm(o: Ops, x: Value, weight: Value, bias: Value, mean: Value, scale: Value) -> Value:
-    """Evaluation: x [N, C, L] by the given mean and reciprocal standard deviation, [C, 1] like weight and bias."""
+    """Evaluation: normalise x [N, C, L] by a given mean and reciprocal deviation, [C, 1] like weight and bias."""
     return o.add(o.mul(o.mul(o.sub(x, mean), scale), weight), bias)
 
 
 def affine_norm_grad(
     o: Ops, grad: Value, x: Value, weight: Value, mean: Value, scale: Value
 ) -> tuple[Value, Value, Value]:
-    """The gradient of x, and those of weight and bias, [1, C, 1]; mean and scale are constants."""
+    """Return the gradients of x, of weight and of bias, the last two [1, C, 1]. Mean and scale are constants."""
     normal = o.mul(o.sub(x, mean), scale)
     return o.mul(grad, o.mul(weight, scale)), _channel_sum(o, o.mul(grad, normal)), _channel_sum(o, grad)
 
 
 def running_average(o: Ops, old: Value, new: Value, *, momentum: float) -> Value:
-    """What evaluation uses, after a batch with the value `new`."""
+    """Return the running statistic for evaluation, after a batch whose statistic is `new`."""
     return o.add(o.mul(old, o.scalar(1 - momentum)), o.mul(new, o.scalar(momentum)))
 
 
@@ -236,27 +236,27 @@ def _channel_mean(o: Ops, x: Value) -> Value:
 
 
 def attention_weights(o: Ops, scores: Value, *, scale: float) -> Value:
-    """Of the products of queries and keys. The gradient is `attention_weights_grad`, for the other two as well."""
+    """Return the weights for scores, queries times keys. All three variants have `attention_weights_grad`."""
     return softmax(o, o.mul(scores, o.scalar(scale)))
 
 
 def attention_weights_masked(o: Ops, scores: Value, keep: Value, *, scale: float) -> Value:
-    """Only where `keep` (bool) is 1. A row with nothing to keep gives NaN."""
+    """Return the weights, zero where `keep` (bool) is 0. A row that keeps nothing is NaN."""
     return softmax(o, o.where(keep, o.mul(scores, o.scalar(scale)), o.scalar(-math.inf)))
 
 
 def attention_weights_biased(o: Ops, scores: Value, bias: Value, *, scale: float) -> Value:
-    """With `bias` added to the scaled scores."""
+    """Return the weights with `bias` added to the scaled scores."""
     return softmax(o, o.add(o.mul(scores, o.scalar(scale)), bias))
 
 
 def attention_weights_grad(o: Ops, grad: Value, y: Value, *, scale: float) -> Value:
-    """The gradient of the scores, from the result y."""
+    """Return the gradient of the scores, from the result y."""
     return o.mul(softmax_grad(o, grad, y), o.scalar(scale))
 
 
 def dropout(o: Ops, x: Value, noise: Value, *, p: float) -> Value:
-    """Zero where the noise (uniform in [0, 1), by philox) is below p, else x / (1 - p). Its own gradient."""
+    """Return 0 where the noise (uniform in [0, 1), from philox) is below p, else x / (1 - p). Its own gradient."""
     return o.where(o.ge(noise, o.scalar(p)), o.mul(x, o.scalar(1 / (1 - p))), o.scalar(0.0))
 
 
@@ -264,14 +264,14 @@ def dropout(o: Ops, x: Value, noise: Value, *, p: float) -> Value:
 
 
 def sgd(o: Ops, p: Value, grad: Value, rate: Value, *, decay: float) -> Value:
-    """Parameters after a step; `rate` is f32 ()."""
+    """Return the parameters after a step; `rate` is f32 ()."""
     return o.sub(p, o.mul(rate, _decayed(o, p, grad, decay)))
 
 
 def momentum_sgd(
     o: Ops, p: Value, grad: Value, velocity: Value, rate: Value, *, momentum: float, decay: float
 ) -> tuple[Value, Value]:
-    """Parameters and velocity after a step. Velocity starts at zero."""
+    """Return parameters and velocity after a step. Velocity starts at zero."""
     after = o.add(o.mul(o.scalar(momentum), velocity), _decayed(o, p, grad, decay))
     return o.sub(p, o.mul(rate, after)), after
 
@@ -294,7 +294,7 @@ def adam(
     decay: float,
     decoupled: bool,
 ) -> tuple[Value, Value, Value]:
-    """Parameters and both moments after step t (f32 (), counted from 1); AdamW if the decay is decoupled."""
+    """Return parameters and both moments after step t (f32 (), from 1; Kingma and Ba, 2015). `decoupled`: AdamW."""
     one, b1, b2 = o.scalar(1.0), o.scalar(betas[0]), o.scalar(betas[1])
     if decoupled:
         p = o.mul(p, o.sub(one, o.mul(rate, o.scalar(decay)))) if decay else p

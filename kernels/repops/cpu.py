@@ -1,7 +1,7 @@
-"""The fast executor: checks a call, allocates the outputs and hands both to one C function.
+"""The fast executor: checks a call, allocates the outputs and passes both to one C function.
 
-What depends only on (operator, shapes, attributes) is prepared once and cached, because the steps of a training run
-repeat it; a call then costs a few microseconds besides the work itself.
+The part that depends only on (operator, shapes, attributes) is prepared once and cached, because the steps of a
+training run repeat it. A call then costs a few microseconds besides the work itself.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from .memory import address_of, allocate, check_out, check_overlap
 from .opset import ITEM_SIZE, MAX_RANK, Attrs, Spec, lookup
 from .tensors import NUMPY_DTYPE, PLAIN, Array, Call, call_of, freeze, specs_of
 
-VIEWS = ("reshape",)  # the result shares the input's memory; no kernel
+VIEWS = ("reshape",)  # the result shares the input's memory; there is no kernel
 
 
 class CpuCall(NamedTuple):
-    """A prepared call. `signature` is the C struct of kernels/csrc/repops.h and is kept alive by the plan."""
+    """A prepared call. `signature` is the C struct of kernels/csrc/repops.h; the plan keeps it alive."""
 
     kernel: Callable[..., int]
     signature: Array
     address: int
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any], int], ...]  # shape, dtype, bytes
     pack: Callable[..., bytes]
-    """Addresses of inputs and outputs, as the C array of pointers."""
+    """Packs the addresses of inputs and outputs as the C array of pointers."""
 
 
 class Bound(NamedTuple):
-    """A call whose memory is fixed: the same again costs half a microsecond besides the work."""
+    """A call with fixed memory. Repeating it costs half a microsecond besides the work."""
 
     kernel: Callable[..., int]
     signature: int | bytes
     data: bytes
     keep: object
-    """What owns the signature."""
+    """Owner of the signature's memory."""
 
     def __call__(self, threads: int, isa: int) -> None:
         if self.kernel(self.signature, self.data, threads, isa):
@@ -57,7 +57,7 @@ _isa = isa_code(os.environ["REPOPS_ISA"]) if os.environ.get("REPOPS_ISA") else B
 
 
 def set_num_threads(count: int) -> None:
-    """How many threads a kernel may use. The results do not depend on it."""
+    """Set the number of threads that a kernel may use; results do not depend on it. Raise ValueError below 1."""
     global _threads  # the process-wide default, as in every numerical library
     if count < 1:
         raise ValueError(f"at least one thread is needed, got {count}")
@@ -69,7 +69,7 @@ def get_num_threads() -> int:
 
 
 def get_isa() -> int:
-    """The code of the instruction set in use."""
+    """Return the code of the instruction set in use."""
     return _isa
 
 
@@ -79,7 +79,7 @@ def _words(spec: Spec) -> list[int]:
 
 
 def signature_words(call: Call) -> Array:
-    """The C struct `signature` of kernels/csrc/repops.h and the attributes behind it."""
+    """Return the C struct `signature` of kernels/csrc/repops.h, followed by the attributes."""
     words = [len(call.inputs), len(call.outputs)]
     for spec in (*call.inputs, *call.outputs):
         words += _words(spec)
@@ -89,14 +89,14 @@ def signature_words(call: Call) -> Array:
 
 
 def output_layout(outputs: Sequence[Spec]) -> tuple[tuple[tuple[int, ...], np.dtype[Any], int], ...]:
-    """Shape, dtype and bytes of each output."""
+    """Return the shape, dtype and bytes of each output."""
     return tuple((shape, NUMPY_DTYPE[dtype], math.prod(shape) * ITEM_SIZE[dtype]) for dtype, shape in outputs)
 
 
 def bind(name: str, inputs: Sequence[Spec], attrs: Attrs, addresses: Sequence[int]) -> Bound:
-    """A call of an operator on contiguous arrays of these specs, the memory of inputs and outputs fixed.
+    """Bind an operator on contiguous arrays of these specs to fixed memory of its inputs and outputs. Raise OpError.
 
-    SAFETY: the caller answers for the addresses.
+    SAFETY: nothing checks the addresses. The caller guarantees that the memory is valid, large enough and apart.
     """
     plan = prepare(name, tuple(inputs), freeze(attrs, name))
     return Bound(plan.kernel, plan.address, plan.pack(*addresses), plan)
@@ -104,7 +104,7 @@ def bind(name: str, inputs: Sequence[Spec], attrs: Attrs, addresses: Sequence[in
 
 @lru_cache(maxsize=MAX_PLANS)
 def prepare(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...]) -> CpuCall:
-    """What does not depend on the data of a call."""
+    """Prepare the part of a call that does not depend on its data. Raise OpError."""
     call = call_of(name, inputs, attrs)
     signature = signature_words(call)
     kernel = getattr(LIBRARY, f"repops_{name}")
@@ -121,20 +121,20 @@ def execute(
     isa: int | None = None,
     out: Sequence[Array] | None = None,
 ) -> list[Array]:
-    """Apply one operator to plain C-contiguous arrays.
+    """Apply one operator to C-contiguous, aligned arrays of float32, int64 or bool.
 
-    Outputs are new arrays, except that `reshape` gives a view of its input. With `out`, an array for each output, they
-    are written there, also that of `reshape`.
+    Outputs are new arrays, but `reshape` returns a view of its input. With `out`, one array for each output, all
+    results are written there, that of `reshape` too.
 
-    Raises an OpError that names the argument; MemoryError.
+    Raise OpError, which names the argument, or MemoryError.
     """
     if name in VIEWS:
         return _view(name, inputs, attrs, out)
-    # What follows is written for speed: a few hundred times in each step of a training run.
+    # The rest is optimised for speed: a training step runs it a few hundred times.
     key: list[Any] = [name]
     for array in inputs:
         if type(array) is not np.ndarray or array.flags.num & PLAIN != PLAIN:
-            specs_of(name, inputs)  # says what is wrong
+            specs_of(name, inputs)  # raises the error that names the argument
         key += (array.dtype, array.shape)
     frozen = freeze(attrs, name) if attrs else ()
     key.append(frozen)

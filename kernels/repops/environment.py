@@ -1,7 +1,7 @@
-"""The floating-point environment of the calling thread, around code that is not ours.
+"""The floating-point environment of the calling thread, for code of other libraries.
 
-Kernels make it standard for themselves (csrc/runtime.c). Other libraries compute in whatever they find, and where some
-library was built with -ffast-math, or torch.set_flush_denormal was called, that flushes subnormal numbers to zero.
+Our kernels set the standard environment themselves (csrc/runtime.c). Other libraries compute in the environment that
+they find. A library built with -ffast-math, or torch.set_flush_denormal, makes it flush subnormal numbers to zero.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _WORDS = -(-LIBRARY.repops_environment_bytes() // 8)
 
 
 class Standard:
-    """`with Standard() as inside:` rounds to nearest and flushes nothing; then it is again as it was before.
+    """`with Standard() as inside:` rounds to nearest and flushes nothing; on exit the old environment is restored.
 
-    `inside.found` says whether it was so before; `inside.kept`, afterwards, whether it was so to the end.
+    `inside.found`: the environment was standard on entry. `inside.kept`, set on exit: it was still standard then.
     """
 
     def __init__(self) -> None:

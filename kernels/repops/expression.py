@@ -1,13 +1,13 @@
-"""Expressions over operators: written once, applied at once or recorded.
+"""Expressions over operators: written once, then executed directly or recorded.
 
 A composite (softmax, say) is a plain function of an `Ops` and some values:
 
     def silu(o, x):
         return o.div(x, o.add(o.scalar(1.0), o.exp(o.neg(x))))
 
-With `Eager` the values are arrays and every operator is executed as it is met. With a `Recorder` they are symbols,
-and what comes out is an `Expression`, which repops.fusion turns into one kernel. Both give the same bits, because an
-expression IS the sequence of operators.
+With `Eager` the values are arrays and each operator is executed when it is called. With a `Recorder` the values are
+symbols and the result is an `Expression`, which repops.fusion turns into one kernel. Both give the same bits, because
+an expression IS its sequence of operators.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from .tensors import Array, freeze
 
 
 class Ops(Protocol):
-    """Every operator of the table as a method, and `scalar`. Values are whatever the implementation works on."""
+    """Every operator of the table as a method, and `scalar`. The implementation chooses the type of values."""
 
     def scalar(self, value: float) -> Any:
-        """An f32 of shape (), the binary32 nearest to `value`."""
+        """Return an f32 of shape (), the binary32 nearest to `value`."""
         ...
 
     def __getattr__(self, name: str) -> Callable[..., Any]: ...
 
 
 def f32_bits(value: float) -> int:
-    """The bits of the binary32 nearest to `value`."""
+    """Return the bits of the binary32 nearest to `value`."""
     return int(np.float32(value).view(np.uint32))
 
 
 class Eager:
-    """Executes each operator as it is met. `execute` is a backend's."""
+    """Executes each operator when it is called. `execute` is a backend's."""
 
     def __init__(self, execute: Callable[[str, Sequence[Any], dict[str, Any]], list[Any]]):
         self._execute = execute
@@ -60,7 +60,7 @@ class Eager:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A value of an expression: its number, which is an input's place or comes after all inputs, and its spec."""
+    """A value of an expression: its spec and its number, which counts the inputs first and then the nodes."""
 
     number: int
     dtype: Dtype
@@ -97,7 +97,7 @@ class Expression:
 
 
 class Recorder:
-    """Records each operator as it is met; the same operator on the same values is recorded once."""
+    """Records each operator when it is called; one operator on one set of values is recorded once."""
 
     def __init__(self, inputs: Sequence[Spec], name: str = "expression", names: Sequence[str] = ()):
         self.expression = Expression(tuple(inputs), name, tuple(names))
@@ -129,9 +129,9 @@ class Recorder:
 
 @lru_cache(maxsize=4096)
 def argument_names(function: Callable[..., Any], count: int) -> tuple[str, ...]:
-    """What the inputs of a composite are called: its positional parameters after the first.
+    """Return the names of a composite's inputs: its positional parameters after the first.
 
-    Raises ArityError if it does not take `count` of them.
+    Raise ArityError if it does not take `count` inputs.
     """
     names: list[str] = []
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
@@ -145,9 +145,9 @@ def argument_names(function: Callable[..., Any], count: int) -> tuple[str, ...]:
 
 
 def record(function: Callable[..., Any], inputs: Sequence[Spec], **options: Any) -> Expression:
-    """The expression of `function(ops, *inputs, **options)`, which returns one value or a tuple of them.
+    """Return the expression of `function(ops, *inputs, **options)`, which returns one value or a tuple of values.
 
-    Raises the OpError of the operator that refuses, with the inputs of the function.
+    Raise the OpError of the operator that refuses, extended by the inputs of the function.
     """
     name, names = function.__name__, argument_names(function, len(inputs))
     recorder = Recorder(inputs, name, names)
@@ -164,7 +164,7 @@ def record(function: Callable[..., Any], inputs: Sequence[Spec], **options: Any)
 
 
 def live(expression: Expression) -> list[tuple[int, ExpressionNode]]:
-    """The nodes that an output needs, with their numbers, in order."""
+    """Return the nodes that an output needs, with their numbers, in order."""
     first = len(expression.inputs)
     needed = set(expression.outputs)
     for number, node in reversed(list(enumerate(expression.nodes, first))):
@@ -176,7 +176,7 @@ def live(expression: Expression) -> list[tuple[int, ExpressionNode]]:
 def evaluate(
     expression: Expression, execute: Callable[..., list[Array]], inputs: Sequence[Array]
 ) -> list[Array]:
-    """The expression's outputs, one operator after the other."""
+    """Return the expression's outputs, computed one operator after the other."""
     values: list[Array] = list(inputs)
     for node in expression.nodes:
         values += execute(node.op, [values[i] for i in node.inputs], dict(node.attrs))

@@ -1,6 +1,6 @@
-"""Binary32 operands made binary64, with the sums that error bounds need (csrc/f64.c).
+"""Binary32 operands converted to binary64, with the sums that error bounds need (csrc/f64.c).
 
-NOTE: these are no operators: their sums have no order of their own, and their last bits differ between machines.
+NOTE: these functions are not operators. Their sums have no defined order, so their last bits differ between machines.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LIBRARY.repops_f64_scatter.argtypes = [
 
 
 class F64Matrix(NamedTuple):
-    """`values` [..., M, N] f64; the Euclidean norms of rows [..., M] and of columns [..., N]."""
+    """`values` [..., M, N] f64, with the Euclidean norms of rows [..., M] and of columns [..., N]."""
 
     values: F64
     rows: F64
@@ -44,9 +44,9 @@ class F64Matrix(NamedTuple):
 
 
 class Workspace:
-    """Memory for one computation after another: what `begin` was called for is over when it is called again.
+    """Memory that successive computations reuse. Each `begin` ends the computation before it.
 
-    NOTE: new memory is given by the system page by page, which takes longer than filling it.
+    NOTE: the system hands out new memory page by page, which takes longer than filling the memory.
     """
 
     def __init__(self) -> None:
@@ -54,13 +54,13 @@ class Workspace:
         self._used = 0
 
     def begin(self) -> None:
-        """Arrays given before are overwritten from now on."""
+        """Start a computation. Arrays given out before are overwritten from now on."""
         if self._used > self._block.size:
             self._block = np.empty(self._used, np.uint8)
         self._used = 0
 
     def array(self, shape: Sequence[int]) -> F64:
-        """f64, of any content."""
+        """Return an uninitialised f64 array."""
         nbytes = math.prod(shape) * 8
         first, self._used = self._used, self._used + -(-nbytes // ALIGNMENT) * ALIGNMENT
         if self._used > self._block.size:
@@ -69,9 +69,9 @@ class Workspace:
 
 
 def to_f64(x: F32, space: Workspace) -> F64Matrix:
-    """An f32 array [..., M, N] in f64. Squares are exact; each norm is off by N (or M) roundings at most.
+    """Convert f32 [..., M, N] to f64. Squares are exact; a norm is off by at most N (rows) or M (columns) roundings.
 
-    Rows are contiguous, but matrices and their rows may lie anywhere. Raises ShapeError otherwise.
+    Raise ShapeError unless each row is contiguous; the strides of rows and of matrices are free.
     """
     if x.ndim < 2 or x.dtype != np.float32 or (x.strides[-1] != 4 and x.shape[-1] > 1 and x.size):
         raise ShapeError(
@@ -94,7 +94,7 @@ def to_f64(x: F32, space: Workspace) -> F64Matrix:
 
 
 def f64_sum(x: F32) -> tuple[F64, F64]:
-    """Sums over the middle dimension of a contiguous f32 array [A, N, B], of elements and of their magnitudes."""
+    """Return the sums of a contiguous f32 array [A, N, B] and of its magnitudes over N: [A, B]. Raise ShapeError."""
     if x.ndim != 3 or x.dtype != np.float32 or not x.flags.c_contiguous:
         raise ShapeError("f64_sum: x is not a contiguous float32 array of rank 3", shape=x.shape)
     outer, n, inner = x.shape
@@ -106,7 +106,7 @@ def f64_sum(x: F32) -> tuple[F64, F64]:
 
 
 def f64_squares(x: F32, space: Workspace) -> F64:
-    """The squares of a contiguous f32 array [A, N, B], summed over the middle dimension: [A, B]."""
+    """Return the sums of the squares of a contiguous f32 array [A, N, B] over N: [A, B]. Raise ShapeError."""
     if x.ndim != 3 or x.dtype != np.float32 or not x.flags.c_contiguous:
         raise ShapeError("f64_squares: x is not a contiguous float32 array of rank 3", shape=x.shape)
     outer, n, inner = x.shape
@@ -118,8 +118,8 @@ def f64_squares(x: F32, space: Workspace) -> F64:
 
 
 class Scattered(NamedTuple):
-    """Of the rows of a base that something was added to: which they are, ascending, and how many were added to each;
-    the sums, base included, and those of the magnitudes, [rows, ...].
+    """The rows of a base that received additions: `rows`, ascending; `added`, the number of additions to each; `sums`
+    and `magnitudes` [rows, ...], the sums of the elements and of their magnitudes, base included.
     """
 
     rows: I64
@@ -129,7 +129,7 @@ class Scattered(NamedTuple):
 
 
 def f64_scatter(base: F32, index: I64, source: F32, space: Workspace) -> Scattered:
-    """source [*index.shape, ...] added to rows of base [R, ...], of contiguous arrays; indices outside are left out."""
+    """Add source [*index.shape, ...] to rows of base [R, ...]; indices out of range are skipped. Raise ShapeError."""
     for name, array, kind in (
         ("base", base, np.float32),
         ("index", index, np.int64),

@@ -1,10 +1,8 @@
 """Convolutions of binary32 tensors in binary64, with the norms that bound their errors (csrc/conv.c, csrc/windows.c).
 
-Patches are never written out, and no tap that is not there is multiplied, unless it is by zero.
+Patches are never materialised. A tap that does not exist is skipped or multiplied by zero.
 
-NOTE: these are no operators: their sums have no order of their own, and their last bits differ between machines.
-
-Letters: N images, G groups, C input channels and F filters of one group, (R, S) kernel, (H, W) input, (Y, X) output.
+NOTE: these functions are not operators. Their sums have no defined order, so their last bits differ between machines.
 """
 
 from __future__ import annotations
@@ -36,8 +34,8 @@ LIBRARY.repops_window_norms.argtypes = [
 
 
 class Bounded(NamedTuple):
-    """The magnitudes of each element's `terms` add up to `left` times `right`, which broadcast to x, or less, but for
-    the roundings of these two.
+    """Results `x` with a bound: the magnitudes of an element's `terms` products add up to at most `left` times `right`,
+    apart from the rounding of these two norms. Both broadcast to x.
     """
 
     x: F64
@@ -47,10 +45,10 @@ class Bounded(NamedTuple):
 
 
 def conv(name: str, a: F32, b: F32, attrs: Attrs, space: Workspace) -> Bounded:
-    """`conv2d`, `conv2d_input_grad` or `conv2d_weight_grad`, of plain arrays.
+    """Compute `conv2d`, `conv2d_input_grad` or `conv2d_weight_grad` of plain arrays.
 
-    Where the weights (of the last, the gradients) are not finite, so is `left`, and x may be NaN for the sake of taps
-    that are not there. Raises an OpError that names the argument; MemoryError.
+    If the weights (for the last one, the gradients) are not finite, `left` is not finite, and x may be NaN because of
+    taps that do not exist. Raise OpError, which names the argument, or MemoryError.
     """
     plan = _plan(name, specs_of(name, [a, b]), freeze(attrs, name))
     x = space.array(plan.outputs[0][0])
@@ -71,7 +69,7 @@ def _plan(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, object], 
 
 
 def _forward(y: F64, x: F32, w: F32, attrs: Attrs, space: Workspace) -> Bounded:
-    """The norm of each filter, and of each window."""
+    """Bound by the norms of each filter and of each window."""
     (images, _, *size), groups = x.shape, int(attrs["groups"])
     terms = math.prod(w.shape[1:])
     squares = f64_squares(x.reshape(images * groups, w.shape[1], math.prod(size)), space)
@@ -83,7 +81,7 @@ def _forward(y: F64, x: F32, w: F32, attrs: Attrs, space: Workspace) -> Bounded:
 
 
 def _input_grad(dx: F64, dy: F32, w: F32, attrs: Attrs, space: Workspace) -> Bounded:
-    """The norm of w[:, c], and of what meets each position."""
+    """Bound by the norms of w[:, c] and of the gradients that reach each position."""
     (images, _, *plane), groups, (filters, channels, *kernel) = dy.shape, int(attrs["groups"]), w.shape
     squares = f64_squares(dy.reshape(images * groups, filters // groups, math.prod(plane)), space)
     size = dx.shape[2], dx.shape[3]
@@ -96,13 +94,13 @@ def _input_grad(dx: F64, dy: F32, w: F32, attrs: Attrs, space: Workspace) -> Bou
 
 
 def _weight_grad(dw: F64, dy: F32, x: F32, attrs: Attrs, space: Workspace) -> Bounded:
-    """The norm of dy[:, f], and of what of x[:, c] each tap reads."""
+    """Bound by the norms of dy[:, f] and of the part of x[:, c] that each tap reads."""
     (images, filters, *plane), (_, channels, *size), kernel = dy.shape, x.shape, (dw.shape[2], dw.shape[3])
     squares = f64_squares(dy.reshape(images * filters, math.prod(plane), 1), space)
     norms = np.sqrt(squares.reshape(images, filters).sum(0)).reshape(-1, 1, 1, 1)
     places = math.prod(size)
     planes = f64_squares(x.reshape(1, images, channels * places), space).reshape(channels, places)
-    # A tap reads a window whose taps are the places of the output.
+    # The window of a tap has one element for each place of the output.
     axes = _axes(size, kernel, plane, attrs["dilation"], attrs["stride"], attrs["padding"])
     read = _window_norms(planes, axes, False, space).reshape(1, channels, *kernel)
     groups = int(attrs["groups"])
@@ -122,12 +120,12 @@ def _axes(
     reach: Sequence[int],
     padding: Sequence[int],
 ) -> list[int]:
-    """Two axes as csrc/windows.c has them."""
+    """Return two axes in the order of csrc/windows.c."""
     return [int(part[d]) for d in (0, 1) for part in (size, count, taps, step, reach, padding)]
 
 
 def _window_norms(planes: F64, axes: list[int], turned: bool, space: Workspace) -> F64:
-    """Of each of the planes [planes, *], at windows, or turned at places."""
+    """Return the norms of each of the planes [planes, *] at its windows; if `turned`, at its places."""
     result = axes[0] * axes[6] if turned else axes[1] * axes[7]
     norms = space.array((planes.shape[0], result))
     words = np.array([*axes, int(turned)], np.int64)
@@ -140,6 +138,6 @@ def _window_norms(planes: F64, axes: list[int], turned: bool, space: Workspace) 
 
 
 def _each(windows: F64, channels: int) -> F64:
-    """[N, G, ...] for the channels of each group: as it is where one group broadcasts, else [N, channels, ...]."""
+    """Broadcast [N, G, ...] to the channels of each group: [N, channels, ...], or unchanged if G is 1."""
     groups = windows.shape[1]
     return windows if groups == 1 else np.repeat(windows, channels // groups, axis=1)

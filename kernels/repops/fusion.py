@@ -1,4 +1,4 @@
-"""One kernel for a whole expression on the cpu: the plan that kernels/csrc/fused.c carries out."""
+"""One CPU kernel for a whole expression: builds the plan that kernels/csrc/fused.c executes."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from .rounding import MAX_BITS
 from .segments import Segments
 from .tensors import Array, spec_of
 
-MAX_VALUES = 256  # of fused.c
-TILE = 1024  # elements; of fused.c
-STREAM_BYTES = 1 << 25  # of a result that no cache holds until someone reads it
-GRAIN = 1 << 19  # elements times instructions, below which a second thread costs more than it gives
+MAX_VALUES = 256  # as in fused.c
+TILE = 1024  # elements, as in fused.c
+STREAM_BYTES = 1 << 25  # bytes of results from which outputs bypass the caches, which cannot hold them
+GRAIN = 1 << 19  # elements times instructions below which a second thread does not pay
 
 
 ARITHMETIC = ("add_f32", "sub_f32", "mul_f32", "div_f32", "sqrt_f32")
 FUNCTIONS = ("exp_f32", "log_f32", "log1p_f32", "erf_f32", "tanh_f32", "sin_f32", "cos_f32", "rsqrt_f32")
-"""What there are kernels of that round to a grid (csrc/grid.h)."""
+"""ARITHMETIC and FUNCTIONS have kernels that round to a grid (csrc/grid.h)."""
 IN_DOUBT = 2
-"""Instead of 0, returned by a fused kernel whose results are of no use: a function's value is too near to a midpoint of
-the grid. NOTE: whoever then computes in another way needs the operands, so no result may take the place of one."""
+"""Return code of a fused kernel whose results are unusable: a function's value is too near to a midpoint of the grid.
+NOTE: the caller then computes the results another way from the operands, so no output may overwrite an operand."""
 
 
 class FusionPlan(Schedule):
-    """A schedule as the words of fused.c for one instruction set. Raises NotFusibleError.
+    """A schedule encoded as the words of fused.c for one instruction set. Raises NotFusibleError.
 
-    Below 32 bits each result of arithmetic, and of a function, is computed in binary64 and rounded to grid(bits).
+    Below 32 bits each result of arithmetic and of a function is computed in binary64 and rounded to grid(bits).
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class FusionPlan(Schedule):
         self.words = self._encode(isa)
 
     def _keep_in_outputs(self) -> None:
-        """A row whose last reader makes an output waits in that output's memory: softmax's exponentials, say."""
+        """Keep a row in an output's memory if its last reader writes that output: softmax's exponentials, say."""
         last = {number: at for at, done in enumerate(self.code) for number in done.operands}
         for at, done in enumerate(self.code):
             output = self.values[done.result]
@@ -68,7 +68,7 @@ class FusionPlan(Schedule):
             value = self.values[kept[0]]
             made = next(i for i, before in enumerate(self.code) if before.result == kept[0])
             whole = value.spec == output.spec
-            # An output that may be an input's memory must not be written before that input has been read.
+            # An output that may share an input's memory must not be written before that input has been read.
             read = {number for later in self.code[made + 1 :] for number in later.operands}
             shared = {(i, o) for i, o in self.shareable if o == output.index and i in read}
             if whole and not shared:
@@ -113,7 +113,7 @@ LIBRARY.repops_adam.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, 
 
 
 def kernel(name: str, isa: int) -> tuple[int, int]:
-    """The kind and the address of a kernel over one run of elements."""
+    """Return the kind and the address of a kernel over one run of elements. Raise NotFusibleError."""
     kind = ctypes.c_int64()
     address = LIBRARY.repops_kernel(name.encode(), isa, ctypes.byref(kind))
     if address is None:
@@ -122,11 +122,11 @@ def kernel(name: str, isa: int) -> tuple[int, int]:
 
 
 class InDoubt(ArithmeticError):
-    """A function's value is too near to a midpoint of the grid; the results are of no use."""
+    """A function's value is too near to a midpoint of the grid; the results are unusable."""
 
 
 class Fused:
-    """An expression as one kernel, for inputs with these strides and rounded to so many bits (see Schedule and Plan).
+    """An expression as one kernel, for inputs with these strides, rounded to `bits` bits (see Schedule and FusionPlan).
     Raises NotFusibleError."""
 
     def __init__(self, expression: Expression, strides: Sequence[Shape | None] = (), bits: int = MAX_BITS):
@@ -138,10 +138,10 @@ class Fused:
         self._order = [distinct.index(number) for number in expression.outputs]
         self._pack = struct.Struct(f"{len(expression.inputs) + len(distinct)}P").pack
         self._plans: dict[int, tuple[FusionPlan, int]] = {}
-        self._plan(cpu.get_isa())  # refuses here what cannot be fused
+        self._plan(cpu.get_isa())  # raises if the expression cannot be fused
 
     def _plan(self, isa: int) -> tuple[FusionPlan, int]:
-        """The plan, which keeps its words alive, and their address."""
+        """Return the plan, which keeps its words alive, and the address of these words."""
         if isa not in self._plans:
             plan = FusionPlan(self.expression, isa, self._strides, self._bits)
             self._plans[isa] = plan, plan.words.ctypes.data
@@ -154,10 +154,10 @@ class Fused:
         isa: int | None = None,
         out: Sequence[Array] | None = None,
     ) -> list[Array]:
-        """Apply it to arrays of exactly the specs that it was made for.
+        """Apply the kernel to arrays of exactly the specs that it was made for.
 
-        `out` has an array for each output. One of them may be an input, if nothing reads that input once the output is
-        written: an optimizer's parameters, say. Otherwise an overlap is an AliasError.
+        `out` has one array for each output. It may be an input that nothing reads after the output is written: an
+        optimizer's parameters, say. Raise an OpError for anything else, InDoubt, or MemoryError.
         """
         name, names = self.expression.name, self.expression.names
         if len(inputs) != len(names):
@@ -178,7 +178,7 @@ class Fused:
         isa: int | None = None,
         out: Sequence[Array] | None = None,
     ) -> list[Array]:
-        """As a call, for inputs that are known to have the specs."""
+        """Apply the kernel to inputs that are known to have the right specs."""
         isa = cpu.get_isa() if isa is None else isa
         plan, address = self._plan(isa)
         if out is None:
@@ -198,18 +198,18 @@ class Fused:
         return int(LIBRARY.repops_fused(address, data, threads, isa))
 
     def bind(self, addresses: Sequence[int]) -> Bound:
-        """A call with the memory of inputs and distinct outputs fixed. SAFETY: the caller answers for the addresses."""
+        """Bind to memory of inputs and distinct outputs. SAFETY: the caller guarantees valid addresses."""
         plan, words = self._plan(cpu.get_isa())
         return Bound(LIBRARY.repops_fused, words, self._pack(*addresses), plan)
 
     @property
     def shareable(self) -> set[tuple[int, int]]:
-        """(input, output) pairs that may be the same memory."""
+        """Pairs (input, output) that may be the same memory."""
         return self._plan(cpu.get_isa())[0].shareable
 
     @property
     def kept_bytes(self) -> int:
-        """Working memory of a thread for what later phases need of a row: `frame_make` of fused.c."""
+        """Working memory of a thread for the values of a row that later phases need: `frame_make` of fused.c."""
         plan = self._plan(cpu.get_isa())[0]
         return plan.kept * 8 * plan.geometry.n
 
@@ -222,7 +222,7 @@ class Fused:
 
 
 class FusedAdam(Fused):
-    """The composite `adam` of arrays of one shape, for which there is a loop of its own (kernels/csrc/adam.c)."""
+    """The composite `adam` of arrays of one shape, which has a loop of its own (kernels/csrc/adam.c)."""
 
     def __init__(
         self, expression: Expression, betas: Sequence[float], eps: float, decay: float, decoupled: bool
@@ -254,7 +254,7 @@ def _fuse(expression: Expression) -> Fused | None:
 def _compiled(
     function: Callable[..., Any], inputs: tuple[Spec, ...], options: tuple[tuple[str, Any], ...]
 ) -> tuple[Expression, Fused | None, Segments | None]:
-    """The expression, and as one kernel or else in segments."""
+    """Return the expression, and either one kernel for it or its segments."""
     expression = record(function, inputs, **dict(options))
     if FusedAdam.fits(function, inputs) and 0 not in inputs[0][1]:
         return expression, FusedAdam(expression, **dict(options)), None
@@ -268,7 +268,7 @@ def _run_of(expression: Expression) -> Callable[[Sequence[Array]], list[Array]] 
 
 
 def fused(function: Callable[..., Any], inputs: Iterable[Spec], **options: Any) -> Fused | None:
-    """A composite for these inputs as one kernel, or None if it is no single pass."""
+    """Return a composite for these inputs as one kernel, or None if it is not a single pass."""
     return _compiled(function, tuple(inputs), tuple(options.items()))[1]
 
 
@@ -280,9 +280,9 @@ def _arguments(function: Callable[..., Any], count: int) -> tuple[str, ...]:
 def apply(
     function: Callable[..., Any], *inputs: Array, out: Sequence[Array] | None = None, **options: Any
 ) -> list[Array]:
-    """The outputs of a composite on the cpu: fused if it is a single pass, else as few passes as it takes.
+    """Return the outputs of a composite on the CPU: fused if it is a single pass, else in as few passes as possible.
 
-    `out` is as for Fused. Raises an OpError that names the argument.
+    `out` is as for Fused. Raise OpError, which names the argument, or MemoryError.
     """
     specs = tuple(map(spec_of, inputs, _arguments(function, len(inputs))))
     expression, kernel, segments = _compiled(function, specs, tuple(options.items()))

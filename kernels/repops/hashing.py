@@ -1,7 +1,7 @@
 """Merkle trees hashed by the C kernels (kernels/csrc/hash_tree.c): over a tensor's bytes, and over a few leaves.
 
-Which tags and which empty subtrees a tree has is for the caller to say: the package that defines commitments builds
-on this one, not the other way round.
+The caller chooses the tags and the empty leaf of a tree: the package that defines commitments depends on this module,
+not the other way round.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ MAX_DEPTH, MAX_LEAF_BYTES = 62, 8190
 
 
 class TreeKind(NamedTuple):
-    """H(leaf_tag, up to 1024 bytes), H(node_tag, left, right); an absent leaf is `empty_leaf`."""
+    """Hashes of a tree: H(leaf_tag, up to 1024 bytes), H(node_tag, left, right), `empty_leaf` for an absent leaf."""
 
     leaf_tag: int
     node_tag: int
     empty_leaf: bytes
 
     def empty(self, height: int) -> bytes:
-        """Root of the absent subtree of that height."""
+        """Return the root of the absent subtree of that height."""
         node = self.empty_leaf
         for _ in range(height):
             node = hashlib.sha256(bytes([self.node_tag]) + node + node).digest()
@@ -59,9 +59,9 @@ class TreeKind(NamedTuple):
 def tree_root(
     array: Array, kind: TreeKind, threads: int | None = None, isa: int | None = None, sha: int = HAS_SHA
 ) -> bytes:
-    """The root of the tree over the bytes of an f32, i64 or bool array of any shape, NaNs hashed as the canonical one.
+    """Return the root of the tree over the bytes of an f32, i64 or bool array of any shape, with NaNs canonical.
 
-    `sha=0` leaves the instructions for SHA-256 alone. Raises an OpError for any other array; MemoryError.
+    `sha=0` avoids the instructions for SHA-256 (FIPS 180-4). Raise OpError for any other array, or MemoryError.
     """
     dtype, _ = spec_of(array, "tree_root: array")
     root = ctypes.create_string_buffer(HASH_BYTES)
@@ -81,10 +81,10 @@ def sparse_root(
     isa: int | None = None,
     sha: int = HAS_SHA,
 ) -> bytes:
-    """The root of a tree of this depth in which all leaves are absent but for those at `places`, ascending.
+    """Return the root of a tree of this depth whose only leaves are at `places`, ascending; all others are absent.
 
-    Leaf i is `data` from ends[i - 1] (from 0 for the first) to ends[i]. Raises a ValueError for anything else;
-    MemoryError.
+    Leaf i is `data` from ends[i - 1] (from 0 for the first) to ends[i]; `ends` and `places` are i64 arrays of one
+    length. Raise ValueError for other arguments, or MemoryError.
     """
     lengths = np.diff(ends, prepend=np.int64(0))
     if ends.dtype != np.int64 or places.dtype != np.int64 or ends.shape != places.shape or ends.ndim != 1:

@@ -1,4 +1,4 @@
-"""The shared library of C kernels: where it is, which instruction set and how many threads to use."""
+"""The shared library of C kernels and the instruction sets that this machine has."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ ISA_NAMES = ("portable", "avx2", "avx512")
 
 
 class LibraryError(Exception):
-    """The kernels are not built, or were asked for an instruction set this machine lacks."""
+    """The kernels are not built, or this machine lacks the instruction set that was asked for."""
 
 
 def _load() -> ctypes.CDLL:
     path = Path(os.environ.get("REPOPS_LIBRARY") or Path(__file__).parent / "librepops.so")
-    # NOTE: read by the OpenMP runtime when it is loaded. By default its threads spin while they wait, which slows
-    # everything on a busy machine: two nodes side by side took five times as long for a small step. A process has one
-    # such runtime: if torch came first, it is torch's, and waits as torch has it; what comes later and brings a
-    # runtime of another name finds the environment as the user left it.
+    # NOTE: the OpenMP runtime reads this variable when it is loaded. By default its threads spin while they wait, which
+    # slows everything on a busy machine: two daemons side by side took five times as long for a small step. A process
+    # has one such runtime. If torch came first, the runtime is torch's and waits as torch set it. A library that loads
+    # another runtime later finds the environment as the user left it.
     given = os.environ.get("OMP_WAIT_POLICY")
     os.environ["OMP_WAIT_POLICY"] = given or "passive"
     try:
@@ -35,7 +35,7 @@ BEST_ISA: int = LIBRARY.repops_best_isa()
 
 
 def isa_code(name: str) -> int:
-    """The code of an instruction set that this machine has."""
+    """Return the code of an instruction set. Raise LibraryError if this machine lacks it."""
     code = ISA_NAMES.index(name) if name in ISA_NAMES else len(ISA_NAMES)
     if code > BEST_ISA:
         raise LibraryError(

@@ -1,4 +1,4 @@
-"""The memory of arrays: where it is, how it is allocated, and which of it may be written to."""
+"""The memory of arrays: its address, its allocation, and which of it may be written."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .opset import ArityError, DtypeError, ShapeError
 from .tensors import PLAIN, AliasError, Array, ArrayError
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
-LARGE = 16384  # bytes, from which alignment is worth its price: unaligned, a memory-bound kernel takes up to 1.3 times
+LARGE = 16384  # bytes from which alignment pays: a memory-bound kernel takes up to 1.3 times without it
 PLAIN_WRITABLE = PLAIN | 0x400
 
 # INVARIANT: numpy's C interface fixes that an array's data pointer follows the head of the Python object; every
-# extension compiled against numpy reads it there. `array.ctypes.data` is the same at ten times the price.
+# extension compiled against numpy reads it there. `array.ctypes.data` gives the same at ten times the cost.
 _HEAD = object.__basicsize__
 _word_at = ctypes.c_size_t.from_address
 
@@ -41,7 +41,7 @@ address_of = _read_address if _header_is_as_expected() else _ask_address
 
 
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> Array:
-    """A new array, not initialised; aligned to a cache line if it is large."""
+    """Return a new, uninitialised array, aligned to a cache line if it is large."""
     if nbytes < LARGE:
         return np.empty(shape, dtype)
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
@@ -51,7 +51,7 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> Array
 def check_out(
     where: str, out: Sequence[Array], expected: Sequence[tuple[tuple[int, ...], np.dtype[Any], int]]
 ) -> None:
-    """Refuse arrays that cannot take outputs of these (shape, dtype, bytes). `where` begins the message."""
+    """Raise OpError for arrays that cannot take outputs of these (shape, dtype, bytes). `where` begins the message."""
     if len(out) != len(expected):
         raise ArityError(
             f"{where}: out takes one array for each output", expected=len(expected), got=len(out)
@@ -75,7 +75,7 @@ def check_out(
 
 
 def overlaps(a: Array, b: Array) -> bool:
-    """Whether two contiguous arrays share a byte."""
+    """Return whether two contiguous arrays share a byte."""
     start, other = address_of(a), address_of(b)
     return start < other + b.nbytes and other < start + a.nbytes and a.nbytes > 0 and b.nbytes > 0
 
@@ -86,9 +86,9 @@ def check_overlap(
     out: Sequence[Array],
     shareable: Container[tuple[int, int]] = (),
 ) -> None:
-    """Refuse outputs that overlap one of the named inputs or one another.
+    """Raise AliasError if an output overlaps a named input or another output.
 
-    If (i, o) is in `shareable`, output o may be input i, the whole of it.
+    If (i, o) is in `shareable`, output o may be exactly input i.
     """
     for o, array in enumerate(out):
         for i, (name, other) in enumerate(inputs):

@@ -1,11 +1,11 @@
-"""When and where an expression's values are computed, if it is a single pass over rows: for every fused executor.
+"""When and where the values of an expression that is a single pass over rows are computed, for every fused executor.
 
-What can be fused: elementwise operators, `where`, `cast`, scalar constants, and `sum` or `amax` over the last
-dimension with keepdim. All values broadcast to one shape, the domain, whose last dimension is the row; a value has
-the row's length there, or 1.
+These can be fused: elementwise operators (`where` and `cast` among them), scalar constants, and `sum` or `amax` over
+the last dimension with keepdim. All values broadcast to one shape, the domain. Its last dimension is the row; there a
+value has the row's length, or 1.
 
-An operator that uses a reduction's result runs in a later phase than the reduction, and a phase goes over the row
-once. So what a later phase needs of an earlier one is kept for the whole row; everything else lives in a tile.
+An operator that uses a reduction's result runs in a later phase than the reduction, and a phase goes over the row once.
+So a value that a later phase needs is kept for the whole row; every other value lives in a tile.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ ELEMENTARY = ("exp", "log", "erf", "tanh", "sin", "cos", "pow")
 
 
 class NotFusibleError(OpError):
-    """This expression is no single pass over rows; its operators can be applied one by one."""
+    """The expression is not a single pass over rows; its operators can be applied one by one."""
 
 
 class Place(IntEnum):
-    """Where a value lives: `enum place` of fused.c."""
+    """Location of a value: `enum place` of fused.c."""
 
     INPUT = 0
     OUTPUT = 1
-    TEMPORARY = 2  # a tile, free again after its last use
+    TEMPORARY = 2  # a tile, reused after the value's last use
     KEPT = 3  # a whole row
-    ITEM = 4  # one item a row
+    ITEM = 4  # one item per row
 
 
 @dataclass
 class Value:
-    """A value of the expression as the plan sees it. `phase` is the first in which it can be used."""
+    """A value of the expression as the plan sees it. `phase` is the first phase that can use it."""
 
     spec: Spec
     varies: bool  # along the row
@@ -52,17 +52,17 @@ class Value:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Rows of `n` elements over outer dimensions; `strides[i]` are input i's over these, in elements."""
+    """Rows of `n` elements over the dimensions `outer`. `strides[i]`: those of input i over `outer`, in elements."""
 
     outer: Shape
     n: int
     strides: tuple[tuple[int, ...], ...]
     varies: tuple[bool, ...]
-    """Whether an input has stride 1 along the row. INVARIANT: otherwise it has stride 0 there."""
+    """True for an input with stride 1 along the row. INVARIANT: any other input has stride 0 there."""
 
 
 def row_major(shape: Shape) -> Shape:
-    """The strides of a contiguous array, in elements."""
+    """Return the strides of a contiguous array, in elements."""
     strides, step = [], 1
     for dim in reversed(shape):
         strides.append(step)
@@ -71,9 +71,9 @@ def row_major(shape: Shape) -> Shape:
 
 
 def geometry(domain: Shape, shapes: Sequence[Shape], steps: Sequence[Shape], keep_row: bool) -> Geometry:
-    """Merge the dimensions over which every input moves evenly. With `keep_row` the last one stays as it is.
+    """Merge the dimensions over which every input moves evenly. With `keep_row` the last dimension stays separate.
 
-    `steps[i]` are the strides of input i over the dimensions of its shape, in elements.
+    `steps[i]` are the strides of input i over the dimensions of its shape, in elements. Raise NotFusibleError.
     """
     strides = []
     for shape, step in zip(shapes, steps, strict=True):
@@ -104,23 +104,23 @@ def geometry(domain: Shape, shapes: Sequence[Shape], steps: Sequence[Shape], kee
 
 @dataclass
 class Instruction:
-    """An operator in its phase. `name` has the types: "add_f32", "cast_f32_i64", "where_4" (bytes of an item)."""
+    """An operator in its phase. `name` includes types: "add_f32", "cast_f32_i64", "where_4" (bytes of an item)."""
 
     name: str
     result: int
     operands: tuple[int, ...]
     phase: int
     varies: bool
-    """Done for each element of the row, not once a row."""
+    """Executed for each element of the row, not once per row."""
     reduces: bool = False
 
 
 class Schedule:
-    """What is done in which phase, and where each value lives. Raises NotFusibleError.
+    """The phase of each operation and the place of each value. Raises NotFusibleError.
 
-    `code` is in order; `values` holds inputs, results and constants by their numbers in the expression; `constants` are
-    (index among the items, bits). `combines`: the executor has a kernel for exp(a - b), "exp_sub_f32".
-    `strides` says how inputs lie, in elements over their dimensions; None, or nothing at all, is contiguous.
+    `code` is in order. `values` maps numbers in the expression to inputs, results and constants. `constants` are (index
+    among the items, bits). `combines`: the executor has a kernel for exp(a - b), "exp_sub_f32". `strides`: those of
+    each input over its dimensions, in elements; None, or an empty list, means contiguous.
     """
 
     def __init__(self, expression: Expression, combines: bool = False, strides: Sequence[Shape | None] = ()):
@@ -175,7 +175,7 @@ class Schedule:
             name = f"{node.op}_{dtypes[0]}" + (f"_{node.spec[0].name.lower()}" if node.op == "cast" else "")
         inputs = node.inputs
         if self._combines and node.op == "exp" and self._readers[inputs[0]] == 1 and self.code[-1:]:
-            # The differences of a softmax need not be stored: exp(a - b) is one kernel.
+            # A softmax's differences need not be stored: exp(a - b) is one kernel.
             before = self.code[-1]
             if before.result == inputs[0] and before.name == "sub_f32":
                 name, inputs = "exp_sub_f32", before.operands
@@ -197,7 +197,7 @@ class Schedule:
             value.place, value.index = Place.OUTPUT, index
 
     def _place_rest(self) -> None:
-        """Items, rows that a later phase needs, and tiles, which are used again after their last reader."""
+        """Place items, rows that a later phase needs, and tiles, which are reused after their last reader."""
         last: dict[int, int] = {}
         order = sorted(range(len(self.code)), key=lambda i: (self.code[i].phase, self.code[i].varies))
         self.code = [self.code[i] for i in order]
@@ -219,18 +219,18 @@ class Schedule:
                     free.append(self.tiles)
                     self.tiles += 1
                 value.index = free.pop()
-            # INVARIANT: a kernel never writes the tile that it reads, so operands are freed after the result is placed.
+            # INVARIANT: a kernel never writes a tile that it reads, so operands are freed after the result is placed.
             done = {i for i in (*instruction.operands, instruction.result) if last.get(i, at) == at}
             free += [self.values[i].index for i in done if self.values[i].place == Place.TEMPORARY]
 
     def _shareable(self) -> set[tuple[int, int]]:
-        """(input, output): same elements, and none of the input is read after the output is written."""
+        """Return the (input, output) pairs of one spec whose input is not read after the output is written."""
         pairs = set()
         for o, target in enumerate(dict.fromkeys(self.expression.outputs)):
             if not self.values[target].varies and math.prod(self.domain) != 1:
                 continue  # one item for many elements
             written = next(at for at, done in enumerate(self.code) if done.result == target)
-            # A kernel of an elementary function looks at a hard case's operand again after it has written results.
+            # A kernel of an elementary function reads a hard case's operand again after it has written results.
             again = self.code[written].name.startswith(ELEMENTARY)
             later = {number for done in self.code[written + (not again) :] for number in done.operands}
             spec = self.expression.spec(target)

@@ -1,7 +1,7 @@
 """Binary64 results rounded to a coarser grid, and which of them are near a rounding midpoint (csrc/rounding.c).
 
-grid(b) is the binary32 values whose last 32 - b mantissa bits are zero, b from 26 to 32. What the answer is for,
-rounding logs, is for the package above to say.
+grid(b) is the set of binary32 values whose last 32 - b mantissa bits are zero, b from 26 to 32. The package above
+(referee_py.rounding) uses the answer for rounding logs (Srivastava et al., 2024).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LIBRARY.repops_single.argtypes = [
 
 
 class Rounded(NamedTuple):
-    """`values` f32, NaN canonical and zeros positive; `narrow` and `wide` are ascending flat positions."""
+    """`values` f32, with canonical NaNs and positive zeros; `narrow` and `wide` are ascending flat positions."""
 
     values: F32
     narrow: I64
@@ -54,10 +54,9 @@ def round_to_grid(
 ) -> Rounded:
     """Round x [..., R, C]; report elements at most `widen * rows * columns` from the nearest midpoint of grid(bits).
 
-    `rows` broadcasts to [..., R], `columns` to [..., C]; both are at least 0, and their product is an element's
-    radius. An element is narrow if that is below an eighth of the grid's spacing at x. A radius of zero reports none.
-
-    Raises ShapeError for shapes that do not fit, ValueError for bits outside 26 to 32.
+    `rows` broadcasts to [..., R] and `columns` to [..., C], both at least 0; their product is an element's radius. A
+    reported element is narrow if its radius is below an eighth of the grid's spacing at x, else wide. An element with
+    radius 0 is never reported. Raise ShapeError for shapes that do not fit, ValueError for bits outside 26 to 32.
     """
     if not MIN_BITS <= bits <= MAX_BITS:
         raise ValueError(f"{bits} bits; a grid has {MIN_BITS} to {MAX_BITS}")
@@ -91,7 +90,7 @@ def round_to_grid(
 
 
 def round_all(x: F64, bits: int) -> F32:
-    """Round a contiguous f64 array of any shape to grid(bits); zeros keep their sign."""
+    """Round a contiguous f64 array to grid(bits); zeros keep their sign. Raise ShapeError, or ValueError for `bits`."""
     if not MIN_BITS <= bits <= MAX_BITS:
         raise ValueError(f"{bits} bits; a grid has {MIN_BITS} to {MAX_BITS}")
     if x.dtype != np.float64 or not x.flags.c_contiguous:
@@ -108,11 +107,11 @@ _SINGLE = ("add", "sub", "mul", "div", "sqrt")
 
 
 def single(name: str, operands: Sequence[F32], bits: int, out: F32 | None = None) -> F32:
-    """add, sub, mul, div or sqrt of contiguous f32 arrays that broadcast, in binary64, rounded to grid(bits).
+    """Return add, sub, mul, div or sqrt of contiguous f32 arrays that broadcast, in binary64, rounded to grid(bits).
 
-    The result is in `out`, if that is given; it must not overlap an operand, unless it is one.
+    The result is written to `out` if given; `out` may be an operand, but must not overlap one otherwise.
 
-    Raises ValueError for another operation, ShapeError for other arrays.
+    Raise ValueError for another operation or other bits, ShapeError for other arrays.
     """
     if name not in _SINGLE or len(operands) != (1 if name == "sqrt" else 2):
         raise ValueError(f"{name} of {len(operands)} operands; there are {', '.join(_SINGLE)}")
@@ -132,7 +131,7 @@ def single(name: str, operands: Sequence[F32], bits: int, out: F32 | None = None
         return out
     views = [np.broadcast_to(v, shape) for v in (operands[0], operands[-1])]
     columns, rank = 1, len(shape)
-    # Dimensions from the last one on are one row as long as both operands go on in them as they began.
+    # The last dimensions form one row as long as both operands keep the stride with which they began there.
     while rank and all(_goes_on(v, rank - 1, columns) for v in views):
         rank -= 1
         columns *= shape[rank]
@@ -154,7 +153,7 @@ def single(name: str, operands: Sequence[F32], bits: int, out: F32 | None = None
 
 
 def _goes_on(v: F32, axis: int, columns: int) -> bool:
-    """Whether a row of so many elements, those of the later dimensions, goes on into this one."""
+    """Return whether a row of `columns` elements, those of the later dimensions, continues evenly into this axis."""
     if v.shape[axis] == 1:
         return True
     later = any(v.strides[d] for d in range(axis + 1, v.ndim) if v.shape[d] > 1)

@@ -1,4 +1,4 @@
-"""An expression that is no single pass, in several: runs of elementwise operators as one kernel, the others between.
+"""An expression that is not a single pass, cut into several: runs of elementwise operators become one kernel each.
 
     batch_norm:   sum(x)
                   m = .../n                      [1, C, 1]
@@ -7,7 +7,7 @@
                   r = rsqrt(.../n + eps)         [1, C, 1]
                   (d r) w + b                    one kernel; d is computed again, which costs less than keeping it
 
-The bits are those of the operators one by one, because an expression is its operators however often one is applied.
+The bits are those of the operators applied one by one: applying an operator again to the same operands changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .opset import MAX_ELEMENTS, OPS, Shape
 from .tensors import Array
 
 _ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
-# Done again where they are needed, rather than written to memory and read back.
+# Recomputed where they are needed, rather than written to memory and read back.
 _CHEAP = frozenset(
     ("add", "sub", "mul", "neg", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "where", "cast")
 )
@@ -34,11 +34,11 @@ class _Step(NamedTuple):
     run: Run
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    done: tuple[int, ...] = ()  # values that nothing needs any more
+    done: tuple[int, ...] = ()  # values that no later step needs
 
 
 class Segments:
-    """`fuse` makes one kernel of an expression, or gives None; `execute` applies one operator."""
+    """An expression in steps. `fuse` returns one kernel of an expression, or None; `execute` applies one operator."""
 
     def __init__(self, expression: Expression, fuse: Callable[[Expression], Run | None], execute: Execute):
         self._expression, self._fuse, self._execute = expression, fuse, execute
@@ -55,7 +55,7 @@ class Segments:
             self._steps.insert(0, step._replace(done=tuple(done)))
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs of the expression, for inputs of its specs."""
+        """Return the outputs of the expression, for inputs of its specs."""
         values = dict(enumerate(inputs))
         for step in self._steps:
             results = step.run([values[number] for number in step.inputs])
@@ -65,10 +65,10 @@ class Segments:
         return [values[number] for number in self._expression.outputs]
 
     def _group(self, number: int, node: ExpressionNode) -> tuple[int, int, Shape, int]:
-        """(level, size, shape, 0) of an elementwise node; any other node is alone and begins a level.
+        """Return (level, size, shape, 0) of an elementwise node. Any other node is alone and begins a level.
 
-        INVARIANT: broadcasting turns a 1 into more, or into 0, which counts as more here. So groups of a level need
-        smaller ones only, and their ascending order is an order of execution.
+        INVARIANT: broadcasting turns a dimension of 1 into a larger one, or into 0, which counts as larger here. So a
+        group needs only smaller groups of its level, and their ascending order is an order of execution.
         """
         level = max((self._groups[i][0] for i in node.inputs if i in self._groups), default=0)
         alone = node.op not in _ELEMENTWISE and not self._is_constant(number)
@@ -80,7 +80,7 @@ class Segments:
         return node is not None and node.op == "full" and node.spec[1] == ()
 
     def _find_kept(self) -> set[int]:
-        """The values that are in memory: results, and what another group needs and had better not do again."""
+        """Return the values that are written to memory: results, and what other groups need and do not recompute."""
         kept = set(self._expression.outputs) & set(self._nodes)
         for number, node in self._nodes.items():
             for operand in node.inputs:
@@ -92,21 +92,21 @@ class Segments:
         return kept
 
     def _is_cheap(self, number: int) -> bool:
-        """And everything of its group that it is made of."""
+        """Return whether a value, and every value of its group that it depends on, is cheap."""
         node, group = self._nodes[number], self._groups[number]
         return node.op in _CHEAP and all(
             self._is_cheap(i) for i in node.inputs if i in self._nodes and self._groups[i] == group
         )
 
     def _in_order(self) -> list[list[int]]:
-        """The kept values of each group."""
+        """Return the kept values of each group, in order of execution."""
         groups: dict[tuple[int, int, Shape, int], list[int]] = {}
         for number in sorted(self._kept):
             groups.setdefault(self._groups[number], []).append(number)
         return [groups[key] for key in sorted(groups)]
 
     def _step(self, outputs: list[int]) -> _Step:
-        """An expression of its own, from kept values to kept values."""
+        """Return the step that computes these values of one group from kept values, as an expression of its own."""
         known, mine = len(self._expression.inputs), set(outputs)
         needed, inputs = set(outputs), set()
         for number in sorted(self._nodes, reverse=True):

@@ -1,8 +1,7 @@
-"""Do the kernels of this machine give the bits that the specification defines? `python -m repops.selftest`.
+"""Check that this machine's kernels give the bits of the specification: `python -m repops.selftest`.
 
-Prints a digest of pseudo-random calls for each operator and compares it with the one in selftest.txt, which the
-reference executor wrote; names the first operator that differs, and exits with 1 then. Equal lines on two machines mean
-equal bits.
+Prints a digest of pseudo-random calls for each operator and compares it with selftest.txt, which the reference executor
+wrote. If an operator differs, names the first one and exits with status 1. Equal lines on two machines mean equal bits.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ __all__ = ["GOLDEN", "MAKERS", "digest", "golden", "main", "random_call"]
 GOLDEN = Path(__file__).with_name("selftest.txt")
 HEADER = "# Digests of the reference executor: python -m repops.selftest --backend reference --write\n"
 
-# Calls of each operator in a digest: small ones meet the edge cases, long ones chunks, blocks and threads.
+# Calls of each operator in a digest: the small ones meet edge cases, the long ones chunks, blocks and threads.
 SEEDS, LONG_SEEDS = 40, 10
 
 
 def digest(executor: Backend, name: str) -> str:
-    """SHA-256 over dtype, shape and canonical bytes of all outputs."""
+    """Return SHA-256 over dtype, shape and canonical bytes of all outputs."""
     total = hashlib.sha256()
     for seed in range(SEEDS + LONG_SEEDS):
         inputs, attrs = random_call(name, seed, "usual" if seed < SEEDS else "long")
@@ -40,13 +39,13 @@ def digest(executor: Backend, name: str) -> str:
 
 
 def golden() -> dict[str, str]:
-    """The digest that every machine must give, by operator."""
+    """Return the digest that every machine must give, by operator."""
     rows = [line.split() for line in GOLDEN.read_text().splitlines() if not line.startswith("#")]
     return {name: value for _, name, value in rows}
 
 
 def _compare(executor: Backend) -> int:
-    """Print a line for each operator; the exit code."""
+    """Print a line for each operator; return the exit status."""
     want = golden()
     differing = []
     for op in OPS:

@@ -1,6 +1,6 @@
-"""Operators on views: operands that lie in another array with strides of their own. The bits are those of copies.
+"""Operators on views: operands inside other arrays, with strides of their own. The bits are those of copies.
 
-For whoever plans memory ahead (referee_py.compiled): the calls are bound to addresses.
+The compiled executor (referee_py.compiled), which plans memory ahead, binds these calls to addresses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ for _function in (LIBRARY.repops_product, LIBRARY.repops_copy):
 
 
 class Matrices(NamedTuple):
-    """Strides of a batch of matrices, in elements: one for each loop of the batch, of a row, of a column."""
+    """Strides of a batch of matrices in elements: one for each loop of the batch, one of a row, one of a column."""
 
     batch: Shape
     row: int
@@ -32,9 +32,9 @@ class Matrices(NamedTuple):
 def product(
     batch: Shape, m: int, k: int, n: int, operands: Sequence[Matrices], addresses: Sequence[int]
 ) -> Bound:
-    """C[b, m, n] = sum over k of A[b, m, k] B[b, k, n] in the order of `mm`; `operands` are A, B and C.
+    """Bind C[b, m, n] = sum over k of A[b, m, k] B[b, k, n] in the order of `mm`; `operands` are A, B and C, all f32.
 
-    Raises ShapeError if the batch has more than 5 loops. SAFETY: the caller answers for addresses and strides.
+    Raise ShapeError for more than 5 batch loops. SAFETY: the caller guarantees valid addresses and strides.
     """
     if len(batch) > MAX_OUTER + 1:
         raise ShapeError("product: too many loops in the batch", batch=batch, limit=MAX_OUTER + 1)
@@ -48,7 +48,7 @@ def product(
 
 
 def copy(shape: Shape, strides: Shape, item_size: int, addresses: Sequence[int]) -> Bound:
-    """The elements of a view, one after the other. Raises ShapeError beyond rank 8."""
+    """Bind a copy of a view's elements, in row-major order, to contiguous memory. Raise ShapeError beyond rank 8."""
     if len(shape) > MAX_RANK:
         raise ShapeError("copy: too many dimensions", shape=shape, limit=MAX_RANK)
     return _bound(LIBRARY.repops_copy, [item_size, len(shape), *shape, *strides], addresses)

@@ -1,7 +1,7 @@
-"""What numpy arrays the executors accept, and the check of one call against the operator table.
+"""Which numpy arrays the executors accept, and the check of a call against the operator table.
 
-Both executors come through `check`, so they refuse the same calls with the same errors. Answers are cached: a
-training step applies the same few hundred (operator, shapes, attributes) again and again.
+All executors on the host use these checks, so they refuse the same calls with the same errors. Answers are cached: a
+training step repeats the same few hundred (operator, shapes, attributes).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PLAIN = 0x101  # the bits of `flags.num` for C-contiguous and aligned
 
 
 class ArrayError(OpError):
-    """Not a plain, aligned, C-contiguous numpy array."""
+    """An input or output is not a plain, aligned, C-contiguous array of the executor's kind."""
 
 
 class AliasError(OpError):
@@ -32,7 +32,7 @@ class AliasError(OpError):
 
 
 class Call(NamedTuple):
-    """A checked call: its row, its attributes in schema order, its inputs and outputs."""
+    """A checked call: its row of the table, its attributes in schema order, its inputs and outputs."""
 
     op: Op
     attrs: dict[str, Any]
@@ -41,9 +41,9 @@ class Call(NamedTuple):
 
 
 def spec_of(array: Array, where: str = "input") -> Spec:
-    """The (dtype, shape) of an array, or an OpError if it is not a tensor. `where` begins the message.
+    """Return the (dtype, shape) of an array. Raise OpError if it is not a tensor; `where` begins the message.
 
-    NOTE: a bool tensor's bytes are 0 or 1. That is a property of data: the reader of foreign bytes checks it.
+    NOTE: a bool tensor's bytes are 0 or 1. This is a property of data, which the reader of foreign bytes checks.
     """
     if type(array) is not np.ndarray:
         raise ArrayError(f"{where} is not a numpy array", type=type(array).__name__)
@@ -64,7 +64,7 @@ def spec_of(array: Array, where: str = "input") -> Spec:
 
 
 def specs_of(name: str, inputs: Sequence[Array]) -> tuple[Spec, ...]:
-    """The specs of an operator's inputs; a refusal names the argument."""
+    """Return the specs of an operator's inputs. Raise an OpError that names the argument."""
     row = lookup(name)
     row.check_arity(len(inputs))
     return tuple([spec_of(array, f"{name}: {row.argument(i)}") for i, array in enumerate(inputs)])
@@ -72,7 +72,7 @@ def specs_of(name: str, inputs: Sequence[Array]) -> tuple[Spec, ...]:
 
 @lru_cache(maxsize=16384)
 def call_of(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...]) -> Call:
-    """Check dtypes, shapes and attributes against the table."""
+    """Check dtypes, shapes and attributes against the table. Raise OpError."""
     op = lookup(name)
     given = dict(attrs)
     outputs = tuple(op.infer(inputs, given))
@@ -80,9 +80,9 @@ def call_of(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], .
 
 
 def freeze(attrs: Attrs, op: str = "operator") -> tuple[tuple[str, Any], ...]:
-    """Attributes as a hashable key; an AttrError for a value that no attribute can have.
+    """Return attributes as a hashable key. Raise AttrError for a value that no attribute can have.
 
-    NOTE: this comes before any cache, where True, 1.0 and numpy's 1 would pass for the int 1.
+    NOTE: this check precedes every cache, where True, 1.0 and numpy's 1 would compare equal to the int 1.
     """
     key = []
     for name, value in attrs.items():
@@ -105,12 +105,12 @@ _INTS = frozenset((int, Dtype))
 
 
 def check(name: str, inputs: Sequence[Array], attrs: Attrs) -> Call:
-    """The checked call, or an OpError."""
+    """Return the checked call. Raise OpError."""
     return call_of(name, specs_of(name, inputs), freeze(attrs, name))
 
 
 def canonical(array: Array) -> Array:
-    """The array as it is committed: every NaN is 0x7FC00000. The array itself, if it has no NaN."""
+    """Return the array as it is committed, with every NaN as 0x7FC00000; without NaN, the array itself."""
     if array.dtype != NUMPY_DTYPE[F32]:
         return array
     nan = np.isnan(array)

@@ -1,9 +1,7 @@
 """Data requests as pure functions (docs/protocol.md, section 8): data that a root commits to, published on the chain.
 
-    state     what is requested, and what answers it         solver    the answer of whoever has the run
-    pieces    whether an answer is what a root commits to   contract  requests and credits, in order
-
-`pieces` and `contract` are the contract DataAvailability.
+state     places, requests and responses                 solver    the response of a party that has the run
+pieces    checks of a response against a root            prices    the costs of a request
 """
 
 from .state import Blocks, Digests, LeafShown, Piece, Place, RecordShown, RequestState, Response, StepProof

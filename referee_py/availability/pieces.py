@@ -1,10 +1,10 @@
-"""Whether an answer is what a root commits to at a place: the contract's `requests/Pieces`.
+"""Checks that a response is what a root commits to at a place (contracts/availability/Pieces.sol).
 
     logs     run log tree ─ step's log tree ─ 256 digests
                                            └─ digest ─ log block tree ─ 8 blocks
     claims   run tree ─ step tree ─ record ─ tensor ─ data tree ─ leaf
 
-INVARIANT: of every place that can be requested, whoever has the whole run has something to show (`solver`).
+INVARIANT: a party that has the whole run has a response for every place that can be requested (`solver`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from collections.abc import Sized
 from repops.opset import MAX_ELEMENTS, MAX_RANK, Dtype
 
 from ..commit import LEAF_BYTES, NO_LOG, Tag, depth_of, digest, empty, fold_descendants
-from ..game import refusals as proofs
-from ..game.judge import proven
-from ..game.refusals import require
-from ..game.state import ProgramHeader, leaf_count
+from ..program.terms import Terms, leaf_count
 from ..rounding.blocks import BLOCK, block_count, readable
+from ..walk.proof import proven
+from ..walk.refusals import WrongChildCount, require
 from . import refusals
 from .state import (
     BLOCK_LEVELS,
@@ -39,8 +38,8 @@ from .state import (
 _ITEM_BYTES = {Dtype.F32: 4, Dtype.I64: 8, Dtype.BOOL: 1}
 
 
-def check_place(program: ProgramHeader, place: Place) -> None:
-    """Raises NoSuchPlace for a place at which an honest claimant may have nothing to show."""
+def check_place(program: Terms, place: Place) -> None:
+    """Raise NoSuchPlace for a place for which an honest claimant may have no response."""
     piece = place.piece
     require(piece is Piece.LEAF or place.tensor == 0, refusals.NoSuchPlace, place.tensor, 1)
     whole = piece in (Piece.DIGESTS, Piece.RECORD)
@@ -55,14 +54,14 @@ def check_place(program: ProgramHeader, place: Place) -> None:
 
 
 def check_kind(place: Place, answer: Response) -> None:
-    """Raises WrongPiece for an answer to a request of another kind."""
+    """Raise WrongPiece for a response to a request of another kind."""
     kinds = {Digests: Piece.DIGESTS, Blocks: Piece.BLOCKS, RecordShown: Piece.RECORD, LeafShown: Piece.LEAF}
     want = kinds[type(answer)]
     require(place.piece is want, refusals.WrongPiece, place.piece.name, want.name)
 
 
-def check(program: ProgramHeader, root: bytes, place: Place, answer: Response) -> int:
-    """The bytes that the answer shows. Raises a Refusal for what is none."""
+def check(program: Terms, root: bytes, place: Place, answer: Response) -> int:
+    """Return the number of bytes that the response shows. Raises a Refusal if it is not the requested piece."""
     match answer:
         case Digests():
             return _digests(program, root, place, answer)
@@ -76,21 +75,21 @@ def check(program: ProgramHeader, root: bytes, place: Place, answer: Response) -
 
 
 def page_levels(depth: int, most: int) -> int:
-    """How many levels of a tree an answer shows at once."""
+    """Return the number of levels of a tree that a response shows at once, at most ``most``."""
     return min(depth, most)
 
 
-def _digests(program: ProgramHeader, logs: bytes, place: Place, answer: Digests) -> int:
+def _digests(program: Terms, logs: bytes, place: Place, answer: Digests) -> int:
     depth = depth_of(program.node_count)
     levels = page_levels(depth, DIGEST_LEVELS)
-    require(len(answer.digests) == 1 << levels, proofs.WrongChildCount, len(answer.digests), 1 << levels)
+    require(len(answer.digests) == 1 << levels, WrongChildCount, len(answer.digests), 1 << levels)
     node = fold_descendants(Tag.LOG_TREE, answer.digests)
     proven(Tag.LOG_TREE, node, place.node, answer.path, depth - levels, answer.step.root)
     _step(program, logs, place.tree, answer.step)
     return 32 * (len(answer.digests) + len(answer.path) + len(answer.step.path))
 
 
-def _blocks(program: ProgramHeader, logs: bytes, place: Place, answer: Blocks) -> int:
+def _blocks(program: Terms, logs: bytes, place: Place, answer: Blocks) -> int:
     depth = depth_of(program.node_count)
     proven(Tag.LOG_TREE, answer.log, place.node, answer.log_path, depth, answer.step.root)
     _step(program, logs, place.tree, answer.step)
@@ -102,7 +101,7 @@ def _blocks(program: ProgramHeader, logs: bytes, place: Place, answer: Blocks) -
     require(have == answer.log, refusals.WrongDigest, have, answer.log)
     depth = depth_of(block_count(answer.elements))
     levels = page_levels(depth, BLOCK_LEVELS)
-    # NOTE: a place is of a node, and its log may be of another number of elements than the node.
+    # NOTE: the place is a page of the node's log, which may have another number of elements than the node's output.
     if place.part >> (depth - levels):
         _nothing(answer.blocks, answer.path)
         return size
@@ -118,17 +117,17 @@ def _blocks(program: ProgramHeader, logs: bytes, place: Place, answer: Blocks) -
     return size + 32 * len(answer.path) + sum(32 + len(block) for block in answer.blocks)
 
 
-def _step(program: ProgramHeader, logs: bytes, step: int, proof: StepProof) -> None:
+def _step(program: Terms, logs: bytes, step: int, proof: StepProof) -> None:
     """NOTE: steps are counted from 1, leaves from 0."""
     proven(Tag.LOG_RUN_TREE, proof.root, step - 1, proof.path, depth_of(program.steps), logs)
 
 
 def _nothing(*shown: Sized) -> None:
-    """SAFETY: whoever reads events reads what is shown, so nothing may be that nothing is checked against."""
+    """SAFETY: readers of events use whatever a response shows, so it may show nothing that was not checked."""
     require(not any(map(len, shown)), refusals.NothingThere)
 
 
-def _record(program: ProgramHeader, root: bytes, place: Place, answer: RecordShown) -> int:
+def _record(program: Terms, root: bytes, place: Place, answer: RecordShown) -> int:
     depth, count = depth_of(program.node_count), leaf_count(0, program.steps, program.strides[0])
     proven(Tag.STEP_TREE, answer.record.hash(), place.node, answer.record_path, depth, answer.checkpoint)
     proven(Tag.RUN_TREE, answer.checkpoint, place.tree, answer.checkpoint_path, depth_of(count), root)

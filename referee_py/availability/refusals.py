@@ -1,11 +1,11 @@
-"""Why a request, an answer or a closing is refused: one class for each custom error of the contract, by the same name.
+"""Refusals of requests, responses and closings: one class for each custom error of the contract, with the same name.
 
-Those of proofs are in referee_py/game/refusals.py.
+Those of proofs are in referee_py/walk/refusals.py.
 """
 
 from __future__ import annotations
 
-from ..game.refusals import Refusal
+from ..walk.refusals import Refusal
 
 
 class NothingRequested(Refusal):

@@ -1,4 +1,4 @@
-"""The answer of whoever has the run: there is one for every place that can be requested."""
+"""The response of a party that has the run: there is one for every place that can be requested."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from ..commit import LEAF_BYTES, NO_LOG, Record, Tree, canonical, data_tree
 from ..commit.tensor import dtype_of
 from ..errors import Unavailable
-from ..game.state import ProgramHeader, leaf_end
+from ..program.terms import Terms, leaf_end
 from ..rounding.blocks import LogTree
 from ..rounding.entries import Log
 from .pieces import page_levels
@@ -27,7 +27,7 @@ from .state import (
 
 
 class HasRun(Protocol):
-    """A run with its logs. Methods raise Unavailable for what is not here."""
+    """A run with its logs. Methods raise Unavailable for data that is not stored."""
 
     def run_tree(self, level: int, start: int, end: int) -> Tree: ...
 
@@ -36,7 +36,7 @@ class HasRun(Protocol):
     def record(self, step: int, node: int) -> Record: ...
 
     def tensors(self, step: int, node: int) -> tuple[list[Any], list[Any]]:
-        """Inputs and outputs."""
+        """Return the inputs and the outputs of a node."""
         ...
 
     def run_log_tree(self) -> Tree | None: ...
@@ -44,12 +44,12 @@ class HasRun(Protocol):
     def log_tree(self, step: int) -> Tree | None: ...
 
     def log(self, step: int, node: int) -> Log | None:
-        """What the node's digest is of; None if it has none."""
+        """Return the log that the node's digest commits to; None if the node has no log."""
         ...
 
 
-def response_of(program: ProgramHeader, place: Place, own: HasRun) -> Response:
-    """What shows the piece. Raises Unavailable if the run has no such thing any more."""
+def response_of(program: Terms, place: Place, own: HasRun) -> Response:
+    """Return the response to a request of ``place``. Raises Unavailable if the run's data is no longer stored."""
     match place.piece:
         case Piece.DIGESTS:
             return _digests(place, own)
@@ -89,7 +89,7 @@ def _blocks(place: Place, own: HasRun) -> Blocks:
     return Blocks(digest, path, step, found.elements, found.root, tuple(blocks), tuple(page_path))
 
 
-def _record(program: ProgramHeader, place: Place, own: HasRun) -> RecordShown:
+def _record(program: Terms, place: Place, own: HasRun) -> RecordShown:
     run = own.run_tree(0, 0, program.steps)
     tree = own.step_tree(_step(program, place))
     return RecordShown(
@@ -100,7 +100,7 @@ def _record(program: ProgramHeader, place: Place, own: HasRun) -> RecordShown:
     )
 
 
-def _leaf(program: ProgramHeader, place: Place, own: HasRun) -> LeafShown:
+def _leaf(program: Terms, place: Place, own: HasRun) -> LeafShown:
     shown = _record(program, place, own)
     inputs, outputs = own.tensors(_step(program, place), place.node)
     output = place.tensor >= OUTPUTS
@@ -117,6 +117,6 @@ def _leaf(program: ProgramHeader, place: Place, own: HasRun) -> LeafShown:
     return LeafShown(shown, *kind, data[start : start + LEAF_BYTES], tuple(tree.path(place.part)))
 
 
-def _step(program: ProgramHeader, place: Place) -> int:
-    """The step that a checkpoint is of."""
+def _step(program: Terms, place: Place) -> int:
+    """Return the step of the place's checkpoint."""
     return leaf_end(0, program.steps, program.strides[0], place.tree)

@@ -1,4 +1,4 @@
-"""What is requested, and what answers it."""
+"""Data requests and responses, as values (docs/protocol.md, section 8; contracts/interfaces/IDataAvailability.sol)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import ClassVar
 from ..commit import Record
 
 DIGEST_LEVELS, BLOCK_LEVELS = 8, 3
-"""Levels of a log tree that are shown at once."""
+"""Levels of a log tree (256 digests) and of a log block tree (8 blocks) that one response shows."""
 OUTPUTS = 256
-"""The number of the first output, where tensors of a record are numbered."""
+"""Number of a record's first output in `Place.tensor`; inputs are numbered from 0."""
 
 
 class Piece(IntEnum):
-    """What can be requested."""
+    """The kinds of data that can be requested."""
 
     DIGESTS = 0
     BLOCKS = 1
@@ -25,12 +25,12 @@ class Piece(IntEnum):
 
     @property
     def of_logs(self) -> bool:
-        """Whether the root is that of the job's logs; else it is a claimed one."""
+        """True if the piece is under the job's log root, False if it is under a claimed root."""
         return self in (Piece.DIGESTS, Piece.BLOCKS)
 
 
 class RequestState(IntEnum):
-    """Where a request stands."""
+    """The state of a request."""
 
     NONE = 0
     OPEN = 1
@@ -39,10 +39,10 @@ class RequestState(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where under a root a piece is, by numbers.
+    """The place of a piece under a root, by numbers.
 
-    ``tree`` is a step, from 1, or a checkpoint, from 0; ``node`` a node, or a page of 256 of them; ``tensor`` an input
-    `k` or an output `256 + k`; ``part`` a page of 8 blocks, or a leaf.
+    ``tree`` is a step, from 1, or a checkpoint, from 0; ``node`` is a node, or a page of 256 nodes; ``tensor`` is an
+    input `k` or an output `256 + k`; ``part`` is a page of 8 blocks, or a leaf.
     """
 
     piece: Piece
@@ -52,13 +52,13 @@ class Place:
     part: int = 0
 
     def wire(self) -> tuple[int, int, int, int, int]:
-        """As the contract takes it."""
+        """Return the place as the ABI coder takes it."""
         return int(self.piece), self.tree, self.node, self.tensor, self.part
 
 
 @dataclass(frozen=True, slots=True)
 class StepProof:
-    """The log tree of a step, under the root of the run's logs."""
+    """The root of a step's log tree, with its path in the run log tree."""
 
     root: bytes
     path: tuple[bytes, ...]
@@ -69,13 +69,13 @@ class StepProof:
 
 @dataclass(frozen=True, slots=True)
 class Response(ABC):
-    """``function`` is the contract's name for it."""
+    """A response. ``function`` is the contract's function."""
 
     function: ClassVar[str]
 
     @abstractmethod
     def arguments(self) -> list[object]:
-        """Those of the contract's function after subject and place."""
+        """Return the arguments of the contract's function after subject and place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Digests(Response):
 
 @dataclass(frozen=True, slots=True)
 class Blocks(Response):
-    """A log's digest with what it is of, and the blocks of a page; nothing of what there is not."""
+    """A log's digest with its preimage, and the blocks of a page. Parts that do not exist are empty."""
 
     function: ClassVar[str] = "provideBlocks"
 
@@ -130,7 +130,7 @@ class RecordShown(Response):
 
 @dataclass(frozen=True, slots=True)
 class LeafShown(Response):
-    """A record as above, and the leaf of a tensor that it names; nothing of what there is not."""
+    """A record with its paths, and a leaf of one of its tensors. Parts that do not exist are empty."""
 
     function: ClassVar[str] = "provideLeaf"
 

@@ -1,4 +1,4 @@
-"""Commitments: how every value of a run comes to sit under one root (docs/protocol.md, section 2)."""
+"""Commitments that bind every value of a run to one root (docs/protocol.md, section 2)."""
 
 from .hashing import HASH_BYTES, Tag, digest
 from .merkle import Nodes, Tree, depth_of, empty, fold_descendants, fold_path

@@ -37,7 +37,7 @@ _PREFIX = {tag: bytes([tag]) for tag in Tag}
 
 
 def digest(tag: Tag, *parts: bytes | memoryview) -> bytes:
-    """H(tag ‖ parts...): 32 bytes. INVARIANT: no hash of one kind is a hash of another."""
+    """Return H(tag ‖ parts...), 32 bytes. INVARIANT: no hash of one kind is a hash of another."""
     h = hashlib.sha256(_PREFIX[tag])
     for part in parts:
         h.update(part)

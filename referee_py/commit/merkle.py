@@ -21,13 +21,13 @@ from .hashing import HASH_BYTES, Tag, digest
 
 
 def depth_of(leaves: int) -> int:
-    """ceil(log2(max(leaves, 1))): the depth of a tree with that many leaves."""
+    """Return ceil(log2(max(leaves, 1))), the depth of a tree with this many leaves."""
     return max(leaves - 1, 0).bit_length()
 
 
 @cache
 def empty(tag: Tag, height: int) -> bytes:
-    """Root of the absent subtree of that height in a tree of kind ``tag``."""
+    """Return the root of an absent subtree of this height in a tree of kind ``tag``."""
     if height == 0:
         return digest(Tag.EMPTY, bytes([tag]))
     below = empty(tag, height - 1)
@@ -35,14 +35,14 @@ def empty(tag: Tag, height: int) -> bytes:
 
 
 class Nodes(ABC):
-    """A tree whose nodes can be asked for."""
+    """A tree with access to each of its nodes."""
 
     tag: Tag
     depth: int
 
     @abstractmethod
     def node(self, height: int, index: int) -> bytes:
-        """The node ``index`` (from the left) at ``height`` (leaves are at 0)."""
+        """Return the node ``index`` (from the left) at ``height`` (leaves: 0); InvalidProof if there is none."""
 
     @property
     def root(self) -> bytes:
@@ -50,12 +50,12 @@ class Nodes(ABC):
         return self.node(self.depth, 0)
 
     def path(self, index: int, height: int = 0, top: int | None = None) -> list[bytes]:
-        """Siblings from the node ``(height, index)`` up to height ``top`` (the root if not given)."""
+        """Return the siblings from the node ``(height, index)`` up to height ``top`` (default: the root)."""
         top = self.depth if top is None else top
         return [self.node(h, (index >> (h - height)) ^ 1) for h in range(height, top)]
 
     def descendants(self, height: int, index: int, generations: int) -> list[bytes]:
-        """The ``2^generations`` descendants of the node ``(height, index)``, left to right."""
+        """Return the ``2^generations`` descendants of the node ``(height, index)``, left to right."""
         first = index << generations
         return [self.node(height - generations, first + i) for i in range(1 << generations)]
 
@@ -77,7 +77,7 @@ class Tree(Nodes):
         self.tag = tag
         self.leaves = tuple(leaves)
         self.depth = depth_of(len(leaves))
-        # NOTE: only nodes that cover a real leaf are stored; the rest are empty hashes by their height.
+        # NOTE: only nodes that cover a real leaf are stored; every other node is the empty hash of its height.
         self._levels: list[list[bytes]] = [list(leaves)]
         for height in range(self.depth):
             below = self._levels[-1]
@@ -92,7 +92,7 @@ class Tree(Nodes):
 
 
 def fold_path(tag: Tag, node: bytes, index: int, path: Sequence[bytes]) -> bytes:
-    """The ancestor that ``node`` at ``index`` has with these siblings, ``len(path)`` levels above.
+    """Return the ancestor of ``node`` at ``index`` with these siblings, ``len(path)`` levels above.
 
     Raises InvalidProof if the index does not fit the path or a sibling is not a hash.
     """
@@ -106,7 +106,7 @@ def fold_path(tag: Tag, node: bytes, index: int, path: Sequence[bytes]) -> bytes
 
 
 def fold_descendants(tag: Tag, nodes: Sequence[bytes]) -> bytes:
-    """The common ancestor of ``2^r`` neighbouring nodes. Raises InvalidProof for any other number of them."""
+    """Return the common ancestor of ``2^r`` neighbouring nodes. Raises InvalidProof for any other number of nodes."""
     if not nodes or len(nodes) & (len(nodes) - 1):
         raise InvalidProof(f"{len(nodes)} nodes have no common ancestor; their number must be a power of two")
     row = list(nodes)

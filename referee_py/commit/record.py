@@ -11,7 +11,7 @@ MAX_INPUTS = 255
 MAX_OUTPUTS = 8
 
 NO_LOG = bytes(HASH_BYTES)
-"""Log hash of a mode without rounding logs."""
+"""Log hash of a node without a rounding log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,18 @@ class Record:
             raise InvalidEncoding(f"every hash of a record has {HASH_BYTES} bytes")
 
     def encode(self) -> bytes:
-        """``structure ‖ nin u8 ‖ nout u8 ‖ inputs ‖ outputs ‖ log``: the preimage without its tag."""
-        # SAFETY: the counts are inside, so inputs and outputs cannot be shifted into each other.
+        """Return ``structure ‖ nin u8 ‖ nout u8 ‖ inputs ‖ outputs ‖ log``, the preimage without its tag."""
+        # SAFETY: the encoding holds the counts, so inputs and outputs cannot be shifted into each other.
         counts = bytes([len(self.inputs), len(self.outputs)])
         return b"".join((self.structure, counts, *self.inputs, *self.outputs, self.log))
 
     def hash(self) -> bytes:
-        """The RECORD hash: a leaf of the step tree."""
+        """Return the RECORD hash, a leaf of the step tree."""
         return digest(Tag.RECORD, self.encode())
 
     @classmethod
     def decode(cls, data: bytes) -> Record:
-        """The inverse of :meth:`encode`. Raises InvalidEncoding for anything else."""
+        """Decode the result of :meth:`encode`. Raises InvalidEncoding for anything else."""
         head = HASH_BYTES + 2
         if len(data) < head:
             raise InvalidEncoding(f"a record of {len(data)} bytes is shorter than its head of {head}")

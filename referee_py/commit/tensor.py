@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 
 
 def dtype_of(array: Array) -> Dtype:
-    """The wire code of an array's dtype. Raises InvalidInput for any other dtype."""
+    """Return the wire code of an array's dtype. Raises InvalidInput for any other dtype."""
     code = DTYPE_CODE.get(array.dtype)
     if code is None:
         raise InvalidInput(f"dtype {array.dtype} cannot be committed; use float32, int64 or bool")
@@ -38,21 +38,21 @@ def _plain(array: Array) -> Array:
 
 
 def canonical(array: Array) -> Array:
-    """The array as it is committed: contiguous, little-endian, every f32 NaN replaced by 0x7FC00000."""
+    """Return the array in its committed form: contiguous, little-endian, every f32 NaN replaced by 0x7FC00000."""
     if sys.byteorder != "little":
         array = array.astype(array.dtype.newbyteorder("<"))
     return canonical_nans(_plain(array))
 
 
 def describe(dtype: Dtype, shape: tuple[int, ...]) -> bytes:
-    """``dtype u8 ‖ rank u8 ‖ dims u64be each``: the part of a tensor's hash that is not data."""
+    """Return ``dtype u8 ‖ rank u8 ‖ dims u64be each``, the part of a tensor's hash that is not data."""
     if len(shape) > MAX_RANK:
         raise InvalidInput(f"rank {len(shape)} is above the limit of {MAX_RANK}")
     return struct.pack(f">BB{len(shape)}Q", dtype, len(shape), *shape)
 
 
 def data_tree(data: bytes | memoryview) -> Tree:
-    """The tree over the LEAF hashes of a tensor's bytes; :func:`tensor_hash` has its root from a kernel."""
+    """Return the tree over the LEAF hashes of a tensor's bytes; a kernel gives its root to :func:`tensor_hash`."""
     view = memoryview(data).cast("B")
     prefix = bytes([Tag.LEAF])
     leaves = []
@@ -64,13 +64,13 @@ def data_tree(data: bytes | memoryview) -> Tree:
 
 
 class DataTree(Nodes):
-    """The same tree over an array's data, whose nodes are hashed natively when they are asked for.
+    """The data tree of an array. Its nodes are hashed natively, on request.
 
-    Memory: 32 bytes for each node that was asked for, and for each that covers more than 64 MiB. ``rest`` is called
+    Memory: 32 bytes for each requested node, and for each node that covers more than 64 MiB. ``rest`` is called
     between pieces of that size, and may raise.
     """
 
-    _PIECE = 16  # the height of a node over 2^16 leaves
+    _PIECE = 16  # height of a node over 2^16 leaves
 
     def __init__(self, array: Array, rest: Callable[[], None] = lambda: None) -> None:
         self.tag = Tag.DATA_TREE
@@ -81,7 +81,7 @@ class DataTree(Nodes):
         self.depth = depth_of(self._count)
 
     def leaf(self, index: int) -> bytes:
-        """The bytes of a leaf, as they are committed."""
+        """Return the bytes of a leaf in their committed form."""
         step = LEAF_BYTES // self._data.itemsize
         return canonical(self._data[index * step : (index + 1) * step]).tobytes()
 
@@ -101,20 +101,20 @@ class DataTree(Nodes):
         step = (LEAF_BYTES << height) // self._data.itemsize
         part = self._data[index * step : (index + 1) * step]
         node = tree_root(part, DATA)
-        # NOTE: the last piece may be short; a tree of its own is as deep as its leaves need.
+        # NOTE: the last piece may be short, and its own tree is only as deep as its leaves need.
         for level in range(depth_of(-(-part.nbytes // LEAF_BYTES)), height):
             node = digest(self.tag, node, empty(self.tag, level))
         return node
 
 
 def tensor_hash(array: Array) -> bytes:
-    """The TENSOR hash of an array (float32, int64 or bool, any shape of rank <= 8).
+    """Return the TENSOR hash of an array (float32, int64 or bool, any shape of rank <= 8).
 
-    Raises InvalidInput for any other. Uses as many threads as the kernels may (``repops.set_num_threads``).
+    Raises InvalidInput for any other array. Uses as many threads as the kernels may (``repops.set_num_threads``).
     """
     return typed_hash(dtype_of(array), array.shape, tree_root(_plain(array), DATA))
 
 
 def typed_hash(dtype: Dtype, shape: tuple[int, ...], root: bytes) -> bytes:
-    """The TENSOR hash of data whose tree has this root, wherever that was computed."""
+    """Return the TENSOR hash of data whose tree has this root."""
     return digest(Tag.TENSOR, describe(dtype, shape), root)

@@ -8,7 +8,7 @@ tasks     the kernel calls
 schedule  their order, and which slots are updated in place
 memory    a place for every value
 machine   the CPU, or a GPU: kernels and memory
-step      `Compiled`: all of it, ready to run
+step      `Compiled`: a step, ready to run
 """
 
 from .machine import Buffer, Cpu, Cuda, Machine

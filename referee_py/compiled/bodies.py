@@ -1,8 +1,8 @@
-"""What each unit computes and which values are in memory.
+"""The nodes that each unit computes, and the values that are stored in memory.
 
-A value is stored if a single operator reads it, if it leaves the step, or if another group reads it and had better not
-compute it again. To compute again costs arithmetic instead of memory traffic, and keeps peak memory low: a group's
-body then holds copies of another's nodes.
+A value is stored if an operator outside all groups reads it, if it leaves the step, or if another group reads it and
+should not recompute it. To recompute a value costs arithmetic instead of memory traffic and keeps peak memory low; the
+body of a group then holds copies of nodes of another group.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _COST = {
     "log1p": 8,
 }
 _LIMIT = 24
-"""Cost of arithmetic that is worth a large value's way to memory and back."""
+"""Cost of arithmetic that equals a large value's way to memory and back."""
 _MOST = 256
-"""Nodes of a body with what it computes again: the kernels' executor takes no more values."""
+"""Maximum number of nodes of a body, recomputed nodes included: the kernels' executor takes no more values."""
 
 
 @dataclass
 class Body:
     """One launch. `reads` are views of stored values, in the order of the kernel's inputs.
 
-    A view's base that no unit makes is a scalar to be filled in, or a view itself: of that a copy has to be made.
+    If no unit makes the base of a view, the base is a scalar to be filled in, or a view that must be copied.
     """
 
     unit: Unit
@@ -54,7 +54,7 @@ class Body:
 
     @property
     def node(self) -> GraphNode:
-        """Of a unit that is a single operator."""
+        """The operator of a unit that has only one."""
         return self.unit.nodes[0]
 
 
@@ -67,7 +67,7 @@ class Apart(Exception):
 
 
 class Bodies:
-    """The launches of a graph, in no order. Raises Apart, for all the units that cannot be kernels."""
+    """The launches of a graph, in no order. Raises Apart, with all the units that cannot be kernels."""
 
     def __init__(self, graph: Graph, groups: Groups) -> None:
         self.graph, self.groups = graph, groups
@@ -90,7 +90,7 @@ class Bodies:
     # ------------------------------------------------------------------------------------------------ storage
 
     def _needed(self) -> set[int]:
-        """What must be in memory whatever it costs."""
+        """Return the values that must be in memory at any cost."""
         graph, unit_of = self.graph, self.groups.unit_of
         needed = {graph.root(value) for value in (*graph.after, *graph.watched)}
         for node in graph.nodes:
@@ -111,7 +111,7 @@ class Bodies:
         return {v for v in needed if (made := graph.maker.get(v)) is not None and not is_scalar(graph, made)}
 
     def _find_shared(self) -> None:
-        """Decide, in program order, for what one group makes and another reads."""
+        """Decide, in program order, which values that one group makes and another reads are stored."""
         graph, unit_of = self.graph, self.groups.unit_of
         readers: dict[int, list[GraphNode]] = {}
         for node in graph.nodes:
@@ -128,8 +128,8 @@ class Bodies:
                 self.stored.add(value)
 
     def _can_repeat(self, node: GraphNode, unit: Unit, reader: Unit) -> bool:
-        """Whether the reader may compute this node again. Items that it would take are stored then. What has a log is
-        computed once."""
+        """Return whether the reader may recompute this node; if so, items that this takes are stored. A node with a
+        log is computed once."""
         domain = refined(reader.domain or (), unit.domain or ())
         if node.number in unit.items or domain is None or (reader.row and domain[-1] != reader.row):
             return False
@@ -170,7 +170,7 @@ class Bodies:
 
 
 _Key = tuple[int, tuple[int, ...]]
-"""Of an input: the value it lies in, and where."""
+"""Identity of an input: the value it lies in, and its offset and strides there."""
 
 
 class _Fusion:
@@ -194,7 +194,7 @@ class _Fusion:
             if values[value].shape != (self._domain if whole else (*self._domain[:-1], 1)):
                 raise NotFusibleError("a result does not reach over the domain", shape=values[value].shape)
         if len({values[value].number for value in writes}) < len(writes):
-            raise NotFusibleError("two nodes are the same")  # NOTE: of a program that is not canonical
+            raise NotFusibleError("two nodes are the same")  # NOTE: in programs that are not canonical
         expression = recorder.expression
         expression.names = tuple(f"value {view.base}" for _, view, _ in inputs.values())
         expression.outputs = tuple(values[value].number for value in writes)
@@ -208,7 +208,7 @@ class _Fusion:
         )
 
     def _find_nodes(self, writes: tuple[int, ...]) -> None:
-        """The group's nodes that its results need, and those of other groups that it repeats, in program order."""
+        """Find the nodes that the results need, in program order: the group's, and those that it recomputes."""
         graph, found = self._graph, {}
         todo = [graph.maker[value] for value in writes]
         while todo:
@@ -222,7 +222,7 @@ class _Fusion:
         self._order = [found[number] for number in sorted(found)]
 
     def _inside(self, value: int) -> GraphNode | None:
-        """The node that makes an operand, if this body computes it."""
+        """Return the node that makes an operand, or None if this body does not compute it."""
         source = self._graph.root(value)
         maker = self._graph.maker.get(source)
         if maker is None or is_scalar(self._graph, maker):
@@ -231,19 +231,19 @@ class _Fusion:
         return maker if here or source not in self._bodies.stored else None
 
     def _space(self, node: GraphNode) -> tuple[Shape, bool]:
-        """The shape whose elements the node runs over, and whether they are one a row."""
+        """Return the shape whose elements the node runs over, and whether these are one a row."""
         shape = self._graph.shape(node.inputs[0] if node.op in REDUCTIONS else node.outputs[0])
         return shape, node.op not in REDUCTIONS and math.prod(shape) != math.prod(self._domain)
 
     def _factors(self, value: int, node: GraphNode) -> list[tuple[int, int]]:
-        """An operand in memory over the node's elements: sizes and strides, outermost first."""
+        """Return sizes and strides, outermost first, of an operand in memory over the node's elements."""
         shape, item = self._space(node)
         view = self._graph.view(value).expand(shape)
         flat = [factor for dim in view.dims for factor in dim]
         return [*flat, (self._unit.row or 1, 0)] if item else flat
 
     def _outside(self) -> list[tuple[int, GraphNode]]:
-        """The operands that are in memory, with their readers."""
+        """Return the operands that are in memory, with their readers."""
         return [
             (value, node)
             for node in self._order
@@ -256,7 +256,7 @@ class _Fusion:
         return maker is not None and is_scalar(self._graph, maker)
 
     def _refine(self) -> None:
-        """Split the domain where a repeated node's has a seam, or an operand in memory."""
+        """Split the domain wherever the domain of a recomputed node is split, or an operand in memory."""
         shapes = [shape for shape, item in map(self._space, self._order) if not item]
         shapes += [tuple(size for size, _ in self._factors(*operand)) for operand in self._outside()]
         for shape in shapes:
@@ -265,7 +265,7 @@ class _Fusion:
                 self._domain = domain
 
     def _inputs(self) -> dict[_Key, tuple[Spec, View, Shape]]:
-        """(spec, view, strides) of each distinct operand in memory. One that lies badly is read from a copy."""
+        """Return (spec, view, strides) of each distinct operand in memory. One that lies badly is read from a copy."""
         result: dict[_Key, tuple[Spec, View, Shape]] = {}
         for value, node in self._outside():
             view, strides = self._lies(value, node)
@@ -291,7 +291,7 @@ class _Fusion:
         return view, strides
 
     def _strides(self, factors: list[tuple[int, int]]) -> Shape | None:
-        """One stride for each dimension of the domain."""
+        """Return one stride for each dimension of the domain, or None if a dimension needs more."""
         dims = regroup(factors, self._domain)
         if dims is None:
             return None
@@ -299,7 +299,7 @@ class _Fusion:
         return tuple(dim[0][1] for dim in merged) if all(len(dim) == 1 for dim in merged) else None
 
     def _unfused(self, inputs: Mapping[_Key, tuple[Spec, View, Shape]], writes: tuple[int, ...]) -> Unfused:
-        """The same nodes for whoever computes them one by one."""
+        """Return the same nodes as operators to be executed one by one."""
         places = {key: place for place, key in enumerate(inputs)}
         scalars: dict[int, GraphNode] = {}
 

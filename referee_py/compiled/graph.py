@@ -1,4 +1,4 @@
-"""A program as numbered values, and what its operators are to a compiler.
+"""A program as numbered values, and the properties of its operators that a compiler needs.
 
 Values are numbered: slots, constants, the step, then the outputs of the nodes in order.
 """
@@ -32,12 +32,12 @@ class GraphNode:
 
 
 Says = Callable[[GraphNode, Sequence[Spec]], bool]
-"""Of a node with inputs like these."""
+"""Predicate of a node and the specs of its inputs."""
 
 
 class Graph:
-    """The nodes and values of a validated program. `watched` are outputs that somebody wants to see after a step; an
-    operator that `alone` says so of is no part of a kernel, and one that is `logged` is computed once."""
+    """The nodes and values of a validated program. `watched` are outputs to be read after a step; nodes for which
+    `alone` is true join no kernel, and nodes for which `logged` is true are computed once."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Graph:
         self.nodes: list[GraphNode] = []
         self.maker: dict[int, GraphNode] = {}
         self._first: list[int] = []
-        # NOTE: chains of views are as long as a stranger likes, so each is followed one link further, never walked.
+        # NOTE: strangers may write long chains of views, so each view extends its source's; no chain is walked.
         self._roots, self._shaped = list(range(len(self.specs))), list(range(len(self.specs)))
         self._views: dict[int, View] = {}
         for number, structure in enumerate(program.nodes):
@@ -90,22 +90,22 @@ class Graph:
         for inner in (self.view(source), View.whole(source, self.shape(source))):
             if (found := view_of(inner, node.op, node.attrs, shape)) is not None:
                 return found
-        return View.whole(node.outputs[0], shape)  # of nothing at all
+        return View.whole(node.outputs[0], shape)  # without elements
 
     def view(self, value: int) -> View:
-        """Where a value lies in a computed one, or in a view that has to be copied first."""
+        """Return the place of a value in a computed one, or in a view that must be copied first."""
         return self._views.get(value) or View.whole(value, self.shape(value))
 
     def root(self, value: int) -> int:
-        """Through views, to what is computed."""
+        """Follow views to the value that is computed."""
         return self._roots[value]
 
     def unshaped(self, value: int) -> int:
-        """Through reshapes only."""
+        """Follow reshapes only."""
         return self._shaped[value]
 
     def output(self, source: SlotSource) -> int:
-        """The value that a node gives."""
+        """Return the value of a node's output."""
         return self._first[source.node] + source.output
 
     def shape(self, value: int) -> Shape:
@@ -121,7 +121,7 @@ class Graph:
         return self.elements(value) * self.item_size(value)
 
     def made_by(self, value: int, *ops: str) -> GraphNode | None:
-        """The node that makes it, if it is one of these operators."""
+        """Return the node that makes the value, or None if it is not one of these operators."""
         node = self.maker.get(value)
         return node if node is not None and node.op in ops else None
 
@@ -129,7 +129,7 @@ class Graph:
         return self._logged(node, [self.specs[value] for value in node.inputs])
 
     def is_fusible(self, node: GraphNode) -> bool:
-        """Elementwise, or a reduction of f32 over the last dimensions, of something that has elements."""
+        """True for elementwise nodes and for reductions of f32 over the last dimensions, if they are not empty."""
         if 0 in self.shape(node.outputs[0]) or self._alone(node, [self.specs[v] for v in node.inputs]):
             return False
         if node.op in ELEMENTWISE:

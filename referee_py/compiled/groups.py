@@ -1,11 +1,11 @@
-"""Which operators become one kernel.
+"""Groups of operators that become one kernel.
 
-A unit is what is launched at once: a group of operators that one pass over rows computes, or a single operator. Nodes
-join in program order, each the group that makes one of its operands, if both run over the same elements and no unit
+A unit is launched at once: a group of operators that one pass over rows computes, or a single operator. Nodes join in
+program order. A node joins the group that makes one of its operands, if both run over the same elements and no unit
 outside would have to run in the middle. Views belong to no unit.
 
-Groups form within blocks of the program's nodes. What must run before what is known for the units of a block; a unit
-of an earlier block always runs before. So grouping takes time in proportion to the nodes, not to their square.
+Groups form within blocks of the program's nodes. The order of units is tracked within a block only; a unit of an
+earlier block always runs before. So grouping takes time in proportion to the nodes, not to their square.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from .graph import REDUCTIONS, VIEWS, Graph, GraphNode
 from .views import refined
 
 MAX_NODES = 96
-"""Of a group: below what the kernels' executor takes, with room for what is computed again."""
+"""Maximum number of nodes of a group: below the limit of the kernels' executor, with room for recomputed nodes."""
 BLOCK = 4096
-"""Nodes: most training steps have no more, or two or three times as many."""
+"""Nodes of a block. Most training steps have no more, or two or three times as many."""
 SIBLINGS = 64
-"""How many readers of the same value a group is tried with."""
+"""Number of later readers of the same value that a group is tried with."""
 
 
 @dataclass(eq=False)
 class Unit:
-    """`domain` is the shape that a group runs over, without dimensions of size 1; `row` its last dimension, if it is
-    reduced. `items` are the nodes that give one element a row. It `needs` other units; of those in `whole` it reads
-    results that it cannot take element by element."""
+    """`domain` is the shape that a group runs over, without dimensions of size 1; `row` its last dimension, if that is
+    reduced. `items` are the nodes that give one element a row. `needs` are the units whose results this one reads; of
+    those in `whole` it cannot take them element by element."""
 
     number: int
     nodes: list[GraphNode] = field(default_factory=list)
@@ -47,19 +47,19 @@ class Unit:
 
 
 class Groups:
-    """The units of a graph: `units` by number, `unit_of` a node's. Nodes `apart` become no part of a kernel."""
+    """The units of a graph: `units` by number, `unit_of` by node. Nodes in `apart` join no kernel."""
 
     def __init__(self, graph: Graph, apart: Container[int] = ()) -> None:
         self.graph = graph
         self.units: dict[int, Unit] = {}
         self.unit_of: dict[int, Unit] = {}
-        self._open: dict[int, Unit] = {}  # the block's
-        self._before: dict[int, int] = {}  # for each of these, a bit for each of these that must have run
+        self._open: dict[int, Unit] = {}  # units of the current block
+        self._before: dict[int, int] = {}  # for each of them, a bit for each other that must run before it
         for first in range(0, len(graph.nodes), BLOCK):
             self._form(graph.nodes[first : first + BLOCK], apart)
 
     def _form(self, nodes: Sequence[GraphNode], apart: Container[int]) -> None:
-        """The units of a block."""
+        """Form the units of a block."""
         self._open, self._before, self._first = {}, {}, nodes[0].number
         for node in nodes:
             if node.op in VIEWS or is_scalar(self.graph, node):
@@ -69,7 +69,7 @@ class Groups:
         self._join_siblings()
         for unit in self._open.values():
             if len(unit.nodes) == 1 and unit.nodes[0].op in REDUCTIONS:
-                unit.domain = None  # its own kernel is better at it
+                unit.domain = None  # the operator's own kernel is faster
         self.units |= self._open
 
     # ------------------------------------------------------------------------------------------------ joining
@@ -89,10 +89,10 @@ class Groups:
         makers = self._makers(node)
         unit.whole |= {maker.number for maker in makers if not self._reads_elements(node, maker)}
         unit.needs |= {maker.number for maker in makers}
-        self._before[unit.number] = self._mask(unit.needs)  # NOTE: nothing comes after a new unit
+        self._before[unit.number] = self._mask(unit.needs)  # NOTE: no unit comes after a new one
 
     def _join(self, node: GraphNode) -> bool:
-        """Into the group of an operand; the groups of several operands become one where that can be."""
+        """Add a node to the group of an operand, merging its operands' groups where possible. False if none fits."""
         makers = self._makers(node)
         joined: Unit | None = None
         for unit in sorted(makers, key=lambda unit: -unit.number):
@@ -115,7 +115,7 @@ class Groups:
         return joined is not None
 
     def _fit(self, node: GraphNode, unit: Unit) -> tuple[Shape, int | None, bool] | None:
-        """(domain, row, whether it gives items) of the group with this node, None if it does not belong there."""
+        """Return (domain, row, whether it gives items) of the group with this node; None if it does not fit."""
         if unit.domain is None or len(unit.nodes) >= MAX_NODES:
             return None
         graph, elements = self.graph, math.prod(unit.domain)
@@ -146,9 +146,9 @@ class Groups:
         return domain, unit.row, True
 
     def _reads_elements(self, node: GraphNode, unit: Unit) -> bool:
-        """Whether the node takes what the unit's nodes give element by element, or one item for each row.
+        """Return whether the node takes the results of the unit element by element, or one item for each row.
 
-        Then an element of the node's domain needs only what the unit computes for that element, or for its row.
+        If so, an element of the node's domain needs only what the unit computes for that element, or for its row.
         """
         if unit.domain is None:
             return False
@@ -168,7 +168,7 @@ class Groups:
         return True
 
     def _merge(self, a: Unit, b: Unit) -> Unit | None:
-        """The two as one, or None."""
+        """Merge two units; None if that is impossible."""
         if b.number in a.whole or a.number in b.whole:
             return None
         if a.domain is None or b.domain is None or len(a.nodes) + len(b.nodes) > MAX_NODES:
@@ -194,7 +194,7 @@ class Groups:
                 if b.number in others:
                     others.remove(b.number)
                     others.add(a.number)
-            # INVARIANT: what came after one of the two now comes after all that the other needs, too.
+            # INVARIANT: a unit that came after one of the two now comes after everything that the other needs, too.
             if self._before[unit.number] & (old | new):
                 self._before[unit.number] = (self._before[unit.number] & ~old) | new | before
         self._before[a.number] = before
@@ -203,7 +203,7 @@ class Groups:
         return a
 
     def _join_siblings(self) -> None:
-        """Groups that read the same large value become one, if they run over the same elements: it is read once."""
+        """Merge groups that read the same large value, if they run over the same elements: it is then read once."""
         graph = self.graph
         readers: dict[int, list[Unit]] = {}
         for number in sorted(self._open):
@@ -222,7 +222,7 @@ class Groups:
     # ------------------------------------------------------------------------------------------------ order
 
     def _makers(self, node: GraphNode) -> set[Unit]:
-        """The units whose results a node reads."""
+        """Return the units whose results a node reads."""
         made = (self.graph.maker.get(self.graph.root(value)) for value in node.inputs)
         return {self.unit_of[m.number] for m in made if m is not None and m.number in self.unit_of}
 
@@ -230,7 +230,7 @@ class Groups:
         return 1 << number - self._first
 
     def _mask(self, numbers: Iterable[int]) -> int:
-        """These units of the block, and what must run before them."""
+        """Return the bits of these units of the block, and of the units that must run before them."""
         mask = 0
         for number in numbers:
             if number in self._open:
@@ -238,12 +238,12 @@ class Groups:
         return mask
 
     def _independent(self, unit: Unit, others: Iterable[int]) -> bool:
-        """Whether none of the others needs the unit to have run: then they can all run before it."""
+        """Return whether none of the others needs the unit to have run: then they can all run before it."""
         at = unit.number - self._first
         return not any(self._before.get(other, 0) >> at & 1 for other in others)
 
     def _widen(self, unit: Unit, mask: int) -> None:
-        """What must run before a unit must also run before those that come after it."""
+        """Make these units run before a unit, and so before all that come after it."""
         if mask & ~self._before[unit.number] == 0:
             return
         self._before[unit.number] |= mask
@@ -254,12 +254,12 @@ class Groups:
 
 
 def is_scalar(graph: Graph, node: GraphNode) -> bool:
-    """A constant that kernels have at hand."""
+    """Return whether the node is a constant that kernels fill in."""
     return node.op == "full" and 0 not in graph.shape(node.outputs[0])
 
 
 def _aligned(graph: Graph, value: int, shape: Shape, unit: Unit, item: bool) -> bool:
-    """Whether a value of a unit, broadcast to this shape, is at each place the unit's own element or row's item."""
+    """Return whether a value of a unit, broadcast to this shape, has at each place the unit's element or row's item."""
     own, elements = graph.shape(value), math.prod(unit.domain or ())
     if not item:
         return own == shape and math.prod(shape) == elements

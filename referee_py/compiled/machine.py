@@ -1,4 +1,4 @@
-"""Where a compiled step runs: its kernels, and the memory that they are bound to."""
+"""The machine that runs a compiled step: its kernels, and the memory that they are bound to."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .graph import GraphNode
 from .unfused import Unfused
 
 Buffer = Any
-"""Memory with a dtype and a shape, contiguous: a numpy array, or a torch tensor on a GPU."""
+"""Contiguous memory with a dtype and a shape: a numpy array, or a torch tensor on a GPU."""
 Call = Any
 Bind = Callable[[Sequence[int]], Call]
-"""A call, for the addresses of what it reads and then of what it writes."""
+"""Makes a call from the addresses of its inputs, followed by those of its outputs."""
 
 
 class Matmul(NamedTuple):
@@ -38,7 +38,7 @@ class Matmul(NamedTuple):
 
 
 ROW_BYTES = 1 << 24
-"""Of what a fused kernel keeps of a row for a later pass over it, in each thread."""
+"""Maximum bytes of a row that a fused kernel keeps for a later pass over it, in each thread."""
 
 
 class Machine(Protocol):
@@ -47,34 +47,34 @@ class Machine(Protocol):
     def fused(
         self, expression: Expression, strides: Sequence[Shape], unfused: Unfused
     ) -> tuple[Bind, set[tuple[int, int]]]:
-        """One kernel for an expression, and which (input, output) may be one memory; `unfused` is the same one by one.
+        """Return one kernel for an expression, and the pairs (input, output) that may share memory.
 
-        Raises NotFusibleError.
+        `unfused` has the same operators one by one. Raises NotFusibleError.
         """
         ...
 
     def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
-        """Whether a node with these inputs is a call of its own."""
+        """Return whether a node with these inputs is a call of its own."""
         ...
 
     def is_logged(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
-        """Whether it has a log: then it is computed in every step, once."""
+        """Return whether the node has a log; if so, it is computed in every step, once."""
         ...
 
     def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind: ...
 
     def product(self, node: GraphNode, shape: Matmul) -> Bind | None:
-        """A matrix product of views; None if this machine wants copies."""
+        """Return a matrix product of views, or None if this machine wants copies."""
         ...
 
     def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind: ...
 
     def sequence(self, calls: Sequence[Call]) -> Callable[[], None]:
-        """Run them in order."""
+        """Return a function that runs the calls in order."""
         ...
 
     def begin(self, step: int) -> None:
-        """Before the calls of a step, and `end` after them."""
+        """Prepare for the calls of a step; `end` follows them."""
         ...
 
     def end(self) -> None: ...
@@ -82,7 +82,7 @@ class Machine(Protocol):
     def new(self, spec: Spec) -> Buffer: ...
 
     def part(self, arena: Buffer, offset: int, spec: Spec) -> Buffer:
-        """A piece of a buffer of bytes."""
+        """Return a piece of a buffer of bytes."""
         ...
 
     def address(self, buffer: Buffer) -> int: ...
@@ -92,23 +92,23 @@ class Machine(Protocol):
         ...
 
     def read(self, buffer: Buffer) -> Array:
-        """The content as an array; may be the memory itself."""
+        """Return the content as an array, which may be the memory itself."""
         ...
 
     def copied(self, buffer: Buffer) -> Array:
-        """The content as an array in memory of its own."""
+        """Return the content as an array in memory of its own."""
         ...
 
     def place(self, array: Array) -> Buffer:
-        """An array where kernels can read it; may be the array itself."""
+        """Put an array where kernels can read it; may return the array itself."""
         ...
 
     def hash(self, buffer: Buffer) -> bytes:
-        """The TENSOR hash of a buffer's content."""
+        """Return the TENSOR hash of a buffer's content."""
         ...
 
     def execute(self, name: str, inputs: Sequence[Buffer], attrs: Attrs) -> list[Buffer]:
-        """Apply one operator, at once."""
+        """Apply one operator immediately."""
         ...
 
 
@@ -116,7 +116,7 @@ class Cpu:
     """The C kernels, on numpy arrays."""
 
     bits = MAX_BITS
-    """Of the grid that fused kernels round to; all bits: they do not."""
+    """Grid that fused kernels round to; with all bits they do not round."""
 
     def fused(
         self,
@@ -128,9 +128,9 @@ class Cpu:
         return kernel.bind, kernel.shareable
 
     def kernel(self, expression: Expression, strides: Sequence[Shape]) -> Fused:
-        """Raises NotFusibleError."""
+        """Compile an expression. Raises NotFusibleError, also for a kernel that keeps too much of a row."""
         kernel = Fused(expression, strides, self.bits)
-        # SAFETY: operators one by one let go of such values, so a node that has memory for these may have none for all.
+        # SAFETY: one by one, operators release such values; a machine with enough memory for that may lack it here.
         if kernel.kept_bytes > ROW_BYTES:
             raise NotFusibleError("too much of a row is kept", nbytes=kernel.kept_bytes, limit=ROW_BYTES)
         return kernel

@@ -13,7 +13,7 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A value of `nbytes` that is written at `first` and read at `last`, at the latest, both included."""
+    """A value of `nbytes` that is written by task `first` and read by task `last` at the latest, both included."""
 
     value: int
     nbytes: int
@@ -22,12 +22,12 @@ class Lifetime:
 
 
 def place(lifetimes: Sequence[Lifetime]) -> tuple[dict[int, int], int]:
-    """The offset of each value, and the bytes that all of them take.
+    """Return the offset of each value, and the bytes that all of them take.
 
-    The largest first, each at the lowest place that is free for its whole life (greedy by size; Pisarchyk and Lee,
-    "Efficient memory management for deep neural net inference", 2020).
+    Places the largest value first, each at the lowest offset that is free for its whole life (greedy by size;
+    Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
     """
-    placed = np.zeros((4, len(lifetimes)), np.int64)  # offset, end, first, last of each, by offset
+    placed = np.zeros((4, len(lifetimes)), np.int64)  # offset, end, first, last, by offset
     offsets: dict[int, int] = {}
     total = 0
     for count, life in enumerate(sorted(lifetimes, key=lambda life: (-life.nbytes, life.first))):

@@ -1,9 +1,9 @@
 """Compiled steps in the mode rounded-f64.
 
-at 32 bits  operators that have a log are calls to the evaluator, all others are the kernels of repops-f32, whose bits
-            are the rounded ones (referee_py/rounding/backend.py)
-below       sums are calls too; arithmetic is done by kernels that round to the grid, and so are elementary functions,
-            which have a log: but hardly ever is a value so near to a midpoint that it matters
+At 32 bits, operators that have a log are calls to the evaluator. All others are the kernels of repops-f32, whose bits
+are the rounded ones (referee_py/rounding/backend.py). Below 32 bits, sums are calls too; kernels that round to the
+grid compute arithmetic and elementary functions. The latter have a log, but it seldom matters: few values are near a
+midpoint.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from repops import cpu
 from repops.cpu import Bound
 from repops.expression import Expression
 from repops.fusion import IN_DOUBT, Fused
-from repops.opset import F32, Shape, Spec, lookup
+from repops.opset import F32, Arithmetic, Shape, Spec, lookup
 from repops.strided import Matrices
 from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import Array
+from ..program.mode import MAX_BITS, Form
 from ..rounding.backend import Operands, Rounded
-from ..rounding.evaluate import ELEMENTARY, Kind, has_elements, kind_of
-from ..rounding.mode import Form
-from ..rounding.primitives import MAX_BITS
+from ..rounding.evaluate import ELEMENTARY, has_elements
 from .graph import GraphNode
 from .machine import Bind, Call, Cpu, Matmul
 from .unfused import Unfused
@@ -40,16 +39,19 @@ class RoundedCpu(Cpu):
         self.bits = backend.rounding.bits
 
     def is_logged(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
-        logged = _kind(node, inputs) in (Kind.SUM, *((Kind.ELEMENTARY,) if self.bits < MAX_BITS else ()))
+        logged = _kind(node, inputs) in (
+            Arithmetic.SUM,
+            *((Arithmetic.ELEMENTARY,) if self.bits < MAX_BITS else ()),
+        )
         return logged and has_elements(node.op, inputs, node.attrs)
 
     def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
         what = _kind(node, inputs)
-        if what is Kind.ELEMENTARY and self.bits < MAX_BITS:
-            # NOTE: a dense log needs the value of every element in binary64, and powers are exact ties too often.
+        if what is Arithmetic.ELEMENTARY and self.bits < MAX_BITS:
+            # NOTE: a dense log needs every element in binary64, and powers are exact ties too often.
             return node.op == "pow" or self._backend.rounding.form is Form.DENSE
-        # NOTE: a cast has no log, but is rounded twice, and that is not what the kernel does with integers beyond 2^53.
-        return what is Kind.SUM or (what is Kind.SINGLE and node.op == "cast")
+        # NOTE: a cast has no log, but its definition rounds integers beyond 2^53 twice, which the kernel does not.
+        return what is Arithmetic.SUM or (what is Arithmetic.SINGLE and node.op == "cast")
 
     def begin(self, step: int) -> None:
         self._backend.begin(step)
@@ -65,10 +67,10 @@ class RoundedCpu(Cpu):
         return (self._guarded(kernel, unfused) if functions else kernel.bind), kernel.shareable
 
     def _guarded(self, kernel: Fused, unfused: Unfused) -> Bind:
-        """The kernel, and its operators one by one where it cannot decide.
+        """Return the kernel, with its operators one by one for when it cannot decide.
 
-        INVARIANT: where a kernel is not in doubt, all that an element may be has one rounding, whatever the log says,
-        and no evaluation is near enough to a midpoint for an entry. So no log is looked at, and nothing is written.
+        INVARIANT: where a kernel is not in doubt, all permitted values of an element have one rounding, whatever the
+        log says, and no evaluation is near enough to a midpoint for an entry. So no log is read or written.
         """
 
         def bind(addresses: Sequence[int]) -> Call:
@@ -92,7 +94,7 @@ class RoundedCpu(Cpu):
         return bind
 
     def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind:
-        plain = self.bits == MAX_BITS or _kind(node, inputs) is Kind.MOVED
+        plain = self.bits == MAX_BITS or _kind(node, inputs) is Arithmetic.MOVED
         if plain and not self.is_alone(node, inputs):
             return super().operator(node, inputs)
         outputs = lookup(node.op).infer(list(inputs), node.attrs)
@@ -118,7 +120,7 @@ class RoundedCpu(Cpu):
     def product(self, node: GraphNode, shape: Matmul) -> Bind | None:
         batch, m, k, n, (left, right, _) = shape
         if 0 in (*batch, m, n):
-            return None  # as an operator, which is not evaluated
+            return None  # runs as an operator, without an evaluation
 
         def bind(addresses: Sequence[int]) -> Call:
             a, b = _matrices(addresses[0], batch, m, k, left), _matrices(addresses[1], batch, k, n, right)
@@ -145,17 +147,17 @@ class RoundedCpu(Cpu):
         return run
 
 
-def _kind(node: GraphNode, inputs: Sequence[Spec]) -> Kind:
-    return kind_of(node.op, inputs[0][0] if inputs else None, node.attrs)
+def _kind(node: GraphNode, inputs: Sequence[Spec]) -> Arithmetic:
+    return lookup(node.op).arithmetic_of(inputs[0][0] if inputs else None, node.attrs)
 
 
 def _whole(view: Array) -> Array:
-    """An operand of a product as the operator has it."""
+    """Return an operand of a product in the shape that the operator has."""
     return view if view.ndim == 2 else view.reshape(-1, *view.shape[-2:])
 
 
 def _at(address: int, dtype: int, shape: Shape, strides: Shape | None = None) -> Array:
-    """What lies at an address; strides in elements. SAFETY: the compiled step keeps the memory."""
+    """Return the array at an address; strides in elements. SAFETY: the compiled step keeps the memory alive."""
     kind = np.dtype(NUMPY_DTYPE[dtype])  # type: ignore[index]
     if 0 in shape:
         return np.empty(shape, kind)

@@ -1,7 +1,7 @@
-"""The order of a step's tasks, and which of them write a slot where it lies.
+"""The order of a step's tasks, and the tasks that write a slot in place.
 
-Any order that respects what tasks read gives the same bits. This one follows the program, except that a slot's update
-runs as soon as everything it needs is there and nobody needs the old value: its gradient's memory is free then.
+Any order that respects what tasks read gives the same bits. This order follows the program, except that a slot's
+update runs as soon as its operands exist and no task needs the old value: its gradient's memory is free then.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from .graph import Graph
 from .tasks import Task
 
 PRELUDE_BYTES = 1 << 20
-"""A value that is the same in every step and no larger is computed once."""
+"""Maximum bytes of a value that is the same in every step and therefore computed once."""
 KEPT_BYTES = 1 << 25
-"""Of all such values: they are in memory from the first step to the last."""
+"""Maximum bytes of all such values: they stay in memory from the first step to the last."""
 PATIENCE = 1 << 24
-"""Tasks that are looked at to see which updates can be made in place. Real steps need a few million."""
+"""Maximum number of tasks examined to find the updates that can be made in place. Real steps need a few million."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Schedule:
 
 
 def schedule(graph: Graph, tasks: list[Task]) -> Schedule:
-    """Raises nothing: a graph without cycles has an order."""
+    """Order the tasks of a graph. Raises nothing: a graph without cycles has an order."""
     prelude = _prelude(graph, tasks)
     once = {id(task) for task in prelude}
     rest = [task for task in tasks if id(task) not in once]
@@ -53,7 +53,7 @@ def _prelude(graph: Graph, tasks: list[Task]) -> list[Task]:
 
 
 def _updates(graph: Graph, tasks: list[Task], order: _Order) -> dict[int, int]:
-    """The new values that can take their slot's memory."""
+    """Return the new values that can take their slot's memory, with the slots."""
     maker = {value: number for number, task in enumerate(tasks) for value in task.writes}
     readers: dict[int, list[int]] = {}
     for number, task in enumerate(tasks):
@@ -80,7 +80,7 @@ def _updates(graph: Graph, tasks: list[Task], order: _Order) -> dict[int, int]:
 
 
 class _Order:
-    """What must run before what."""
+    """The order that tasks require."""
 
     def __init__(self, tasks: list[Task]) -> None:
         self._tasks = tasks
@@ -93,7 +93,7 @@ class _Order:
                 self._before[number] |= self._before[other] | 1 << other
 
     def put_before(self, number: int, others: set[int]) -> bool:
-        """Let the others run before a task, if that is possible, and was not asked for too often."""
+        """Make the others run before a task. Return False if that is impossible, or if `PATIENCE` is used up."""
         self._left -= len(others)
         if self._left < 0 or any(self._before[other] >> number & 1 for other in others):
             return False
@@ -110,7 +110,7 @@ class _Order:
         return True
 
     def sorted(self, soon: set[int], numbers: bool = False) -> list:  # type: ignore[type-arg]
-        """The tasks in order; those that write nothing but values of `soon` as early as possible."""
+        """Return the tasks in order; those that write only values of `soon` come as early as possible."""
         after: list[list[int]] = [[] for _ in self._tasks]
         missing = [len(needs) for needs in self._needs]
         for number, needs in enumerate(self._needs):

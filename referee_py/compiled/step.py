@@ -3,10 +3,10 @@
     compiled = Compiled(program, constants)
     compiled.load(arrays)         # the slots before step 1
     compiled.run(1)
-    compiled.slots                # after it, in the same memory
+    compiled.slots                # the slots after it, in the same memory
 
-The bits are those of the operators one by one (the interpreter, docs/opset.md); what is compiled is never committed to
-node by node, because most values never are in memory.
+The bits are those of the operators one by one (the interpreter, docs/opset.md). A compiled step cannot give the
+commitments to single nodes, because most values never are in memory.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .views import View
 
 
 class Compiled:
-    """One step of a validated program on a machine. Constants must have been checked against it.
+    """One step of a validated program on a machine. The caller has checked the constants against the program.
 
-    `slots` are the state: memory that `load` fills and every `run` overwrites, on the CPU numpy arrays. `watched` are
-    outputs to be read after a step with `value`. Not to be used by two threads at once.
+    `slots` are the state: memory that `load` fills and every `run` overwrites, on the CPU numpy arrays. `value` reads
+    the outputs in `watched` after a step. Two threads must not use one object at the same time.
     """
 
     def __init__(
@@ -57,31 +57,31 @@ class Compiled:
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """What a step runs, in order."""
+        """The tasks that a step runs, in order."""
         return self._schedule.tasks
 
     @property
     def nbytes(self) -> int:
-        """Bytes that `load` takes: the slots, and whatever a step needs besides the constants."""
+        """Bytes that `load` takes: the slots, and everything that a step needs besides the constants."""
         kept = (value for task in self._schedule.prelude for value in task.writes)
         own = (*range(self._graph.slots), *kept, *self._set_aside)
         spare = max((task.spare for task in self._schedule.tasks), default=0)
         return self.arena_bytes + spare + sum(map(self._graph.nbytes, own))
 
     def load(self, arrays: Sequence[Array]) -> None:
-        """Begin from this state, in memory of its own."""
+        """Copy this state into the slots, as the state before the next step."""
         if self._steps is None:
             self._steps = self._take_memory()
         for slot, array in zip(self.slots, arrays, strict=True):
             self.machine.write(slot, array)
 
     def release(self) -> None:
-        """Leave the slots to whoever holds them; the next `load` takes new memory for the state."""
+        """Leave the slots to their holders; the next `load` takes new memory for the state."""
         self._steps = None
         self.slots = []
 
     def run(self, step: int) -> None:
-        """Step `step`, counted from 1, after `load`."""
+        """Run step `step`, counted from 1, after `load`."""
         assert self._steps is not None
         self.machine.write(self._number, np.array(step, np.int64))
         self.machine.begin(step)
@@ -89,7 +89,7 @@ class Compiled:
         self.machine.end()
 
     def value(self, source: SlotSource) -> Array:
-        """A watched output of the step that ran last: a copy."""
+        """Return a copy of a watched output of the last step."""
         value = self._graph.output(source)
         if value in self._staged:
             return self.machine.read(self._staged[value]).copy()
@@ -121,9 +121,9 @@ class Compiled:
         ]
 
     def _take_memory(self) -> Callable[[], None]:
-        """What a step does, in memory of its own.
+        """Take memory for a step, and return the function that runs it.
 
-        SAFETY: memory may be short, or somebody interrupts. What is there says that all before it is there, too: the
+        SAFETY: memory may be short, or the caller interrupted. An attribute that is set implies all before it: the
         arena is set last of what is made once, and the caller has no step to run until this has returned.
         """
         graph, machine = self._graph, self.machine
@@ -139,7 +139,7 @@ class Compiled:
         return machine.sequence([*map(self._bound, self._schedule.tasks), *self._moves()])
 
     def _buffer(self, value: int) -> Buffer:
-        """The memory of a stored value."""
+        """Return the memory of a stored value."""
         graph = self._graph
         value = self._schedule.in_place.get(value, value)
         if value < graph.slots:
@@ -160,9 +160,9 @@ class Compiled:
         return task.bind([*map(self._address, task.reads), *writes])
 
     def _moves(self) -> list[Call]:
-        """The end of a step: new values that were not written in place go into their slots.
+        """Return the calls that end a step: they copy new values that were not written in place into their slots.
 
-        What is still the old value of a slot is set aside before any slot is written.
+        A new value that is still the old value of a slot is set aside before any slot is written.
         """
         graph = self._graph
         self._staged = {value: self.machine.new(graph.specs[value]) for value in self._set_aside}
@@ -178,11 +178,11 @@ class Compiled:
         return aside + moves
 
     def _targets(self) -> dict[int, int]:
-        """The slots that are not updated in place, and their new values."""
+        """Return the slots that are not updated in place, with their new values."""
         return {slot: v for slot, v in enumerate(self._graph.after) if not self._is_there(slot, v)}
 
     def _old_values(self) -> list[int]:
-        """The values to be set aside."""
+        """Return the values to be set aside."""
         graph = self._graph
         leaving = dict.fromkeys((*graph.watched, *self._targets().values()))
         return [value for value in leaving if graph.view(value).base < graph.slots and graph.elements(value)]

@@ -17,13 +17,13 @@ from .machine import Bind, Machine, Matmul
 from .views import View, refined, regroup
 
 ROUNDS = 4
-"""How often a graph is grouped anew because kernels cannot be made of some groups."""
+"""Number of times that a graph is regrouped because some of its groups cannot be kernels."""
 
 
 @dataclass
 class Task:
-    """A kernel call. `position` is its place in the program; `shareable` pairs (read, write) may be one memory. What is
-    `logged` belongs into every step, and may take `spare` bytes besides."""
+    """A kernel call. `position` is its place in the program; pairs (read, write) in `shareable` may share memory. A
+    `logged` task runs in every step, and may take `spare` bytes besides."""
 
     name: str
     position: float
@@ -36,7 +36,7 @@ class Task:
 
 
 def tasks_of(graph: Graph, machine: Machine) -> list[Task]:
-    """The calls that compute a graph's results, in no order. Every view read is of something a task writes."""
+    """Return the calls that compute a graph's results, in no order. Some task writes every base that they read."""
     apart: set[int] = set()
     for _ in range(ROUNDS):
         try:
@@ -60,7 +60,7 @@ def _tasks(bodies: Bodies, machine: Machine) -> list[Task]:
 
 
 def _sources(graph: Graph, tasks: list[Task], machine: Machine) -> list[Task]:
-    """What the tasks read, or the step gives, and none of them writes: copies of views, operators without operands."""
+    """Return tasks for values that are needed and that no task writes: copies of views, operators without operands."""
     made = {value for task in tasks for value in task.writes} | set(range(graph.step + 1))
     earliest: dict[int, float] = {}  # position of a value's first reader
     wanted: deque[int] = deque()
@@ -88,7 +88,7 @@ def _sources(graph: Graph, tasks: list[Task], machine: Machine) -> list[Task]:
 
 
 def _task(body: Body, graph: Graph, machine: Machine) -> Task:
-    """Raises NotFusibleError."""
+    """Make the task of a body. Raises NotFusibleError."""
     position = float(body.unit.nodes[-1].number)
     if body.expression is not None and body.unfused is not None:
         bind, shareable = machine.fused(body.expression, body.strides, body.unfused)
@@ -109,25 +109,25 @@ def _task(body: Body, graph: Graph, machine: Machine) -> Task:
 
 
 def _plain(node: GraphNode, machine: Machine) -> Task:
-    """An operator without operands."""
+    """Make the task of an operator without operands."""
     return Task(node.op, 0.0, [], node.outputs, machine.operator(node, []))
 
 
 def _copy(value: int, graph: Graph, machine: Machine) -> Task:
-    """A view as an array of its own."""
+    """Make the task that copies a view to an array of its own."""
     view = graph.view(value)
     return Task("copy", 0.0, [view], (value,), copy_of(view, graph.item_size(value), machine))
 
 
 def copy_of(view: View, item_size: int, machine: Machine) -> Bind:
-    """A call that writes the elements of a view one after the other."""
+    """Return a call that writes the elements of a view one after the other."""
     factors = view.factors()
     shape, strides = tuple(size for size, _ in factors), tuple(stride for _, stride in factors)
     return machine.copy(shape, strides, item_size)
 
 
 def _product(body: Body, graph: Graph, machine: Machine) -> Bind | None:
-    """A matrix product that reads its operands where they lie; None if one of them does not lie well enough."""
+    """Return a product that reads its operands in place; None if both are contiguous or a layout forbids it."""
     a, b = body.reads
     (m, k), n = a.shape[-2:], b.shape[-1]
     if (
@@ -159,7 +159,7 @@ def _matrices(view: View, batch: Shape) -> Matrices | None:
     inner = View(view.base, 0, view.dims[-2:]).strides()
     if loops is None or any(len(loop) != 1 for loop in loops) or inner is None:
         return None
-    # NOTE: packing reads runs of one of the two; a matrix that has none is better copied.
+    # NOTE: packing reads runs along one of the two dimensions; a matrix without such runs is better copied.
     if 1 not in inner and 1 not in view.shape[-2:]:
         return None
     return Matrices(tuple(loop[0][1] for loop in loops), *inner)

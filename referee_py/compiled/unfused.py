@@ -1,4 +1,4 @@
-"""The operators of a group one by one: what is done where its kernel is in doubt."""
+"""The operators of a group one by one, for use when its kernel is in doubt."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..commit.tensor import Array
 from .graph import REDUCTIONS, GraphNode
 
 Execute = Callable[[int, str, Sequence[Array], dict[str, Any]], list[Array]]
-"""The outputs of a node, by its number, operator, inputs and attributes."""
+"""Computes the outputs of a node from its number, operator, inputs and attributes."""
 
 
 class Of(Enum):
-    """Where an operand comes from."""
+    """Source of an operand."""
 
-    INPUT = "input"  # of the group, by its place
-    VALUE = "value"  # of an operator of the group, by its number
-    SCALAR = "scalar"  # what a `full` gives, by its number
+    INPUT = "input"  # an input of the group, by its place
+    VALUE = "value"  # a value that an operator of the group makes, by its number
+    SCALAR = "scalar"  # the result of a `full`, by its number
 
 
 class Operand(NamedTuple):
@@ -35,7 +35,7 @@ class Operand(NamedTuple):
 
 @dataclass(frozen=True)
 class Operator:
-    """A node of a group. `items`: it gives one element a row, and takes as many. `size` is of an element, in bytes."""
+    """A node of a group. With `items` it takes and gives one element a row. `size` is the bytes of an element."""
 
     node: GraphNode
     operands: tuple[Operand, ...]
@@ -47,10 +47,10 @@ class Operator:
 class Unfused:
     """A group over a domain, whose last dimension is the row.
 
-    `inputs` are dtypes, and strides over the domain; `outputs` values to be stored, as the program has them. `scalars`
-    has the nodes behind operands of that kind.
-    INVARIANT: an operator has the elements that it has in the program, in the same order, whatever their shape here:
-    so positions in a log are the program's.
+    `inputs` are dtypes, and strides over the domain; `outputs` are the values to be stored, with the program's specs.
+    `scalars` has the nodes behind operands of that kind.
+    INVARIANT: an operator has the elements that it has in the program, in the same order, perhaps in another shape. So
+    positions in a log are the program's.
     """
 
     domain: Shape
@@ -60,7 +60,7 @@ class Unfused:
     scalars: Mapping[int, GraphNode]
 
     def run(self, execute: Execute, inputs: Sequence[Array], outputs: Mapping[int, Array]) -> None:
-        """From inputs that have the domain's shape."""
+        """Execute the operators on inputs that have the domain's shape."""
         values: dict[int, Array] = {}
         for each, done in zip(self.operators, self._released, strict=True):
             space = self._space(each)
@@ -78,7 +78,7 @@ class Unfused:
 
     @cached_property
     def nbytes(self) -> int:
-        """At most, of all values and copies of operands that there are at any time."""
+        """Maximum bytes of all values and copies of operands at any time."""
         made = {each.node.outputs[0]: each for each in self.operators}
         live = most = 0
         for each, done in zip(self.operators, self._released, strict=True):
@@ -92,7 +92,7 @@ class Unfused:
         return most
 
     def _size(self, operand: Operand, made: Mapping[int, Operator]) -> int:
-        """Bytes of an element."""
+        """Return the bytes of an element."""
         if operand.of is Of.INPUT:
             return ITEM_SIZE[self.inputs[operand.number][0]]
         if operand.of is Of.VALUE:
@@ -104,7 +104,7 @@ class Unfused:
 
     @cached_property
     def _released(self) -> list[list[int]]:
-        """For each operator the values that nobody needs after it."""
+        """The values that no later operator needs, for each operator."""
         last = {value: at for at, each in enumerate(self.operators) for value in each.node.outputs}
         for at, each in enumerate(self.operators):
             last |= {operand.number: at for operand in each.operands if operand.of is Of.VALUE}
@@ -114,11 +114,11 @@ class Unfused:
         return found
 
     def _space(self, operator: Operator) -> Shape:
-        """Of its operands."""
+        """Return the shape of the operands."""
         return (*self.domain[:-1], 1) if operator.items else self.domain
 
     def _shape(self, operator: Operator) -> Shape:
-        """Of its result."""
+        """Return the shape of the result."""
         return (*self.domain[:-1], 1) if operator.node.op in REDUCTIONS else self._space(operator)
 
     def _array(self, operand: Operand, inputs: Sequence[Array], values: Mapping[int, Array]) -> Array:
@@ -131,7 +131,7 @@ class Unfused:
 
 
 def _spread(array: Array, shape: Shape) -> Array:
-    """An operand for the elements of this shape. If these are items: one a row, since all of a row are the same."""
+    """Spread an operand to this shape. Items are one element a row, since all elements of a row are equal."""
     if array.ndim == len(shape) and shape[-1:] == (1,) != array.shape[-1:]:
         array = array[..., :1]
     if array.shape == shape and array.flags.c_contiguous:

@@ -1,9 +1,9 @@
-"""Where a value lies in the memory of another: reshape, permute, expand and slice without a copy.
+"""Views, the place of a value in the memory of another: reshape, permute, expand and slice without a copy.
 
 Each dimension is a list of factors (size, stride), outermost first: a dimension of 48 that runs over 4 images and 12
-heads is [(4, 98304), (12, 64)]. So every reshape that only groups factors anew is a view, also of a permuted value.
+heads is [(4, 98304), (12, 64)]. So every reshape that only regroups factors is a view, also of a permuted value.
 
-A view has at most MAX_RANK factors once neighbours are merged, and so has a domain: more loops no kernel has.
+A view has at most MAX_RANK factors once neighbours are merged, and so has a domain: no kernel has more loops.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ class View:
         return tuple(math.prod(size for size, _ in dim) for dim in self.dims)
 
     def factors(self) -> list[Factor]:
-        """Of all dimensions, merged."""
+        """Return the factors of all dimensions, merged."""
         return merged_factors([factor for dim in self.dims for factor in dim])
 
     def is_contiguous(self) -> bool:
-        """Whether its elements lie one after the other, in order."""
+        """Return whether the elements lie one after the other, in order."""
         flat = self.factors()
         return len(flat) == 0 or (len(flat) == 1 and flat[0][1] == 1)
 
     def strides(self) -> Shape | None:
-        """One stride for each dimension, 0 where the size is 1; None if a dimension has several."""
+        """Return one stride for each dimension, 0 where the size is 1; None if a dimension has several."""
         merged = [merged_factors(dim) for dim in self.dims]
         if any(len(dim) > 1 for dim in merged):
             return None
         return tuple(dim[0][1] if dim else 0 for dim in merged)
 
     def reshape(self, shape: Shape) -> View | None:
-        """None if a new dimension would begin in the middle of a factor."""
+        """Return the view in this shape, or None if a new dimension would begin in the middle of a factor."""
         grouped = regroup(self.factors(), shape)
         return None if grouped is None else View(self.base, self.offset, grouped)
 
@@ -68,7 +68,7 @@ class View:
         return View(self.base, self.offset, tuple(dims))
 
     def slice(self, dim: int, start: int, size: int, step: int) -> View | None:
-        """None if the dimension has several factors."""
+        """Return the slice as a view, or None if the dimension has several factors."""
         merged = merged_factors(self.dims[dim])
         if len(merged) > 1:
             return None
@@ -79,7 +79,7 @@ class View:
 
 
 def view_of(view: View, op: str, attrs: dict[str, Any], shape: Shape) -> View | None:
-    """What the operator gives, as a view; None if it is none, has too many factors, or is of nothing at all."""
+    """Return the operator's result as a view, or None if it is none, has too many factors, or has no elements."""
     if 0 in shape or 0 in view.shape:
         return None
     found = _applied(view, op, attrs, shape)
@@ -100,7 +100,7 @@ def _applied(view: View, op: str, attrs: dict[str, Any], shape: Shape) -> View |
 
 
 def regroup(factors: Sequence[Factor], shape: Shape) -> tuple[tuple[Factor, ...], ...] | None:
-    """The factors as dimensions of these sizes, split where needed; None where a split is not whole."""
+    """Group the factors into dimensions of these sizes, split where needed; None if a split is not whole."""
     rest = list(reversed(factors))
     dims: list[tuple[Factor, ...]] = []
     for wanted in shape:
@@ -123,7 +123,7 @@ def regroup(factors: Sequence[Factor], shape: Shape) -> tuple[tuple[Factor, ...]
 
 
 def merged_factors(factors: Sequence[Factor]) -> list[Factor]:
-    """Neighbours that run on are one factor."""
+    """Merge neighbours that continue each other."""
     result: list[Factor] = []
     for size, stride in factors:
         if result and result[-1][1] == size * stride:
@@ -134,8 +134,8 @@ def merged_factors(factors: Sequence[Factor]) -> list[Factor]:
 
 
 def refined(a: Shape, b: Shape) -> Shape | None:
-    """The coarsest shape that both are groupings of, without dimensions of size 1; None if there is none of a rank that
-    kernels have."""
+    """Return the coarsest shape of which both are groupings, without dimensions of size 1. None if there is none of a
+    rank that kernels have."""
     left, right = [d for d in reversed(a) if d != 1], [d for d in reversed(b) if d != 1]
     out: list[int] = []
     while left and right:

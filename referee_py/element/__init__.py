@@ -1,16 +1,16 @@
 """One element of one operator, as a chain of steps so small that a contract computes any one of them.
 
 An element's chain (docs/adjudication.md) has a length that shapes and attributes give, a first state, and a step that
-makes one state of another with at most four operand elements. Two parties who differ in an element differ in a state,
-so there is a first step that one of them got wrong, and that step is all that a referee has to compute.
+makes the next state from a state and at most four operand elements. Two parties who differ in an element differ in a
+state. So there is a first step that one of them got wrong, and the referee has to compute only that step.
 
-case      which element of which operator
+case      an element of an operator
 scalar    binary32 and i64 values as bits
 index     operand elements that an output element depends on
 points    operators whose elements are one step each
-chains    operators whose elements are many, with `lanes`
-rounded   what is different in rounded-f64, with `exact_sum`
-rules     which is which
+chains    operators whose elements are many steps, with `lanes`
+rounded   the differences in rounded-f64, with `exact_sum`
+rules     the rule of each operator
 """
 
 from .case import NO_ENTRY, Case, Entry, Read

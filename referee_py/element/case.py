@@ -1,4 +1,4 @@
-"""Which element of which operator is looked at."""
+"""An element of an operator, to be computed or judged."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidInput
-from ..program import MODE_REPOPS_F32, TensorType
+from ..program import TensorType
+from ..program.terms import MODE_REPOPS_F32
 from ..rounding import NOT_LOGGED
 
 Read = Callable[[int, int], int]
-"""The bits of an element of an input, (input, row-major position); every NaN is 0x7FC00000."""
+"""Returns the bits of an element of an input, given (input, row-major position); every NaN is 0x7FC00000."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What a rounding log says of an element: a kind (`rounding.entries`), and where that is WRITTEN a binary32."""
+    """A rounding log's entry for an element: a kind (`rounding.entries`), and if that is WRITTEN a binary32."""
 
     kind: int
     written: int = 0
@@ -28,7 +29,7 @@ NO_ENTRY = Entry(NOT_LOGGED)
 
 @dataclass(frozen=True)
 class Case:
-    """Element `element`, row-major, of output `output` of an operator on inputs of these types, in an arithmetic."""
+    """Element `element`, row-major, of output `output` of an operator on inputs of these types, in one mode."""
 
     name: str
     inputs: tuple[TensorType, ...]
@@ -39,7 +40,7 @@ class Case:
     mode: int = MODE_REPOPS_F32
 
     def __post_init__(self) -> None:
-        """Raises InvalidInput for an output or element that does not exist."""
+        """Raise InvalidInput for an output or element that does not exist."""
         if not 0 <= self.output < len(self.outputs):
             raise InvalidInput(f"output {self.output} of {self.name}, which has {len(self.outputs)}")
         count = math.prod(self.outputs[self.output].shape)
@@ -48,5 +49,5 @@ class Case:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the output."""
+        """Shape of the output."""
         return self.outputs[self.output].shape

@@ -1,7 +1,7 @@
 """Operators whose elements are chains of steps: contractions, reductions, max-pooling, scatter_add.
 
-A chain has `length` steps; `begin` is the state before the first one, `step` number t makes the next state, and
-`finish` makes the element of the last one. States are big-endian words of fixed size.
+A chain has `length` steps. `begin` returns the state before the first step, `step` number t makes the next state, and
+`finish` makes the element from the last state. States are big-endian words of fixed size.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .index import count, digits, inside, met, met_by, position, reduced
 CHUNK = 512
 _WORDS = 1 + lanes.FOLDS
 Places = tuple[int, int] | None
-"""Positions in the first and the second input, if there is a term."""
+"""Positions in the first and the second input, or None if the term does not exist."""
 
 
 class Chain(Protocol):
@@ -30,7 +30,7 @@ class Chain(Protocol):
     def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes: ...
 
     def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:
-        """The element's bits, where the log says this of it. repops-f32 has no logs, and ignores it."""
+        """Return the element's bits, given its entry in the log. repops-f32 has no logs and ignores the entry."""
         ...
 
 
@@ -38,7 +38,7 @@ class Chain(Protocol):
 
 
 class Contraction:
-    """State: the sum of the chunks before this one, and this chunk's, 4 bytes each. -0 is the identity of both."""
+    """State: the sum of the chunks before this one, and the sum of this chunk, 4 bytes each. Both begin at -0."""
 
     def length(self, case: Case) -> int:
         return terms(case)
@@ -59,7 +59,7 @@ class Contraction:
 
 
 def terms(case: Case) -> int:
-    """How many terms a contraction has, with those in the padding."""
+    """Return the number of terms of a contraction, those in the padding included."""
     first, second = (operand.shape for operand in case.inputs)
     match case.name:
         case "mm" | "bmm":
@@ -72,7 +72,7 @@ def terms(case: Case) -> int:
 
 
 def term(case: Case, k: int) -> Places:
-    """Where term k of a contraction is, or None if it does not exist (docs/opset.md, section 6)."""
+    """Return the positions of term k of a contraction, or None if it does not exist (docs/opset.md, section 6)."""
     first, second = (operand.shape for operand in case.inputs)
     index = digits(case.element, case.shape)
     if case.name in ("mm", "bmm"):
@@ -102,7 +102,7 @@ def term(case: Case, k: int) -> Places:
 
 
 def _windows(case: Case) -> list[tuple[int, int, int]]:
-    """Stride, padding and dilation of both dimensions."""
+    """Return stride, padding and dilation of both dimensions."""
     return [tuple(int(case.attrs[key][d]) for key in ("stride", "padding", "dilation")) for d in (0, 1)]  # type: ignore[misc]
 
 
@@ -124,7 +124,7 @@ class Sum:
     """The reduction of docs/opset.md, section 2, as one walk over the items that exist (`lanes`).
 
     State, for each level from the lowest: the lane's sum, and the sums of 1, 2, 4, 8 and 16 lanes that wait to be
-    folded. 24 bytes a level. Without items there is no step, and the sum is -0.
+    folded; 24 bytes a level. Without items there is no step, and the sum is -0.
     """
 
     def length(self, case: Case) -> int:
@@ -157,13 +157,13 @@ class Sum:
         return struct.pack(f">{len(words)}I", *words)
 
     def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
-        """The lane's word at the top, where the last fold leaves it."""
+        """Return the lane's word at the top level, where the last fold leaves the sum."""
         found: int = struct.unpack_from(">I", state, len(state) - 4 * _WORDS)[0]
         return found
 
 
 class Total:
-    """sum of i64, and amax: 8 bytes, in any order the same, taken in row-major order."""
+    """sum of i64, and amax. State: 8 bytes. The result is the same in any order; the chain uses row-major order."""
 
     def length(self, case: Case) -> int:
         return count(case.inputs[0].shape, case.attrs["dims"])
@@ -184,7 +184,7 @@ class Total:
 
 
 class ArgMax:
-    """The largest so far, and its place, 8 bytes each. The first element is taken as it is."""
+    """State: the largest element so far, and its place, 8 bytes each. The first element is taken as it is."""
 
     def length(self, case: Case) -> int:
         return case.inputs[0].shape[int(case.attrs["dim"])]
@@ -203,8 +203,8 @@ class ArgMax:
 
 
 class MaxPool:
-    """The largest so far, and where in the plane it is, 8 bytes each; -inf and -1 before any. One step for each tap
-    that is inside the plane, row-major."""
+    """State: the largest element so far, and its place in the plane, 8 bytes each; -inf and -1 before the first. One
+    step for each tap inside the plane, row-major."""
 
     def length(self, case: Case) -> int:
         rows, columns = self._taps(case)
@@ -231,7 +231,7 @@ class MaxPool:
 
     @staticmethod
     def _taps(case: Case) -> tuple[range, range]:
-        """The rows and the columns of the plane that taps meet."""
+        """Return the rows and the columns of the plane that taps meet."""
         _, _, *at = digits(case.element, case.shape)
         taps, sizes = case.attrs["kernel"], case.inputs[0].shape[2:]
         rows, columns = (
@@ -241,7 +241,7 @@ class MaxPool:
 
 
 def _larger(case: Case, a: int, b: int) -> bool:
-    """Is a strictly larger, in the order of docs/opset.md, section 2?"""
+    """Return whether a is strictly larger, in the order of docs/opset.md, section 2."""
     if case.inputs[0].dtype == I64:
         return scalar.signed(a) > scalar.signed(b)
     return scalar.order_key(a) > scalar.order_key(b)
@@ -251,7 +251,7 @@ def _larger(case: Case, a: int, b: int) -> bool:
 
 
 class ScatterAdd:
-    """The sum so far, 4 bytes. Step 0 takes the base, step 1 + p what position p of idx adds, if it is this row."""
+    """State: the sum so far, 4 bytes. Step 0 takes the base; step 1 + p adds position p of idx if that is this row."""
 
     def length(self, case: Case) -> int:
         return 1 + case.inputs[1].count
@@ -268,7 +268,7 @@ class ScatterAdd:
 
     @staticmethod
     def value(case: Case, t: int, read: Read) -> int | None:
-        """What step t adds, if anything."""
+        """Return the value that step t adds, or None if it adds nothing."""
         if t == 0:
             return read(0, case.element)
         width = math.prod(case.shape[1:])

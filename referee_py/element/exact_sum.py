@@ -20,7 +20,7 @@ _SPECIAL = (INFINITE, -INFINITE, NAN)
 
 
 def product(a: int, b: int) -> int:
-    """Of the bits of two binary32 values. What is not finite is IEEE-754's: zero times infinity is NaN."""
+    """Multiply the bits of two binary32 values exactly. Infinity and NaN follow IEEE-754: 0 * infinity is NaN."""
     value = scalar.to_float(a) * scalar.to_float(b)  # exact: 24 + 24 bits fit in 53
     if math.isfinite(value):
         return int(math.ldexp(value, UNIT))
@@ -28,7 +28,7 @@ def product(a: int, b: int) -> int:
 
 
 def add(a: int, b: int) -> int:
-    """Infinity + finite = infinity, infinity - infinity = NaN."""
+    """Return the sum; infinity + finite = infinity, infinity - infinity = NaN."""
     if is_finite(a) and is_finite(b):
         return a + b
     if is_finite(a) or is_finite(b):
@@ -49,7 +49,7 @@ def encode(a: int) -> bytes:
 
 
 def decode(data: bytes) -> int:
-    """Raises InvalidInput for what 2^31 products cannot add up to."""
+    """Decode a sum. Raises InvalidInput for a value that 2^31 products cannot add up to."""
     found = int.from_bytes(data, "big", signed=True)
     if len(data) != NBYTES or (is_finite(found) and not -_LIMIT <= found < _LIMIT):
         raise InvalidInput(f"{data.hex()} is no sum of 2^31 products or fewer in {NBYTES} bytes")
@@ -57,5 +57,5 @@ def decode(data: bytes) -> int:
 
 
 def to_float(a: int) -> float:
-    """Of what is not finite."""
+    """Return the float of a sum that is not finite."""
     return math.nan if a == NAN else math.inf if a > 0 else -math.inf

@@ -1,15 +1,15 @@
-"""The order in which `sum` of f32 takes its items, and what is folded when: the twin of contracts/element/LaneSum.sol.
+"""The order in which `sum` of f32 takes and folds its items: the twin of contracts/element/LaneSum.sol.
 
 docs/opset.md, section 2, splits items into blocks of 4,096 and a block into 32 lanes, item i into lane i mod 32; lanes
-fold 16, 8, 4, 2, 1, and the blocks' results are items again, one level up. A chain takes one item a step, in the order
-in which what is folded next has always just been finished:
+fold 16, 8, 4, 2, 1, and the blocks' results are items again, one level up. A chain takes one item a step, in an order
+in which the operands of the next fold have always just been finished:
 
-    a block    first its items at even places, then those at odd ones; each of these halves in the same way, five times.
-               What is left is a lane, whose items ascend. So lanes come in the order of their bits reversed, 0, 16, ...
+    a block    its items at even places, then those at odd places; each half is split in the same way, five times. The
+               last halves are lanes, whose items ascend. So lanes come in the order of their reversed bits, 0, 16, ...
     a level    block after block, in the order in which the level above takes their results
 
-Only items that exist have a step. The last block may have fewer than 4,096, and is somewhere in the middle of the walk;
-all others are full. A half without items is -0, the identity, so its fold is skipped.
+Only items that exist have a step. The last block may have fewer than 4,096, and is somewhere in the middle of the
+walk; all others are full. A half without items is -0, the identity, so its fold is skipped.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ BLOCK, LANES, FOLDS = 4096, 32, 5
 
 
 class Half(NamedTuple):
-    """On the way from a block to a lane."""
+    """A half on the way from a block to a lane."""
 
     second: bool
-    """This half is the one of odd places."""
+    """True if this half has the odd places."""
     both: bool
-    """The other one, or this if it is the second, has items, too."""
+    """True if both halves have items."""
 
 
 class Turn(NamedTuple):
-    """What a step is at one level."""
+    """A step at one level."""
 
     place: int
-    """Of the item in its block."""
+    """Place of the item in its block."""
     ends: bool
-    """It is the last item of its lane."""
+    """True if this is the last item of its lane."""
     halves: tuple[Half, ...]
-    """From the lane up."""
+    """Halves from the lane up."""
 
 
 def levels(items: int) -> list[int]:
-    """How many items each level has, from the lowest. The top one has 4,096 at most: a single block."""
+    """Return the number of items of each level, from the lowest. The top level has at most 4,096, a single block."""
     found = [items]
     while found[-1] > BLOCK:
         found.append(-(-found[-1] // BLOCK))
@@ -48,13 +48,13 @@ def levels(items: int) -> list[int]:
 
 
 def before(items: int) -> list[int]:
-    """For each level, how many of its blocks come before the last one: the step in which the level above takes its last
-    item."""
+    """Return, for each level, how many of its blocks come before the last one. That is the step in which the level
+    above takes its last item."""
     found = [0]
     for count in levels(items)[:0:-1]:
         size, step = _few(count), found[0] * BLOCK
         for _ in range(FOLDS):
-            # The last of an even number of items is at an odd place, so it is in the second half.
+            # An even number of items has its last one at an odd place, which is in the second half.
             step += size // 2 if size % 2 == 0 else 0
             size = (size + 1) // 2
         found.insert(0, step + size - 1)
@@ -62,7 +62,7 @@ def before(items: int) -> list[int]:
 
 
 def turns(items: int, step: int) -> list[Turn]:
-    """What a step of the sum of so many items is, at each level from the lowest."""
+    """Return the turn of a step at each level from the lowest, in a sum of `items` items."""
     found = list[Turn]()
     for count, blocks in zip(levels(items), before(items), strict=True):
         start, few = blocks * BLOCK, _few(count)
@@ -78,12 +78,12 @@ def turns(items: int, step: int) -> list[Turn]:
 
 
 def item(found: list[Turn]) -> int:
-    """Which item a step takes."""
+    """Return the number of the item that a step takes."""
     return sum(turn.place * BLOCK**level for level, turn in enumerate(found))
 
 
 def _few(count: int) -> int:
-    """How many items the last block of a level has, which has so many."""
+    """Return the number of items in the last block of a level of `count` items."""
     return (count - 1) % BLOCK + 1
 
 

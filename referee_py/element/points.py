@@ -1,4 +1,4 @@
-"""Operators whose elements take one step: elementwise, layout, `take`, and tensors from nothing."""
+"""Operators whose elements take one step: elementwise, layout, `take`, and tensors without inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Point = Callable[[Case, Read], int]
 
 
 def elementwise(case: Case, read: Read) -> int:
-    """What the readable reference gives on one element of each operand."""
+    """Apply the readable reference to one element of each operand."""
     operands = [
         array_of(read(place, broadcast(case.element, case.shape, operand.shape)), operand.dtype)
         for place, operand in enumerate(case.inputs)
@@ -94,11 +94,11 @@ POINTS: dict[str, Point] = {
     "arange": arange,
     "philox": philox,
 }
-"""All others with a single step are elementwise."""
+"""Rules of operators with a single step; all others with a single step are elementwise."""
 
 
 def array_of(bits: int, dtype: Dtype) -> Array:
-    """A single element, shape ()."""
+    """Return a single element as an array of shape ()."""
     size = np.dtype(NUMPY_DTYPE[dtype]).itemsize
     return np.frombuffer(bits.to_bytes(size, "little"), dtype=NUMPY_DTYPE[dtype]).reshape(())
 

@@ -1,6 +1,6 @@
-"""Elements of rounded-f64 as chains (docs/rounding-logs.md, section 3): what differs from repops-f32.
+"""Elements of rounded-f64 as chains (docs/rounding-logs.md, section 3): the differences from repops-f32.
 
-    sums         one step a term, in any order the same; `finish` decides, from what the log says of the element
+    sums         one step a term, the same result in any order; `finish` decides from the element's entry in the log
     functions    below 32 bits: one step that takes the operands; `finish` decides
     operations   one operation in binary64, then rounded: no log
 
@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from repops.opset import Arithmetic, lookup
 
 from ..errors import InvalidInput
-from ..rounding import Entries, Kind, Rounding, single
+from ..program.mode import MAX_BITS
+from ..rounding import Entries, Rounding, single
 from ..rounding.additions import is_exact
 from ..rounding.bounds import gamma
 from ..rounding.elementary import decide_elementary
 from ..rounding.entries import WRITTEN
-from ..rounding.evaluate import kind_of
 from ..rounding.grid import UNIT, Ball, decide
-from ..rounding.primitives import MAX_BITS
 from . import exact_sum, scalar
 from .case import NO_ENTRY, Case, Entry, Read
 from .chains import Chain, Contraction, ScatterAdd, Total, term
@@ -36,8 +36,8 @@ _WORD = (1 << 64) - 1
 
 
 class Sums(NamedTuple):
-    """Sum and magnitude (`exact_sum`), how many terms exist, and the bits of the smallest that is not zero, without
-    its sign; 0 if there is none. Products have no smallest: no bytes, and 0 here."""
+    """Sum and magnitude (`exact_sum`), the number of terms that exist, and the bits of the smallest nonzero term
+    without its sign, 0 if there is none. Products have no smallest: it takes no bytes, and is 0 here."""
 
     total: int
     magnitude: int
@@ -45,15 +45,15 @@ class Sums(NamedTuple):
     smallest: int
 
     def encode(self, added: bool) -> bytes:
-        """`total 96 ‖ magnitude 96 ‖ terms u64be`, and if values are added `smallest u32be`."""
+        """Return `total 96 ‖ magnitude 96 ‖ terms u64be`, and `smallest u32be` if the terms are values."""
         tail = struct.pack(">QI", self.terms, self.smallest)
         return exact_sum.encode(self.total) + exact_sum.encode(self.magnitude) + tail[: 12 if added else 8]
 
     @classmethod
     def decode(cls, state: bytes, added: bool) -> Sums:
-        """Raises InvalidInput for what no terms give.
+        """Decode a state. Raises InvalidInput for a state that no terms give.
 
-        NOTE: not all of it: a sum may be larger than its magnitude. No honest party has such a state.
+        NOTE: some such states pass, as a sum larger than its magnitude. No honest party has such a state.
         """
         total, magnitude = (exact_sum.decode(part) for part in (state[:96], state[96:192]))
         terms, smallest = struct.unpack(">QI", state[192:] if added else state[192:] + bytes(4))
@@ -63,7 +63,7 @@ class Sums(NamedTuple):
         return cls(total, magnitude, terms, smallest)
 
     def plus(self, a: int, b: int, added: bool) -> Sums:
-        """With one more term, the product of two binary32 values; if values are added, b is 1."""
+        """Add one more term, the product of two binary32 values; if the terms are values, b is 1."""
         found = exact_sum.product(a, b)
         total = exact_sum.add(self.total, found)
         magnitude = exact_sum.add(self.magnitude, exact_sum.absolute(found))
@@ -73,7 +73,7 @@ class Sums(NamedTuple):
         return Sums(total, magnitude, self.terms + 1 & _WORD, smallest)
 
     def decided(self, entry: Entry, rounding: Rounding, added: bool) -> int:
-        """The element's bits. Raises InvalidInput beyond 2^31 terms."""
+        """Return the element's bits. Raises InvalidInput beyond 2^31 terms."""
         numerator, denominator = gamma(self.terms, rounding.bounds)
         if not exact_sum.is_finite(self.total):
             return scalar.to_bits(exact_sum.to_float(self.total))
@@ -84,7 +84,7 @@ class Sums(NamedTuple):
 
 
 class _Exact:
-    """A chain of terms that are added up exactly. `added`: they are values, not products."""
+    """A chain of terms that are added exactly. `added` is true if they are values, not products."""
 
     added = False
 
@@ -132,7 +132,7 @@ class ExactScatterAdd(_Exact):
 
 
 class _OneStep:
-    """State: 8 bytes, 0 before the step."""
+    """A chain of one step. State: 8 bytes, 0 before the step."""
 
     def length(self, case: Case) -> int:  # noqa: ARG002
         return 1
@@ -142,7 +142,7 @@ class _OneStep:
 
 
 class Function(_OneStep):
-    """Below 32 bits. State: the bits of the operands, `a u32be ‖ b u32be`; b is 0 where there is none."""
+    """An elementary function below 32 bits. State: the operands' bits, `a u32be ‖ b u32be`; a missing b is 0."""
 
     def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:  # noqa: ARG002
         return struct.pack(">II", *[*_operands(case, read), 0][:2])
@@ -179,20 +179,20 @@ _ADDITIONS: dict[str, Chain] = {"sum": ExactSum(), "scatter_add": ExactScatterAd
 
 
 def rounded_rule(case: Case) -> Chain | None:
-    """None where the element is what repops-f32 gives. Raises UnknownVersion if the mode is not rounded-f64."""
+    """Return the chain, or None if the element is that of repops-f32. Raises UnknownVersion outside rounded-f64."""
     below = Rounding.of(case.mode).bits < MAX_BITS
-    match kind_of(case.name, case.inputs[0].dtype if case.inputs else None, case.attrs):
-        case Kind.SUM:
+    match lookup(case.name).arithmetic_of(case.inputs[0].dtype if case.inputs else None, case.attrs):
+        case Arithmetic.SUM:
             return _ADDITIONS.get(case.name, _CONTRACTION)
-        case Kind.ELEMENTARY:
+        case Arithmetic.ELEMENTARY:
             return _FUNCTION if below else None
-        case Kind.SINGLE:
+        case Arithmetic.SINGLE:
             return _OPERATION if below or case.name == "cast" else None
     return None
 
 
 def check(entry: Entry) -> None:
-    """Raises InvalidInput for a kind that there is not."""
+    """Raise InvalidInput for a kind of entry that does not exist."""
     if not 0 <= entry.kind <= WRITTEN:
         raise InvalidInput(f"an entry of kind {entry.kind}; kinds are 0 to {WRITTEN}")
 

@@ -1,4 +1,4 @@
-"""Which rule an operator has, and whole chains."""
+"""The rule of each operator, and whole chains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from repops.opset import F32
 
-from ..program import MODE_REPOPS_F32
+from ..program.terms import MODE_REPOPS_F32
 from ..rounding.environment import sound
 from .case import NO_ENTRY, Case, Entry, Read
 from .chains import ArgMax, Chain, Contraction, MaxPool, ScatterAdd, Sum, Total
@@ -43,7 +43,7 @@ _CHAINS: dict[str, Chain] = {
 
 
 def rule_of(case: Case) -> Rule:
-    """Raises UnknownVersion for a mode that is none."""
+    """Return the rule for an element. Raises UnknownVersion for an unknown mode."""
     if case.mode != MODE_REPOPS_F32 and (rule := rounded_rule(case)) is not None:
         return rule
     if case.name == "sum":
@@ -52,7 +52,7 @@ def rule_of(case: Case) -> Rule:
 
 
 def states(case: Case, read: Read, start: int, state: bytes) -> Iterator[bytes]:
-    """The states after steps start, start + 1, ..., of a chain whose state before step `start` is given."""
+    """Yield the states after steps start, start + 1, ..., of a chain whose state before step `start` is given."""
     rule = rule_of(case)
     for t in range(start, rule.length(case)):
         state = rule.step(case, t, state, read)
@@ -60,7 +60,7 @@ def states(case: Case, read: Read, start: int, state: bytes) -> Iterator[bytes]:
 
 
 def evaluate(case: Case, read: Read, entry: Entry = NO_ENTRY) -> int:
-    """The element's bits, where the log says this of it."""
+    """Return the element's bits, given its entry in the log."""
     rule = rule_of(case)
     last = rule.begin(case)
     with sound("an element"):

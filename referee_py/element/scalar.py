@@ -1,4 +1,4 @@
-"""Values as bits: binary32 in 32, i64 in 64 (two's complement), bool in 8. NaN is 0x7FC00000 wherever one is made."""
+"""Values as bits: binary32 in 32, i64 in 64 (two's complement), bool in 8. Every computed NaN is 0x7FC00000."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ WORD = (1 << 64) - 1
 
 
 def to_float(bits: int) -> float:
-    """The value of a binary32."""
+    """Return the value of a binary32."""
     value: float = struct.unpack("<f", struct.pack("<I", bits))[0]
     return value
 
 
 def to_bits(value: float) -> int:
-    """A binary64 value rounded to binary32; infinite from 2^128 - 2^103 on."""
+    """Round a binary64 value to binary32 bits; infinite from 2^128 - 2^103 on."""
     if math.isnan(value):
         return NAN
     bits: int = struct.unpack("<I", bytes(ctypes.c_float(value)))[0]
@@ -27,17 +27,17 @@ def to_bits(value: float) -> int:
 
 
 def canonical(bits: int) -> int:
-    """A binary32, NaN as it is committed."""
+    """Return a binary32 with NaN in its committed form."""
     return NAN if bits & 0x7FFFFFFF > 0x7F800000 else bits
 
 
 def add(a: int, b: int) -> int:
-    """Rounding twice is innocuous: 53 >= 2 * 24 + 2 (Figueroa, 1995)."""
+    """Add two binary32 values. NOTE: rounding twice is innocuous, 53 >= 2 * 24 + 2 (Figueroa, 1995)."""
     return to_bits(to_float(a) + to_float(b))
 
 
 def fma(a: int, b: int, c: int) -> int:
-    """a * b + c, rounded once, as `repops.reference.arithmetic.fma` does it: the binary64 sum, made odd if inexact."""
+    """Return a * b + c, rounded once, like `repops.reference.arithmetic.fma`: the binary64 sum, made odd if inexact."""
     product, addend = to_float(a) * to_float(b), to_float(c)
     s = product + addend
     if not math.isfinite(s):
@@ -50,7 +50,7 @@ def fma(a: int, b: int, c: int) -> int:
 
 
 def order_key(bits: int) -> int:
-    """Ascending in the order of docs/opset.md, section 2."""
+    """Return a key that ascends in the order of docs/opset.md, section 2."""
     if bits & 0x7FFFFFFF > 0x7F800000:
         return 0x7FFFFFFF
     signed = bits - ((bits & 0x80000000) << 1)
@@ -58,5 +58,5 @@ def order_key(bits: int) -> int:
 
 
 def signed(bits: int) -> int:
-    """An i64's value."""
+    """Return the value of an i64."""
     return bits - ((bits & 1 << 63) << 1)

@@ -1,9 +1,9 @@
-"""Execution: steps, runs and what they commit to (docs/protocol.md, sections 3 and 5).
+"""Execution: steps, runs and their commitments (docs/protocol.md, sections 3 and 5).
 
 lease        who owns the memory of a state
 values       arrays that are hashed at most once; the state between steps
-plan         operators ready to call, and when each value is used last
-interpreter  one step, node by node; the seams for whoever watches or cheats
+plan         operators ready to call, and the last use of each value
+interpreter  one step, node by node; the hooks for metrics and for cheating
 fast         the executor of honest runs: compiled steps, committed ones by the interpreter
 hooks        metrics, and the tensors of single nodes
 run          intervals, snapshots, claims

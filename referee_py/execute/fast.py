@@ -1,7 +1,7 @@
 """The executor of honest runs: plain steps compiled, committed steps node by node.
 
-Both give the same bits. A committed step needs every node's value in memory; a plain one needs the state only. What a
-stranger's program could make a compiler do, it does not get done: then plain steps run node by node, too.
+Both give the same bits. A committed step needs every node's value in memory; a plain step needs only the state. A
+stranger's program that would cost the compiler too much is not compiled: its plain steps run node by node, too.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .lease import Lease
 from .values import State
 
 MAX_VALUES = 1 << 15
-"""Nodes, slots and constants of what is compiled: three times the largest captured so far; the worst take 15 s."""
+"""Maximum number of nodes, slots and constants to compile: three times the largest captured; the worst take 15 s."""
 SPARE_BYTES = 1 << 26
-"""By which a compiled step may need more than one node by node, for what is kept from step to step."""
+"""Bytes that a compiled step may need more than one node by node, for values kept from step to step."""
 
 
 class FastExecutor:
-    """An executor of a validated program on a machine. Constants must have been checked against it.
+    """An executor of a validated program on a machine. The caller has checked the constants against the program.
 
-    `latest` has the metrics of the step that ran last. Not to be used by two threads at once.
+    `latest` has the metrics of the last step. Two threads must not use one executor at the same time.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class FastExecutor:
         self._machine = machine or Cpu()
         self._device = None if isinstance(self._machine, Cpu) else self._machine
         self._interpreter = Interpreter(program, constants, backend, hook, self._device)
-        self._lease: Lease | None = None  # of the state in the compiled step's memory
+        self._lease: Lease | None = None  # lease of the state in the compiled step's memory
 
     @property
     def latest(self) -> Mapping[str, Array]:
@@ -53,12 +53,12 @@ class FastExecutor:
 
     @cached_property
     def compiled(self) -> Compiled | None:
-        """The plain step; None if it had better run node by node."""
+        """The compiled step; None if plain steps should run node by node."""
         program = self._program
         if len(program.nodes) + len(program.slots) + len(program.constants) > MAX_VALUES:
             return None
         compiled = Compiled(program, self._constants, self._sources.values(), self._machine)
-        # SAFETY: a party checks its memory for a program's peak node by node, which comes on top of the state before.
+        # SAFETY: a party checks its memory for the node-by-node peak and the state before, so this must not take more.
         state = sum(tensor.type.nbytes for tensor in program.initial)
         allowed = state + self._interpreter.plan.peak_bytes + SPARE_BYTES
         return compiled if compiled.nbytes <= allowed else None
@@ -85,10 +85,10 @@ class FastExecutor:
         return State.leased(state.step + 1, self._lease), None
 
     def _give(self) -> None:
-        """What is leased becomes the state's own.
+        """Give leased memory to the state for good.
 
-        SAFETY: if this is interrupted, the next step comes here again before anything is written, and nothing that was
-        done twice does harm.
+        SAFETY: if this is interrupted, the next step calls it again before anything is written, and doing any part of
+        it twice does no harm.
         """
         if self._lease is not None and self.compiled is not None:
             self._lease.give()

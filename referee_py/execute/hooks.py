@@ -1,4 +1,4 @@
-"""Hooks that only look: metrics of a run, and the tensors of one node for whoever judges it."""
+"""Hooks that only read: metrics of a run, and the tensors of one node for a party that judges it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .values import Value
 
 
 class Metrics(NodeHook):
-    """Remembers named outputs of the latest step: `Metrics({"loss": SlotSource(node, output)})`."""
+    """Keeps named outputs of the latest step: `Metrics({"loss": SlotSource(node, output)})`."""
 
     def __init__(self, sources: Mapping[str, SlotSource]) -> None:
         self.latest: dict[str, Array] = {}
@@ -29,14 +29,14 @@ class Metrics(NodeHook):
 
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """What one node took and gave in one step."""
+    """The inputs and outputs of one node in one step."""
 
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
 
 
 class Capture(NodeHook):
-    """Keeps the tensors of some nodes, whatever the step."""
+    """Keeps the tensors of some nodes in every step."""
 
     def __init__(self, *nodes: int) -> None:
         self.nodes = frozenset(nodes)
@@ -54,7 +54,7 @@ class Capture(NodeHook):
 
 
 class Chain(NodeHook):
-    """Several hooks, one after the other."""
+    """Several hooks, applied in order."""
 
     def __init__(self, *hooks: NodeHook) -> None:
         self.hooks = hooks

@@ -1,7 +1,7 @@
-"""Runs one step of a program, node by node, over a backend; commits to it if asked.
+"""Runs one step of a program, node by node, over a backend; commits to it on request.
 
-A `NodeHook` sees every node and may replace what goes in, what comes out and what is recorded. Metrics are read
-through one, and tests and demonstrations cheat through one: an honest run has no hook, or one that only looks.
+A `NodeHook` sees every node and may replace its inputs, its outputs and its record. Metrics are read through a hook,
+and tests and demonstrations cheat through one. An honest run has no hook, or one that only reads.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import numpy as np
 from ..commit import NO_LOG, Record, Tag, Tree
 from ..commit.tensor import Array
 from ..compiled import Cuda
+from ..device import Device
 from ..errors import InvalidInput
 from ..program import Kind, Operand, Program
 from ..rounding.backend import Rounded
 from .plan import Instruction, StepPlan
-from .values import Device, State, Value
+from .values import State, Value
 
 Lookup = Callable[[Operand], Value]
 
 
 class Operators(Protocol):
-    """What executes an operator in the mode repops-f32: see `repops.backend`."""
+    """An executor of operators in the mode repops-f32: see `repops.backend`."""
 
     @property
     def name(self) -> str: ...
@@ -36,34 +37,34 @@ class Operators(Protocol):
 
 
 Backend = Operators | Rounded
-"""What computes a program's nodes; it also says in which arithmetic mode."""
+"""Computes a program's nodes, and determines the arithmetic mode."""
 
 
 def device_of(backend: Backend) -> Device | None:
-    """Where a backend has its values; None for the host's memory. Raises CudaUnavailable."""
+    """Return the device that holds a backend's values; None for the host. Raises CudaUnavailable."""
     if isinstance(backend, Rounded):
         return backend.device
     return Cuda() if backend.name == "cuda" else None
 
 
 class Arithmetic(Protocol):
-    """The nodes of a step, one after the other, and what is to be recorded of them beside their values."""
+    """Executes the nodes of a step in order, and gives what is recorded of them beside their values."""
 
     def begin(self, step: int) -> None: ...
 
     def execute(self, node: int, name: str, inputs: Sequence[Any], attrs: dict[str, Any]) -> list[Any]: ...
 
     def log(self, node: int) -> bytes:
-        """The log hash of a node that was executed."""
+        """Return the log hash of an executed node."""
         ...
 
     def end(self) -> None:
-        """All nodes were executed."""
+        """Finish the step, after all nodes."""
         ...
 
 
 class _Exact:
-    """The mode repops-f32: nothing beside the values."""
+    """The mode repops-f32, which records nothing beside the values."""
 
     def __init__(self, execute: Callable[..., list[Any]]) -> None:
         self._execute = execute
@@ -81,7 +82,7 @@ class _Exact:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a hook is called: a node of a step. `lookup` gives any slot, constant or output of an earlier node."""
+    """A node of a step, given to a hook. `lookup` returns any slot, constant or output of an earlier node."""
 
     step: int
     node: int
@@ -89,29 +90,29 @@ class Site:
 
 
 class NodeHook:
-    """Sees every node of every step. This one changes nothing; subclass it.
+    """Sees every node of every step. The base class changes nothing; subclass it.
 
-    `keeps_values` is set by a hook that looks values up: then nothing is released before the step ends.
+    A hook that looks values up sets `keeps_values`: then nothing is released before the step ends.
     """
 
     keeps_values = False
 
     def inputs(self, at: Site, inputs: list[Value]) -> list[Value]:  # noqa: ARG002
-        """The inputs to use."""
+        """Return the inputs to use."""
         return inputs
 
     def outputs(self, at: Site, outputs: list[Value]) -> list[Value]:  # noqa: ARG002
-        """The outputs to carry on with."""
+        """Return the outputs to carry on with."""
         return outputs
 
     def record(self, at: Site, record: Record) -> Record:  # noqa: ARG002
-        """The record to commit to. Called only in committed steps."""
+        """Return the record to commit to. Called only in committed steps."""
         return record
 
 
 @dataclass(frozen=True)
 class StepTrace:
-    """What a step did, node by node."""
+    """The records of one step, node by node."""
 
     step: int
     records: tuple[Record, ...]
@@ -127,18 +128,18 @@ class StepTrace:
 
 
 class Executor(Protocol):
-    """Whatever computes steps. Wrap one to change a whole step; see `NodeHook` for a single node."""
+    """Computes steps. Wrap one to change a whole step; see `NodeHook` for a single node."""
 
     def step(self, state: State, commit: bool) -> tuple[State, StepTrace | None]:
-        """The state after step `state.step + 1`, and its trace if `commit`."""
+        """Return the state after step `state.step + 1`, and its trace if `commit`."""
         ...
 
 
 class Interpreter:
-    """The honest executor of a validated program. Constants must have been checked against it.
+    """The honest executor of a validated program. The caller has checked the constants against the program.
 
-    Values stay on the backend's device, if it has one, until somebody looks at them. Another `device` takes the place
-    of a backend of the mode repops-f32.
+    Values stay on the backend's device, if it has one, until they are read on the host. In the mode repops-f32 a given
+    `device` replaces the backend.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How to run a program's step: operators and attributes ready to call, and when each value is used last."""
+"""The plan of a program's step: operators and attributes ready to call, and the last use of each value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..program import Kind, Operand, Program, TensorType
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One node, ready to execute. `release` lists the nodes whose values nobody needs after it."""
+    """One node, ready to execute. `release` lists the nodes whose values no later node needs."""
 
     node: int
     op: str
@@ -27,7 +27,7 @@ class StepPlan:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        last_use = list(range(len(program.nodes)))  # a value that nobody reads is released at once
+        last_use = list(range(len(program.nodes)))  # a value without a reader is released at once
         for node, structure in enumerate(program.nodes):
             for operand in structure.inputs:
                 if operand.kind == Kind.NODE:
@@ -54,9 +54,9 @@ class StepPlan:
 
     @cached_property
     def peak_bytes(self) -> int:
-        """Most bytes that values of one step hold at the same time, without constants and the state before it.
-
-        NOTE: from declared shapes, so a node can refuse a program it has no memory for before it runs anything.
+        """Maximum bytes that values of one step hold at the same time, without constants and the state before it.
+        NOTE: computed from declared shapes, so a party can refuse a program that exceeds its memory before anything
+        runs.
         """
         size = [sum(type_.nbytes for type_ in instruction.outputs) for instruction in self.instructions]
         held = peak = 0

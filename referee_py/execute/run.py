@@ -2,8 +2,8 @@
 
     interval (a, b] at stride s:   leaf k = C_min(a + (k+1) s, b)
 
-Only checkpointed steps are hashed. A run may be stopped after any step and resumed from any state that `on_step`
-was shown, together with the checkpoints found so far.
+Only checkpointed steps are hashed. A run may stop after any step, and resume from any state that was passed to
+`on_step`, together with the checkpoints found so far.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ..commit.tensor import Array
 from ..compiled import Cuda
 from ..compiled.rounded import RoundedCpu
 from ..errors import InvalidInput
-from ..program import MODE_REPOPS_F32, Program, TensorType, Terms
+from ..program import Program, TensorType
+from ..program.terms import MODE_REPOPS_F32, Terms
 from ..rounding.backend import Rounded
 from .fast import FastExecutor
 from .hooks import Capture, NodeValues
@@ -27,14 +28,14 @@ from .interpreter import Backend, Executor, Interpreter, NodeHook, StepTrace
 from .values import State, Value
 
 OnStep = Callable[[State, StepTrace | None], None]
-"""Told each step. NOTE: the state's memory is the next state's when it returns; whoever keeps it keeps a `copy()`."""
+"""Called after each step. NOTE: the next state may take its state's memory; keep a `copy()`, not the state."""
 
 
 @dataclass(frozen=True)
 class RunClaim:
-    """What a trainer posts: the run root, and `C_n` with the path that proves it is the last leaf.
+    """A trainer's claim: the run root, and `C_n` with the path that proves it is the last leaf.
 
-    `logs` is what the run's rounding logs commit to; zero in a mode without them.
+    `logs` is the root of the run's rounding logs; zero in a mode without them.
     """
 
     root: bytes
@@ -45,7 +46,7 @@ class RunClaim:
 
 @dataclass(frozen=True)
 class Interval:
-    """A committed interval `(start, end]`: its checkpoints at `stride`, and states that were asked for."""
+    """A committed interval `(start, end]`: its checkpoints at `stride`, and the requested states."""
 
     start: int
     end: int
@@ -67,7 +68,7 @@ class Interval:
 
 
 def checkpoint_steps(start: int, end: int, stride: int) -> list[int]:
-    """The steps whose checkpoints are the leaves of that interval's run tree."""
+    """Return the steps whose checkpoints are the leaves of this interval's run tree. Raises InvalidInput for none."""
     if not 0 <= start < end or stride < 1:
         raise InvalidInput(f"no interval ({start}, {end}] at stride {stride}; it must hold a step")
     return [min(step, end) for step in range(start + stride, end + stride, stride)]
@@ -76,7 +77,7 @@ def checkpoint_steps(start: int, end: int, stride: int) -> list[int]:
 def executor_for(
     program: Program, constants: Sequence[Array], backend: Backend, hook: NodeHook | None = None
 ) -> Executor:
-    """The fastest honest executor: compiled steps, but node by node for a hook, or for the readable reference."""
+    """Return the fastest honest executor: compiled, but node by node with a hook or for the readable reference."""
     if isinstance(backend, Rounded):
         if hook is None and backend.device is None:
             return FastExecutor(program, constants, backend, machine=RoundedCpu(backend))
@@ -91,8 +92,8 @@ def executor_for(
 class Run:
     """One party's execution of a job. All tensors are checked against the program before anything runs.
 
-    `executor` is the seam for other ways to compute a step; the default is the fastest honest one. A `hook` sees every
-    node, so it makes every step run node by node; for metrics alone give an executor of your own.
+    `executor` replaces the way a step is computed; the default is the fastest honest one. A `hook` sees every node, so
+    every step then runs node by node; for metrics alone, pass an executor that has them.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class Run:
         return self._initial
 
     def restore(self, step: int, arrays: Sequence[Array]) -> State:
-        """A state from stored slots. Raises InvalidInput if their number, dtypes or shapes are not the program's."""
+        """Return a state from stored slots. Raises InvalidInput if the step, number, dtypes or shapes do not fit."""
         state = State.of(step, arrays)
         types = [TensorType.of(array) for array in arrays]
         if types != [tensor.type for tensor in self.program.initial] or not 0 <= step <= self.terms.steps:
@@ -131,7 +132,7 @@ class Run:
         return state
 
     def advance(self, state: State, step: int, on_step: OnStep | None = None) -> State:
-        """The state after `step`, nothing committed."""
+        """Return the state after `step`, without a commitment."""
         self._check_reach(state, step)
         given = state
         while state.step < step:
@@ -141,7 +142,7 @@ class Run:
         return state
 
     def commit_step(self, state: State) -> tuple[State, StepTrace]:
-        """The next step with its trace."""
+        """Return the state after the next step, and its trace."""
         self._check_reach(state, state.step + 1)
         after, trace = self.executor.step(state, True)
         assert trace is not None
@@ -161,7 +162,7 @@ class Run:
         """Commit to `(start, end]` at `stride`, keeping the states after the steps in `snapshots`.
 
         `start` is `state.step`, unless the interval is resumed: then `done` are its checkpoints up to `state`.
-        Whatever `on_step` raises stops the run after that step.
+        Any exception from `on_step` stops the run after that step.
         """
         self._check_reach(state, end)
         start = state.step if start is None else start
@@ -185,11 +186,11 @@ class Run:
         return Interval(start, end, stride, tuple(checkpoints), kept)
 
     def commit_run(self, on_step: OnStep | None = None) -> Interval:
-        """The claim's interval: the whole run at the first stride."""
+        """Commit to the whole run at the first stride, the interval of the claim."""
         return self.commit_interval(self._initial, self.terms.steps, self.terms.strides[0], on_step=on_step)
 
     def node_values(self, state: State, *nodes: int) -> dict[int, NodeValues]:
-        """The tensors of some nodes in step `state.step + 1`, honestly executed: what a verifier is shown."""
+        """Return the tensors of some nodes in step `state.step + 1`, honestly executed, as a verifier receives them."""
         capture = Capture(*nodes)
         Interpreter(self.program, self._constants, self._backend, capture).step(state, False)
         return capture.found

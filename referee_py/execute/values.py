@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..commit import Tag, Tree, tensor_hash
 from ..commit.tensor import Array
+from ..device import Device
 from ..errors import InvalidInput
 from .lease import Lease
 
 
-class Device(Protocol):
-    """Another memory than the host's, and what computes there: `referee_py.compiled.Cuda`."""
-
-    def place(self, array: Array) -> Any:
-        """A copy of an array there: a tensor."""
-        ...
-
-    def read(self, buffer: Any) -> Array:
-        """A copy of a tensor in host memory."""
-        ...
-
-    def hash(self, buffer: Any) -> bytes:
-        """The TENSOR hash of a tensor."""
-        ...
-
-    def execute(self, name: str, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> list[Any]:
-        """Apply an operator to tensors."""
-        ...
-
-
 class Value:
-    """An array with its TENSOR hash, computed when first asked for. NOTE: the array must not be written to.
+    """An array with its TENSOR hash, computed on first use. NOTE: the array must not be written to.
 
-    It can lie on a device; it is copied from there, or to there, when it is needed, and then is in both places.
+    A value may lie on a device. It is copied from or to the device when needed, and then is in both places.
     """
 
     __slots__ = ("_array", "_device", "_hash", "_tensor")
@@ -47,7 +28,7 @@ class Value:
 
     @classmethod
     def there(cls, tensor: Any, device: Device) -> Value:
-        """What lies on a device."""
+        """Make a value of a tensor on a device."""
         value = cls(None)
         value._tensor, value._device = tensor, device
         return value
@@ -60,7 +41,7 @@ class Value:
         return self._array
 
     def on(self, device: Device | None) -> Any:
-        """The tensor on that device; the array, if it is None."""
+        """Return the tensor on this device, or the array if it is None."""
         if device is None:
             return self.array
         if self._device is not device:
@@ -75,7 +56,7 @@ class Value:
 
 
 class Leased(Value):
-    """A slot of a state in a compiled step's memory (lease.py). Raises InvalidInput once the state was taken."""
+    """A slot of a state in a compiled step's memory (lease.py). Access raises InvalidInput once the state was taken."""
 
     __slots__ = ("_lease", "_slot")
 
@@ -108,9 +89,9 @@ class Leased(Value):
 class State:
     """The slots after `step` steps; step 0 is the initial state.
 
-    A state never changes under its holder. Who computes step after step can do so in one memory all the same: the
-    holder who is done with a state says so with `offer`, and then the step that goes on from it may take the memory.
-    Whose memory it is, is said in lease.py.
+    A state never changes under its holder. An executor can still compute step after step in one memory: a holder that
+    is done with a state calls `offer`, and the step that goes on from it may then take the memory. lease.py says who
+    owns the memory.
     """
 
     __slots__ = ("_values", "lease", "offered", "step")
@@ -118,7 +99,7 @@ class State:
     def __init__(self, step: int, values: Iterable[Value], lease: Lease | None = None) -> None:
         self.step = step
         self.lease = lease
-        """None: all values are its own."""
+        """Lease on the memory; None if all values are the state's own."""
         self.offered = False
         self._values = tuple(values)
 
@@ -132,7 +113,7 @@ class State:
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """Raises InvalidInput if the state was taken."""
+        """Values of the slots. Raises InvalidInput if the state was taken."""
         if self.lease is not None:
             self.lease.check()
         return self._values
@@ -142,23 +123,23 @@ class State:
         return [value.array for value in self.values]
 
     def offer(self) -> None:
-        """Nobody will look at this state again."""
+        """Declare that nobody will read this state again."""
         self.offered = True
 
     def copy(self) -> State:
-        """The same as its holder's own, whatever becomes of this one."""
+        """Return a copy that is its holder's own and survives this state."""
         return State.of(self.step, self.arrays)
 
     def slot_hashes(self) -> list[bytes]:
         return [value.hash() for value in self.values]
 
     def replace(self, slot: int, value: Value) -> State:
-        """The same state with another value in one slot."""
+        """Return this state with another value in one slot. Raises InvalidInput for a slot that does not exist."""
         if not 0 <= slot < len(self.values):
             raise InvalidInput(f"slot {slot} of a state with {len(self.values)} slots")
         return State(self.step, (*self.values[:slot], value, *self.values[slot + 1 :]))
 
 
 def initial_root(arrays: Sequence[Array]) -> bytes:
-    """`C_0` of these initial slots."""
+    """Return `C_0` of these initial slots."""
     return Tree(Tag.INITIAL_TREE, [tensor_hash(array) for array in arrays]).root

@@ -1,21 +1,18 @@
-"""The dispute game as pure functions (docs/protocol.md, sections 5 to 7).
+"""The dispute game as pure functions: the contract `Referee` in Python (docs/protocol.md, sections 5 and 7).
 
-    state     what a match is, and its moves              view      what a player knows
-    clock     who is late                                 solver    what to play: `plan`
-    judge     what an open node decides                   model      jobs, claims, groups and money
-    rules     `apply(state, terms, move, sender, now)`    refusals  why a move is refused
-    jobs      what a job is                               escrow    credits
+state     a match and its moves                       view      the data that a player has
+judge     the decision at an open node                solver    the moves to play: `plan`
+rules     `apply(state, terms, move, sender, now)`    refusals  reasons for refusing a move
+calldata  arguments that moves repeat
 
-`rules` is the contract Referee and `model` is the contract Jobs; random play holds them to it
-(tests/referee_py/game/test_random_play.py).
-
-NOTE: `jobs` and `model` are not imported here: they are made of this package, of referee_py.trial and referee_py.panel.
+Random play compares it with the contract (tests/referee_py/game/test_random_play.py).
 """
 
-from .refusals import Refusal
+from ..walk.reason import Reason
+from ..walk.refusals import Refusal
 from .rules import apply, opened, refinement
 from .solver import plan
-from .state import MatchState, MatchTerms, Move, Phase, ProgramHeader, Reason
+from .state import MatchState, MatchTerms, Move, Phase
 from .view import ChainLog, LoggedView, OpponentView, OwnRun, ProgramView
 
 __all__ = [
@@ -27,7 +24,6 @@ __all__ = [
     "OpponentView",
     "OwnRun",
     "Phase",
-    "ProgramHeader",
     "ProgramView",
     "Reason",
     "Refusal",

@@ -1,7 +1,7 @@
-"""What moves of a match show again, because the contract keeps only its hash: the match_terms and the position.
+"""Match terms and position, which moves of a match show again because the contract keeps only their hashes.
 
-match_terms      what does not change: roots, spokesmen, clock, number, program. Its hash is the match's id.
-position    roots of the current tree, both sides' nodes, the agreed checkpoint (contracts/interfaces/IReferee.sol)
+match terms  do not change: roots, spokesmen, clock, number, program. Their hash, with the job's, is the match's id.
+position     roots of the current tree, both sides' nodes, the agreed checkpoint (contracts/interfaces/IReferee.sol)
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ POSITION = "(bytes32[2],bytes32[2],bytes32)"
 
 
 def match_terms(terms: MatchTerms) -> tuple[Any, ...]:
-    """As the ABI coder takes it."""
+    """Return the match terms as the ABI coder takes them (type `MATCH_TERMS`)."""
     return list(terms.roots), list(terms.players), terms.clock, terms.number, terms.program.wire()
 
 
 def position(state: MatchState) -> tuple[Any, ...]:
-    """As the ABI coder takes it."""
+    """Return the position as the ABI coder takes it (type `POSITION`)."""
     return list(state.root), list(state.node), state.agreed
 
 
 def match_id(jobs: str, job_id: int, terms: MatchTerms) -> int:
-    """The id of a match of that job."""
+    """Return the id of a match: keccak256 of Jobs address, job id and match terms (docs/protocol.md, section 7)."""
     encoded = encode(["address", "uint256", MATCH_TERMS], [jobs, job_id, match_terms(terms)])
     return int.from_bytes(keccak(encoded), "big")
 
 
 def position_hash(state: MatchState) -> bytes:
-    """`Match.position` of the contract."""
+    """Return the hash that the contract keeps as `Match.position`."""
     return keccak(encode([POSITION], [position(state)]))
 
 
 def calls(
     state: MatchState, terms: MatchTerms, moves: Iterable[Move], sender: str, now: int
 ) -> Iterator[tuple[str, list[object]]]:
-    """Functions and arguments of moves that are made in one transaction: each shows where those before it lead.
+    """Yield function name and arguments of each move in one transaction. A move shows the position after those before.
 
-    NOTE: what follows a move that the rules refuse shows the same as that move; the transaction fails before.
+    NOTE: moves after one that the rules refuse show its position; the transaction fails before they are reached.
     """
     for move in moves:
         yield move.function, [terms.match_id, *_shown(state, terms, move), *_arguments(move)]

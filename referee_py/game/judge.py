@@ -1,7 +1,7 @@
-"""What an open node decides (docs/protocol.md, section 7, "Decision"): which sides are wrong, and why.
+"""The decision at an open node (docs/protocol.md, section 7, "Decision"): which sides are wrong, and why.
 
-Each side is judged against the truth, not against the other: both can be wrong. The structure encoding is read
-as the contract reads it: only what it needs, every read checked against the end.
+Each side is judged against the truth, not against the other side: both can be wrong. The structure encoding is read
+as the contract reads it: only the bytes that are needed, each read checked against the end of the encoding.
 """
 
 from __future__ import annotations
@@ -11,22 +11,16 @@ from dataclasses import dataclass
 
 from repops.opset import Dtype
 
-from ..commit import NO_LOG, Record, Tag, data_tree, depth_of, describe, digest, fold_path
+from ..commit import NO_LOG, Record, Tag, data_tree, depth_of, describe, digest
+from ..program.mode import is_rounded
 from ..program.structure import Kind
-from ..rounding.mode import is_rounded
+from ..program.terms import Terms
+from ..walk.dispute import ZERO
+from ..walk.proof import proven
+from ..walk.reason import Reason
+from ..walk.refusals import NoSuchInput, StructureTooLong, StructureTruncated, WrongNode, require
 from . import refusals
-from .refusals import require
-from .state import (
-    ZERO,
-    Evidence,
-    Exhibit,
-    JudgeInput,
-    JudgeLog,
-    MatchState,
-    MatchTerms,
-    ProgramHeader,
-    Reason,
-)
+from .state import Evidence, Exhibit, JudgeInput, JudgeLog, MatchState, MatchTerms
 
 _HEAD = 4
 _OPERAND = 6
@@ -35,7 +29,7 @@ _MAX_STRUCTURE = 8192
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Where an input comes from (section 3), as it is written: the kind may be none that exists."""
+    """Source of an input (docs/protocol.md, section 3), as encoded: the kind may be one that does not exist."""
 
     kind: int
     index: int
@@ -43,24 +37,24 @@ class Operand:
 
 
 def counts(structure: bytes) -> tuple[int, int]:
-    """Numbers of inputs and outputs. The operands are within the encoding once this has returned."""
-    require(len(structure) <= _MAX_STRUCTURE, refusals.StructureTooLong, len(structure))
-    require(len(structure) >= _HEAD, refusals.StructureTruncated, len(structure), _HEAD)
+    """Return the numbers of inputs and outputs. Raises a Refusal unless the encoding holds all operands."""
+    require(len(structure) <= _MAX_STRUCTURE, StructureTooLong, len(structure))
+    require(len(structure) >= _HEAD, StructureTruncated, len(structure), _HEAD)
     need = _HEAD + structure[2] * _OPERAND
-    require(len(structure) >= need, refusals.StructureTruncated, len(structure), need)
+    require(len(structure) >= need, StructureTruncated, len(structure), need)
     return structure[2], structure[3]
 
 
 def operand(structure: bytes, k: int) -> Operand:
-    """Where input ``k`` comes from."""
+    """Return the source of input ``k``. Raises a Refusal if there is no such input."""
     nin, _ = counts(structure)
-    require(k < nin, refusals.NoSuchInput, k, nin)
+    require(k < nin, NoSuchInput, k, nin)
     at = structure[_HEAD + k * _OPERAND :]
     return Operand(at[0], int.from_bytes(at[1:5], "big"), at[5])
 
 
 def ill_formed(exhibit: Exhibit, mode: int) -> int:
-    """The sides whose record is not well formed in a program of that mode, as a bit mask."""
+    """Return the sides whose record is not well formed in a program of that mode, as a bit mask."""
     expected = digest(Tag.STRUCTURE, exhibit.structure), *counts(exhibit.structure)
     return sum(
         1 << side
@@ -71,13 +65,13 @@ def ill_formed(exhibit: Exhibit, mode: int) -> int:
 
 
 def belongs(record: Record, side: int, state: MatchState) -> None:
-    """The record must be that side's node."""
+    """Raise WrongNode unless the record hashes to that side's node."""
     have, want = record.hash(), state.node[side]
-    require(have == want, refusals.WrongNode, side, have, want)
+    require(have == want, WrongNode, side, have, want)
 
 
-def check(state: MatchState, program: ProgramHeader, exhibit: Exhibit) -> int:
-    """Both records and the structure against what is committed. Returns who is ill formed."""
+def check(state: MatchState, program: Terms, exhibit: Exhibit) -> int:
+    """Check both records and the structure against their hashes. Return the sides with an ill-formed record."""
     belongs(exhibit.record0, 0, state)
     belongs(exhibit.record1, 1, state)
     leaf, depth = digest(Tag.STRUCTURE, exhibit.structure), depth_of(program.node_count)
@@ -85,30 +79,18 @@ def check(state: MatchState, program: ProgramHeader, exhibit: Exhibit) -> int:
     return ill_formed(exhibit, program.mode)
 
 
-def proven(tag: Tag, leaf: bytes, index: int, path: Sequence[bytes], depth: int, *roots: bytes) -> None:
-    """The leaf is in its place under one of the roots.
-
-    SAFETY: the length of the path is the depth of the tree, so the leaf is a leaf. To the left of the position
-    the two roots of a match agree, and each side knows its own; so what is there may be proven under either.
-    """
-    require(len(path) == depth, refusals.WrongPathLength, len(path), depth)
-    require(index >> depth == 0, refusals.IndexOutOfTree, index, depth)
-    folded = fold_path(tag, leaf, index, path)
-    require(folded in roots, refusals.PathMismatch, folded, *roots)
-
-
 # --- the four cases ---------------------------------------------------------------------------------------------
 
 
-def structure(state: MatchState, program: ProgramHeader, exhibit: Exhibit) -> int:
-    """Case 1: the sides whose record is not well formed."""
+def structure(state: MatchState, program: Terms, exhibit: Exhibit) -> int:
+    """Return the losers of case 1: the sides whose record is not well formed."""
     losers = check(state, program, exhibit)
     require(bool(losers), refusals.WellFormed)
     return losers
 
 
-def input_(state: MatchState, program: ProgramHeader, move: JudgeInput) -> tuple[int, Reason]:
-    """Case 2: the sides whose input ``k`` is not what its source says, and which kind of source it was."""
+def input_(state: MatchState, program: Terms, move: JudgeInput) -> tuple[int, Reason]:
+    """Return the losers of case 2, the sides whose input ``k`` is not its source's value, and the kind of source."""
     exhibit, k = move.exhibit, move.evidence.k
     malformed = check(state, program, exhibit)
     require(not malformed, refusals.Malformed, malformed)
@@ -120,7 +102,7 @@ def input_(state: MatchState, program: ProgramHeader, move: JudgeInput) -> tuple
 
 
 def log(state: MatchState, terms: MatchTerms, move: JudgeLog) -> int:
-    """Case 3: the sides whose log is not the one under the root that the job has."""
+    """Return the losers of case 3: the sides whose log is not the one under the job's log root."""
     exhibit, proof, program = move.exhibit, move.proof, terms.program
     malformed = check(state, program, exhibit)
     require(not malformed, refusals.Malformed, malformed)
@@ -132,8 +114,8 @@ def log(state: MatchState, terms: MatchTerms, move: JudgeLog) -> int:
     return sum(1 << side for side in (0, 1) if claimed[side] != proof.log)
 
 
-def operator(state: MatchState, program: ProgramHeader, exhibit: Exhibit) -> None:
-    """Case 4: nothing but outputs differ, so the operator must be executed."""
+def operator(state: MatchState, program: Terms, exhibit: Exhibit) -> None:
+    """Check case 4: only outputs differ, so the operator must be judged by the panel. Raises a Refusal otherwise."""
     malformed = check(state, program, exhibit)
     require(not malformed, refusals.Malformed, malformed)
     pairs = zip(exhibit.record0.inputs, exhibit.record1.inputs, strict=True)
@@ -145,13 +127,11 @@ def operator(state: MatchState, program: ProgramHeader, exhibit: Exhibit) -> Non
 # --- the truth about an input -----------------------------------------------------------------------------------
 
 
-def _truth(
-    state: MatchState, program: ProgramHeader, evidence: Evidence, source: Operand
-) -> tuple[bytes, Reason]:
-    """What an input from that source is, and which case that is."""
+def _truth(state: MatchState, program: Terms, evidence: Evidence, source: Operand) -> tuple[bytes, Reason]:
+    """Return the true hash of an input from that source, and the case as a reason."""
     match source.kind:
         case Kind.NODE:
-            # SAFETY: an earlier node is left of the position, so both sides agree on its record.
+            # SAFETY: an earlier node is to the left of the position, so both sides agree on its record.
             require(source.index < state.index, refusals.ForwardReference, source.index, state.index)
             return _output(state.root, program, evidence, source.index, source.output), Reason.INPUT_NODE
         case Kind.SLOT:
@@ -165,8 +145,8 @@ def _truth(
     raise refusals.UnknownOperand(f"a structure names operand kind {source.kind}")
 
 
-def _slot(state: MatchState, program: ProgramHeader, evidence: Evidence, slot: int) -> bytes:
-    """The initial state, or the output that updated the slot in the step before."""
+def _slot(state: MatchState, program: Terms, evidence: Evidence, slot: int) -> bytes:
+    """Return the slot's hash: of the initial state, or of the output that updated the slot in the step before."""
     depth = depth_of(program.slot_count)
     if state.start == 0:
         root = program.initial_root
@@ -178,15 +158,13 @@ def _slot(state: MatchState, program: ProgramHeader, evidence: Evidence, slot: i
     return _output([state.agreed], program, evidence, node, output)
 
 
-def _output(
-    roots: Sequence[bytes], program: ProgramHeader, evidence: Evidence, node: int, output: int
-) -> bytes:
-    """That output of the source record, proven to be that node under one of the roots; zero if it has none."""
+def _output(roots: Sequence[bytes], program: Terms, evidence: Evidence, node: int, output: int) -> bytes:
+    """Return that output of the source record, proven to be ``node`` under one of the roots; zero if it has none."""
     record, depth = evidence.source, depth_of(program.node_count)
     proven(Tag.STEP_TREE, record.hash(), node, evidence.source_path, depth, *roots)
     return record.outputs[output] if output < len(record.outputs) else ZERO
 
 
 def step_hash(step: int) -> bytes:
-    """The TENSOR hash of a step number: an i64 of rank 0."""
+    """Return the TENSOR hash of a step number: an i64 of rank 0."""
     return digest(Tag.TENSOR, describe(Dtype.I64, ()), data_tree(step.to_bytes(8, "little")).root)

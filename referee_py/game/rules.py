@@ -1,22 +1,24 @@
 """The rules of a match as one pure function: the contract `Referee` in Python (docs/protocol.md, section 7).
 
-`apply(state, terms, move, sender, now)` gives the state after the move, or raises the refusal that names the
-contract's custom error; the state is a value and never changes.
+`apply(state, terms, move, sender, now)` returns the state after the move, or raises the refusal that is named after
+the contract's custom error. A state is an immutable value.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ..commit import Tag, depth_of, empty, fold_descendants, fold_path
-from . import clock, judge, refusals
-from .judge import proven
-from .refusals import require
+from ..commit import Tag, depth_of, empty
+from ..program.terms import leaf_count, leaf_end
+from ..walk import clock
+from ..walk.descent import check_children, check_way
+from ..walk.dispute import ZERO
+from ..walk.proof import proven
+from ..walk.reason import Reason
+from ..walk.refusals import BadSide, WrongPhase, require
+from ..walk.sides import BOTH, NOBODY, unlike
+from . import judge, refusals
 from .state import (
-    BOTH,
-    MAX_GENERATIONS,
-    NOBODY,
-    ZERO,
     Descend,
     JudgeInput,
     JudgeLog,
@@ -26,18 +28,15 @@ from .state import (
     Move,
     OpenRecord,
     Phase,
-    Reason,
     Refine,
     Reveal,
     Submit,
     Timeout,
-    leaf_count,
-    leaf_end,
 )
 
 
 def apply(state: MatchState, terms: MatchTerms, move: Move, sender: str, now: int) -> MatchState:
-    """The state after ``move`` by ``sender`` at ``now``. Raises a Refusal if the rules refuse it."""
+    """Return the state after ``move`` by ``sender`` at ``now``, in seconds. Raises a Refusal if the rules refuse it."""
     match move:
         case Reveal():
             return _reveal(_at(state, Phase.WALK, now), terms, move)
@@ -65,14 +64,14 @@ def apply(state: MatchState, terms: MatchTerms, move: Move, sender: str, now: in
 
 
 def hearing_decided(state: MatchState, losers: int, reason: Reason) -> MatchState:
-    """The end that the panel gives to a match that was submitted."""
-    assert state.phase is Phase.HEARING  # INVARIANT: the panel says it once for each such match.
+    """Return the state after the panel has decided a submitted match. ``losers`` is a bit mask."""
+    assert state.phase is Phase.HEARING  # INVARIANT: the panel decides each submitted match once.
     return _end(state, losers, reason)
 
 
 def _at(state: MatchState, phase: Phase, now: int) -> MatchState:
-    """The guards of a move by which a side meets its clock, and its charge."""
-    require(state.phase is phase, refusals.WrongPhase, state.phase.name, phase.name)
+    """Check that the match is in ``phase`` and nobody is late; return the state with the clocks charged."""
+    require(state.phase is phase, WrongPhase, state.phase.name, phase.name)
     late = clock.late(state, now)
     require(not late, refusals.Late, late)
     return clock.charge(state, now)
@@ -86,7 +85,7 @@ def _end(state: MatchState, losers: int, reason: Reason) -> MatchState:
 
 
 def opened(terms: MatchTerms, now: int) -> MatchState:
-    """A match as it begins: at the root of the coarsest run tree, or below it if that tree is one leaf."""
+    """Return a new match: at the root of the coarsest run tree, or below it if that tree is one leaf."""
     program = terms.program
     state = MatchState(
         phase=Phase.WALK,
@@ -106,35 +105,19 @@ def opened(terms: MatchTerms, now: int) -> MatchState:
 
 
 def _post(state: MatchState, side: int) -> MatchState:
-    require(side in (0, 1), refusals.BadSide, side)
+    require(side in (0, 1), BadSide, side)
     require(not state.posted >> side & 1, refusals.AlreadyPosted, side)
     return replace(state, posted=state.posted | 1 << side)
 
 
 def _reveal(state: MatchState, terms: MatchTerms, move: Reveal) -> MatchState:
     state = _post(state, move.side)
-    expected = 1 << min(state.height, MAX_GENERATIONS)
-    require(len(move.children) == expected, refusals.WrongChildCount, len(move.children), expected)
-    folded, want = fold_descendants(state.tag(terms.program), move.children), state.node[move.side]
-    require(folded == want, refusals.WrongNode, move.side, folded, want)
+    check_children(state.tag(terms.program), move.side, state.node[move.side], state.height, move.children)
     return state
 
 
 def _descend(state: MatchState, terms: MatchTerms, move: Descend) -> MatchState:
-    levels = len(move.path0)
-    require(levels == len(move.path1), refusals.PathsDiffer, levels, len(move.path1))
-    least = min(state.height, MAX_GENERATIONS)
-    require(least <= levels <= state.height, refusals.BadDescent, levels, state.height)
-    require(move.child >> levels == 0, refusals.ChildOutOfRange, move.child, levels)
-    require(move.node0 != move.node1, refusals.NoDifference, move.node0)
-    tag = state.tag(terms.program)
-    for side, (node, path) in enumerate(((move.node0, move.path0), (move.node1, move.path1))):
-        folded = fold_path(tag, node, move.child, path)
-        require(folded == state.node[side], refusals.WrongNode, side, folded, state.node[side])
-    for level in range(levels):
-        # INVARIANT: everything to the left of the position is equal in both trees.
-        left = move.child >> level & 1
-        require(not left or move.path0[level] == move.path1[level], refusals.EarlierDifference, level)
+    levels = check_way(state.tag(terms.program), state.node, state.height, move)
     state = replace(
         state,
         node=(move.node0, move.node1),
@@ -149,7 +132,7 @@ def _descend(state: MatchState, terms: MatchTerms, move: Descend) -> MatchState:
 
 
 def _agrees(state: MatchState, terms: MatchTerms) -> bool:
-    """Whether the position is a leaf of a run tree with a checkpoint before it."""
+    """Return whether the position is a leaf of a run tree with a checkpoint before it."""
     program = terms.program
     return not state.height and not state.in_step_tree(program) and 0 < state.index < state.leaves(program)
 
@@ -164,18 +147,14 @@ def _at_leaf(state: MatchState, terms: MatchTerms) -> MatchState:
     program = terms.program
     if state.index >= state.leaves(program):
         absent = empty(state.tag(program), 0)
-        return _end(state, _wrong(state.node, absent), Reason.PADDING)
+        return _end(state, unlike(state.node, absent), Reason.PADDING)
     if state.in_step_tree(program):
         return replace(state, phase=Phase.OPEN)
     return _to_interval(state, terms)
 
 
-def _wrong(claimed: tuple[bytes, bytes], truth: bytes) -> int:
-    return sum(1 << side for side in (0, 1) if claimed[side] != truth)
-
-
 def _to_interval(state: MatchState, terms: MatchTerms) -> MatchState:
-    """At a leaf of a run tree: the disputed interval is one step, or is refined."""
+    """Return the state at a leaf of a run tree: an interval of one step is entered, a longer one is refined."""
     program = terms.program
     stride = program.strides[state.level]
     start = state.start + state.index * stride
@@ -187,7 +166,7 @@ def _to_interval(state: MatchState, terms: MatchTerms) -> MatchState:
 
 
 def _enter(state: MatchState, level: int, roots: tuple[bytes, bytes], leaves: int) -> MatchState:
-    """The root of the next tree; a step tree of one node is open at once."""
+    """Return the state at the root of the next tree; a step tree of one node is open at once."""
     height = depth_of(leaves)
     phase = Phase.WALK if height else Phase.OPEN
     return replace(
@@ -197,7 +176,7 @@ def _enter(state: MatchState, level: int, roots: tuple[bytes, bytes], leaves: in
 
 def _refine(state: MatchState, terms: MatchTerms, move: Refine, sender: str) -> MatchState:
     state = _post(state, move.side)
-    # SAFETY: a finer root is not bound by any hash but its last leaf, so only the side itself may post it.
+    # SAFETY: of a finer root only the last leaf is bound by a hash, so only the side's spokesman may post it.
     spokesman = terms.players[move.side]
     require(sender == spokesman, refusals.NotSpokesman, sender, spokesman)
     level, count = refinement(state, terms)
@@ -209,7 +188,7 @@ def _refine(state: MatchState, terms: MatchTerms, move: Refine, sender: str) -> 
 
 
 def refinement(state: MatchState, terms: MatchTerms) -> tuple[int, int]:
-    """Level and number of leaves of the next finer run tree of the disputed interval (section 5)."""
+    """Return level and number of leaves of the next finer run tree of the interval (docs/protocol.md, section 5)."""
     strides = terms.program.strides
     level = next(k for k, stride in enumerate(strides) if stride < state.end - state.start)
     return level, leaf_count(state.start, state.end, strides[level])

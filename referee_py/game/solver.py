@@ -1,25 +1,25 @@
-"""What to play: a pure decision (docs/protocol.md, section 7). Before the panel: referee_py/panel/solver.
+"""The moves to play in a match: a pure decision (docs/protocol.md, section 7). Hearings: referee_py/panel/solver.
 
-`plan` gives the moves to send in ONE transaction. It plays its own moves through the rules and goes on as far as
-known data permits: it concludes when it knows both halves, publishes its own half when it does not, refines,
-enters the step tree and brings the right case before the contract.
+`plan` returns the moves to send in ONE transaction. It applies each of them to the state and continues as far as
+the known data permits. It concludes if it knows both halves and otherwise publishes its own; it refines, enters the
+step tree and submits the right case to the contract.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
-from ..commit import Tree, depth_of, fold_descendants
+from ..commit import Tree, depth_of
 from ..errors import InvalidInput
 from ..program.structure import Kind
-from . import clock
+from ..walk import clock
+from ..walk.descent import Descent, Position, next_half
+from ..walk.refusals import Refusal
+from ..walk.sides import by_side
 from .judge import Operand, ill_formed, operand
-from .refusals import Refusal
 from .rules import apply, refinement
 from .state import (
-    MAX_GENERATIONS,
     Descend,
     Evidence,
     Exhibit,
@@ -39,8 +39,6 @@ from .state import (
 )
 from .view import OpponentView, OwnRun
 
-T = TypeVar("T")
-
 
 def plan(
     state: MatchState,
@@ -53,10 +51,10 @@ def plan(
     now: int,
     concede: bool = True,
 ) -> list[Move]:
-    """The best batch of moves of ``side`` at ``now``; empty if it owes nothing or can do nothing.
+    """Return the best batch of moves of ``side`` at ``now``, in seconds; empty if it owes or can do nothing.
 
-    ``may_refine``: whether the caller is the spokesman of its side. ``concede``: whether to make a move that ends
-    the match with a loss for the own side; an honest side never faces one, a liar may prefer silence.
+    ``may_refine``: True if the caller is the spokesman of its side. ``concede``: True to make even a move that ends
+    the match with a loss for ``side``. An honest side never faces such a move; a liar may prefer silence.
     """
     late = clock.late(state, now)
     if late:
@@ -70,7 +68,7 @@ def plan(
                 break
             after = apply(state, terms, move, terms.players[side], now)
         except (Refusal, InvalidInput):
-            break  # The data at hand is not what the chain commits to, or the program is unsound: no way on.
+            break  # The data does not match what the chain commits to, or the program is unsound: nothing to play.
         if not concede and after.losers >> side & 1:
             break
         moves.append(move)
@@ -80,7 +78,7 @@ def plan(
 
 @dataclass
 class _Planner:
-    """One planning: the data, and what it knows of the opponent at the simulated position."""
+    """One run of `plan`: the data, and the half that the opponent has revealed at the simulated position."""
 
     terms: MatchTerms
     side: int
@@ -102,22 +100,14 @@ class _Planner:
     # --- walk ---------------------------------------------------------------------------------------------------
 
     def _walk(self, state: MatchState) -> Move | None:
-        tag = state.tag(self.terms.program)
         tree = self._own_tree(state)
         if tree is None:
             return None
-        mine = _Subtree(tree, state.height, state.index)
-        served = self._served_tree(state)
-        if served is not None:
-            return self._descend(state, mine, _Subtree(served, state.height, state.index), state.height)
-        generations = min(state.height, MAX_GENERATIONS)
-        if self._revealed(state, generations):
-            assert self.children is not None
-            theirs = _Subtree(Tree(tag, self.children), generations, 0)
-            return self._descend(state, mine, theirs, generations)
-        if state.posted >> self.side & 1:
-            return None
-        return Reveal(self.side, tuple(tree.descendants(state.height, state.index, generations)))
+        at = Position(state.tag(self.terms.program), state.height, state.index, state.node, state.posted)
+        half = next_half(at, self.side, tree, self._served_tree(state), self.children)
+        if isinstance(half, Descent):
+            return self._descend(state, tree, half)
+        return None if half is None else Reveal(self.side, half)
 
     def _own_tree(self, state: MatchState) -> Tree | None:
         if state.in_step_tree(self.terms.program):
@@ -133,28 +123,16 @@ class _Planner:
         fits = tree is not None and (tree.tag, tree.root, tree.depth) == (tag, root, depth_of(leaves))
         return tree if fits else None
 
-    def _revealed(self, state: MatchState, generations: int) -> bool:
-        """Whether the revealed half is that of the current position."""
-        if self.children is None or len(self.children) != 1 << generations:
-            return False
-        return fold_descendants(state.tag(self.terms.program), self.children) == state.node[1 - self.side]
-
-    def _descend(self, state: MatchState, mine: _Subtree, theirs: _Subtree, generations: int) -> Descend:
-        """Down to the first difference; at a leaf of a run tree with the agreed checkpoint before it."""
-        child = _first_difference(mine, theirs, generations)
-        nodes = self._by_side(mine.node(generations, child), theirs.node(generations, child))
-        paths = self._by_side(mine.path(generations, child), theirs.path(generations, child))
-        move = Descend(child, nodes[0], paths[0], nodes[1], paths[1])
+    def _descend(self, state: MatchState, own: Tree, way: Descent) -> Descend:
+        """Return the move down ``way``. At a leaf of a run tree it also shows the checkpoint before that leaf."""
+        move = Descend(way.child, way.node0, way.path0, way.node1, way.path1)
         self.children = None
-        program, index = self.terms.program, (state.index << generations) + child
-        at_checkpoint = state.height == generations and not state.in_step_tree(program)
+        levels, program = len(way.path0), self.terms.program
+        index = (state.index << levels) + way.child
+        at_checkpoint = state.height == levels and not state.in_step_tree(program)
         if at_checkpoint and 0 < index < state.leaves(program):
-            path = tuple(mine.tree.path(index - 1))
-            move = replace(move, previous=mine.tree.node(0, index - 1), previous_path=path)
+            move = replace(move, previous=own.node(0, index - 1), previous_path=tuple(own.path(index - 1)))
         return move
-
-    def _by_side(self, mine: T, theirs: T) -> tuple[T, T]:
-        return (mine, theirs) if self.side == 0 else (theirs, mine)
 
     # --- refine -------------------------------------------------------------------------------------------------
 
@@ -176,7 +154,7 @@ class _Planner:
         theirs = self.opponent.record(state.node[1 - self.side])
         if theirs is None or theirs.hash() != state.node[1 - self.side]:
             return None if state.posted >> self.side & 1 else OpenRecord(self.side, mine)
-        records = self._by_side(mine, theirs)
+        records = by_side(self.side, mine, theirs)
         path = tuple(self.own.structure_path(state.index))
         exhibit = Exhibit(*records, self.own.structure(state.index), path)
         if ill_formed(exhibit, self.terms.program.mode):
@@ -196,7 +174,7 @@ class _Planner:
 
 
 def evidence_of(own: OwnRun, state: MatchState, k: int, source: Operand) -> Evidence | None:
-    """Where input ``k`` of the open node comes from, proven with the own run's data; None if it has not got it."""
+    """Return the proof of input ``k`` of the open node from the data of ``own``; None if that data is missing."""
     j = source.index
     match source.kind:
         case Kind.NODE:
@@ -220,40 +198,10 @@ def _from_node(own: OwnRun, step: int, node: int, evidence: Evidence) -> Evidenc
 
 
 def log_proof_of(own: OwnRun, state: MatchState) -> LogProof | None:
-    """What the log of the open node truly is, proven with the logs that the run goes by; None without them."""
+    """Return the proof of the open node's log under the run's logs that ``own`` has; None if it lacks them."""
     step, run = own.log_tree(state.end), own.run_log_tree()
     if step is None or run is None:
         return None
     leaf = state.end - 1  # steps are counted from 1
     node_path, step_path = step.path(state.index), run.path(leaf)
     return LogProof(step.node(0, state.index), step.root, tuple(step_path), tuple(node_path))
-
-
-# --- trees ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Subtree:
-    """The part of a tree below one of its nodes."""
-
-    tree: Tree
-    height: int
-    index: int
-
-    def node(self, generations: int, child: int) -> bytes:
-        return self.tree.node(self.height - generations, (self.index << generations) + child)
-
-    def path(self, generations: int, child: int) -> tuple[bytes, ...]:
-        """Siblings from that descendant up to the subtree's root."""
-        bottom = self.height - generations
-        return tuple(self.tree.path((self.index << generations) + child, bottom, self.height))
-
-
-def _first_difference(a: _Subtree, b: _Subtree, generations: int) -> int:
-    """The leftmost descendant that differs; the roots of the subtrees differ."""
-    child = 0
-    for generation in range(1, generations + 1):
-        child <<= 1
-        if a.node(generation, child) == b.node(generation, child):
-            child += 1
-    return child

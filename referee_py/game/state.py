@@ -1,4 +1,4 @@
-"""What a match is: its state, what stays fixed, and the moves (docs/protocol.md, sections 4, 5 and 7).
+"""A match as values: its state, its match terms and the moves (docs/protocol.md, sections 4, 5 and 7).
 
 ```
                  descend                          descend to a leaf of more than one step
@@ -7,91 +7,64 @@
                                   │ descend to a node leaf
                                   v
                                  Open ── judgeStructure, judgeInput, judgeLog ──> Done
-                                  └───── submit ──> Hearing ── the panel says how ──> Done
+                                  └───── submit ──> Hearing ── the panel decides ───> Done
         timeout, from every phase in which a side owes a move ────────> Done
 ```
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import ClassVar
 
-from ..commit import HASH_BYTES, Record, Tag
-from ..program.terms import Terms
+from ..commit import Record, Tag
+from ..program.terms import Terms, leaf_count
+from ..walk.clock import Turn
+from ..walk.dispute import ZERO
+from ..walk.reason import Reason
+from ..walk.sides import NOBODY
 
-ProgramHeader = Terms
-"""The on-chain fields of a program, as the client posts them."""
-
-ZERO = bytes(HASH_BYTES)
 NO_RECORD = Record(ZERO, (), ())
-MAX_GENERATIONS = 4
-"""How many levels one publish-or-conclude round goes down when the other side withholds its tree."""
-
-BOTH = 0b11
-NOBODY = 0b00
 
 
 class Phase(IntEnum):
-    """What the match waits for. The zero phase is no match at all."""
+    """The phase of a match: the kind of move that it waits for. NONE means that there is no match."""
 
     NONE = 0
     WALK = 1
     REFINE = 2
     OPEN = 3
     HEARING = 4
-    """The operator is before the panel (referee_py/panel), which says how the match ends."""
+    """The panel (referee_py/panel) judges the operator and ends the match."""
     DONE = 5
 
 
-class Reason(IntEnum):
-    """What ended the match."""
-
-    NONE = 0
-    TIMEOUT = 1
-    PADDING = 2
-    STRUCTURE = 3
-    INPUT_CHECKPOINT = 4
-    INPUT_NODE = 5
-    INPUT_CONSTANT = 6
-    INPUT_STEP = 7
-    LOG = 8
-    OPERATOR = 9
-
-
-def leaf_count(start: int, end: int, stride: int) -> int:
-    """``ceil((end - start) / stride)``: leaves of the run tree of ``(start, end]`` (section 5)."""
-    return -(-(end - start) // stride)
-
-
-def leaf_end(start: int, end: int, stride: int, leaf: int) -> int:
-    """The step whose checkpoint is that leaf (section 5)."""
-    return min(start + (leaf + 1) * stride, end)
+TURNS = {Phase.WALK: Turn.CONCLUDE, Phase.OPEN: Turn.CONCLUDE, Phase.REFINE: Turn.POST}
+"""The sides that owe a move in each phase; in the other phases nobody owes one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchTerms:
-    """What does not change during a match: its match_terms (`calldata`), its id, and what the job says of logs."""
+    """The facts of a match that never change: the match terms (`calldata`), its id, and the job's log root."""
 
-    program: ProgramHeader
+    program: Terms
     clock: int
     players: tuple[str, str]
     match_id: int
     logs: bytes = ZERO
-    """The root of the run's rounding logs, as the job has it; zero in a mode without them."""
+    """Root of the run log tree that the job keeps; zero in a mode without logs."""
     roots: tuple[bytes, bytes] = (ZERO, ZERO)
-    """The run roots that it is about."""
+    """The disputed run roots."""
     number: int = 0
-    """How many matches the referee had opened with it."""
+    """Number of matches that the referee has opened, including this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchState:
-    """The state of a match (section 7). Pairs are indexed by side; sets of sides are bit masks.
+    """State of a match (fields: docs/protocol.md, section 7). Pairs are indexed by side; sets of sides are bit masks.
 
-    NOTE: in Refine the root of a side that has refined is already the finer one.
+    ``clock`` and ``tick`` are in seconds. NOTE: in Refine the root of a side that has refined is already the finer one.
     """
 
     phase: Phase
@@ -109,22 +82,27 @@ class MatchState:
     losers: int = NOBODY
     reason: Reason = Reason.NONE
 
-    def in_step_tree(self, program: ProgramHeader) -> bool:
-        """Whether the current tree is a step tree, else it is a run tree."""
+    @property
+    def turn(self) -> Turn:
+        """The sides that owe a move."""
+        return TURNS.get(self.phase, Turn.NOBODY)
+
+    def in_step_tree(self, program: Terms) -> bool:
+        """Return True if the current tree is a step tree, False if it is a run tree."""
         return self.level == len(program.strides)
 
-    def tag(self, program: ProgramHeader) -> Tag:
-        """The kind of the current tree."""
+    def tag(self, program: Terms) -> Tag:
+        """Return the tag of the current tree."""
         return Tag.STEP_TREE if self.in_step_tree(program) else Tag.RUN_TREE
 
-    def leaves(self, program: ProgramHeader) -> int:
-        """How many real leaves the current tree has."""
+    def leaves(self, program: Terms) -> int:
+        """Return the number of leaves of the current tree, without padding."""
         if self.in_step_tree(program):
             return program.node_count
         return leaf_count(self.start, self.end, program.strides[self.level])
 
     def won_by(self, side: int) -> bool:
-        """Whether the match ended and that side did not lose."""
+        """Return True if the match has ended and only the other side lost."""
         return self.phase is Phase.DONE and self.losers == 1 << (1 - side)
 
 
@@ -133,7 +111,7 @@ class MatchState:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """Something that goes into calldata: its fields in order, as the ABI coder takes them."""
+    """Base of values in calldata. `wire` returns the fields in order, as the ABI coder takes them."""
 
     def wire(self) -> list[object]:
         return [_wire(getattr(self, f.name)) for f in fields(self)]
@@ -152,14 +130,14 @@ def _wire(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Move(Wire):
-    """A call of the referee. ``function`` is the contract's name for it; `calldata` says what else the call needs."""
+    """A call of the referee. ``function`` is the contract's function; `calldata` adds the arguments that it repeats."""
 
     function: ClassVar[str] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Reveal(Move):
-    """Publish the descendants of ``node[side]``; anyone may."""
+    """Publish the descendants of ``node[side]``; anybody may send it."""
 
     function: ClassVar[str] = "reveal"
     side: int
@@ -168,7 +146,7 @@ class Reveal(Move):
 
 @dataclass(frozen=True, slots=True)
 class Descend(Move):
-    """Conclude at an inner node: go to the first descendant that differs."""
+    """Conclude at an inner node: descend to the first descendant that differs."""
 
     function: ClassVar[str] = "descend"
     child: int
@@ -182,7 +160,7 @@ class Descend(Move):
 
 @dataclass(frozen=True, slots=True)
 class Refine(Move):
-    """Post the root of the disputed interval's tree at the next stride; that side's spokesman only."""
+    """Post the root of the disputed interval's tree at the next stride; only that side's spokesman may."""
 
     function: ClassVar[str] = "refine"
     side: int
@@ -192,7 +170,7 @@ class Refine(Move):
 
 @dataclass(frozen=True, slots=True)
 class OpenRecord(Move):
-    """Publish the record that is ``node[side]``; anyone may."""
+    """Publish the record that hashes to ``node[side]``; anybody may send it."""
 
     function: ClassVar[str] = "openRecord"
     side: int
@@ -201,7 +179,7 @@ class OpenRecord(Move):
 
 @dataclass(frozen=True, slots=True)
 class Exhibit(Wire):
-    """Both records of the open node, and what the program says the node is."""
+    """Both records of the open node, and the node's structure in the program with its path."""
 
     record0: Record
     record1: Record
@@ -211,7 +189,7 @@ class Exhibit(Wire):
 
 @dataclass(frozen=True, slots=True)
 class Evidence(Wire):
-    """Where input ``k`` truly comes from; what its kind does not need is ignored.
+    """Proof of the right value of input ``k``. The contract ignores fields that the operand's kind does not need.
 
     operand           tensor              source, source_path            slot_node, slot_output, slot_path
     slot, first step  the initial tensor  path under the initial root
@@ -240,7 +218,7 @@ class JudgeStructure(Move):
 
 @dataclass(frozen=True, slots=True)
 class JudgeInput(Move):
-    """Conclude case 2: an input differs, and the evidence says what it should be."""
+    """Conclude case 2: an input differs, and the evidence proves the right one."""
 
     function: ClassVar[str] = "judgeInput"
     exhibit: Exhibit
@@ -249,7 +227,7 @@ class JudgeInput(Move):
 
 @dataclass(frozen=True, slots=True)
 class LogProof(Wire):
-    """The true log of the open node: in the tree of its step, which is in the tree of the run's logs."""
+    """The open node's log, proven in the log tree of its step, and that tree in the run log tree."""
 
     log: bytes
     step_root: bytes
@@ -259,7 +237,7 @@ class LogProof(Wire):
 
 @dataclass(frozen=True, slots=True)
 class JudgeLog(Move):
-    """Conclude case 3: the logs differ, and the proof says what the job's trainer has committed to."""
+    """Conclude case 3: the logs differ, and the proof shows the log that the job's trainer has committed to."""
 
     function: ClassVar[str] = "judgeLog"
     exhibit: Exhibit
@@ -268,7 +246,7 @@ class JudgeLog(Move):
 
 @dataclass(frozen=True, slots=True)
 class Submit(Move):
-    """Conclude case 4: only outputs differ, so the operator goes before the panel."""
+    """Conclude case 4: only outputs differ, so the operator is submitted to the panel."""
 
     function: ClassVar[str] = "submit"
     exhibit: Exhibit
@@ -279,8 +257,3 @@ class Timeout(Move):
     """End a match in which a side is late."""
 
     function: ClassVar[str] = "timeout"
-
-
-def sides(mask: int) -> Sequence[int]:
-    """The sides in a bit mask, in order."""
-    return [side for side in (0, 1) if mask >> side & 1]

@@ -1,7 +1,7 @@
-"""What a player knows: its own run, the program, and the opponent's run as far as it was published.
+"""The data that a player has: its own run, the program, and what the opponent has published of its run.
 
-Own data may be missing (a liar has none beneath an invented root); then the answer is None and the solver does
-without. Nothing of the opponent's is trusted: the solver checks every hash against the chain.
+Own data may be missing (a liar has none beneath an invented root): then the method returns None, and the solver
+does without. The opponent's data is not trusted: the solver checks every hash against the chain.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ProgramView(Protocol):
     def structure_path(self, node: int) -> Sequence[bytes]: ...
 
     def slot_source(self, slot: int) -> tuple[int, int]:
-        """Node and output that update the slot."""
+        """Return the node and the output number that update the slot."""
         ...
 
     def slot_path(self, slot: int) -> Sequence[bytes]: ...
@@ -36,40 +36,40 @@ class ProgramView(Protocol):
 
 
 class OwnRun(ProgramView, Protocol):
-    """The run a player stands for. A cheater's run lies, and is played by the same solver."""
+    """The run that a player defends. A cheater's run has false data, and the same solver plays it."""
 
     def run_tree(self, level: int, start: int, end: int) -> Tree | None:
-        """The run tree of ``(start, end]`` at ``strides[level]`` (section 5)."""
+        """Return the run tree of ``(start, end]`` at ``strides[level]`` (docs/protocol.md, section 5)."""
         ...
 
     def step_tree(self, step: int) -> Tree | None:
-        """The tree under ``C_step``."""
+        """Return the tree under ``C_step``."""
         ...
 
     def record(self, step: int, node: int) -> Record | None: ...
 
     def log_tree(self, step: int) -> Tree | None:
-        """The tree over the digests of that step's rounding logs; only asked for in a mode that has them."""
+        """Return the tree over the digests of that step's rounding logs; called only in a mode that has them."""
         ...
 
     def run_log_tree(self) -> Tree | None:
-        """The tree over the roots of all step logs, whose root the job has."""
+        """Return the tree over the roots of all log trees; the job keeps its root."""
         ...
 
 
 class OpponentView(Protocol):
-    """What is known of the other side's run."""
+    """The other side's run, as far as it is known."""
 
     def tree(self, tag: Tag, root: bytes, leaves: int) -> Tree | None:
-        """A whole tree as the opponent serves it, if it does."""
+        """Return a whole tree if the opponent serves it, else None."""
         ...
 
     def children(self) -> Sequence[bytes] | None:
-        """The half that the opponent has revealed on-chain at the current position."""
+        """Return the half that the opponent has revealed on-chain at the current position, or None."""
         ...
 
     def record(self, record_hash: bytes) -> Record | None:
-        """A record, served or opened on-chain."""
+        """Return a record that is served or was opened on-chain, or None."""
         ...
 
 
@@ -78,14 +78,14 @@ ServeRecord = Callable[[bytes], Record | None]
 
 
 class ChainLog:
-    """What the accepted moves of one match have published, fed to it in order."""
+    """Data published by the accepted moves of one match. The caller passes the moves in order."""
 
     def __init__(self) -> None:
         self.children: list[tuple[bytes, ...] | None] = [None, None]
         self.records: dict[bytes, Record] = {}
 
     def observe(self, before: MatchState, move: Move, after: MatchState) -> None:
-        """Take note of an accepted move and the states around it."""
+        """Record an accepted move, given the states before and after it."""
         match move:
             case Reveal():
                 self.children[move.side] = move.children
@@ -96,7 +96,7 @@ class ChainLog:
 
 
 class LoggedView:
-    """The opponent as the chain shows it, and as its artifact server does if there is one."""
+    """The opponent's data from the chain, and from its artifact server if it has one."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Why a move is refused: one class for each custom error of `IPanel` and `IVerifierRegistry`, by the same name."""
+"""Refusals of moves: one class for each custom error of `IPanel` and `IVerifierRegistry`, with the same name."""
 
 from __future__ import annotations
 
-from ..game.refusals import NothingToPay, Refusal, require
+from ..walk.refusals import NothingToPay, Refusal, require
 
 __all__ = ["NothingToPay", "Refusal", "require"]
 

@@ -1,11 +1,10 @@
 """The rules of a hearing as pure functions: the contract `Panel` in Python (docs/adjudication.md, section 6).
 
-`heard`, `apply` and `trial_decided` give the state after a submission, a move or a trial, and what follows for others
-as values (`Effect`), which the keeper of the chain carries out in order. A refusal has the name of the contract's
-custom error.
+`heard`, `apply` and `trial_decided` return the state after a submission, a move or a trial, and the effects on other
+contracts as values (`Effect`), which the caller carries out in order. A refusal has the name of the contract's custom
+error.
 
-INVARIANT: of the effects of one move only those before the state's change can be refused in their turn: a hold, or a
-bond that is asked for and a trial.
+INVARIANT: only effects that are carried out before the state changes can be refused: `Hold`, `Bonded`, `OpenTrial`.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from dataclasses import dataclass, replace
 
 from ..attestation import Verdict, recover
 from ..errors import InvalidEncoding
-from ..game.escrow import BURNED, PRIZE_DIVISOR
-from ..game.state import BOTH, Reason
-from ..trial import Dispute, dispute_hash
+from ..params import BURNED, PRIZE_DIVISOR
+from ..walk.dispute import Dispute, dispute_hash
+from ..walk.reason import Reason
+from ..walk.refusals import require
+from ..walk.sides import BOTH, NOBODY
 from . import refusals
-from .refusals import require
 from .state import (
-    NOBODY,
     Appeal,
     Attest,
     Escalate,
@@ -35,21 +34,21 @@ from .state import (
     trial_players,
 )
 
-# --- what follows for others ------------------------------------------------------------------------------------
+# --- effects on other contracts ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The verifier's bond cannot be withdrawn until it is let go. Refused if the bond does not answer to the panel."""
+    """The bond cannot be withdrawn until it is released. Refused if the bond does not answer to the panel."""
 
     verifier: str
 
 
 @dataclass(frozen=True, slots=True)
 class Bonded:
-    """Nothing follows, but it is refused if the verifier has no bond that answers to the panel.
+    """No effect, but refused if the verifier has no bond that answers to the panel.
 
-    SAFETY: whoever has lost its bond elsewhere would have nothing to lose in a trial, and half of an appeal's to win.
+    SAFETY: a signer that has lost its bond elsewhere could win half of an appeal's bond in a trial and lose nothing.
     """
 
     verifier: str
@@ -57,14 +56,14 @@ class Bonded:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One hold less on the verifier's bond."""
+    """One hold on the verifier's bond ends."""
 
     verifier: str
 
 
 @dataclass(frozen=True, slots=True)
 class Slash:
-    """The signer's bond is taken: half goes to the accuser, the rest is burned."""
+    """The signer loses its bond: half goes to the accuser, none if a second hearing holds it. The rest is burned."""
 
     signer: str
     accuser: str
@@ -72,7 +71,7 @@ class Slash:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """Of ether that the panel holds."""
+    """An account is credited with ether that the panel holds. ``amount`` is in wei."""
 
     account: str
     amount: int
@@ -80,7 +79,7 @@ class Credit:
 
 @dataclass(frozen=True, slots=True)
 class OpenTrial:
-    """Trial ``number`` of the hearing begins, with the job's clock for each side. Refused if the Court refuses it."""
+    """Trial ``number`` of the hearing begins, each side with the job's clock. Refused if the Court refuses it."""
 
     number: int
     players: tuple[str, str]
@@ -89,12 +88,12 @@ class OpenTrial:
 
 @dataclass(frozen=True, slots=True)
 class DecideMatch:
-    """The match ends."""
+    """The match ends. ``losers`` is a bit mask of sides."""
 
     losers: int
     reason: Reason
     deciders: tuple[str, ...] = ()
-    """The verifiers whose verdict it is."""
+    """The verifiers whose verdict decided; empty if a verdict did not."""
 
 
 Effect = Hold | Bonded | Release | Slash | Credit | OpenTrial | DecideMatch
@@ -105,7 +104,7 @@ Outcome = tuple[HearingState, tuple[Effect, ...]]
 
 
 def heard(terms: HearingTerms, now: int) -> Outcome:
-    """A hearing as it begins: with votes, or with a trial. Raises AnotherDispute if it was not submitted."""
+    """Return a new hearing: with votes, or with a trial. Raises AnotherDispute if the dispute was not submitted."""
     _check_dispute(terms, terms.dispute)
     if not terms.rules.has_verifiers:
         return _try(HearingState(HearingPhase.TRIAL), terms.submission.players, terms.dispute)
@@ -113,9 +112,9 @@ def heard(terms: HearingTerms, now: int) -> Outcome:
 
 
 def apply(state: HearingState, terms: HearingTerms, move: Move, sender: str, value: int, now: int) -> Outcome:
-    """What a move by ``sender`` at ``now`` does. Raises a Refusal if the rules refuse it.
+    """Return the state and the effects of a move by ``sender`` at ``now``, in seconds. Raises a Refusal.
 
-    ``value`` is the ether that comes with an appeal; no other move takes any.
+    ``value`` is the wei sent with an appeal; no other move takes ether.
     """
     match move:
         case Attest():
@@ -178,7 +177,7 @@ def _attest(state: HearingState, terms: HearingTerms, move: Attest, now: int) ->
 
 
 def _close(state: HearingState) -> Outcome:
-    """The hearing is over, so every bond that it holds is free."""
+    """End the hearing and release every bond that it holds."""
     return replace(state, phase=HearingPhase.DONE), tuple(Release(verifier) for verifier in state.voters)
 
 
@@ -225,20 +224,20 @@ def _stand(state: HearingState, terms: HearingTerms, move: Stand, sender: str, n
     require(sender in state.signers(state.verdict), refusals.NotSigner, sender)
     have = move.record.hash()
     require(have == state.verdict, refusals.AnotherRecord, have, state.verdict)
-    # NOTE: what the verdict calls right may be neither side's record.
+    # NOTE: the record that the verdict calls right may be neither side's.
     state = replace(state, phase=HearingPhase.STAND, defendant=sender)
     state, trial = _try(state, trial_players(state, terms), defended(terms.dispute, state.side, move.record))
     return state, (Bonded(sender), *trial)
 
 
 def trial_decided(state: HearingState, losers: int, late: bool, now: int) -> Outcome:
-    """What the result of the running trial does: who lost it, and whether by its clock."""
+    """Return the outcome of a decided trial. ``losers``: its losers, as bits. ``late``: True if a clock decided it."""
     if state.phase is HearingPhase.STAND:
         return _stood(state, losers, now)
-    assert state.phase is HearingPhase.TRIAL  # INVARIANT: the Court tells the result of each trial once.
+    assert state.phase is HearingPhase.TRIAL  # INVARIANT: the Court reports the result of each trial once.
     reason = Reason.TIMEOUT if late else Reason.OPERATOR
     if state.losers == NOBODY:
-        # NOTE: without an appeal.
+        # NOTE: this trial had no appeal, so there is no verdict and no bond.
         state, released = _close(state)
         return state, (*released, DecideMatch(losers, reason))
     cleared = state.losers & ~losers
@@ -250,13 +249,13 @@ def trial_decided(state: HearingState, losers: int, late: bool, now: int) -> Out
 
 
 def _end(state: HearingState, paid: tuple[Effect, ...]) -> Outcome:
-    """The hearing of an appeal is over, and its bond goes where ``paid`` says."""
+    """End the hearing of an appeal; the effects ``paid`` distribute the appeal's bond."""
     state, released = _close(replace(state, bond=0))
     return state, (*paid, *released)
 
 
 def _refund(state: HearingState, losers: int) -> tuple[Effect, ...]:
-    """An appeal's bond goes back to the appellant; if he is wrong, half to the other side unless it is, too."""
+    """Give the bond back to the appellant. If the appellant lost, half goes to the other side, unless it lost too."""
     side = state.appellant
     if not losers >> side & 1:
         return (Credit(state.players[side], state.bond),)
@@ -264,31 +263,31 @@ def _refund(state: HearingState, losers: int) -> tuple[Effect, ...]:
 
 
 def _share(state: HearingState, winner: str) -> tuple[Effect, ...]:
-    """An appeal's bond is lost: half to whose work it was, the rest is burned."""
+    """Distribute a lost appeal's bond: half to ``winner``, the rest is burned."""
     prize = state.bond // PRIZE_DIVISOR
     return Credit(winner, prize), Credit(BURNED, state.bond - prize)
 
 
 def _lost(state: HearingState) -> int:
-    """Who lost the trial of the spokesmen, as bits. INVARIANT: where there is an accuser, the other one."""
+    """Return the loser of the spokesmen's trial, as bits. INVARIANT: it is the side that is not the accuser."""
     return 1 << (1 - state.side)
 
 
-# --- verdicts that did not hold -----------------------------------------------------------------------------------
+# --- overruled verdicts -------------------------------------------------------------------------------------------
 
 
 def _accuse(state: HearingState, side: int, now: int) -> HearingState:
-    """The verdict's signers may stand by it.
+    """Begin Defence, in which the verdict's signers may stand by it.
 
-    SAFETY: the Court may have decided against who was right, if he did not play; so nobody loses a bond for it who has
-    not had the choice to play himself.
+    SAFETY: the Court decides against a right spokesman that does not play. So a signer loses its bond only after it
+    had the chance to play a trial of its own.
     """
     return replace(state, phase=HearingPhase.DEFENCE, side=side, until=now + state.appeal_period)
 
 
 def _stood(state: HearingState, losers: int, now: int) -> Outcome:
     if not losers >> (1 - state.side) & 1:
-        # SAFETY: the accuser was wrong, and so was the appellant, whichever of them he was: the work was the signer's.
+        # SAFETY: the accuser was wrong, and so was the appellant, whichever side that was. The signer did the work.
         return _end(state, _share(state, state.defendant))
     slash = Slash(state.defendant, state.players[state.side])
     state = _without(state, state.defendant)
@@ -299,7 +298,7 @@ def _stood(state: HearingState, losers: int, now: int) -> Outcome:
 
 
 def _without(state: HearingState, signer: str) -> HearingState:
-    """The signer's vote is gone; the last one for the same record takes its place, as in the contract."""
+    """Remove the signer's vote; the last vote for the same record takes its place, as in the contract."""
     last = max(k for k, (_, record) in enumerate(state.votes) if record == state.verdict)
     moved = [state.votes[last] if vote == (signer, state.verdict) else vote for vote in state.votes]
     return replace(state, votes=tuple(moved[:last] + moved[last + 1 :]))

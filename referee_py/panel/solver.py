@@ -1,6 +1,6 @@
-"""Which move of a hearing is due: a pure decision.
+"""The move of a hearing that is due: a pure decision.
 
-Votes are the verifiers' (`Attest`), and trials have a solver of their own (`referee_py.trial.solver`).
+Verifiers vote by themselves (`Attest`), and trials have a solver of their own (`referee_py.trial.solver`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from .state import (
 
 
 def plan(state: HearingState, terms: HearingTerms, me: str, right: Record | None, now: int) -> Move | None:
-    """The move that is due from ``me`` at ``now``, or None. An appeal is sent with ``terms.stake``.
+    """Return the move that is due from ``me`` at ``now``, or None. The caller sends ``terms.stake`` with an appeal.
 
-    ``right`` is the record that ``me`` has found to be the operator's right one; None if it does not know. Who ``me``
-    is follows from its address: a spokesman, a signer of the verdict, or a bystander, who only sees to it that the
-    hearing goes on. So
+    ``right`` is the record that ``me`` has found to be right, or None if it does not know. The role of ``me`` follows
+    from its address: a spokesman, a signer of the verdict, or a bystander that only keeps the hearing going.
 
-    - a spokesman appeals from a verdict that calls its record wrong, if its record is ``right``;
-    - a signer stands by a verdict that was overruled, if the verdict is ``right``;
-    - anybody escalates or proceeds when the period is over; a signer never proceeds against itself.
+    - A spokesman appeals from a verdict that calls its record wrong, if its record is ``right``.
+    - A signer stands by an overruled verdict, if the verdict's record is ``right``.
+    - Anybody escalates or proceeds when the period is over, but a signer never proceeds against itself.
     """
     over = now >= state.until
     match state.phase:
@@ -48,7 +47,7 @@ def plan(state: HearingState, terms: HearingTerms, me: str, right: Record | None
 
 
 def _wronged(state: HearingState, terms: HearingTerms, me: str, right: Record | None) -> bool:
-    """Whether the verdict calls the right record of this spokesman wrong."""
+    """Return whether ``me`` is a spokesman whose record is right, and the verdict calls it wrong."""
     if right is None or right.hash() == state.verdict:
         return False
     sides = zip(terms.submission.players, terms.submission.records, strict=True)
@@ -56,7 +55,7 @@ def _wronged(state: HearingState, terms: HearingTerms, me: str, right: Record | 
 
 
 def seat(state: HearingState, terms: HearingTerms, me: str) -> int | None:
-    """Which side of the running trial is ``me``; None if no trial runs, or it is between others."""
+    """Return the side of ``me`` in the running trial; None if no trial runs, or ``me`` is not one of its players."""
     if not state.in_trial:
         return None
     players = trial_players(state, terms)

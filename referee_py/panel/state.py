@@ -17,37 +17,18 @@ from typing import ClassVar
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from ..commit import HASH_BYTES, Record
-from ..trial import Dispute, TrialTerms, dispute_hash, dispute_wire
-from ..trial.calldata import record_wire
+from ..commit import Record
+from ..jobs import Rules
+from ..walk.dispute import ZERO, Dispute, TrialTerms, dispute_hash, dispute_wire, record_wire
+from ..walk.sides import NOBODY
 
-ZERO = bytes(HASH_BYTES)
 NO_ADDRESS = "0x" + "00" * 20
-NOBODY = 0
 
 _SUBMISSION = "(uint256,address,uint256,uint64,uint32,address[2],bytes32[2],bytes32)"
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How the operators of a job's matches are judged: by a verdict of the job's verifiers, from which the Court hears
-    appeals, and by the Court alone where they reach none or the job names none. Periods and the clock are seconds.
-    """
-
-    threshold: int
-    """How many of the verifiers make a verdict. Zero if the job names none."""
-    verdict_period: int
-    appeal_period: int
-    clock: int
-
-    @property
-    def has_verifiers(self) -> bool:
-        """Whether verifiers come before the Court."""
-        return self.threshold > 0
-
-
 class HearingPhase(IntEnum):
-    """Where a hearing stands. The zero phase is no hearing."""
+    """The phase of a hearing (docs/adjudication.md, section 6). NONE means that there is no hearing."""
 
     NONE = 0
     VOTING = 1
@@ -60,7 +41,7 @@ class HearingPhase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """The operator that a match has come down to."""
+    """The operator that a referee submits to the panel."""
 
     match_id: int
     jobs: str
@@ -68,54 +49,54 @@ class Submission:
     step: int
     node: int
     players: tuple[str, str]
-    """The spokesmen."""
+    """The spokesmen, by side."""
     records: tuple[bytes, bytes]
     """The hashes of their records."""
     dispute: bytes
     """`dispute_hash` of the dispute."""
 
     def hash(self) -> bytes:
-        """`file` of the contract's hearing."""
+        """Return the hash that the contract keeps as `file` of the hearing."""
         return keccak(encode([_SUBMISSION], [self.wire()]))
 
     def wire(self) -> tuple[object, ...]:
-        """As the ABI coder takes it."""
+        """Return the submission as the ABI coder takes it."""
         return tuple(list(v) if isinstance(v, tuple) else v for v in _values(self))
 
     def unlike(self, record: bytes) -> int:
-        """The sides that have another record than this one, as a bit mask: whom a verdict calls wrong."""
+        """Return the sides whose record is not this one, as a bit mask: those that a verdict for it calls wrong."""
         return sum(1 << side for side in (0, 1) if self.records[side] != record)
 
 
 @dataclass(frozen=True, slots=True)
 class HearingTerms:
-    """What does not change during a hearing."""
+    """The facts of a hearing that do not change, and the price of an appeal."""
 
     hearing_id: int
-    """See `hearing_id`."""
+    """Id as the function `hearing_id` returns it."""
     submission: Submission
     dispute: Dispute
     rules: Rules
     stake: int
-    """What an appeal costs now: what a slot of the job takes."""
+    """Bond of an appeal at present, in wei: the stake that a slot of the job takes."""
     verifiers: tuple[str, ...]
-    """The job's."""
+    """The job's verifiers."""
     chain_id: int
     panel: str
-    """The contract's address."""
+    """Address of the Panel contract."""
 
 
 @dataclass(frozen=True, slots=True)
 class HearingState:
-    """The state of a hearing: `Hearing` of the contract without what the terms have, and its votes."""
+    """The state of a hearing: the contract's `Hearing` without the fields of `HearingTerms`, and the votes."""
 
     phase: HearingPhase
     until: int = 0
-    """Voting, Ruled, Defence: the first instant at which it is over."""
+    """Voting, Ruled, Defence: the instant, in seconds, at which the period is over."""
     trials: int = 0
-    """How many there have been. In Trial and Stand the last one runs."""
+    """Number of trials so far. In Trial and Stand the last one runs."""
     side: int = 0
-    """Defence, Stand: the accuser, whom the verdict called wrong and the court did not."""
+    """Defence, Stand: the accuser, a side that the verdict called wrong and that did not lose the trial."""
     losers: int = NOBODY
     """Trial: the sides that the verdict calls wrong, as bits; zero without an appeal."""
     verdict: bytes = ZERO
@@ -123,29 +104,29 @@ class HearingState:
     players: tuple[str, str] = (NO_ADDRESS, NO_ADDRESS)
     """Once appealed: the spokesmen."""
     bond: int = 0
-    """Of an appeal, until the hearing is over."""
+    """Bond of the appeal, in wei, until the hearing is over."""
     appeal_period: int = 0
     appellant: int = 0
-    """Once appealed: the side that has."""
+    """Once appealed: the appellant's side."""
     defendant: str = NO_ADDRESS
-    """Stand: the signer who stands by the verdict."""
+    """Stand: the signer that stands by the verdict."""
     votes: tuple[tuple[str, bytes], ...] = ()
-    """Verifier and record, without those that have lost their bonds for it; of each record in the contract's order."""
+    """Verifier and record of each vote, without signers that lost their bonds for it; per record in contract order."""
     voters: tuple[str, ...] = ()
-    """All who have voted, in order: their bonds are held until the hearing is done."""
+    """All verifiers that have voted, in order. Their bonds are held until the hearing is done."""
 
     @property
     def in_trial(self) -> bool:
-        """Whether the Court is to decide next."""
+        """True if a trial runs, so that the Court decides next."""
         return self.phase in (HearingPhase.TRIAL, HearingPhase.STAND)
 
     def signers(self, record: bytes) -> tuple[str, ...]:
-        """Who has voted for that record (`votes` of the contract)."""
+        """Return the verifiers with a vote for that record (`votes` of the contract)."""
         return tuple(verifier for verifier, voted in self.votes if voted == record)
 
 
 def trial_players(state: HearingState, terms: HearingTerms) -> tuple[str, str]:
-    """The players of the running trial: the spokesmen; in Stand the accuser, and the defendant in the other's place."""
+    """Return the players of the running trial: the spokesmen; in Stand the accuser, and opposite it the defendant."""
     players = terms.submission.players
     if state.phase is not HearingPhase.STAND:
         return players
@@ -158,19 +139,19 @@ def trial_players(state: HearingState, terms: HearingTerms) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A call of the panel. ``function`` is the contract's name for it; the first argument is the hearing."""
+    """A call of the panel. ``function`` is the contract's function, whose first argument is the hearing's id."""
 
     function: ClassVar[str] = ""
     submission: Submission
 
     def arguments(self, hearing_id: int) -> list[object]:
-        """As the ABI coder takes them."""
+        """Return the arguments as the ABI coder takes them."""
         return [hearing_id, *map(_wire, _values(self))]
 
 
 @dataclass(frozen=True, slots=True)
 class Attest(Move):
-    """Voting: one verifier's signed verdict, whoever brings it; the hash of the right record."""
+    """Voting: one verifier's signed verdict, sent by anybody. ``record`` is the hash of the record it calls right."""
 
     function: ClassVar[str] = "attest"
     record: bytes
@@ -179,7 +160,7 @@ class Attest(Move):
 
 @dataclass(frozen=True, slots=True)
 class Appeal(Move):
-    """Ruled: a spokesman whom the verdict calls wrong has the operator tried; the value covers the terms' stake."""
+    """Ruled: a spokesman whose record the verdict calls wrong opens a trial; the value covers the terms' stake."""
 
     function: ClassVar[str] = "appeal"
     dispute: Dispute
@@ -187,7 +168,7 @@ class Appeal(Move):
 
 @dataclass(frozen=True, slots=True)
 class Escalate(Move):
-    """Voting, once the period is over: the operator is tried in place of a verdict."""
+    """Voting, once the period is over without a verdict: a trial of the spokesmen opens."""
 
     function: ClassVar[str] = "escalate"
     dispute: Dispute
@@ -195,14 +176,14 @@ class Escalate(Move):
 
 @dataclass(frozen=True, slots=True)
 class Proceed(Move):
-    """Ruled, Defence, once the period is over: what follows from silence."""
+    """Ruled, Defence, once the period is over: the verdict stands, or the remaining signers lose their bonds."""
 
     function: ClassVar[str] = "proceed"
 
 
 @dataclass(frozen=True, slots=True)
 class Stand(Move):
-    """Defence: a signer stands by the verdict, whose record it shows, in a trial against the accuser."""
+    """Defence: a signer shows the verdict's record and defends it in a trial against the accuser."""
 
     function: ClassVar[str] = "stand"
     dispute: Dispute
@@ -213,19 +194,19 @@ class Stand(Move):
 
 
 def hearing_id(referee: str, match_id: int) -> int:
-    """The id of a hearing, by who submitted it. Its last byte is zero."""
+    """Return the id of a hearing (docs/adjudication.md, section 6). Its last byte is zero."""
     return int.from_bytes(keccak(encode(["address", "uint256"], [referee, match_id])), "big") & ~0xFF
 
 
 def trial_terms_of(
     terms: HearingTerms, number: int, players: tuple[str, str], dispute: Dispute
 ) -> TrialTerms:
-    """A hearing's ``number``-th trial, counted from 1, as the Court knows it."""
+    """Return the trial terms, for the Court, of a hearing's trial ``number``, counted from 1."""
     return TrialTerms(terms.panel, terms.hearing_id | number, players, dispute_hash(dispute))
 
 
 def defended(dispute: Dispute, accuser: int, record: Record) -> Dispute:
-    """What is disputed in the trial of a signer: the accuser's record, and the one that the verdict calls right."""
+    """Return the dispute of a signer's trial: the accuser's record, and the one that the verdict calls right."""
     own = dispute.records[accuser]
     return replace(dispute, records=(own, record) if accuser == 0 else (record, own))
 

@@ -1,17 +1,17 @@
-"""Programs: what is to be computed, without any value (docs/protocol.md, sections 3 and 4).
+"""Programs: the computation, without any value (docs/protocol.md, sections 3 and 4).
 
 structure   one node: operator, operands, output types
 attributes  an operator's attributes as bytes
 skeleton    the graph without its tensors, its trees and its file
 program     the graph with the hashes of its tensors
-plain       reading both files from strangers
 validate    the rules that a program from a stranger must keep
-playable    whether whoever is right about a node can always conclude
-terms       what a job says about its program on-chain
+read        both files from strangers: `read_program`, `read_skeleton`
+playable    the rule that an honest party can always conclude about every node
+terms       a job's on-chain description of its program
 """
 
-from .plain import MAX_FILE_BYTES
 from .program import Program, TensorDescriptor
+from .read import MAX_FILE_BYTES, read_program, read_skeleton
 from .skeleton import Skeleton, SlotSource
 from .structure import Kind, Operand, Structure, TensorType
 from .terms import MODE_REPOPS_F32, Terms, suggest_strides
@@ -29,6 +29,8 @@ __all__ = [
     "TensorDescriptor",
     "TensorType",
     "Terms",
+    "read_program",
+    "read_skeleton",
     "suggest_strides",
     "validate",
 ]

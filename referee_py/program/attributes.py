@@ -19,7 +19,7 @@ from ..errors import InvalidEncoding
 
 
 def encode_attributes(op: Op, values: Mapping[str, Any]) -> bytes:
-    """The bytes of these attributes. Raises InvalidEncoding if they are not the operator's."""
+    """Return the bytes of these attributes. Raises InvalidEncoding if they do not belong to the operator."""
     try:
         normal = op.normalize(values)
     except OpError as error:
@@ -28,7 +28,7 @@ def encode_attributes(op: Op, values: Mapping[str, Any]) -> bytes:
 
 
 def decode_attributes(op: Op, data: bytes) -> dict[str, Any]:
-    """The inverse of :func:`encode_attributes`. Raises InvalidEncoding for anything else."""
+    """Decode the result of :func:`encode_attributes`. Raises InvalidEncoding for anything else."""
     values, at = {}, 0
     try:
         for name, kind in op.attrs:

@@ -1,20 +1,20 @@
-"""A canonical form: the program that computes the same bits with no node too many, in an order of its own.
+"""A canonical form: the program that computes the same bits with no superfluous node, in an order of its own.
 
     simple        every rule of `simplify` that keeps all bits in every mode has been applied
-    merged        no two nodes are equal, no two constants are
+    merged        no two nodes and no two constants are equal
     live          every node serves a slot, or an output that is to be kept (a metric)
     ordered       by the graph alone, so that few values are alive at once
 
-A program does not know the mode it is run in, and its form does not depend on it: what rounds is neither left out nor
-worked out. With `ahead` it is, as repops-f32 has it: for who writes a new program.
+A program does not know the mode it is run in, so its form does not depend on the mode: operators that round are
+neither removed nor precomputed. `ahead` permits both, with the results of repops-f32, for authors of new programs.
 
 So two programs that differ only in the order in which their nodes and constants were written have one canonical form,
-and the canonical form of a canonical program is itself. Slots keep their numbers: the state is what a run is about.
+and the canonical form of a canonical program is itself. Slots keep their numbers, since the state defines a run.
 
-The order is depth first: products and reductions first, in the order in which the shallowest slots need them, each with
-what it needs; then the rest of what the slots need, the largest slots first. In a training step that is forward,
-backward from the last layer to the first, and then the optimizer. (GPT-2 small, batch 8 x 64: at most 1.50 GB of values
-at once, where the order of the trace needs 1.52, and depth first by slots 1.95.)
+The order is depth first: products and reductions first, in the order in which the shallowest slots need them, each
+with what it needs; then the rest of what the slots need, the largest slots first. In a training step that is forward,
+backward from the last layer to the first, and then the optimizer. (GPT-2 small, batch 8 x 64: at most 1.50 GB of
+values at once, where the order of the trace needs 1.52, and depth first by slots 1.95.)
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from .structure import Kind, Operand, Structure
 
 @dataclass(frozen=True)
 class Canonical:
-    """The canonical skeleton, and where everything in it was before.
+    """The canonical skeleton, and the old numbers of its parts.
 
-    `constants[k]` is the old number of constant k. `nodes[k]` is the old number of a node that had the same value as
-    the first output of node k, or -1 if there was none. `keep` are the outputs to keep, at their new places.
+    `constants[k]` is the old number of constant k. `nodes[k]` is the old number of a node with the same value as the
+    first output of node k, or -1 if there was none. `keep` are the outputs to keep, at their new places.
     """
 
     skeleton: Skeleton
@@ -44,7 +44,7 @@ class Canonical:
 
 
 def canonical_program(program: Program, keep: Sequence[SlotSource] = ()) -> tuple[Program, Canonical]:
-    """The canonical form of a validated program. Constants with one hash become one.
+    """Return the canonical form of a validated program. Constants with one hash become one.
 
     Raises InvalidProgram if it has no slot and nothing is to be kept.
     """
@@ -61,7 +61,7 @@ def canonical_skeleton(
     *,
     ahead: bool = False,
 ) -> Canonical:
-    """The canonical form of a validated skeleton. Constants are merged where `same` has equal entries for them."""
+    """Return the canonical form of a validated skeleton. Constants with equal entries in `same` are merged."""
     if not skeleton.slots and not keep:
         raise InvalidProgram("a program without slots, of which nothing is to be kept, computes nothing")
     form = _Form(skeleton, keep, same, ahead)
@@ -81,11 +81,11 @@ _GATHERING = frozenset(
         *("sum", "amax", "argmax", "scatter_add"),
     )
 )
-"""Operators that make one element of many: after them, what they read is often needed no more."""
+"""Operators that make one element of many: after one of them, its operands are often not needed any more."""
 
 
 class _Form:
-    """A program on its way: `roots` are the sources of the slots, then the outputs to keep."""
+    """A program while it is being transformed: `roots` are the sources of the slots, then the outputs to keep."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class _Form:
         self._constant = [first.setdefault(key, k) for k, key in enumerate(keys)]
 
     def simplify(self) -> bool:
-        """One pass over the live nodes, in order; whether anything changed."""
+        """Pass once over the live nodes, in order. Return whether anything changed."""
         graph = Graph(self._skeleton.constants, self._skeleton.initial, self._ahead)
         place: dict[Operand, Operand] = {}
         origin: dict[int, int] = {}
@@ -123,7 +123,7 @@ class _Form:
                 result = self._flat_reduction(graph, node, uses, moved) or graph.op(
                     node.name, *inputs, **node.attrs
                 )
-                # INVARIANT: a rule gives what the node gave; anything else would be another program.
+                # INVARIANT: a rule gives the value that the node gave; otherwise the result would be another program.
                 assert graph.type_of(result) == node.outputs[0], (node, result)
                 place[Operand(Kind.NODE, number)] = result
                 if result.kind == Kind.NODE and result.output == 0:
@@ -142,7 +142,7 @@ class _Form:
     def _flat_reduction(
         self, graph: Graph, node: Structure, uses: list[int], moved: Callable[[Operand], Operand]
     ) -> Operand | None:
-        """A reduction that keeps its dimensions, and whose only use drops them: drop them at once."""
+        """Drop dimensions within a reduction that keeps them, if its only use is a reshape that drops them."""
         source = node.inputs[0] if node.inputs else None
         if node.name != "reshape" or source is None or source.kind != Kind.NODE or uses[source.index] != 1:
             return None
@@ -153,7 +153,7 @@ class _Form:
         return bare if graph.type_of(bare) == node.outputs[0] else None
 
     def _uses(self) -> list[int]:
-        """How many operands of live nodes, and roots, each node has; 0 if it is dead."""
+        """Return the number of uses of each node by operands of live nodes and by roots; 0 if it is dead."""
         uses = [0] * len(self._nodes)
         for root in self._roots:
             uses[root.index] += 1
@@ -165,7 +165,7 @@ class _Form:
         return uses
 
     def ordered(self) -> Canonical:
-        """The nodes in the order of the graph, constants in the order of their first use."""
+        """Return the nodes in the order of the graph, and constants in the order of their first use."""
         order = self._order()
         place = {number: k for k, number in enumerate(order)}
         constants: dict[int, int] = {}
@@ -199,7 +199,7 @@ class _Form:
         )
 
     def _order(self) -> list[int]:
-        """The live nodes, ordered as the head of this file says."""
+        """Return the live nodes in the order that the head of this file defines."""
         depth = [0] * len(self._nodes)
         for number, node in enumerate(self._nodes):
             below = [depth[operand.index] for operand in node.inputs if operand.kind == Kind.NODE]
@@ -214,9 +214,9 @@ class _Form:
         return sum(type_.nbytes for type_ in self._nodes[number].outputs)
 
     def _depth_first(self, roots: Sequence[int]) -> list[int]:
-        """All that the roots need, each node after its operands from first to last.
+        """Return all nodes that the roots need, each after its operands from first to last.
 
-        NOTE: an explicit stack; a graph from a stranger may be as deep as it has nodes.
+        NOTE: the stack is explicit, since a stranger's graph may be as deep as it has nodes.
         """
         order: list[int] = []
         done: set[int] = set()
@@ -236,7 +236,7 @@ class _Form:
 
 
 def _as_node(graph: Graph, operand: Operand) -> Operand:
-    """A slot is updated by a node: what is not the output of one gets a copy node."""
+    """Return the operand, or a copy node of it if it is no node's output, since only nodes update slots."""
     if operand.kind == Kind.NODE:
         return operand
     type_ = graph.type_of(operand)

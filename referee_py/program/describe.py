@@ -26,7 +26,7 @@ _SIGILS = {Kind.NODE: "%", Kind.SLOT: "slot:", Kind.CONSTANT: "constant:"}
 
 @dataclass(frozen=True)
 class Names:
-    """Names for people, each list as long as what it names, or empty. They are hostile text."""
+    """Names for people, each list as long as the list it names, or empty. They are hostile text."""
 
     nodes: tuple[str, ...] = ()
     slots: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Names:
 
     @classmethod
     def of(cls, labels: Mapping[str, Any], graph: Graph) -> Names:
-        """From the labels beside a program: lists that do not fit the program are left out."""
+        """Read names from the labels beside a program. Lists that do not fit the program are left out."""
 
         def fitting(key: str, count: int) -> tuple[str, ...]:
             given = labels.get(key)
@@ -87,7 +87,7 @@ def line(graph: Graph, node: int, names: Names) -> Line:
 
 
 def lines(graph: Graph, names: Names, *, op: str | None = None, label: str | None = None) -> Iterator[Line]:
-    """The nodes in order; only those of an operator, or those with this text somewhere in their label."""
+    """Yield the nodes in order; if given, only those of operator `op`, or with `label` in their label."""
     for node, structure in enumerate(graph.nodes):
         if op is not None and structure.name != op:
             continue
@@ -97,7 +97,7 @@ def lines(graph: Graph, names: Names, *, op: str | None = None, label: str | Non
 
 
 def attributes(structure: Structure) -> str:
-    """The attributes that the types of the outputs do not show already; of a `full`, its value."""
+    """Return the attributes that the output types do not show; of a `full`, its value."""
     if structure.name == "full":
         return value_of(structure.attrs["bits"], structure.outputs[0].dtype)
     shown = {name: value for name, value in structure.attrs.items() if name not in _SHOWN_BY_TYPE}
@@ -105,7 +105,7 @@ def attributes(structure: Structure) -> str:
 
 
 def value_of(bits: int, dtype: Dtype) -> str:
-    """The element that these bits are: the shortest decimal that rounds to it."""
+    """Return the element with these bits: the shortest decimal that rounds to it."""
     if dtype == F32:
         return str(np.uint32(bits).view(np.float32))
     if dtype == Dtype.BOOL:

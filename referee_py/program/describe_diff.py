@@ -1,7 +1,7 @@
-"""What is different between two programs: hyperparameters, tensors, and the first node that is not the same.
+"""The differences between two programs: hyperparameters, tensors, and the first node that differs.
 
-A hyperparameter (a learning rate, a momentum, an epsilon) is a `full` of rank 0. Two programs that differ in nothing
-else have the same nodes with other bits, so those are listed as scalars, and not as a difference of structure.
+A hyperparameter (a learning rate, a momentum, an epsilon) is a `full` of rank 0. Programs that differ only in
+hyperparameters have the same nodes with other bits, so these are listed as scalars, not as a difference of structure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Tensor = TensorDescriptor | TensorType
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that differs, as it is in the first and in the second program."""
+    """One difference, with its text in the first and in the second program."""
 
     what: str
     first: str
@@ -27,7 +27,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Differences:
-    """Everything that differs. `structure` is the first node that does, and nothing after it is compared."""
+    """All differences. `structure` is the first node that differs; nodes after it are not compared."""
 
     counts: tuple[Difference, ...]
     scalars: tuple[Difference, ...]
@@ -42,7 +42,7 @@ class Differences:
 
     @property
     def same_structure(self) -> bool:
-        """Whether the programs are the same up to hyperparameters and tensors."""
+        """True if the programs are equal but for hyperparameters and tensors."""
         return self.structure is None and not self.slots and not self.counts
 
 
@@ -67,7 +67,7 @@ def differences(first: Graph, second: Graph, names: Names, other: Names) -> Diff
         tuple(counts),
         tuple(scalars),
         structure,
-        # NOTE: once the nodes are numbered differently, so are the slots' sources; that says nothing more.
+        # NOTE: if the nodes are numbered differently, so are the slots' sources; listing these would add nothing.
         tuple(slots) if structure is None else (),
         tuple(_tensors("constant", first.constants, second.constants, names.constants)),
         tuple(_tensors("initial slot", first.initial, second.initial, names.slots)),
@@ -111,7 +111,7 @@ def _tensors(
     second: Sequence[Tensor],
     names: tuple[str, ...],
 ) -> list[Difference]:
-    """Tensors that are not the same; where one side is a skeleton only types can be compared."""
+    """Return the tensors that differ. If one side is a skeleton, only types are compared."""
     found = []
     for k, (a, b) in enumerate(zip(first, second, strict=False)):
         if isinstance(a, TensorType) or isinstance(b, TensorType):

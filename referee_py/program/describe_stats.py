@@ -1,4 +1,4 @@
-"""What a program costs, from declared types alone: nothing is run and no tensor is read."""
+"""The cost of a program, from declared types alone: nothing is run and no tensor is read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .structure import Kind, Operand, Structure, TensorType
 class Stats:
     """Numbers of nodes, elements, bytes and operations of one step.
 
-    `flops` counts a multiplication with its addition as two, an elementwise operator as one an element, a reduction as
-    one an element that goes in; moving elements counts nothing. `largest` are outputs as (bytes, node, output).
+    `flops` counts two for a multiplication with its addition, one an element for an elementwise operator, one an input
+    element for a reduction, and nothing for moving elements. `largest` are outputs as (bytes, node, output).
     """
 
     nodes_by_operator: dict[str, int]
@@ -38,7 +38,7 @@ class Stats:
 
 
 def stats(graph: Graph, largest: int = 5) -> Stats:
-    """The statistics of a validated program."""
+    """Return the statistics of a validated program."""
     nodes: Counter[str] = Counter()
     flops: Counter[str] = Counter()
     sizes = []
@@ -60,7 +60,7 @@ def stats(graph: Graph, largest: int = 5) -> Stats:
 
 
 def node_flops(graph: Graph, node: Structure) -> int:
-    """Operations of one node, taps in the padding included."""
+    """Return the operations of one node, taps in the padding included."""
     out = math.prod(node.outputs[0].shape)
     match node.name:
         case "mm" | "bmm":
@@ -81,11 +81,11 @@ def node_flops(graph: Graph, node: Structure) -> int:
 
 
 _LAST_ELEMENTWISE = 29
-"""`where`; a cast and everything after it moves or makes elements (the table of operators, docs/opset.md)."""
+"""Number of `where`; `cast` and all operators after it move or make elements (docs/opset.md, table of operators)."""
 
 
 def type_of(graph: Graph, operand: Operand) -> TensorType:
-    """Dtype and shape of an operand of a node; the step number is none of an operator with operations."""
+    """Return dtype and shape of a node's operand. It must not be the step number."""
     if operand.kind == Kind.NODE:
         return graph.nodes[operand.index].outputs[operand.output]
     listed = graph.initial if operand.kind == Kind.SLOT else graph.constants

@@ -1,16 +1,16 @@
-"""Whether whoever is right about a node can always conclude: the one definition of what is playable.
+"""The definition of playable: an honest party can always conclude about the node.
 
-For every node of a program, whatever is disputed or requested about it by whomever,
+For every node of a program, for every dispute and every request about it, by anybody,
 
 - every move that an honest side may have to make fits into a transaction of MAX_BYTES bytes and MAX_GAS gas,
-- every piece that can be requested has an answer, which does too,
+- every piece that can be requested has an answer, which fits too,
 - every chain of steps that a trial may be about is computed in time: the operator table limits its length.
 
-A node that is not is refused by `validate`, before anybody stakes anything on it. The sizes are upper bounds, from a
-node's structure and the types of its inputs alone; tests/playability holds them against calls that are really encoded,
-and against gas that is really used.
+`validate` refuses any other node, before anybody stakes anything on it. The sizes are upper bounds, from a node's
+structure and the types of its inputs alone. tests/playability compares them with calls that are really encoded, and
+with gas that is really used.
 
-    word        32 bytes; an array or bytes has one more for its length, and one more for where it is
+    word        32 bytes; an array or bytes has one more for its length, and one more for its place
     record      structure ‖ inputs ‖ outputs ‖ log
     dispute     both records ‖ the structure's encoding ‖ mode
 """
@@ -26,43 +26,43 @@ from ..errors import Unplayable
 from .structure import MAX_NODES, MAX_SLOTS, Structure, TensorType
 
 MAX_BYTES = 100_000
-"""Of a transaction's calldata. Public nodes relay 131,072 bytes of a transaction and no more; the rest is for its
-signature, and for whoever sends several moves at once."""
+"""Maximum bytes of a transaction's calldata. Public nodes relay at most 131,072 bytes of a transaction; the rest is
+for its signature, and for senders of several moves at once."""
 MAX_GAS = 12_000_000
-"""Of a transaction. EIP-7825 caps one at 16,777,216; the rest is for estimates, which nodes raise by a quarter."""
+"""Maximum gas of a transaction. EIP-7825 caps it at 16,777,216; the rest is for nodes' estimates, 25% too high."""
 _WORD = 32
 _STATE_BYTES = 204
 """The longest state of a chain: two exact sums, a count and the smallest term (docs/adjudication.md, section 2)."""
 _OPERANDS = 4
-"""The most that a step reads."""
+"""Maximum number of operand elements that a step reads."""
 _DATA_DEPTH = 33
-"""A tensor has less than 2^40 elements of 8 bytes, in leaves of 1,024 bytes."""
+"""Depth of a tensor's tree: a tensor has less than 2^40 elements of 8 bytes, in leaves of 1,024 bytes."""
 _NODE_DEPTH = (MAX_NODES - 1).bit_length()
 _SLOT_DEPTH = (MAX_SLOTS - 1).bit_length()
 _RUN_DEPTH = 48
-"""Of a run tree: there are fewer than 2^48 steps, and strides may leave all of them in one tree."""
+"""Depth of a run tree: there are fewer than 2^48 steps, and strides may leave all of them in one tree."""
 _LOG_BLOCK_BYTES, _LOG_DEPTH = 6144, 54
-"""Of a rounding log, whose blocks are of 1,024 elements (docs/rounding-logs.md, section 2)."""
+"""Bytes of a block of 1,024 elements of a rounding log, and depth of its tree (docs/rounding-logs.md, section 2)."""
 _DIGESTS, _BLOCKS = 256, 8
-"""What an answer to a request of logs shows at once: of nodes, and of a log."""
+"""Pieces that an answer to a request of logs shows at once: digests of nodes, and blocks of a log."""
 _POST_BYTES = 2048
 
 _TRIAL_TERMS, _TRIAL_POSITION, _MATCH_TERMS, _POSITION = 5 * _WORD, 8 * _WORD, 27 * _WORD, 5 * _WORD
 _MOVE_GAS = 700_000
-"""What a move costs whatever its size: storage, events, a trial that begins, one step of the dearest chain."""
+"""Gas of a move of any size: storage, events, a trial that begins, one step of the dearest chain."""
 _BYTE_GAS = 50
-"""Calldata, and what is done with it: hashing it, and copying it from contract to contract."""
+"""Gas of a byte of calldata, with hashing it and copying it from contract to contract."""
 _RULE_GAS, _INPUT_GAS = 500_000, 8_000
-"""What a rule checks of a case, and of each input."""
+"""Gas of a rule's checks of a case, and of each of its inputs."""
 _BATCHED_BYTES = 4 * _WORD
-"""What a move has more as one of a batch, at most."""
+"""Maximum bytes that a move adds to a batch, besides its own calldata."""
 _CALL = 4 + 16 * _WORD
-"""The selector, places of what is dynamic, small numbers; and what a batch of one move adds."""
+"""Bytes of the selector, of places of dynamic arguments and of small numbers, and of a batch of one move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The most that a move takes."""
+    """Upper bounds of the calldata bytes and the gas of a move."""
 
     move: str
     bytes: int
@@ -70,7 +70,7 @@ class Load:
 
 
 def check_playable(where: str, node: Structure, inputs: Sequence[TensorType]) -> None:
-    """Raises Unplayable, naming the move, unless every move about the node fits. `where` begins the message."""
+    """Raise Unplayable, naming the move, unless every move about the node fits. `where` begins the message."""
     for load in loads(node, inputs):
         for what, have, limit in (("bytes", load.bytes, MAX_BYTES), ("gas", load.gas, MAX_GAS)):
             if have > limit:
@@ -82,21 +82,21 @@ def check_playable(where: str, node: Structure, inputs: Sequence[TensorType]) ->
 
 
 def loads(node: Structure, inputs: Sequence[TensorType]) -> list[Load]:
-    """The most that each move about a node takes."""
+    """Return the upper bounds of each move about a node."""
     sizes = move_bytes(node, inputs).items()
     return [Load(move, size, move_gas(move, size, len(inputs))) for move, size in sizes]
 
 
 def move_gas(move: str, size: int, inputs: int) -> int:
-    """The most gas that a move of so many bytes takes, about a node of so many inputs."""
+    """Return the maximum gas of a move of `size` bytes about a node of `inputs` inputs."""
     rule = _RULE_GAS + _INPUT_GAS * inputs if move in ("compare", "judge") else 0
     return _MOVE_GAS + _BYTE_GAS * size + rule
 
 
 def fitting(moves: Sequence[tuple[str, int]], inputs: int) -> int:
-    """How many of these moves, (function, bytes) each, go into one transaction, from the first on; one at least.
+    """Return how many of these moves, (function, bytes) each, fit into a transaction, from the first on; one at least.
 
-    They are about a node of so many inputs. What does not fit is planned again when these are on the chain.
+    They are about a node of `inputs` inputs. The rest is planned again when these are on the chain.
     """
     size = gas = 0
     for count, (move, length) in enumerate(moves):
@@ -108,24 +108,24 @@ def fitting(moves: Sequence[tuple[str, int]], inputs: int) -> int:
 
 
 def hashes(count: int) -> int:
-    """Bytes of an array of so many hashes in calldata."""
+    """Return the calldata bytes of an array of this many hashes."""
     return _WORD * (1 + count)
 
 
 def blob(size: int) -> int:
-    """Bytes of so many bytes in calldata."""
+    """Return the calldata bytes of `bytes` of this size."""
     return _WORD * (1 + -(-size // _WORD))
 
 
 def record_bytes(inputs: int, outputs: int) -> int:
-    """Of a record in calldata."""
+    """Return the calldata bytes of a record."""
     return 4 * _WORD + hashes(inputs) + hashes(outputs)
 
 
 def move_bytes(node: Structure, inputs: Sequence[TensorType]) -> dict[str, int]:
-    """Upper bounds of the calldata of every move that an honest side may have to make about a node.
+    """Return upper bounds of the calldata of every move that an honest side may have to make about a node.
 
-    NOTE: a liar's record may have as many inputs and outputs as any; so may the record that an input comes from.
+    NOTE: a liar's record may have any number of inputs and outputs; so may the record that an input comes from.
     """
     encoded = blob(len(node.encode()))
     own, any_ = record_bytes(len(inputs), len(node.outputs)), record_bytes(MAX_INPUTS, MAX_OUTPUTS)

@@ -15,16 +15,13 @@ from typing import Any
 import cbor2
 from repops.opset import OPSET_VERSION, Dtype
 
-from ..commit import HASH_BYTES, Tag, Tree, tensor_hash
+from ..commit import Tag, Tree, tensor_hash
 from ..commit.tensor import Array
-from ..errors import HashMismatch, InvalidEncoding
-from . import plain
+from ..errors import HashMismatch
 from .skeleton import Skeleton, SlotSource
 from .structure import Kind, Operand, Structure, TensorType
 
 FORMAT = 1
-
-_KEYS = {"format", "opset", "nodes", "slots", "constants", "initial"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,7 @@ class TensorDescriptor:
         return cls(TensorType.of(array), tensor_hash(array))
 
     def check(self, array: Array, what: str) -> None:
-        """Raises HashMismatch unless the array is this tensor; `what` names it in the message."""
+        """Raise HashMismatch unless the array is this tensor; `what` names it in the message."""
         found = TensorType.of(array)
         if found != self.type:
             raise HashMismatch(f"{what} is {found}, the program says {self.type}; fetch it again")
@@ -62,7 +59,7 @@ class Program:
 
     @classmethod
     def of(cls, skeleton: Skeleton, constants: Iterable[bytes], initial: Iterable[bytes]) -> Program:
-        """A skeleton with the TENSOR hashes of its constants and initial slots."""
+        """Return a skeleton with the TENSOR hashes of its constants and initial slots."""
         return cls(
             skeleton.nodes,
             skeleton.slots,
@@ -73,7 +70,7 @@ class Program:
 
     @cached_property
     def skeleton(self) -> Skeleton:
-        """The same graph without hashes of tensors."""
+        """This graph without hashes of tensors."""
         return Skeleton(
             self.nodes,
             self.slots,
@@ -128,7 +125,7 @@ class Program:
         return self.initial_tree.path(slot)
 
     def type_of(self, operand: Operand) -> TensorType:
-        """Dtype and shape of what an operand of a validated program stands for."""
+        """Return dtype and shape of an operand of a validated program."""
         match operand.kind:
             case Kind.NODE:
                 return self.nodes[operand.index].outputs[operand.output]
@@ -139,7 +136,7 @@ class Program:
         return TensorType(Dtype.I64, ())
 
     def check_tensors(self, constants: Sequence[Array], initial: Sequence[Array]) -> None:
-        """Raises HashMismatch unless these are exactly the program's tensors."""
+        """Raise HashMismatch unless these are exactly the program's tensors."""
         for what, described, arrays in (
             ("constant", self.constants, constants),
             ("initial slot", self.initial, initial),
@@ -150,7 +147,7 @@ class Program:
                 descriptor.check(array, f"{what} {k}")
 
     def to_bytes(self) -> bytes:
-        """The program file: the same bytes in every process."""
+        """Return the program file: the same bytes in every process."""
         return cbor2.dumps(
             {
                 "format": FORMAT,
@@ -164,47 +161,9 @@ class Program:
         )
 
     def file_hash(self) -> bytes:
-        """SHA-256 of the program file: the name that a job gives it."""
+        """Return the SHA-256 of the program file, which is its name in a job."""
         return hashlib.sha256(self.to_bytes()).digest()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Program:
-        """Read and validate a program file from an untrusted source.
-
-        Raises InvalidEncoding if the bytes are not canonical, UnknownVersion for another format or opset,
-        InvalidProgram if the graph breaks a rule.
-        """
-        program = cls._parse(data)
-        # SAFETY: equal bytes on the way back leave no room for a second file of the same program: no indefinite or
-        # overlong item, no tag, no other key order, nothing after the end.
-        if program.to_bytes() != data:
-            raise InvalidEncoding("the program file is not canonical CBOR; write it with Program.to_bytes")
-        from .validate import validate
-
-        validate(program)
-        return program
-
-    @classmethod
-    def _parse(cls, data: bytes) -> Program:
-        top = plain.load(data, "program", FORMAT, _KEYS)
-        return cls(
-            nodes=plain.nodes(top["nodes"]),
-            slots=tuple(SlotSource(*place) for place in plain.places(top["slots"])),
-            constants=tuple(_descriptor(item) for item in plain.items(top["constants"])),
-            initial=tuple(_descriptor(item) for item in plain.items(top["initial"])),
-            opset=top["opset"],
-        )
 
 
 def _plain(tensor: TensorDescriptor) -> list[Any]:
     return [int(tensor.type.dtype), list(tensor.type.shape), tensor.hash]
-
-
-def _descriptor(value: object) -> TensorDescriptor:
-    parts = plain.items(value)
-    if len(parts) != 3:
-        raise InvalidEncoding(f"a tensor descriptor is [dtype, [dims], hash], not a list of {len(parts)}")
-    name = plain.octets(parts[2])
-    if len(name) != HASH_BYTES:
-        raise InvalidEncoding(f"a tensor hash has {HASH_BYTES} bytes, not {len(name)}")
-    return TensorDescriptor(plain.tensor_type(parts[:2]), name)

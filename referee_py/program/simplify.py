@@ -1,19 +1,19 @@
-"""What a node is worth: a simpler operand that has the same bits, if there is one.
+"""Simplifications of a node: a simpler operand that has the same bits, if there is one.
 
-Every rule keeps all bits of every value (any NaN counts as the one that is committed): rules about floating point are
-only those that hold for signed zeros, infinities and NaNs too. So `x + 0` stays, since -0 + 0 is +0, and `x + -0` goes.
+Every rule keeps all bits of every value (any NaN counts as the committed NaN). A rule about floating point must hold
+for signed zeros, infinities and NaNs too. So `x + 0` stays, since -0 + 0 is +0, and `x + -0` becomes x.
 
-That is so in repops-f32. In rounded-f64 an operator that rounds gives what is on the mode's grid, and a sum no -0:
-there x * 1 need not be x, the sum over nothing not its operand, and exp(1) not what repops-f32 has. So the rules that
-leave out or work out such an operator (rounding/evaluate.py says which round) hold in repops-f32 alone: they are for
-who writes a new program, with `ahead`. All other rules hold in every mode.
+That is so in repops-f32. In rounded-f64 an operator that rounds gives a value on the mode's grid, and a sum gives no
+-0: there x * 1 need not be x, a sum of one element need not be that element, and exp(1) need not be that of
+repops-f32. So rules that remove or precompute an operator that rounds (a column of the operator table) hold in
+repops-f32 alone; they apply with `ahead`, for authors of new programs. All other rules hold in every mode.
 
     known values   operators on `full` alone, element by element or moving elements: a `full` again
     neutral        x * 1, x / 1, x - 0, x + -0, true and x, false or x, min(x, x), where(c, x, x), not not x, neg neg x
     nothing moved  reshape, permute, expand, slice, cat, cast, sum and amax that leave everything as it is
     chains         reshape of reshape, permute of permute, expand of expand, slice of slice
-    broadcasting   an elementwise operator needs no expanded operand if its result has the same shape without; if it has
-                   not, the result is expanded instead
+    broadcasting   an elementwise operator takes the operand of an `expand` if its result keeps its shape; if not, the
+                   result is expanded instead
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ from typing import Any
 
 import numpy as np
 from repops import reference
-from repops.opset import F32, I64, Dtype, broadcast, lookup
+from repops.opset import F32, I64, Arithmetic, Dtype, broadcast, lookup
 from repops.tensors import CANONICAL_NAN, NUMPY_DTYPE
 
 from ..commit.tensor import Array
-from ..rounding.evaluate import Kind as Arithmetic
-from ..rounding.evaluate import kind_of
 from .structure import Kind, Operand, Structure, TensorType
 
 Rule = Callable[["Graph", tuple[Operand, ...], dict[str, Any]], Operand | None]
@@ -57,7 +55,7 @@ ELEMENTWISE = frozenset(
 
 
 class Graph:
-    """Nodes under construction: equal ones are merged, and each is as simple as the rules make it.
+    """Nodes under construction: equal nodes are merged, and each is as simple as the rules make it.
 
     With `ahead`, also by the rules that hold in repops-f32 alone.
     """
@@ -79,14 +77,14 @@ class Graph:
         return self.type_of(operand).shape
 
     def made_by(self, operand: Operand, *names: str) -> Structure | None:
-        """The node that gives the operand, if it is one of these operators."""
+        """Return the node that gives the operand, or None if it is not one of these operators."""
         if operand.kind != Kind.NODE:
             return None
         node = self.nodes[operand.index]
         return node if node.name in names else None
 
     def node(self, structure: Structure) -> int:
-        """The number of a node as it is, without any rule; the one that is there already, if it is."""
+        """Return the number of a node, without applying any rule; an equal node is reused."""
         key = (structure.op, structure.inputs, structure.attributes)
         if key not in self._known:
             self._known[key] = len(self.nodes)
@@ -94,7 +92,7 @@ class Graph:
         return self._known[key]
 
     def op(self, name: str, *inputs: Operand, **attrs: Any) -> Operand:
-        """The first output of an operator, in the simplest way that is known."""
+        """Return the first output of an operator, in the simplest known way."""
         rules = (*_VALUES.get(name, ()), *_WIRING.get(name, ()))
         if not self._ahead and self._rounds(name, inputs, attrs):
             rules = _WIRING.get(name, ())
@@ -107,9 +105,9 @@ class Graph:
         return Operand(Kind.NODE, self.node(Structure.make(name, inputs, outputs, **attrs)))
 
     def _rounds(self, name: str, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> bool:
-        """Whether what it gives is rounded to a grid in rounded-f64."""
+        """Return whether the operator's result is rounded to a grid in rounded-f64."""
         first = self.type_of(inputs[0]).dtype if inputs else None
-        return kind_of(name, first, attrs) is not Arithmetic.MOVED
+        return lookup(name).arithmetic_of(first, attrs) is not Arithmetic.MOVED
 
     def full(self, bits: int, type_: TensorType) -> Operand:
         if type_.dtype == F32 and bits & 0x7FFFFFFF > 0x7F800000:
@@ -118,19 +116,19 @@ class Graph:
         return Operand(Kind.NODE, self.node(made))
 
     def bits(self, operand: Operand) -> int | None:
-        """The bits of each element, if all are the same and known."""
+        """Return the bits of each element, or None unless all are equal and known."""
         node = self.made_by(operand, "full")
         return node.attrs["bits"] if node else None
 
     def is_all(self, operand: Operand, f32: int, i64: int | None = None) -> bool:
-        """Whether every element has these bits."""
+        """Return whether every element has these bits."""
         dtype = self.type_of(operand).dtype
         wanted = f32 if dtype == F32 else i64 if dtype == I64 else None
         return wanted is not None and self.bits(operand) == wanted
 
 
 def scalar(bits: int, dtype: Dtype) -> Array:
-    """One element of a `full`, as an array of rank 0."""
+    """Return one element of a `full`, as an array of rank 0."""
     raw = bits.to_bytes(8, "little")[: NUMPY_DTYPE[dtype].itemsize]
     return np.frombuffer(raw, NUMPY_DTYPE[dtype].newbyteorder("<")).reshape(()).astype(NUMPY_DTYPE[dtype])
 
@@ -152,7 +150,7 @@ def _folded(name: str) -> Rule:
         ]
         if len(values) != len(inputs):
             return None
-        # NOTE: the readable reference is the definition of the operators, so its bits are the right ones.
+        # NOTE: the readable reference defines the operators, so its bits are the right ones.
         (value,) = reference.execute(name, values, attrs)
         ((dtype, shape),) = lookup(name).infer([(g.type_of(i).dtype, g.shape(i)) for i in inputs], attrs)
         return g.full(_bits_of(value), TensorType(dtype, shape))
@@ -161,7 +159,7 @@ def _folded(name: str) -> Rule:
 
 
 def _moved_full(name: str) -> Rule:
-    """Elements that are all the same may be moved about at will."""
+    """Return the rule that moves elements that are all equal in any way."""
 
     def rule(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
         bits = g.bits(inputs[0])
@@ -181,13 +179,13 @@ def _canonical_full(g: Graph, _: tuple[Operand, ...], attrs: dict[str, Any]) -> 
 
 
 def _if_same_type(g: Graph, candidate: Operand, others: Sequence[Operand]) -> Operand | None:
-    """The candidate, if broadcasting with the others gives it no other shape."""
+    """Return the candidate, or None if broadcasting with the others gives it another shape."""
     shape = g.shape(candidate)
     return candidate if broadcast("neutral", shape, *(g.shape(o) for o in others)) == shape else None
 
 
 def _neutral(right: tuple[int, int | None], commutes: bool = False) -> Rule:
-    """x op e = x, where e has the given bits in f32 and i64; and e op x = x if it commutes."""
+    """Return the rule x op e = x, if e has the given bits in f32 and i64; and e op x = x if it commutes."""
 
     def rule(g: Graph, inputs: tuple[Operand, ...], _: dict[str, Any]) -> Operand | None:
         a, b = inputs
@@ -201,7 +199,7 @@ def _neutral(right: tuple[int, int | None], commutes: bool = False) -> Rule:
 
 
 def _neutral_truth(bits: int) -> Rule:
-    """true and x, x or false: x."""
+    """Return the rule true and x = x, or x or false = x."""
 
     def rule(g: Graph, inputs: tuple[Operand, ...], _: dict[str, Any]) -> Operand | None:
         for known, x in (inputs, reversed(inputs)):
@@ -225,7 +223,7 @@ def _involution(name: str) -> Rule:
 
 
 def _chosen(g: Graph, inputs: tuple[Operand, ...], _: dict[str, Any]) -> Operand | None:
-    """where(c, a, a), or with a condition that is known."""
+    """Apply where(c, a, a) = a; a known condition chooses its operand."""
     condition, a, b = inputs
     bits = g.bits(condition)
     if a != b and bits is None:
@@ -249,7 +247,7 @@ def _only_ones_added(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any
 
 
 def _only_ones_permuted(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
-    """Row-major order stays if the dimensions that are not 1 stay in order."""
+    """Replace by a reshape if dimensions other than 1 keep their order, and so row-major order is unchanged."""
     shape, dims = g.shape(inputs[0]), attrs["dims"]
     moved = [d for d in dims if shape[d] != 1]
     return g.op("reshape", inputs[0], shape=tuple(shape[d] for d in dims)) if moved == sorted(moved) else None
@@ -270,7 +268,7 @@ def _same_dtype(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) ->
 
 
 def _reduces_nothing(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
-    """The reduction of one element is that element: -0 is neutral for sums, -inf for the largest."""
+    """Drop a reduction of one element, which is that element: -0 is neutral for sums, -inf for maxima."""
     shape, dims = g.shape(inputs[0]), attrs["dims"]
     if any(shape[d] != 1 for d in dims):
         return None
@@ -311,7 +309,7 @@ def _slice_of_slice(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]
 
 
 def _narrowed(name: str) -> Rule:
-    """Operands without an `expand`, and a `full` of rank 0, where the other operands give the shape anyway."""
+    """Drop an operand's `expand`, or make a `full` of rank 0, if the other operands give the shape anyway."""
 
     def rule(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
         shape = broadcast(name, *(g.shape(operand) for operand in inputs))
@@ -328,7 +326,7 @@ def _narrowed(name: str) -> Rule:
 
 
 def _expanded_later(name: str) -> Rule:
-    """If nothing gives the shape but operands that were expanded, the result is expanded in their place."""
+    """Expand the result instead of the operands, if only expanded operands give the shape."""
 
     def rule(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
         narrow = [_narrow(g, operand) or operand for operand in inputs]
@@ -358,7 +356,7 @@ _VALUES: dict[str, tuple[Rule, ...]] = {
     "mul": (_folded("mul"), _neutral((_ONE, 1), commutes=True)),
     "div": (_folded("div"), _neutral((_ONE, None))),
 }
-"""Rules that know what an operator gives: where it rounds, they hold in repops-f32 alone."""
+"""Rules about an operator's values. Where the operator rounds, they hold in repops-f32 alone."""
 
 _WIRING: dict[str, tuple[Rule, ...]] = {
     "full": (_canonical_full,),
@@ -376,7 +374,7 @@ _WIRING: dict[str, tuple[Rule, ...]] = {
     "logical_or": (_idempotent, _neutral_truth(0)),
     "where": (_chosen,),
 }
-"""Rules that hold in every mode: what is applied is still applied, or did not round."""
+"""Rules that hold in every mode: the operator is still applied, or does not round."""
 for _name in sorted(ELEMENTWISE):
     _narrow_rules = (_narrowed(_name),) if lookup(_name).arity != 1 else ()
     _WIRING[_name] = (*_WIRING.get(_name, ()), *_narrow_rules, _expanded_later(_name))

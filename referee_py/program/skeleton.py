@@ -1,7 +1,7 @@
 """A program without its tensors: operators, slot sources, and the types of constants and of the initial state.
 
-Structure and weights are different things: the graph of a model with billions of parameters is known, hashed and
-compared in seconds, before anybody has read a weight. `Program.of` adds the hashes of the tensors.
+Structure and weights are separate: the graph of a model with billions of parameters is known, hashed and compared in
+seconds, before anybody has read a weight. `Program.of` adds the hashes of the tensors.
 """
 
 from __future__ import annotations
@@ -13,24 +13,30 @@ import cbor2
 from repops.opset import OPSET_VERSION
 
 from ..commit import Tag, Tree, digest
-from ..errors import InvalidEncoding
-from . import plain
+from ..errors import UnknownVersion
 from .structure import Structure, TensorType
 
 FORMAT = 1
 
-_KEYS = {"skeleton", "opset", "nodes", "slots", "constants", "initial"}
+
+def check_opset(version: object) -> None:
+    """Raises UnknownVersion unless this build implements exactly that operator set."""
+    if type(version) is not int or version != OPSET_VERSION:
+        raise UnknownVersion(
+            f"operator set {version!r}; this build implements exactly {OPSET_VERSION}: "
+            "install the release that implements it, or capture the program again with this one"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class SlotSource:
-    """Which output of which node is a slot's value after the step."""
+    """The node and its output that give a slot's value after the step."""
 
     node: int
     output: int
 
     def hash(self) -> bytes:
-        """The SLOT hash: ``H(05 ‖ node u32be ‖ output u8)``."""
+        """Return the SLOT hash, ``H(05 ‖ node u32be ‖ output u8)``."""
         return digest(Tag.SLOT, self.node.to_bytes(4, "big"), bytes([self.output]))
 
 
@@ -61,7 +67,7 @@ class Skeleton:
         return self.slot_table.root
 
     def to_bytes(self) -> bytes:
-        """The skeleton file: the same bytes in every process."""
+        """Return the skeleton file: the same bytes in every process."""
         return cbor2.dumps(
             {
                 "skeleton": FORMAT,
@@ -73,21 +79,3 @@ class Skeleton:
             },
             canonical=True,
         )
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Skeleton:
-        """Read and validate a skeleton file from an untrusted source; raises as `Program.from_bytes`."""
-        top = plain.load(data, "skeleton", FORMAT, _KEYS)
-        skeleton = cls(
-            nodes=plain.nodes(top["nodes"]),
-            slots=tuple(SlotSource(*place) for place in plain.places(top["slots"])),
-            constants=tuple(plain.tensor_type(item) for item in plain.items(top["constants"])),
-            initial=tuple(plain.tensor_type(item) for item in plain.items(top["initial"])),
-            opset=top["opset"],
-        )
-        if skeleton.to_bytes() != data:  # SAFETY: as in Program.from_bytes
-            raise InvalidEncoding("the skeleton file is not canonical CBOR; write it with Skeleton.to_bytes")
-        from .validate import validate
-
-        validate(skeleton)
-        return skeleton

@@ -1,11 +1,11 @@
-"""What a node is, without any value: operator, operands, output types, attributes (docs/protocol.md, section 4).
+"""A node without any value: operator, operands, output types, attributes (docs/protocol.md, section 4).
 
     structure = op u16be ‖ nin u8 ‖ nout u8
               ‖ nin  × ( kind u8 ‖ index u32be ‖ output u8 )
               ‖ nout × ( dtype u8 ‖ rank u8 ‖ dims u64be × rank )
               ‖ attributes
 
-INVARIANT: encode and decode are inverse bijections; `Structure.decode` refuses whatever `encode` never gives.
+INVARIANT: encode and decode are inverse bijections; `Structure.decode` refuses all bytes that `encode` never returns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_CONSTANTS = 1 << 20  # exclusive
 
 
 class Kind(IntEnum):
-    """Where an operand's value comes from (docs/protocol.md, section 3)."""
+    """Source of an operand's value (docs/protocol.md, section 3)."""
 
     NODE = 0
     SLOT = 1
@@ -62,7 +62,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Dtype and shape: all that is known of a tensor before it is computed."""
+    """Dtype and shape: all that is known of a tensor before it is computed. InvalidEncoding beyond the limits."""
 
     dtype: Dtype
     shape: tuple[int, ...]
@@ -75,17 +75,17 @@ class TensorType:
 
     @classmethod
     def of(cls, array: Array) -> TensorType:
-        """The type of an array. Raises InvalidInput if it is not float32, int64 or bool."""
+        """Return the type of an array. Raises InvalidInput if it is not float32, int64 or bool."""
         return cls(dtype_of(array), array.shape)
 
     @property
     def count(self) -> int:
-        """Number of its elements."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Size of such a tensor's data."""
+        """Bytes of the tensor's data."""
         return ITEM_SIZE[self.dtype] * self.count
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class TensorType:
 
 @dataclass(frozen=True)
 class Structure:
-    """One operator of a program. `attributes` are encoded bytes; `attrs` are the same, readable."""
+    """One operator of a program. `attributes` are encoded bytes; `attrs` are the decoded attributes."""
 
     op: int
     inputs: tuple[Operand, ...]
@@ -105,7 +105,7 @@ class Structure:
     def make(
         cls, name: str, inputs: Sequence[Operand], outputs: Sequence[TensorType], **attrs: Any
     ) -> Structure:
-        """A structure from an operator's name and readable attributes."""
+        """Make a structure from an operator's name and readable attributes."""
         row = lookup(name)
         return cls(row.id, tuple(inputs), tuple(outputs), encode_attributes(row, attrs))
 
@@ -128,7 +128,7 @@ class Structure:
         return decode_attributes(self.row, self.attributes)
 
     def encode(self) -> bytes:
-        """The canonical bytes. Raises InvalidEncoding beyond the limits of section 4."""
+        """Return the canonical bytes. Raises InvalidEncoding beyond the limits of section 4."""
         if len(self.inputs) > MAX_INPUTS or len(self.outputs) > MAX_OUTPUTS:
             raise InvalidEncoding(
                 f"{self.name}: {len(self.inputs)} inputs and {len(self.outputs)} outputs; "
@@ -146,7 +146,7 @@ class Structure:
 
     @classmethod
     def decode(cls, data: bytes) -> Structure:
-        """The inverse of :meth:`encode`. Raises InvalidEncoding for any other bytes."""
+        """Decode the result of :meth:`encode`. Raises InvalidEncoding for any other bytes."""
         if len(data) > MAX_STRUCTURE_BYTES:
             raise InvalidEncoding(f"a structure of {len(data)} bytes; the limit is {MAX_STRUCTURE_BYTES}")
         try:
@@ -166,10 +166,10 @@ class Structure:
         except (struct.error, ValueError) as error:
             raise InvalidEncoding(f"a structure that ends early or holds an unknown code: {error}") from error
         structure = cls(op, tuple(inputs), tuple(outputs), bytes(data[at:]))
-        # SAFETY: reading the attributes checks that they are the operator's, whole, and nothing follows them.
+        # SAFETY: reading the attributes checks that they are the operator's, complete, and followed by nothing.
         _ = structure.attrs
         return structure
 
     def hash(self) -> bytes:
-        """The STRUCTURE hash: a leaf of the structure tree."""
+        """Return the STRUCTURE hash, a leaf of the structure tree."""
         return digest(Tag.STRUCTURE, self.encode())

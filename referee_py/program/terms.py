@@ -1,4 +1,4 @@
-"""What a job says about its program on-chain (docs/protocol.md, section 4): roots, counts, steps and strides."""
+"""A job's on-chain description of its program (docs/protocol.md, section 4): roots, counts, steps and strides."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from ..commit import Tag, digest
 from ..errors import InvalidProgram, UnknownVersion
-from ..rounding.mode import is_rounded
-from .plain import check_opset
+from .mode import is_rounded
 from .program import Program
+from .skeleton import check_opset
 
 MODE_REPOPS_F32 = 1
 MAX_STRIDES = 8
 MAX_STEPS = 1 << 48  # exclusive
-MAX_STRIDE = 1 << 64  # exclusive; what is above the steps leaves all of them in one leaf
+MAX_STRIDE = 1 << 64  # exclusive; a stride above the number of steps leaves all of them in one leaf
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Terms:
 
     @classmethod
     def of(cls, program: Program, steps: int, strides: Sequence[int], mode: int = MODE_REPOPS_F32) -> Terms:
-        """The terms of training that program.
+        """Return the terms of training this program.
 
-        Raises InvalidProgram for impossible steps or strides, UnknownVersion for an arithmetic that is not implemented.
+        Raises InvalidProgram for impossible steps or strides, UnknownVersion for an unknown arithmetic mode.
         """
         check_steps(steps)
         check_strides(strides)
@@ -59,13 +59,13 @@ class Terms:
         )
 
     def wire(self) -> tuple[object, ...]:
-        """The contract's Program struct, in its order."""
+        """Return the contract's Program struct, with fields in its order."""
         counts = (self.node_count, self.slot_count, self.constant_count)
         roots = (self.structure_root, self.slot_root, self.constant_root, self.initial_root)
         return (self.opset, self.mode, *counts, self.steps, *roots, list(self.strides))
 
     def hash(self) -> bytes:
-        """The program hash."""
+        """Return the program hash."""
         numbers = (self.opset, self.mode, self.node_count, self.slot_count, self.constant_count, self.steps)
         return digest(
             Tag.PROGRAM,
@@ -78,7 +78,7 @@ class Terms:
         )
 
     def check(self, program: Program) -> None:
-        """Raises unless these are the terms of that program: a party refuses a job whose roots differ."""
+        """Raise InvalidProgram unless these are the terms of this program: a party refuses a job whose roots differ."""
         check_opset(self.opset)
         own = Terms.of(program, self.steps, self.strides, self.mode)
         for name in self.__slots__:
@@ -90,7 +90,7 @@ class Terms:
 
 
 def check_mode(mode: int) -> None:
-    """repops-f32, or a form of rounded-f64 (referee_py/rounding/mode.py)."""
+    """Raise UnknownVersion unless the mode is repops-f32 or a form of rounded-f64 (referee_py/program/mode.py)."""
     if mode != MODE_REPOPS_F32 and not is_rounded(mode):
         raise UnknownVersion(
             f"arithmetic mode {mode}; this build implements {MODE_REPOPS_F32} (repops-f32) "
@@ -104,7 +104,7 @@ def check_steps(steps: int) -> None:
 
 
 def check_strides(strides: Sequence[int]) -> None:
-    """1 to 8 entries, strictly decreasing, each divides the one before, the last is 1."""
+    """Raise InvalidProgram unless there are 1 to 8, strictly decreasing, each dividing the one before, the last 1."""
     if not 1 <= len(strides) <= MAX_STRIDES or strides[-1] != 1 or strides[0] >= MAX_STRIDE:
         raise InvalidProgram(f"strides {list(strides)}: 1 to {MAX_STRIDES} of them below 2^64, the last is 1")
     for coarse, fine in itertools.pairwise(strides):
@@ -113,7 +113,7 @@ def check_strides(strides: Sequence[int]) -> None:
 
 
 def suggest_strides(steps: int, leaves: int = 64, factor: int = 8) -> tuple[int, ...]:
-    """Powers of `factor`, the coarsest such that the first run tree has at most `leaves` checkpoints."""
+    """Return powers of `factor`; the coarsest lets the first run tree have at most `leaves` checkpoints."""
     strides = [1]
     while len(strides) < MAX_STRIDES and steps > leaves * strides[0]:
         strides.insert(0, strides[0] * factor)
@@ -122,3 +122,13 @@ def suggest_strides(steps: int, leaves: int = 64, factor: int = 8) -> tuple[int,
 
 def _show(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def leaf_count(start: int, end: int, stride: int) -> int:
+    """``ceil((end - start) / stride)``: leaves of the run tree of ``(start, end]`` (section 5)."""
+    return -(-(end - start) // stride)
+
+
+def leaf_end(start: int, end: int, stride: int, leaf: int) -> int:
+    """The step whose checkpoint is that leaf (section 5)."""
+    return min(start + (leaf + 1) * stride, end)

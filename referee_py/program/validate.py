@@ -7,22 +7,19 @@ from collections.abc import Sequence
 from repops.opset import I64, OpError, check_spec
 
 from ..errors import InvalidProgram
-from .plain import check_opset
 from .playable import check_playable
-from .program import Program
-from .skeleton import Skeleton
+from .skeleton import Skeleton, check_opset
 from .structure import MAX_CONSTANTS, MAX_NODES, MAX_SLOTS, Kind, Operand, TensorType
 
 _STEP_TYPE = TensorType(I64, ())
 
 
-def validate(graph: Program | Skeleton) -> None:
-    """Raises InvalidProgram (or UnknownVersion) naming the first rule that is broken, and where.
+def validate(program: Skeleton) -> None:
+    """Raise InvalidProgram (or UnknownVersion) naming the first rule that is broken, and where.
 
-    Afterwards: every operand exists and comes earlier, every declared type is what the operator gives, every slot is
-    updated by an output of its own type, and whoever is right about a node can always conclude (`playable`).
+    If it returns, every operand exists and comes earlier, every declared type is that of the operator, every slot is
+    updated by an output of its own type, and an honest party can always conclude about a node (`playable`).
     """
-    program = graph if isinstance(graph, Skeleton) else graph.skeleton
     check_opset(program.opset)
     _count("nodes", len(program.nodes), MAX_NODES)
     _count("slots", len(program.slots), MAX_SLOTS)
@@ -56,7 +53,7 @@ def _limits(where: str, type_: TensorType) -> None:
 
 def _check_node(program: Skeleton, node: int) -> None:
     structure = program.nodes[node]
-    structure.encode()  # NOTE: a program built in memory has not come through decode; this checks its limits
+    structure.encode()  # NOTE: a program built in memory has not come through decode, so its limits are checked here
     inputs = [_operand_type(program, node, operand) for operand in structure.inputs]
     try:
         inferred = structure.row.infer([(t.dtype, t.shape) for t in inputs], structure.attrs)
@@ -71,7 +68,7 @@ def _check_node(program: Skeleton, node: int) -> None:
 
 
 def _operand_type(program: Skeleton, node: int, operand: Operand) -> TensorType:
-    """The type of an operand's value. INVARIANT: nodes below `node` have been checked."""
+    """Return the type of an operand's value. INVARIANT: nodes below `node` have been checked."""
     match operand.kind:
         case Kind.NODE:
             if operand.index >= node:

@@ -2,24 +2,24 @@
 
 mode        the parameters, in the mode byte of a program
 primitives  rnd, log, rev and threshold of the paper (Srivastava et al. 2024)
-entries     what a log says; sparse and dense: how it is written; forms: either
-blocks      the tree that a record commits to, which has a path to what is said of each element
-bounds      how far an evaluation can be from the exact value; taps: which elements meet in a convolution
+entries     the content of a log; sparse and dense: its two forms; forms: either form
+blocks      the tree that a record commits to, with a path to every element's entry
+bounds      bounds on the distance of evaluations from the exact value; taps: elements that meet in a convolution
 evaluate    every operator in binary64, each with its radius
-band        which elements have an entry; follow: writing a log, and following one, for whole nodes
-thresholds  which have one in the dense form besides
+band        the elements that have an entry; follow: writing and following the log of a whole node
+thresholds  the elements that have an entry in the dense form besides
 decide_exactly  chosen elements exactly, from `terms` in integers (`grid`) or from MPFR (`elementary`)
-truth       what a verifier computes for a whole node
-exact       the same for one element, to be read
+truth       the result that a verifier computes for a whole node
+exact       the readable definition for one element
 step_log    the logs of one step in a file; log_source: the logs of a run
-backend     what executes a program in this mode
+backend     the executor of a program in this mode
 """
 
+from ..program.mode import Bounds, Form, Rounding, is_rounded
 from .band import band, midpoint_distance
 from .decide_exactly import decide_exactly
 from .entries import Entries, Log
-from .evaluate import Evaluation, Kind, Radius, evaluate, kind, single
-from .mode import Bounds, Form, Rounding, is_rounded
+from .evaluate import Evaluation, Radius, arithmetic, evaluate, single
 from .primitives import (
     DOWN,
     FIXED_TAU,
@@ -44,15 +44,14 @@ __all__ = [
     "Entries",
     "Evaluation",
     "Form",
-    "Kind",
     "Log",
     "Radius",
     "Rounding",
+    "arithmetic",
     "band",
     "decide_exactly",
     "evaluate",
     "is_rounded",
-    "kind",
     "largest",
     "log",
     "midpoint_distance",

@@ -1,7 +1,7 @@
-"""Sums that no order can change, to which no radius is left (docs/rounding-logs.md, section 4).
+"""Sums that no order of additions changes, whose radius is 0 (docs/rounding-logs.md, section 4).
 
-Operands of `sum` and `scatter_add` are binary32, so all terms of an element are multiples of the smallest one's ulp,
-and so is every partial sum. Where the sum of their magnitudes is below 2^53 such ulps, every partial sum in every order
+Operands of `sum` and `scatter_add` are binary32, so all terms of an element are multiples of the smallest term's ulp,
+and so is every partial sum. If the sum of their magnitudes is below 2^53 such ulps, every partial sum in every order
 is a binary64 value: nothing is ever rounded, and the canonical radius is 0.
 """
 
@@ -13,26 +13,27 @@ from typing import Any
 
 import numpy as np
 
+from ..program.mode import MAX_BITS
 from .grid import UNIT
-from .primitives import F64, MAX_BITS, Bool, quantum
+from .primitives import F64, Bool, quantum
 from .taps import I64
 from .terms import terms_of
 
 ADDITIONS = ("sum", "scatter_add")
-"""NOTE: of products the smallest one's ulp is so small that the test would seldom succeed."""
+"""NOTE: a product's ulp is so small that the test would seldom succeed for sums of products."""
 
 
 def is_exact(magnitude: int, smallest: float) -> bool:
-    """Of one element: the sum of its terms' magnitudes, in units of 2^-298, and the smallest of those that are not 0,
-    infinity if there is none."""
+    """Return whether one element's sum is exact. `magnitude` is the sum of its terms' magnitudes in units of 2^-298;
+    `smallest` is the smallest nonzero magnitude, or infinity if there is none."""
     return magnitude < math.ldexp(float(_limit(np.array([smallest]))[0]), UNIT)
 
 
 def exact(name: str, inputs: Sequence[Any], attrs: Mapping[str, Any], positions: I64) -> Bool:
-    """The same of elements at row-major positions of the output; none of any other operator.
+    """Return a mask of exact sums at row-major positions of the output; all false for any other operator.
 
-    NOTE: the magnitudes are added up in binary64, in any order: a sum below the limit, which is a binary64 value, is
-    exact, and no other is computed to be below it, as rounding is monotone.
+    NOTE: the magnitudes are added in binary64, in any order. The limit is a binary64 value, so a sum below it is
+    exact, and no other sum is computed to be below it, as rounding is monotone.
     """
     found = np.zeros(positions.size, dtype=np.bool_)
     if name not in ADDITIONS or not positions.size:
@@ -49,12 +50,12 @@ def exact(name: str, inputs: Sequence[Any], attrs: Mapping[str, Any], positions:
 
 
 def smallest_of(sizes: F64) -> F64:
-    """The smallest of each row that is not 0; infinity if there is none."""
+    """Return the smallest nonzero element of each row, or infinity if there is none."""
     smallest: F64 = np.where(sizes > 0, sizes, np.inf).min(axis=1, initial=np.inf)
     return smallest
 
 
 @np.errstate(over="ignore")
 def _limit(smallest: F64) -> F64:
-    """2^53 ulps of binary32 values; infinity, of no value, has some limit too."""
+    """Return 2^53 ulps of binary32 values. Infinity, which stands for no value, also gives a limit."""
     return 2.0**53 * quantum(smallest, MAX_BITS)

@@ -1,13 +1,13 @@
-"""What executes a program in the mode rounded-f64, node by node: takes the place of `repops.backend(...)`.
+"""The executor of a program in the mode rounded-f64, node by node; it replaces `repops.backend(...)`.
 
 moved        as in repops-f32
-single       one operation in binary64, then rounded; at 32 bits that is repops-f32's own result, because rounding
+single       one operation in binary64, then rounded; at 32 bits this is the result of repops-f32, because rounding
              twice is innocuous from 53 bits to 24 (Figueroa 1995: 53 >= 2 * 24 + 2)
-functions    at 32 bits repops' own, which are correctly rounded and need no log
-all else     in binary64 by whatever library the evaluator has, then rounded as the step's log says; if the source
-             has no log of the step it is written now
+functions    at 32 bits those of repops, which are correctly rounded and need no log
+all others   in binary64 by the evaluator's library, then rounded as the step's log says; if the source has no log of
+             the step, this run writes it
 
-Values lie where the evaluator has them: in arrays, or in tensors on its device, between one node and the next.
+Between nodes, values stay in the evaluator's memory: in arrays, or in tensors on its device.
 """
 
 from __future__ import annotations
@@ -15,35 +15,34 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import Any, Protocol, overload
 
 from repops import cpu
+from repops.opset import Arithmetic
 
 from ..commit import NO_LOG
 from ..commit.tensor import Array
+from ..device import Device
+from ..program.mode import MAX_BITS, Bounds, Form, Rounding
 from .environment import sound
-from .evaluate import Kind, has_log, kind
+from .evaluate import arithmetic, has_log
 from .follow import follow, write
 from .log_source import LogSource
-from .mode import Bounds, Form, Rounding
-from .primitives import FIXED_TAU, MAX_BITS
+from .primitives import FIXED_TAU
 from .rounded_output import Evaluated
 from .step_log import NodeLog, StepLog
 from .thresholds import Thresholds, fixed, terms_by_shape
 
-if TYPE_CHECKING:
-    from ..execute.values import Device
-
 Attrs = Mapping[str, Any]
 OnForged = Callable[[int, int, int], None]
-"""Told step, node, and the first element whose entry no honest trainer has written."""
+"""Called with step, node, and the first element whose entry no honest trainer has written."""
 
 
 class Evaluator(Protocol):
     """A library that computes in binary64, within the bounds of docs/rounding-logs.md.
 
-    With a device, operands and results are its tensors; else they are arrays. An evaluation is good until the next one
-    is asked for. It is asked inside `sound`, so the calling thread computes as IEEE-754 says.
+    With a device, operands and results are tensors on it; else they are arrays. An evaluation is valid until the next
+    one. Every call is made inside `sound`, so the calling thread follows IEEE-754.
     """
 
     @property
@@ -53,24 +52,24 @@ class Evaluator(Protocol):
     def device(self) -> Device | None: ...
 
     def check(self) -> None:
-        """Raises Disturbed if a thread of its own computes otherwise than IEEE-754."""
+        """Raise Disturbed if one of the evaluator's own threads deviates from IEEE-754."""
         ...
 
     def evaluate(self, name: str, inputs: Sequence[Any], attrs: Attrs, bounds: Bounds) -> Evaluated:
-        """One evaluation of an operator that has a log. Raises InvalidInput for any other."""
+        """Evaluate an operator that has a log. Raises InvalidInput for any other."""
         ...
 
     def product(self, a: Any, b: Any, bounds: Bounds) -> Evaluated:
-        """[..., M, K] times [..., K, N], f32 matrices with contiguous rows or columns, as `mm` and `bmm` do it."""
+        """Multiply [..., M, K] and [..., K, N], f32 with contiguous rows or columns, like `mm` and `bmm`."""
         ...
 
     def single(self, name: str, inputs: Sequence[Any], bits: int) -> Any:
-        """One IEEE-754 operation in binary64, rounded: f32."""
+        """Compute one IEEE-754 operation in binary64, rounded to f32 on the grid."""
         ...
 
 
 class Rounded:
-    """Executes the nodes of one step after another, and keeps their logs. Not for two threads at once."""
+    """Executes the nodes of one step after another, and keeps their logs. Two threads must not use one object."""
 
     name = "rounded-f64"
 
@@ -87,7 +86,7 @@ class Rounded:
         self.evaluator = evaluator
         self.device = evaluator.device
         self.corrections = 0
-        """Elements, of all steps, that the log rounded otherwise than our own value (the paper's `rev`)."""
+        """Elements, in all steps, that the log rounds otherwise than the own value (`rev` in the paper)."""
         self._on_forged = on_forged
         self._thresholds = thresholds
         self._asked = threading.local()
@@ -96,9 +95,9 @@ class Rounded:
         self._written: dict[int, NodeLog] = {}
 
     def begin(self, step: int) -> None:
-        """Raises Unavailable if the step's log is to be followed and cannot be had, Disturbed as `Evaluator.check`."""
-        # NOTE: a library's threads have the registers of the thread that started them, as they were then. Ours starts
-        # them inside `sound`, if they were not there before; so they are asked once, and if something was set since.
+        """Begin a step. Raises Unavailable if it must follow a log that is missing, Disturbed as `Evaluator.check`."""
+        # NOTE: a library's threads inherit the starting thread's registers, as they are then. Threads started inside
+        # `sound` are right. So the evaluator is checked once, and again if this thread's registers had changed.
         with sound(f"the evaluator {self.evaluator.name}") as inside:
             if not inside.found or not hasattr(self._asked, "once"):
                 self._check()
@@ -109,22 +108,22 @@ class Rounded:
         self.evaluator.check()
 
     def execute(self, node: int, name: str, inputs: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
-        """The outputs of a node of the step that was begun, from arrays, or from tensors of the device."""
+        """Return the outputs of a node of the current step, from arrays or from tensors of the device."""
         bits = self.rounding.bits
         if has_log(name, inputs, attrs, bits):
             return [self.round(node, name, inputs, attrs, self.evaluate(name, inputs, attrs))]
-        if (bits < MAX_BITS or name == "cast") and kind(name, inputs, attrs) is Kind.SINGLE:
+        if (bits < MAX_BITS or name == "cast") and arithmetic(name, inputs, attrs) is Arithmetic.SINGLE:
             with sound(f"the evaluator {self.evaluator.name}"):
                 return [self.evaluator.single(name, inputs, bits)]
         return (self.device or cpu).execute(name, inputs, attrs)
 
     def evaluate(self, name: str, inputs: Sequence[Any], attrs: Attrs) -> Evaluated:
-        """By the evaluator, of an operator that has a log; to be rounded at once. Raises Disturbed."""
+        """Evaluate an operator that has a log. The caller must round the result at once. Raises Disturbed."""
         with sound(f"the evaluator {self.evaluator.name}"):
             return self.evaluator.evaluate(name, inputs, attrs, self.rounding.bounds)
 
     def product(self, a: Array, b: Array) -> Evaluated:
-        """The same of matrices with contiguous rows or columns."""
+        """Evaluate a product of matrices with contiguous rows or columns, under the same conditions."""
         with sound(f"the evaluator {self.evaluator.name}"):
             return self.evaluator.product(a, b, self.rounding.bounds)
 
@@ -137,7 +136,7 @@ class Rounded:
         evaluation: Evaluated,
         out: Array | None = None,
     ) -> Any:
-        """What the evaluation of a node is rounded to: in `out`, if it is given, which only arrays may be."""
+        """Return the rounded evaluation of a node; in `out` if given, which only arrays permit."""
         with sound("rounding"):
             return self._round(node, name, inputs, attrs, evaluation, out)
 
@@ -153,7 +152,7 @@ class Rounded:
         device = self.device
         if self._given is None:
             tau = self._tau(name, inputs, attrs)
-            # NOTE: operands on a device stay there; a log may have entries that nobody needs.
+            # NOTE: operands on a device stay there; a log may then have entries that nobody needs.
             at_hand = inputs if device is None else None
             values, log = write(name, at_hand, attrs, evaluation, self.rounding, out, tau)
             if log.count:
@@ -169,24 +168,24 @@ class Rounded:
 
     def _tau(self, name: str, inputs: Sequence[Any], attrs: Attrs) -> float:
         if self.rounding.form == Form.SPARSE:
-            return FIXED_TAU  # and not used
+            return FIXED_TAU  # not used
         return self._thresholds(self.rounding.bits, name, terms_by_shape(name, inputs, attrs))
 
     def log(self, node: int) -> bytes:
-        """The log hash of a node that was executed: of what was committed to, whatever it says."""
+        """Return the log hash of an executed node: of the given log, even if it is ignored, or of the written one."""
         if self._given is not None:
             return self._given.digest(node)
         written = self._written.get(node)
         return NO_LOG if written is None else written.digest
 
     def end(self) -> None:
-        """All nodes were executed: what was written is kept."""
+        """End the step after all nodes: a log that was written is put into the source."""
         if self._given is None:
             self.log_source.put(self._step, StepLog(dict(sorted(self._written.items()))))
 
 
 class Operands(Sequence[Array]):
-    """Operands that are made when they are looked at: what is decided exactly looks at them, and it seldom is."""
+    """Operands that are made on access. Only exact decisions access them, which are rare."""
 
     def __init__(self, make: Sequence[Callable[[], Array]]) -> None:
         self._make = make

@@ -1,13 +1,13 @@
-"""What a node's record commits to of its log: a tree over the entries of blocks of elements, so that a contract can be
-shown what the log says of one element. The form that the log travels in is no part of it.
+"""The commitment of a node's record to its log: a tree over the entries of blocks of elements. It lets a contract
+check the entry of one element, and does not depend on the form that the log travels in.
 
     digest   H(ROUNDING_LOG, elements u64be, root)
     root     Tree(LOG_BLOCK_TREE, a leaf for each block of 1,024 elements, row-major)
-    leaf     H(LOG_BLOCK, the block's entries); of a block without entries E_0, as if it were not there
+    leaf     H(LOG_BLOCK, the block's entries); for a block without entries E_0, like a missing leaf
     entries  ascending, each u16be: place in the block << 2 | kind; behind a written one its value, u32be
 
-INVARIANT: a log has one digest, and `read_entry` is what a leaf says, canonical or not; the contract has the same rule
-(contracts/commit/Logs.sol).
+INVARIANT: a log has one digest, and `read_entry` defines the entries of a leaf, canonical or not; the contract has the
+same rule (contracts/commit/Logs.sol).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ..errors import InvalidProof
 from .entries import I64, WRITTEN, Log, value_bits
 from .primitives import DOWN, NOT_LOGGED, UP
 
-BLOCK = 1024  # elements; so an entry's place and kind have 12 bits, and a block 6,144 bytes at most
-_PART = 1 << 18  # entries that are written at a time, of each kind
+BLOCK = 1024  # elements; so an entry's place and kind have 12 bits, and a block has at most 6,144 bytes
+_PART = 1 << 18  # entries of each kind that are written at a time
 _KIND = TreeKind(Tag.LOG_BLOCK, Tag.LOG_BLOCK_TREE, empty(Tag.LOG_BLOCK_TREE, 0))
 
 
 def log_digest(log: Log) -> bytes:
-    """What a node record commits to: 32 bytes, by a kernel. `LogTree` is the same to be read, and with paths."""
+    """Return the log hash in a node record, 32 bytes, by a kernel. `LogTree` is the readable version, with paths."""
     data, ends, blocks = _blocks(log)
     root = sparse_root(data, ends, blocks, depth_of(block_count(log.elements)), _KIND)
     return _digest(log.elements, root)
@@ -40,7 +40,7 @@ def log_digest(log: Log) -> bytes:
 class LogTree:
     """The tree of one log. Memory: two or six bytes an entry, and about 400 for each block that has entries.
 
-    SAFETY: the number of elements may be anybody's; only what has entries costs anything.
+    SAFETY: a stranger may choose the number of elements; only blocks with entries cost anything.
     """
 
     def __init__(self, log: Log) -> None:
@@ -64,24 +64,24 @@ class LogTree:
 
     @property
     def digest(self) -> bytes:
-        """What a node record commits to."""
+        """The log hash in a node record."""
         return _digest(self.elements, self.root)
 
     def block(self, index: int) -> bytes:
-        """The entries of a block; no bytes if it has none."""
+        """Return the entries of a block; no bytes if it has none."""
         return self._blocks.get(index, b"")
 
     def path(self, index: int) -> list[bytes]:
-        """Siblings of a block's leaf, upwards."""
+        """Return the siblings of a block's leaf, upwards."""
         return [self._node(height, (index >> height) ^ 1) for height in range(self.depth)]
 
     @property
     def root(self) -> bytes:
-        """What the digest is of, besides the number of elements."""
+        """Root that the digest covers, besides the number of elements."""
         return self._node(self.depth, 0)
 
     def page(self, index: int, levels: int) -> tuple[list[bytes], list[bytes]]:
-        """The entries of the `2^levels` blocks of a page, and siblings from the page's node upwards."""
+        """Return the entries of the `2^levels` blocks of a page, and the siblings from the page's node upwards."""
         blocks = [self.block((index << levels) + k) for k in range(1 << levels)]
         return blocks, [self._node(h, (index >> (h - levels)) ^ 1) for h in range(levels, self.depth)]
 
@@ -90,14 +90,14 @@ class LogTree:
 
 
 def block_count(elements: int) -> int:
-    """Blocks of so many elements."""
+    """Return the number of blocks of a log of this many elements."""
     return -(-elements // BLOCK)
 
 
 def digest_of_block(elements: int, index: int, block: bytes, path: Sequence[bytes]) -> bytes:
-    """The digest of the log that has this block and these siblings.
+    """Return the digest of the log that has this block and these siblings.
 
-    Raises InvalidProof for a path of another length, or a block that so many elements do not have.
+    Raises InvalidProof for a path of another length, or a block that a log of this many elements does not have.
     """
     want = depth_of(block_count(elements))
     if len(path) != want:
@@ -107,21 +107,21 @@ def digest_of_block(elements: int, index: int, block: bytes, path: Sequence[byte
 
 
 def read_entry(block: bytes, place: int, places: int) -> tuple[int, int]:
-    """What a block of so many elements says of one of them: a kind, and the bits of a value if it is WRITTEN.
+    """Return the entry of an element in a block of `places` elements: a kind, and bits if that is WRITTEN.
 
-    A block that no log has says nothing of any: entries that do not ascend, of no element, of a kind that is none, or
-    cut off.
+    A malformed block has no entry for any element: its entries do not ascend, name no element, have an unknown kind,
+    or are cut off.
     """
     return (entries_of(block, places) or {}).get(place, (NOT_LOGGED, 0))
 
 
 def readable(block: bytes, places: int) -> bool:
-    """Whether a log may have this block of so many elements."""
+    """Return whether a log may have this block of `places` elements."""
     return entries_of(block, places) is not None
 
 
 def entries_of(block: bytes, places: int) -> dict[int, tuple[int, int]] | None:
-    """Kind and bits by place; None for a block that no log has."""
+    """Return kind and bits by place, or None for a block that no log has."""
     found: dict[int, tuple[int, int]] = {}
     before, at = -1, 0
     while at < len(block):
@@ -139,7 +139,7 @@ def _digest(elements: int, root: bytes) -> bytes:
 
 
 def _blocks(log: Log) -> tuple[bytes, I64, I64]:
-    """The entries of all blocks that have any, where those of each end, and the blocks."""
+    """Return the entries of all blocks that have any, the end of each block's entries, and the blocks' numbers."""
     data, ends, blocks = [b""], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for part in _parts(log):
         found, its_ends, its_blocks = _written(part)
@@ -151,7 +151,7 @@ def _blocks(log: Log) -> tuple[bytes, I64, I64]:
 
 
 def _written(log: Log) -> tuple[bytes, I64, I64]:
-    """The same of a log that has entries."""
+    """Return the same values for a log that has entries."""
     at = np.searchsorted(log.narrow, log.wide)
     positions = np.insert(log.narrow, at, log.wide)
     kinds = np.insert(np.where(log.up, UP, DOWN), at, WRITTEN)
@@ -168,7 +168,7 @@ def _written(log: Log) -> tuple[bytes, I64, I64]:
 
 
 def _parts(log: Log) -> Iterator[Log]:
-    """The log, a bounded number of entries and whole blocks at a time."""
+    """Split the log into parts of whole blocks, with a bounded number of entries each."""
     if log.count <= _PART:
         yield from [log] if log.count else []
         return

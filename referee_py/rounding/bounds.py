@@ -1,4 +1,4 @@
-"""How far an evaluation in binary64 can be from the exact value (docs/rounding-logs.md, section 4).
+"""Bounds on the distance between an evaluation in binary64 and the exact value (docs/rounding-logs.md, section 4).
 
     canonical radius    a rational number, part of the definition of the truth      `gamma` (exactly), `exact.radius`
     radius              a float64 that is never smaller, for evaluations            `factor` times a magnitude
@@ -18,24 +18,24 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
-from .mode import Bounds
+from ..program.mode import Bounds
 from .primitives import F64
 
 U = 2.0**-53  # unit roundoff of binary64
 MAX_TERMS = 1 << 31  # n u stays below 2^-22, where the expansions below hold with room
-ELEMENTARY_ULPS = 4  # of exp, log, log1p, erf, tanh, sin, cos, pow, rsqrt in any permitted library
+ELEMENTARY_ULPS = 4  # in any permitted library, for exp, log, log1p, erf, tanh, sin, cos, pow, rsqrt
 CONFIDENCE = 6  # probable radii are this many times sqrt(n) u: exceeded with probability 2 n exp(-18) or less
-FLUSHED = 2.0**-1022  # what a library may lose that flushes subnormal results
+FLUSHED = 2.0**-1022  # maximum loss of a library that flushes subnormal results
 _UP = 1 + 2.0**-50  # covers eight roundings to nearest
 
 Count = int | npt.NDArray[np.int64]
 
 
 def gamma(terms: int, bounds: Bounds) -> tuple[int, int]:
-    """(numerator, denominator) of the canonical radius of a sum of n terms, in units of the sum of their magnitudes.
+    """Return (numerator, denominator) of the canonical radius of n terms, in units of the sum of their magnitudes.
 
     Proven: Higham's gamma_{n-1} = (n - 1) u / (1 - (n - 1) u), for every order. Probable: 6 ceil(sqrt(n)) u (Higham
-    and Mary, 2019, theorem 2.4). Where nothing is added, both are 0. Raises InvalidInput beyond 2^31 terms.
+    and Mary, 2019, theorem 2.4). Without an addition both are 0. Raises InvalidInput beyond 2^31 terms.
     """
     _check(terms)
     additions = max(terms - 1, 0)
@@ -45,7 +45,7 @@ def gamma(terms: int, bounds: Bounds) -> tuple[int, int]:
 
 
 def factor(terms: Count, bounds: Bounds) -> F64:
-    """gamma as float64, never too small, times what makes a computed magnitude at least the true one.
+    """Return gamma as float64, never too small, times a factor that lifts a computed magnitude to the true one.
 
     The magnitude is the sum of the terms' magnitudes, or a product of two norms, computed in float64 in any order.
     Raises InvalidInput beyond 2^31 terms.
@@ -58,13 +58,13 @@ def factor(terms: Count, bounds: Bounds) -> F64:
     if bounds == Bounds.PROVEN:
         proven: F64 = np.maximum(n - 1, 0) * U * computed
         return proven
-    # NOTE: the root of an integer below 2^32 that is no square is further from all integers than it is rounded.
+    # NOTE: the square root of a non-square below 2^32 is further from every integer than its rounding error.
     probable: F64 = np.where(n > 1, CONFIDENCE * np.ceil(np.sqrt(n)) * U * computed, 0.0)
     return probable
 
 
 def elementary_radius(y: F64) -> F64:
-    """exp, log, log1p, erf, tanh, sin, cos, pow, rsqrt, from a library's result y that is off by at most 4 ulps.
+    """Return the radius of an elementary function from a library's result y that is off by at most 4 ulps.
 
     An ulp is 2^-52 of the exact value's binade, so at most 2^-52 |exact|, and |exact| <= |y| / (1 - 4 2^-52). Exact
     zeros, as log(1) or erf(0), are zeros in every library, and results whose binary64 is subnormal may be flushed.

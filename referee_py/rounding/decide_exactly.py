@@ -1,13 +1,13 @@
-"""Chosen elements, exactly: what one element of an operator with a log is, whatever its log says of it.
+"""Exact decisions: the value of chosen elements of an operator with a log, for any entry in the log.
 
     exact value   of a sum: an integer times 2^-298, since every product of two binary32 values is one;
                   of an elementary function: two neighbours of any precision, from MPFR, with the value between them
     decision      `decide`: the admissible entry, else the nearest value of the grid; integers only
 
 Sums are taken apart by extraction (Rump, Ogita and Oishi, 2008, algorithm 3.1 and its use in AccSum): adding and
-subtracting a large power of two leaves the leading bits of every term, few enough that their float64 sum is exact.
-Two or three rounds take all bits of ordinary terms, fifteen those of any. A verifier does this to whole rows at once,
-tens of nanoseconds a term, and never holds more than `PIECE` terms.
+subtracting a large power of two leaves the leading bits of every term, few enough that their float64 sum is exact. Two
+or three rounds take all bits of ordinary terms, fifteen those of any. A verifier does this to whole rows at once, tens
+of nanoseconds a term, and never holds more than `PIECE` terms.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from repops.opset import Arithmetic
 
 from ..errors import InvalidInput
+from ..program.mode import Rounding
 from .additions import ADDITIONS, is_exact, smallest_of
 from .bounds import gamma
 from .elementary import decide_elementary
 from .entries import Entries
-from .evaluate import Kind, kind
+from .evaluate import arithmetic
 from .grid import UNIT, Ball, decide
-from .mode import Rounding
 from .primitives import F64, NOT_LOGGED, unsigned_zero
 from .taps import I64, Attrs
 from .terms import Terms, terms_of
@@ -33,19 +34,19 @@ from .terms import Terms, terms_of
 def decide_exactly(
     name: str, inputs: Sequence[Any], attrs: Attrs, positions: I64, entries: Entries, rounding: Rounding
 ) -> F64:
-    """The truth of elements at ascending row-major positions of the output, with the entries that the log has for them.
+    """Return the truth of elements at ascending row-major positions of the output, given their entries in the log.
 
-    Inputs are float32 and int64 arrays. float64 on the grid, one for each position; zeros are +0. Raises InvalidInput
-    for an operator without log, and beyond 2^31 terms.
+    Inputs are float32 and int64 arrays. The result is float64 on the grid, one value for each position; zeros are +0.
+    Raises InvalidInput for an operator without log, and beyond 2^31 terms.
     """
     if positions.shape != entries.kinds.shape or positions.dtype != np.int64:
         raise InvalidInput(
             f"{entries.kinds.size} entries for {positions.dtype}{positions.shape}; use one an int64 position"
         )
-    what = kind(name, inputs, attrs)
-    if what == Kind.ELEMENTARY:
+    what = arithmetic(name, inputs, attrs)
+    if what == Arithmetic.ELEMENTARY:
         return decide_elementary(name, inputs, positions, entries, rounding)
-    if what != Kind.SUM:
+    if what != Arithmetic.SUM:
         raise InvalidInput(f"{name} has no log; every machine gives the same bits")
     values, terms = np.zeros(positions.size), terms_of(name, inputs, attrs, positions)
     for chosen in terms.groups():
@@ -53,11 +54,11 @@ def decide_exactly(
     return unsigned_zero(values)
 
 
-@np.errstate(invalid="ignore")  # what infinite operands give is a result
+@np.errstate(invalid="ignore")  # infinite operands are permitted
 def _together(terms: Terms, chosen: I64, entries: Entries, rounding: Rounding, added: bool) -> F64:
-    """Elements of one group; `added` if a radius may be 0 (`additions`)."""
+    """Decide elements of one group; `added` if a radius may be 0 (`additions`)."""
     sums, magnitudes = [0] * chosen.size, [0] * chosen.size
-    unbounded = np.zeros(chosen.size)  # what IEEE-754 gives in every order, where that is not finite
+    unbounded = np.zeros(chosen.size)  # the IEEE-754 result, equal in every order, if it is not finite
     smallest = np.full(chosen.size, np.inf)
     logged = np.flatnonzero(entries.kinds[chosen] != NOT_LOGGED)
     for piece in terms.pieces(chosen):
@@ -82,10 +83,10 @@ def _together(terms: Terms, chosen: I64, entries: Entries, rounding: Rounding, a
 
 
 def _accumulate(terms: F64, totals: list[int], rows: Sequence[int] | I64) -> None:
-    """Adds the exact sum of each row, in units of 2^-298, to the totals of these rows. Uses up the terms.
+    """Add the exact sum of each row, in units of 2^-298, to the totals of these rows. Overwrites the terms.
 
     With s = 2^m (n + 2) rounded up to a power of two, 2^m above all of a row: (t + s) - s is t rounded to multiples of
-    2^-53 s, so n of them have an exact sum below s, and what is left of t is at most 2^-53 s.
+    2^-53 s, so n of them have an exact sum below s, and the remainder of t is at most 2^-53 s.
     """
     bits = (terms.shape[1] + 1).bit_length()
     while True:

@@ -1,10 +1,10 @@
-"""The dense form (the paper's, section 5.5): every element has a digit, five digits a byte; wide entries follow.
+"""The dense form (section 5.5 of the paper): every element has a digit, five digits a byte; wide entries follow.
 
     byte j = d[5j] + 3 d[5j + 1] + 9 d[5j + 2] + 27 d[5j + 3] + 81 d[5j + 4]          each d is 0, 1 or 2: at most 242
     ceil(n / 5) bytes ‖ varint wide count ‖ wide positions ‖ wide values
 
-A digit is 0 (down), 1 (no narrow entry) or 2 (up). Digits are in row-major order of the elements; places after the last
-one are 1. Varints, positions and values are those of `entries.py`.
+A digit is 0 (down), 1 (no narrow entry) or 2 (up). Digits are in row-major order of the elements; places after the
+last one are 1. Varints, positions and values are those of `entries.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _POWERS = np.array([1, 3, 9, 27, 81], dtype=np.uint8)
 
 
 def pack(log: Log) -> bytes:
-    """The canonical bytes. Raises InvalidInput for what is no log."""
+    """Return the canonical bytes. Raises InvalidInput if the log is malformed."""
     check(log, InvalidInput)
     digits = np.full((_bytes(log.elements), PER_BYTE), NOT_LOGGED, dtype=np.uint8)
     digits.reshape(-1)[log.narrow] = np.where(log.up, UP, DOWN)
@@ -41,9 +41,9 @@ def pack(log: Log) -> bytes:
 
 
 def unpack(canonical: bytes, elements: int) -> Log:
-    """The log of a node with that many elements. Raises InvalidEncoding for bytes that `pack` does not give.
+    """Return the log of a node with this many elements. Raises InvalidEncoding for bytes that `pack` does not give.
 
-    SAFETY: an entry takes nine bytes; besides, it holds ten bytes for each byte of digits.
+    SAFETY: it holds nine bytes for each entry, and ten bytes for each byte of digits.
     """
     check_elements(elements)
     data, size = np.frombuffer(canonical, dtype=np.uint8), _bytes(elements)

@@ -1,8 +1,8 @@
-"""Elementary functions of chosen elements, exactly: MPFR gives both neighbours of the value at any precision.
+"""Exact elementary functions of chosen elements: MPFR gives both neighbours of the value at any precision.
 
-MPFR rounds correctly in both directions, so an inexact value lies strictly between the two. No value of the grid and
-no midpoint lies there (they have at most 25 significant bits), so every rounding of the value is that of the middle.
-Only the ends of the admissible interval, 2^-50 away, may need more bits.
+MPFR rounds correctly in both directions, so an inexact value lies strictly between the two results. No value of the
+grid and no midpoint lies there (they have at most 25 significant bits), so every rounding of the value is that of the
+middle. Only the ends of the admissible interval, 2^-50 away, may need more bits.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import gmpy2  # type: ignore[import-untyped]
 import numpy as np
 from repops import cpu
 
+from ..program.mode import Rounding
 from .bounds import ELEMENTARY_ULPS
 from .entries import WRITTEN, Entries
 from .grid import Toward, on_grid, to_grid
-from .mode import Rounding
 from .primitives import F64, NOT_LOGGED, Bool, unsigned_zero
 from .taps import I64
 
@@ -26,13 +26,13 @@ PRECISION = 128  # bits to begin with
 _EXPONENTS = 3000  # beyond, MPFR gives zero or infinity
 _FLUSHED = -1022  # the radius has an absolute term of 2^-1022
 _RELATIVE = 52 - (ELEMENTARY_ULPS.bit_length() - 1)  # and a relative one of 2^-50
-_FUNCTIONS = {"rsqrt": "rec_sqrt"}  # where MPFR's name is another
+_FUNCTIONS = {"rsqrt": "rec_sqrt"}  # functions that have another name in MPFR
 
 
 def decide_elementary(
     name: str, inputs: Sequence[Any], positions: I64, entries: Entries, rounding: Rounding
 ) -> F64:
-    """The truth of elements at row-major positions of the output."""
+    """Return the truth of elements at row-major positions of the output."""
     operands = [v.flat[positions] for v in np.broadcast_arrays(*inputs)]
     values = unsigned_zero(cpu.execute(name, operands, {})[0].astype(np.float64))
     for i in np.flatnonzero(~_special(name, operands, values)).tolist():
@@ -42,7 +42,7 @@ def decide_elementary(
 
 
 def _special(name: str, operands: Sequence[Any], values: F64) -> Bool:
-    """Where docs/opset.md gives the value in a table: it is no real number, or needs no computation."""
+    """Return a mask of elements whose value docs/opset.md gives in a table: not real, or known without computing."""
     special: Bool = np.isnan(values)
     for v in operands:
         special = special | ~np.isfinite(v)
@@ -55,9 +55,9 @@ def _special(name: str, operands: Sequence[Any], values: F64) -> Bool:
 
 
 def bracket(name: str, arguments: Sequence[float], precision: int) -> tuple[int, int, int] | float:
-    """(low, high, exponent): low 2^exponent < value < high 2^exponent, neighbours, or low = high if it is the value.
+    """Return (low, high, exponent): low 2^exponent < value < high 2^exponent, neighbours; low = high if exact.
 
-    A float says that the value is so large or so small that it, and all that is near, rounds to this on any grid.
+    A float is returned for values so large or so small that they and all near them round to it on any grid.
     """
     operands = [gmpy2.mpfr(v, 53) for v in arguments]
     low, high = (getattr(context, _FUNCTIONS.get(name, name))(*operands) for context in _contexts(precision))
@@ -72,7 +72,7 @@ def bracket(name: str, arguments: Sequence[float], precision: int) -> tuple[int,
 
 
 def _decide(name: str, arguments: Sequence[float], kind: int, value: float, b: int) -> float:
-    """As `grid.decide`, for a value between two neighbours."""
+    """Decide an entry like `grid.decide`, for a value between two neighbours."""
     precision = PRECISION
     around = bracket(name, arguments, precision)
     if isinstance(around, float):
@@ -88,8 +88,8 @@ def _decide(name: str, arguments: Sequence[float], kind: int, value: float, b: i
     claimed = value if kind == WRITTEN else rounded(Toward(kind))
     if claimed == nearest or (kind == WRITTEN and not on_grid(value, b)):
         return nearest
-    # NOTE: this ends. The ends of the interval are midpoints only if the value is a binary fraction whose last bit is
-    # near 2^-1022, and then some precision has it exactly (docs/rounding-logs.md, section 5).
+    # NOTE: the loop ends. The ends of the interval are midpoints only if the value is a binary fraction whose last bit
+    # is near 2^-1022, and then some precision has it exactly (docs/rounding-logs.md, section 5).
     while True:
         ends = [_end(m, exponent, -1 if claimed < nearest else 1, b) for m in (low, high)]
         if ends[0] == ends[1]:
@@ -101,7 +101,7 @@ def _decide(name: str, arguments: Sequence[float], kind: int, value: float, b: i
 
 
 def _end(m: int, exponent: int, sign: int, b: int) -> float:
-    """x = m 2^exponent, plus or minus 2^-50 |x| + 2^-1022, rounded to grid(b)."""
+    """Round x = m 2^exponent, plus or minus 2^-50 |x| + 2^-1022, to grid(b)."""
     scale = min(exponent - _RELATIVE, _FLUSHED)
     shift = exponent - scale
     radius = (abs(m) << (shift - _RELATIVE)) + (1 << (_FLUSHED - scale))

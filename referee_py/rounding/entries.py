@@ -1,14 +1,14 @@
-"""What a rounding log says, whichever form it is written in, and what both forms share.
+"""The content of a rounding log, independent of its form, and the encodings that both forms share.
 
-    narrow   the radius is less than an eighth of a quantum: a direction, 1 bit, says which neighbour was taken
-    wide     a result that is mostly cancellation; its error spans whole cells, so the rounded value itself is written
+    narrow   the radius is less than an eighth of a quantum: a direction, 1 bit, names the neighbour that was taken
+    wide     the result is mostly cancellation; its error spans whole cells, so the rounded value itself is written
 
-    varint      little-endian groups of 7 bits, the high bit of a byte says that another follows; no longer than needed
+    varint      little-endian groups of 7 bits; the high bit of a byte says that another follows; no longer than needed
     positions   varints: the first position, then each one's distance from the one before, less 1
     values      binary32, little-endian; a NaN is 0x7FC00000
 
-Decoding looks at the structure only. Whether an entry holds is a matter of its element (`grid.decide`): a value that is
-not on the grid is ignored there, and the other entries stay.
+Decoding checks the structure only. Each entry is judged with its element (`grid.decide`): there a value that is not on
+the grid is ignored, and the other entries stay.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from .primitives import DOWN, F64, NOT_LOGGED, U8, UP, Bool
 I64 = npt.NDArray[np.int64]
 MAX_LOG_ELEMENTS = 1 << 40  # exclusive, as for tensors (docs/opset.md, section 1)
 MAX_VARINT_BYTES = 6  # 42 bits: every count and position is below 2^40
-_PIECE = 1 << 18  # varints that are read at a time: what reading needs besides its result is bounded
+_PIECE = 1 << 18  # varints that are read at a time, which bounds the memory for reading
 _NAN = 0x7FC00000
 WRITTEN = 3  # the kind of a wide entry, beside DOWN, NOT_LOGGED and UP
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What a log says of some elements: a kind of each, and where that is WRITTEN a value, any binary32."""
+    """The entries of some elements: a kind of each, and a value, any binary32, where the kind is WRITTEN."""
 
     kinds: U8
     values: F64
 
     @classmethod
     def none(cls, count: int) -> Entries:
-        """Of elements that have no entry."""
+        """Return the entries of elements that have none."""
         return cls(np.full(count, NOT_LOGGED, dtype=np.uint8), np.zeros(count))
 
 
@@ -55,17 +55,17 @@ class Log:
 
     @classmethod
     def empty(cls, elements: int) -> Log:
-        """No entries."""
+        """Return a log without entries."""
         none = np.zeros(0, dtype=np.int64)
         return cls(elements, none, np.zeros(0, dtype=np.bool_), none, np.zeros(0))
 
     @property
     def count(self) -> int:
-        """How many elements have an entry."""
+        """Number of elements that have an entry."""
         return self.narrow.size + self.wide.size
 
     def at(self, positions: I64) -> Entries:
-        """The entries of elements, which may have none."""
+        """Return the entries of these elements, which may have none."""
         entries = Entries.none(positions.size)
         has, place = _found(positions, self.narrow)
         entries.kinds[has] = np.where(self.up[place], UP, DOWN)
@@ -76,7 +76,7 @@ class Log:
 
 
 def check(log: Log, error: type[InvalidInput]) -> None:
-    """What holds for every log; `error` says whose fault it is."""
+    """Check the rules of every log; raise `error` for the first broken one."""
     check_elements(log.elements)
     if log.narrow.shape != log.up.shape or log.wide.shape != log.values.shape:
         raise error(
@@ -92,20 +92,20 @@ def check(log: Log, error: type[InvalidInput]) -> None:
 
 
 def check_elements(elements: int) -> None:
-    """Raises InvalidInput for more elements than a tensor may have."""
+    """Raise InvalidInput for more elements than a tensor may have."""
     if not 0 <= elements < MAX_LOG_ELEMENTS:
         raise InvalidInput(f"{elements} elements; a log has 0 to 2^40 - 1")
 
 
 def pack_positions(positions: I64) -> bytes:
-    """Ascending positions as varints."""
+    """Return ascending positions as varints."""
     return pack_varints(np.diff(positions, prepend=np.int64(-1)) - 1)
 
 
 def read_positions(data: U8, start: int, count: int, elements: int) -> tuple[I64, int]:
-    """So many positions from `start`, and where they end. Raises InvalidEncoding.
+    """Return `count` positions from `start`, and their end. Raises InvalidEncoding.
 
-    SAFETY: gaps are below 2^42 and many, so their int64 sum could wrap; the float64 sum is looked at first.
+    SAFETY: there may be many gaps, each below 2^42, so their int64 sum could wrap; the float64 sum is checked first.
     """
     gaps, end = read_varints(data, start, count)
     if gaps.size and float(gaps.sum(dtype=np.float64)) + gaps.size > 2.0 * elements + 2:
@@ -117,24 +117,24 @@ def read_positions(data: U8, start: int, count: int, elements: int) -> tuple[I64
 
 
 def pack_values(values: F64) -> bytes:
-    """Binary32 values."""
+    """Return values as binary32 bytes."""
     return value_bits(values).astype("<u4").tobytes()
 
 
 def value_bits(values: F64) -> npt.NDArray[np.uint32]:
-    """The bits of binary32 values; NaN is 0x7FC00000."""
+    """Return the bits of binary32 values; NaN is 0x7FC00000."""
     with sound("a conversion"):
         return np.where(np.isnan(values), np.uint32(_NAN), values.astype(np.float32).view(np.uint32))
 
 
 def values_of(bits: npt.NDArray[np.uint32]) -> F64:
-    """The values of binary32 bits."""
+    """Return the values of binary32 bits."""
     with sound("a conversion"):
         return bits.view(np.float32).astype(np.float64)
 
 
 def read_values(data: U8) -> F64:
-    """All values of these bytes, four each. Raises InvalidEncoding for another NaN."""
+    """Return all values of these bytes, four bytes each. Raises InvalidEncoding for a NaN other than 0x7FC00000."""
     bits = np.frombuffer(data.tobytes(), dtype="<u4").astype(np.uint32)
     values = values_of(bits)
     if (bits[np.isnan(values)] != _NAN).any():
@@ -143,9 +143,9 @@ def read_values(data: U8) -> F64:
 
 
 def pack_varints(numbers: I64) -> bytes:
-    """All numbers as varints, one after the other."""
+    """Return all numbers as varints, one after the other."""
     shifts = np.arange(MAX_VARINT_BYTES, dtype=np.int64) * 7
-    groups = numbers[:, None] >> shifts  # [n, 6]; byte k exists if what is left at k is not zero, or k is 0
+    groups = numbers[:, None] >> shifts  # [n, 6]; byte k exists if number >> 7 k is not 0, or k is 0
     exists = (groups > 0) | (shifts == 0)
     more = np.concatenate([exists[:, 1:], np.zeros((numbers.size, 1), dtype=np.bool_)], axis=1)
     groups8: U8 = ((groups & 0x7F) | (more * 0x80)).astype(np.uint8)[exists]
@@ -153,7 +153,7 @@ def pack_varints(numbers: I64) -> bytes:
 
 
 def read_varints(data: U8, start: int, count: int) -> tuple[I64, int]:
-    """`count` varints from `start`, and where they end. Raises InvalidEncoding."""
+    """Return `count` varints from `start`, and their end. Raises InvalidEncoding."""
     parts = [np.zeros(0, dtype=np.int64)]
     while count:
         part, start = _read_some(data, start, min(count, _PIECE))
@@ -182,7 +182,7 @@ def _read_some(data: U8, start: int, count: int) -> tuple[I64, int]:
 
 
 def _found(positions: I64, logged: I64) -> tuple[I64, I64]:
-    """Which of the positions are in the ascending list, and where in it."""
+    """Return the indices of the positions that are in the ascending list, and their places in it."""
     if not logged.size:
         return logged, logged
     place = np.minimum(np.searchsorted(logged, positions), logged.size - 1)

@@ -1,8 +1,8 @@
-"""Arithmetic in binary64 by libraries, whatever other libraries have done to the process.
+"""Sound arithmetic of libraries in binary64, even if other libraries have changed the process.
 
-A definition in exact numbers is worth nothing where 2^-140 becomes zero on its way into a sum. So whatever computes or
-converts in this package does so inside `sound`: in the calling thread the standard environment is set and given back.
-Threads of other libraries have registers of their own: an evaluator that has such threads asks them, by `check`.
+A definition in exact numbers is worthless if 2^-140 becomes zero on its way into a sum. So all code in this package
+that computes or converts runs inside `sound`, which sets the calling thread's standard environment and restores it.
+Threads of other libraries have registers of their own; an evaluator with such threads checks them in `check`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..errors import Disturbed
 
 @contextmanager
 def sound(what: str) -> Iterator[Standard]:
-    """To nearest, nothing flushed. Raises Disturbed if the environment is another one when `what` is done."""
+    """Run a block with rounding to nearest and nothing flushed. Raises Disturbed if `what` changes the environment."""
     with Standard() as inside:
         yield inside
     if not inside.kept:

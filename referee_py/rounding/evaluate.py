@@ -1,7 +1,7 @@
 """Operators in binary64 with numpy, each with a radius (docs/rounding-logs.md, section 4).
 
-`evaluate` is for the operators that have a log, `single` for those that are one IEEE-754 operation; all others choose
-or move elements and are what repops-f32 gives. `kind` says which is which.
+`evaluate` is for operators that have a log, `single` for those that are one IEEE-754 operation. All others choose or
+move elements and give the result of repops-f32. `arithmetic` classifies an operator.
 
 A radius is a product of factors that broadcast to the output's shape, so it costs a pass over the inputs and not over
 the products: by the inequality of Cauchy and Schwarz, sum |a_k b_k| is at most the norm of a times the norm of b.
@@ -12,19 +12,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import reduce
 from typing import Any
 
 import numpy as np
-from repops.opset import Dtype, Shape, lookup
+from repops.opset import Arithmetic, Dtype, Shape, lookup
 from repops.tensors import Array
 
 from ..errors import InvalidInput
+from ..program.mode import MAX_BITS, Bounds
 from . import taps
 from .bounds import elementary_radius, factor
-from .mode import Bounds
-from .primitives import F64, MAX_BITS, Bool, rnd
+from .primitives import F64, Bool, rnd
 from .taps import Attrs
 
 CONTRACTIONS = ("mm", "bmm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad")
@@ -32,18 +31,9 @@ ELEMENTARY = ("exp", "log", "log1p", "erf", "tanh", "sin", "cos", "pow", "rsqrt"
 _SINGLE = ("add", "sub", "mul", "div", "sqrt")
 
 
-class Kind(Enum):
-    """What is rounded, and whether an order or a library is free."""
-
-    SUM = "sum"  # sum, contractions, scatter_add: any order
-    ELEMENTARY = "elementary"  # at b = 32 what repops-f32 gives, below any library within 4 ulps
-    SINGLE = "single"  # one IEEE-754 operation: the same bits everywhere, then rounded
-    MOVED = "moved"  # chosen or moved elements, integers, truth values: what repops-f32 gives
-
-
-def kind(name: str, inputs: Sequence[Any], attrs: Attrs) -> Kind:
-    """Of an operator on arrays, or on tensors of a library."""
-    return kind_of(name, _dtype(inputs[0]) if inputs else None, attrs)
+def arithmetic(name: str, inputs: Sequence[Any], attrs: Attrs) -> Arithmetic:
+    """Return what an operator rounds, on arrays or on tensors of a library."""
+    return lookup(name).arithmetic_of(_dtype(inputs[0]) if inputs else None, attrs)
 
 
 def _dtype(operand: Any) -> Dtype | None:
@@ -52,48 +42,35 @@ def _dtype(operand: Any) -> Dtype | None:
     return dtypes.get(str(operand.dtype).rpartition(".")[2])
 
 
-def kind_of(name: str, first: Dtype | None, attrs: Attrs) -> Kind:
-    """Of an operator whose first input has that dtype."""
-    if name in CONTRACTIONS or name == "scatter_add":
-        return Kind.SUM
-    if name in ELEMENTARY:
-        return Kind.ELEMENTARY
-    if name == "cast":
-        return Kind.SINGLE if first == Dtype.I64 and attrs["dtype"] == Dtype.F32 else Kind.MOVED
-    if first != Dtype.F32 or name not in ("sum", *_SINGLE):
-        return Kind.MOVED
-    return Kind.SUM if name == "sum" else Kind.SINGLE
-
-
 def has_log(name: str, inputs: Sequence[Any], attrs: Attrs, b: int) -> bool:
-    """May an element of this operator have an entry?
+    """Return whether elements of this operator may have entries.
 
-    Not where nothing is free: at b = 32 elementary functions are repops-f32's, which are correctly rounded (and rsqrt
-    is two rounded operations). And not where there is no element: the operands of such an operator may have shapes for
-    which no library has memory, or windows with more taps than there is time for.
+    Not if nothing is free: at b = 32 elementary functions are those of repops-f32, which are correctly rounded (rsqrt
+    is two rounded operations). And not if there is no element: the operands of such an operator may have shapes that
+    no library has memory for, or windows with more taps than there is time for.
     """
-    what = kind(name, inputs, attrs)
-    if what != Kind.SUM and (what != Kind.ELEMENTARY or b == MAX_BITS):
+    what = arithmetic(name, inputs, attrs)
+    if what != Arithmetic.SUM and (what != Arithmetic.ELEMENTARY or b == MAX_BITS):
         return False
     return has_elements(name, [(_dtype(operand), tuple(operand.shape)) for operand in inputs], attrs)
 
 
 def has_elements(name: str, inputs: Sequence[tuple[Dtype | None, Shape]], attrs: Attrs) -> bool:
-    """Whether the output of an operator that may have a log has any. Raises OpError if there is no output."""
-    ((_, shape),) = lookup(name).infer(inputs, attrs)  # type: ignore[arg-type]  # refuses what is no dtype
+    """Return whether the output of an operator that may have a log has elements. OpError if there is no output."""
+    ((_, shape),) = lookup(name).infer(inputs, attrs)  # type: ignore[arg-type]  # refuses any other dtype
     return 0 not in shape
 
 
 @dataclass(frozen=True, slots=True)
 class Radius:
-    """A product of arrays that broadcast to the output's shape; none is NaN. inf * 0 is a NaN that says 0: where all
+    """A product of arrays that broadcast to the output's shape; none is NaN. inf * 0 gives NaN and means 0: where all
     factors of one side are zero, every order gives zero or NaN.
     """
 
     factors: tuple[F64, ...]
 
     def array(self, shape: tuple[int, ...]) -> F64:
-        """In full, read-only if it is one factor."""
+        """Return the radius in full; read-only if it is one factor."""
         with np.errstate(invalid="ignore"):
             return np.broadcast_to(reduce(np.multiply, self.factors), shape)
 
@@ -102,8 +79,8 @@ class Radius:
 class Evaluation:
     """x, float64 of the output's shape, and a radius that is at least the canonical one everywhere.
 
-    With `rows`, ascending, it is about these rows of the output only; all others are those of `rest`, float32, which
-    are rounded and have no radius.
+    With `rows`, ascending, x covers only these rows of the output. The others are rows of `rest`, float32, which are
+    rounded and have no radius.
     """
 
     x: F64
@@ -113,13 +90,13 @@ class Evaluation:
 
     @property
     def elements(self) -> int:
-        """Of the whole output."""
+        """Number of elements of the whole output."""
         return self.x.size if self.rest is None else self.rest.size
 
 
-@np.errstate(all="ignore")  # operands that are not finite, or results outside of binary64, are results
+@np.errstate(all="ignore")  # operands that are not finite and results outside of binary64 are permitted
 def evaluate(name: str, inputs: Sequence[Any], attrs: Attrs, bounds: Bounds) -> Evaluation:
-    """One evaluation of an operator with a log, from binary32 (and i64) inputs.
+    """Evaluate an operator that has a log, from binary32 (and i64) inputs.
 
     Raises InvalidInput for any other operator, and beyond 2^31 terms.
     """
@@ -130,7 +107,7 @@ def evaluate(name: str, inputs: Sequence[Any], attrs: Attrs, bounds: Bounds) -> 
         case "sum", (x,):
             axes, keep = tuple(attrs["dims"]), bool(attrs["keepdim"])
             terms = math.prod(x.shape[d] for d in axes)
-            # NOTE: over no dimensions numpy gives the array itself, or a scalar in place of one of rank 0.
+            # NOTE: over no dimensions numpy gives the array itself, or a scalar for an array of rank 0.
             total = np.asarray(np.sum(_f64(x), axis=axes, keepdims=keep))
             magnitude = np.asarray(np.sum(np.abs(_f64(x)), axis=axes, keepdims=keep))
             return _radius(total, factor(terms, bounds), magnitude)
@@ -152,16 +129,16 @@ def evaluate(name: str, inputs: Sequence[Any], attrs: Attrs, bounds: Bounds) -> 
 
 @np.errstate(all="ignore")
 def single(name: str, inputs: Sequence[Any], b: int) -> F64:
-    """add, sub, mul, div, sqrt of binary32 and the cast of i64: the binary64 operation, then rounded to grid(b).
+    """Compute add, sub, mul, div, sqrt of binary32 or the cast of i64 in binary64, then round to grid(b).
 
-    The sign of zero is kept. At b = 32 the five are repops-f32's own results: rounding twice is innocuous, as
-    53 >= 2 * 24 + 2 (Figueroa, 1995). A cast of integers beyond 2^53 is not, and is this by definition.
+    The sign of zero is kept. At b = 32 the five are repops-f32's own results: rounding twice is innocuous (Figueroa,
+    1995: p >= 2 * 24 + 2 for p = 53). A cast of integers beyond 2^53 is rounded twice by definition.
     """
     return rnd(np.asarray(_OPERATIONS[name](*(v.astype(np.float64) for v in inputs))), b)
 
 
 def _conv2d(x: F64, w: F64, attrs: Attrs, bounds: Bounds) -> Evaluation:
-    """The norm of each window, from one channel of sums of squares, times the norm of each filter."""
+    """The radius is the norm of each window, from one channel of sums of squares, times the norm of each filter."""
     groups, (images, _, *plane), (filters, _, *kernel) = int(attrs["groups"]), x.shape, w.shape
     squares = (x * x).reshape(images, groups, x.shape[1] // groups, *plane).sum(axis=2)
     windows = np.sqrt(taps.conv2d(squares, np.ones((groups, 1, *kernel)), attrs))  # [N, G, Y, X]
@@ -172,7 +149,7 @@ def _conv2d(x: F64, w: F64, attrs: Attrs, bounds: Bounds) -> Evaluation:
 
 
 def _conv2d_input_grad(dy: F64, w: F64, attrs: Attrs, bounds: Bounds) -> Evaluation:
-    """The norm of what meets each position, from one channel of sums of squares, times the norm of w[:, c]."""
+    """The radius is the norm of all terms at a position, from one channel of sums of squares, times that of w[:, c]."""
     groups, (images, filters, *plane), (_, channels, *kernel) = int(attrs["groups"]), dy.shape, w.shape
     squares = (dy * dy).reshape(images, groups, filters // groups, *plane).sum(axis=2)
     windows = np.sqrt(taps.conv2d_input_grad(squares, np.ones((groups, 1, *kernel)), attrs))  # [N, G, H, W]
@@ -184,7 +161,7 @@ def _conv2d_input_grad(dy: F64, w: F64, attrs: Attrs, bounds: Bounds) -> Evaluat
 
 
 def _conv2d_weight_grad(dy: F64, x: F64, attrs: Attrs, bounds: Bounds) -> Evaluation:
-    """The norm of dy[:, f] times the norm of x[:, c], both over images and positions."""
+    """The radius is the norm of dy[:, f] times the norm of x[:, c], both over images and positions."""
     groups, channels = int(attrs["groups"]), x.shape[1] // int(attrs["groups"])
     of_filters = np.sqrt(np.sum(dy * dy, axis=(0, 2, 3)))[:, None, None, None]
     of_channels = np.sqrt(np.sum(x * x, axis=(0, 2, 3))).reshape(groups, channels)
@@ -195,7 +172,7 @@ def _conv2d_weight_grad(dy: F64, x: F64, attrs: Attrs, bounds: Bounds) -> Evalua
 
 
 def _scatter_add(base: F64, idx: taps.I64, src: F64, bounds: Bounds) -> Evaluation:
-    """Each row has its own number of terms."""
+    """The radius depends on the row, since each row has its own number of terms."""
     rows, flat = base.shape[0], idx.reshape(-1)
     met = (flat >= 0) & (flat < rows)
     found = src.reshape(flat.size, *base.shape[1:])[met]
@@ -207,10 +184,10 @@ def _scatter_add(base: F64, idx: taps.I64, src: F64, bounds: Bounds) -> Evaluati
 
 
 def _bilinear(product: Callable[[F64, F64], F64], a: F64, b: F64) -> F64:
-    """A sum of products in any order, and what IEEE-754 gives in every order where an operand is not finite.
+    """Return a sum of products in any order, and the IEEE-754 result of every order if an operand is not finite.
 
     NOTE: a library multiplies an absent tap as a zero, and zero times an infinite weight is NaN; by docs/opset.md,
-    section 2, an absent tap meets nothing. So what is not finite is looked for with indicators, which are never inf.
+    section 2, an absent tap meets nothing. So infinities and NaNs are found with indicators, which are never inf.
     """
     if np.isfinite(a).all() and np.isfinite(b).all():
         return product(a, b)
@@ -242,24 +219,24 @@ def _radius(x: F64, *factors: F64) -> Evaluation:
 
 
 def known(factors: F64) -> F64:
-    """SAFETY: a NaN says nothing of the elements that do not meet the operand that caused it, as infinity does."""
+    """Replace NaN by infinity. SAFETY: a NaN would affect elements that do not meet the operand that caused it."""
     return np.where(np.isnan(factors), np.inf, factors)
 
 
 def _spread(windows: F64, channels: int) -> F64:
-    """[N, G, ...] for the channels of each group: as it is where one group broadcasts, else [N, channels, ...]."""
+    """Return [N, G, ...] if one group broadcasts, else [N, channels, ...] with each group repeated for its channels."""
     groups = windows.shape[1]
     return windows if groups == 1 else np.repeat(windows, channels // groups, axis=1)
 
 
 def _norm(x: F64, axis: int) -> F64:
-    """NOTE: squares of binary32 values are exact in float64 and do not underflow."""
+    """Return norms along an axis. NOTE: squares of binary32 values are exact in float64 and do not underflow."""
     norm: F64 = np.sqrt(np.sum(x * x, axis=axis))
     return norm
 
 
 def _f64(x: Any) -> F64:
-    """Raises InvalidInput for anything but binary32: products of wider values would not be exact."""
+    """Widen to float64. Raises InvalidInput unless the input is binary32: products of wider values are not exact."""
     if x.dtype != np.float32:
         raise InvalidInput(f"operands are {x.dtype}; evaluations start from float32")
     wide: F64 = x.astype(np.float64)

@@ -1,7 +1,7 @@
-"""One element of an operator with a log, to be read: exact value, radius, which values are admissible, the truth.
+"""The readable definition for one element of an operator with a log: exact value, radius, admissible values, truth.
 
-Values are fractions; nothing is rounded before the end. Readable, not fast: the definition that `decide_exactly` and
-`truth` are tested against (docs/rounding-logs.md, section 3).
+Values are fractions; nothing is rounded before the end. It is readable, not fast: `decide_exactly` and `truth` are
+tested against it (docs/rounding-logs.md, section 3).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from repops import reference
 
 from ..errors import InvalidInput
+from ..program.mode import MAX_BITS, Bounds, Rounding
 from .additions import ADDITIONS
 from .bounds import gamma
 from .elementary import bracket
 from .entries import WRITTEN
 from .evaluate import ELEMENTARY
-from .mode import Bounds, Rounding
-from .primitives import F64, MAX_BITS, NOT_LOGGED, UP, largest
+from .primitives import F64, NOT_LOGGED, UP, largest
 from .taps import Attrs, input_axis, output_axis
 
 _PRECISION = 2400
@@ -30,11 +30,11 @@ Term = tuple[float, float]
 
 
 def terms_of(name: str, inputs: Sequence[Any], attrs: Attrs, index: Index) -> list[Term]:
-    """The pairs (a_k, b_k) whose products add up to one element of a sum or contraction; b_k is 1 where nothing
-    is multiplied.
+    """Return the pairs (a_k, b_k) whose products add up to one element of a sum or contraction; b_k is 1 in plain
+    sums.
 
-    Index rules: docs/opset.md, sections 5 to 7. A tap that does not exist is left out. Raises InvalidInput for
-    any other operator.
+    Index rules: docs/opset.md, sections 5 to 7. A tap that does not exist is left out. Raises InvalidInput for any
+    other operator.
     """
     match name, inputs:
         case "sum", (x,):
@@ -94,7 +94,7 @@ def truth_of_element(
     value: float,
     rounding: Rounding,
 ) -> float:
-    """The one right value of an element whose entry has this kind, and this value if it is wide."""
+    """Return the one right value of an element whose entry has this kind, and this value if it is wide."""
     ball = ball_of_element(name, inputs, attrs, index, rounding)
     return ball if isinstance(ball, float) else follow_entry(*ball, kind, value, rounding.bits)
 
@@ -102,7 +102,7 @@ def truth_of_element(
 def ball_of_element(
     name: str, inputs: Sequence[Any], attrs: Attrs, index: Index, rounding: Rounding
 ) -> tuple[Fraction, Fraction] | float:
-    """(exact value, canonical radius); or the value where no entry counts, as nothing is free."""
+    """Return (exact value, canonical radius), or the value alone if nothing is free and no entry counts."""
     if name in ELEMENTARY:
         return _elementary(name, [float(v[index]) for v in np.broadcast_arrays(*inputs)], rounding.bits)
     terms = terms_of(name, inputs, attrs, index)
@@ -113,7 +113,7 @@ def ball_of_element(
 
 
 def follow_entry(exact: Fraction, canonical_radius: Fraction, kind: int, value: float, b: int) -> float:
-    """An admissible entry is followed, any other is ignored."""
+    """Return the value of an admissible entry; any other entry is ignored."""
     nearest = round_exact(exact, b)
     if kind == NOT_LOGGED:
         return nearest
@@ -123,15 +123,15 @@ def follow_entry(exact: Fraction, canonical_radius: Fraction, kind: int, value: 
 
 
 def exact_value(terms: Sequence[Term]) -> Fraction:
-    """The sum of the products.
+    """Return the sum of the products.
 
-    Raises InvalidInput if a factor is infinite or NaN: such results do not depend on an order.
+    Raises InvalidInput if a factor is infinite or NaN; such results do not depend on an order.
     """
     return sum((_finite(a) * _finite(b) for a, b in terms), Fraction(0))
 
 
 def radius(terms: Sequence[Term], bounds: Bounds) -> Fraction:
-    """The canonical radius: every permitted evaluation is (probably, if `bounds` says so) at most this far away."""
+    """Return the canonical radius: permitted evaluations are (probably, if `bounds` says so) at most this far away."""
     numerator, denominator = gamma(len(terms), bounds)
     return Fraction(numerator, denominator) * sum(
         (abs(_finite(a) * _finite(b)) for a, b in terms), Fraction(0)
@@ -139,13 +139,13 @@ def radius(terms: Sequence[Term], bounds: Bounds) -> Fraction:
 
 
 def added_exactly(terms: Sequence[float]) -> bool:
-    """Is no partial sum of binary32 values ever rounded, in any order (`additions`)?"""
+    """Return whether no partial sum of binary32 values is ever rounded, in any order (`additions`)."""
     sizes = [abs(Fraction(v)) for v in terms if v]
     return not sizes or sum(sizes) < 2**53 * _quantum(min(sizes), MAX_BITS)
 
 
 def ceil_exact(x: Fraction, b: int) -> float:
-    """The lowest value of grid(b) that is not below x. Infinities are values of the grid; zero is +0."""
+    """Return the lowest value of grid(b) that is not below x. Infinities are values of the grid; zero is +0."""
     if abs(x) > Fraction(largest(b)):
         return math.inf if x > 0 else -largest(b)
     q = _quantum(x, b)
@@ -154,7 +154,7 @@ def ceil_exact(x: Fraction, b: int) -> float:
 
 
 def round_exact(x: Fraction, b: int) -> float:
-    """An exact value rounded to grid(b), to nearest, ties to even: a binary32 value, or an infinity. Zero is +0."""
+    """Round an exact value to grid(b), to nearest, ties to even: a binary32 value or an infinity. Zero is +0."""
     q = _quantum(x, b)
     y = round(x / q) * q
     if abs(y) > Fraction(largest(b)):
@@ -163,11 +163,11 @@ def round_exact(x: Fraction, b: int) -> float:
 
 
 def admissible(exact: Fraction, b: int, bound_radius: Fraction) -> tuple[float, float]:
-    """(lowest, highest) admissible rounding: the set is every value of grid(b) between them, both included.
+    """Return (lowest, highest) admissible rounding: all values of grid(b) from the first to the second are admissible.
 
-    A value is admissible if some real number within `bound_radius` of the exact one rounds to it. Equal ends mean
-    that nothing was left to choose; where they differ, an honest trainer has an entry in its sparse log. Raises
-    InvalidInput for a negative radius.
+    A value is admissible if some real number within `bound_radius` of the exact value rounds to it. Equal ends leave
+    no choice; if they differ, an honest trainer has an entry in its sparse log. Raises InvalidInput for a negative
+    radius.
     """
     if bound_radius < 0:
         raise InvalidInput(f"a radius of {bound_radius}; it is at least 0")
@@ -175,7 +175,7 @@ def admissible(exact: Fraction, b: int, bound_radius: Fraction) -> tuple[float, 
 
 
 def is_admissible(value: float, exact: Fraction, b: int, bound_radius: Fraction) -> bool:
-    """Is this rounded value one of the admissible ones? -0 is not: results of free operators have no signed zero."""
+    """Return whether a rounded value is admissible. -0 is not: results of free operators have no signed zero."""
     low, high = admissible(exact, b, bound_radius)
     if value == 0 and math.copysign(1.0, value) < 0:
         return False
@@ -198,7 +198,7 @@ def _pairs(a: F64, b: F64) -> list[Term]:
 
 
 def _taps(axis: tuple[Any, Any], position: int) -> list[tuple[int, int]]:
-    """(tap, what it reads) of one position."""
+    """Return (tap, index that it reads) for one position."""
     index, exists = axis
     return [(int(t), int(index[position, t])) for t in np.flatnonzero(exists[position])]
 
@@ -210,7 +210,7 @@ def _finite(v: float) -> Fraction:
 
 
 def _quantum(x: Fraction, b: int) -> Fraction:
-    """The spacing of grid(b) around x, continued beyond its largest value."""
+    """Return the spacing of grid(b) around x, continued beyond its largest value."""
     size = abs(x)
     e = size.numerator.bit_length() - size.denominator.bit_length()
     e = e if size >= Fraction(2) ** e else e - 1
@@ -218,9 +218,9 @@ def _quantum(x: Fraction, b: int) -> Fraction:
 
 
 def _elementary(name: str, arguments: list[float], b: int) -> tuple[Fraction, Fraction] | float:
-    """The exact value as the middle of two neighbours of 2,400 bits.
+    """Return the exact value as the middle of two neighbours of 2,400 bits, and the radius.
 
-    At b = 32, where docs/opset.md has a table, or the value is far beyond any grid, it is what repops-f32 gives.
+    At b = 32, in a table of docs/opset.md, or far beyond any grid, return the result of repops-f32.
     """
     operands = [np.array(v, dtype=np.float32) for v in arguments]
     tabled = float(reference.execute(name, operands, {})[0])

@@ -1,7 +1,7 @@
-"""Whole nodes at the speed of the kernels: writing a log, and following one (docs/rounding-logs.md, section 3).
+"""Writing and following the logs of whole nodes at the speed of the kernels (docs/rounding-logs.md, section 3).
 
-The band is searched where the values lie (`surface`); only elements in it, or with an entry that says otherwise than
-their own value, are looked at one by one, and of those only what is not certain is decided exactly.
+The band is searched in the memory that holds the values (`rounded_output`). Only elements in it, or with an entry for
+another value than their own, are examined one by one, and only those still uncertain are decided exactly.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..commit.tensor import Array
+from ..program.mode import Form, Rounding
 from .additions import ADDITIONS, exact
 from .band import NARROW, WRITTEN_WITHIN
 from .decide_exactly import decide_exactly
 from .entries import WRITTEN, Entries, Log
-from .mode import Form, Rounding
 from .primitives import DOWN, F64, FIXED_TAU, NOT_LOGGED, UP, Bool, largest, quantum, rnd
 from .rounded_output import Evaluated, Surface, search
 from .taps import I64
@@ -25,7 +25,7 @@ _SLACK = 1 + 2.0**-20  # two parties' radii are sums of the same terms in two or
 
 
 class Followed(NamedTuple):
-    """`corrections` elements are not what our own value is rounded to; `forged` is the first whose entry is ignored."""
+    """`corrections` counts elements that differ from our own rounding; `forged` is the first whose entry is ignored."""
 
     values: Any
     corrections: int
@@ -41,10 +41,10 @@ def write(
     out: Array | None = None,
     tau: float = FIXED_TAU,
 ) -> tuple[Any, Log]:
-    """A trainer's output, f32, where the evaluation lies, and its log.
+    """Return a trainer's output, f32, in the memory that holds the evaluation, and its log.
 
-    With `inputs`, arrays on the host, sums that no order changes have no entry (`additions`); they need none.
-    The output is in `out`, if that is given and the evaluation lies in numpy's memory. `tau` is of the dense form.
+    With `inputs`, arrays on the host, sums that no order changes have no entry (`additions`); they need none. The
+    output is in `out`, if given and the evaluation is in numpy's memory. `tau` is for the dense form.
     """
     found = search(evaluation, rounding.bits, WRITTEN_WITHIN, out)
     places = _Places(found)
@@ -71,9 +71,9 @@ def follow(
     rounding: Rounding,
     out: Array | None = None,
 ) -> Followed:
-    """The truth of a node under a log of so many elements, which may be anybody's. `out` as in `write`.
+    """Return the truth of a node under a log of as many elements, which may come from anybody. `out` as in `write`.
 
-    `inputs` are arrays on the host; they are looked at only if there is something to decide.
+    `inputs` are arrays on the host; they are read only if something must be decided exactly.
     """
     found, bits = search(evaluation, rounding.bits, _SLACK, out), rounding.bits
     places = _Places(found)
@@ -87,8 +87,8 @@ def follow(
     radius = found.radius(positions) * _SLACK
     said = _said(entries, x, bits)
     near = _among(positions, in_band)
-    # What is certain without looking closer. An entry that says what we have is admissible: our x is in the ball too.
-    minus = (said == 0) & np.signbit(said)  # no value of any element
+    # Certain without a closer look. An entry for our own value is admissible, since our x is in the ball too.
+    minus = (said == 0) & np.signbit(said)  # never the value of an element
     agreed = (entries.kinds != NOT_LOGGED) & (said == own) & ~minus
     narrow = (entries.kinds == UP) | (entries.kinds == DOWN)
     coarse = narrow & (radius >= NARROW * quantum(np.where(np.isfinite(x), x, 0.0), bits))
@@ -107,23 +107,23 @@ def follow(
 
 
 class _Places:
-    """Where the elements of an evaluation are in the output.
+    """Places of an evaluation's elements in the output.
 
-    NOTE: entries anywhere else say nothing: a term alone is exact.
+    NOTE: an entry for any other element has no effect, since a single term is exact.
     """
 
     def __init__(self, found: Surface) -> None:
         self._rows, self._width = found.rows, found.width
 
     def of(self, positions: I64) -> I64:
-        """In the output."""
+        """Return the positions in the output."""
         if self._rows is None:
             return positions
         row, place = np.divmod(positions, max(self._width, 1))
         return self._rows[row] * self._width + place
 
     def here(self, positions: I64) -> tuple[I64, I64 | slice]:
-        """In the evaluation, those that it is about, and which of the positions these are."""
+        """Return positions in the evaluation of the elements it covers, and the indices of these in `positions`."""
         if self._rows is None:
             return positions, slice(None)
         row, place = np.divmod(positions, max(self._width, 1))
@@ -137,21 +137,21 @@ class _Places:
 
 
 def _compared(found: Surface, places: _Places, log: Log) -> tuple[I64, I64]:
-    """Where in the evaluation an entry says our own value for certain, and where it may say another.
+    """Return positions in the evaluation whose entry certainly names our own value, and those whose entry may not.
 
-    Most entries agree, so that nothing else has to be asked of them.
+    Most entries agree, and need no further check.
     """
     at, known = places.here(log.narrow)
     doubted = found.doubted(at, log.up[known], _SLACK)
     wide, known = places.here(log.wide)
     said = log.values[known]
-    minus = (said == 0) & np.signbit(said)  # no value of any element
+    minus = (said == 0) & np.signbit(said)  # never the value of an element
     other = (said != found.values(wide)) | minus
     return _union(at[~doubted], wide[~other]), _union(at[doubted], wide[other])
 
 
 def _among(positions: I64, others: I64) -> Bool:
-    """Which of the positions are among the others; both ascend."""
+    """Return a mask of the positions that are among the others; both ascend."""
     if not others.size:
         return np.zeros(positions.size, np.bool_)
     found: Bool = others[np.minimum(np.searchsorted(others, positions), others.size - 1)] == positions
@@ -159,10 +159,10 @@ def _among(positions: I64, others: I64) -> Bool:
 
 
 def _union(first: I64, second: I64) -> I64:
-    """All positions of both, each once; both ascend, and so does this.
+    """Return all positions of both, each once; both ascend, and so does the result.
 
     SAFETY: a forged log may have an entry for every element. numpy's union hashes them all, at 30 times the price of
-    merging them, which is what a stable sort does with two ascending parts.
+    merging, which is what a stable sort does with two ascending parts.
     """
     joined = np.concatenate([first, second])
     joined.sort(kind="stable")
@@ -172,7 +172,7 @@ def _union(first: I64, second: I64) -> I64:
 
 
 def _said(entries: Entries, x: F64, bits: int) -> F64:
-    """The value that each entry names; NaN where there is none. A direction is taken from where our own x is."""
+    """Return the value that each entry names, NaN without an entry. Directions are relative to our own x."""
     with np.errstate(invalid="ignore", over="ignore"):
         finite = np.where(np.isfinite(x), x, 0.0)
         step = quantum(finite, bits)
@@ -186,7 +186,7 @@ def _said(entries: Entries, x: F64, bits: int) -> F64:
 
 
 def _reachable(x: F64, bits: int, width: F64, value: F64) -> Bool:
-    """Can what is at most `width` from x be rounded to `value`? Both ends move out by one place."""
+    """Return whether a number at most `width` from x can round to `value`. Both ends move out by one place."""
     with np.errstate(invalid="ignore", over="ignore"):
         low = rnd(np.nextafter(x - width, -np.inf), bits)
         high = rnd(np.nextafter(x + width, np.inf), bits)

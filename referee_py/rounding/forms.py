@@ -1,19 +1,19 @@
-"""A log as bytes, in either form. A program's mode says which one its trainer writes; a reader takes both."""
+"""A log as bytes, in either form. A program's mode determines the trainer's form; a reader accepts both."""
 
 from __future__ import annotations
 
+from ..program.mode import Form
 from . import dense, sparse
 from .entries import Log
-from .mode import Form
 
 
 def pack(log: Log, form: Form) -> bytes:
-    """The canonical bytes. Raises InvalidInput for what is no log."""
+    """Return the canonical bytes. Raises InvalidInput if the log is malformed."""
     return sparse.pack(log) if form == Form.SPARSE else dense.pack(log)
 
 
 def unpack(canonical: bytes, elements: int, form: Form) -> Log:
-    """The log of a node with that many elements. Raises InvalidEncoding for bytes that are no canonical form."""
+    """Return the log of a node with this many elements. Raises InvalidEncoding for bytes that are not canonical."""
     if form == Form.SPARSE:
         return sparse.unpack(canonical, elements)
     return dense.unpack(canonical, elements)

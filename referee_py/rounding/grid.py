@@ -1,7 +1,7 @@
 """Rational numbers on grid(b), with integers only, and the rule that decides one element.
 
-A number is num / den * 2^exponent. All of a decision is done at one den and one exponent, so it costs a few divisions
-of integers of some hundred bits. `exact.py` is the same with fractions, to be read.
+A number is num / den * 2^exponent. A whole decision uses one den and one exponent, so it costs a few divisions of
+integers of some hundred bits. `exact.py` is the readable version, with fractions.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
+from ..program.mode import MAX_BITS
 from .entries import WRITTEN
-from .primitives import DOWN, MAX_BITS, NOT_LOGGED, UP, largest
+from .primitives import DOWN, NOT_LOGGED, UP, largest
 
 UNIT = 298  # every product of two binary32 values is a multiple of 2^-298
 _MIN_EXPONENT = -126
 
 
 class Toward(IntEnum):
-    """Where a number between two values of the grid goes."""
+    """Rounding of a number between two values of the grid."""
 
     BELOW = DOWN
     NEAREST = NOT_LOGGED  # ties to even
@@ -36,14 +37,14 @@ class Ball(NamedTuple):
 
 
 def to_grid(num: int, den: int, exponent: int, b: int, toward: Toward) -> float:
-    """num / den * 2^exponent rounded to grid(b), which has both infinities: below the lowest finite value lies -inf.
+    """Round num / den * 2^exponent to grid(b), which has both infinities: below the lowest finite value lies -inf.
 
     A zero is +0. den > 0.
     """
     size = abs(num)
     if not size:
         return 0.0
-    e = size.bit_length() - den.bit_length()  # of the quotient: this, or one less
+    e = size.bit_length() - den.bit_length()  # exponent of the quotient: this, or one less
     if (size << -e if e < 0 else size) < (den << e if e > 0 else den):
         e -= 1
     place = max(e + exponent, _MIN_EXPONENT) - (b - 9)  # the quantum is 2^place
@@ -65,7 +66,7 @@ def to_grid(num: int, den: int, exponent: int, b: int, toward: Toward) -> float:
 
 
 def decide(ball: Ball, kind: int, value: float, b: int) -> float:
-    """The truth of an element: what its entry says if that is admissible, else the nearest value of the grid.
+    """Return the truth of an element: the value of its entry if admissible, else the nearest value of the grid.
 
     Admissible is a value of the grid, neither NaN nor -0, between the roundings of both ends of the ball.
     """
@@ -78,7 +79,7 @@ def decide(ball: Ball, kind: int, value: float, b: int) -> float:
             return nearest
     else:
         value = to_grid(num, den, exponent, b, Toward(kind))
-    # NOTE: nearest lies between both ends, so only the end on the value's side is asked.
+    # NOTE: nearest lies between both ends, so only the end on the value's side is checked.
     if value < nearest:
         return value if to_grid(num - radius, den, exponent, b, Toward.NEAREST) <= value else nearest
     if value > nearest:
@@ -87,7 +88,7 @@ def decide(ball: Ball, kind: int, value: float, b: int) -> float:
 
 
 def on_grid(value: float, b: int) -> bool:
-    """Is this binary32 one that a wide entry may have? Infinities are; NaN and -0 are not."""
+    """Return whether a wide entry may have this binary32 value. It may be infinite, not NaN or -0."""
     if math.isnan(value) or (not value and math.copysign(1.0, value) < 0):
         return False
     (bits,) = struct.unpack("<I", struct.pack("<f", value))

@@ -4,8 +4,8 @@
     quantum    their spacing around x: 2^(max(e, -126) - (b - 9)), where 2^e <= |x| < 2^(e + 1)
     direction  0 rounded down (towards -inf), 1 not logged, 2 rounded up (towards +inf)
 
-Everything is exact arithmetic on binary64: powers of two come from the exponent field, so no logarithm and no decimal
-exponent is taken. Each function is a fixed sequence of array operations, the same for numpy and any tensor library.
+All arithmetic on binary64 is exact: powers of two come from the exponent field, without logarithms or decimal
+exponents. Each function is a fixed sequence of array operations, the same for numpy and any tensor library.
 """
 
 from __future__ import annotations
@@ -16,39 +16,33 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
+from ..program.mode import check_bits
 
 F64 = npt.NDArray[np.float64]
 U8 = npt.NDArray[np.uint8]
 Bool = npt.NDArray[np.bool_]
 
 DOWN, NOT_LOGGED, UP = 0, 1, 2
-MIN_BITS, MAX_BITS = 26, 32
-FIXED_TAU = 0.25 * 2.0**-23  # the paper's threshold where none was searched for (section 5.1)
+FIXED_TAU = 0.25 * 2.0**-23  # the paper's threshold without a search (section 5.1)
 
 _BIAS = 1023
 _MIN_EXPONENT = -126  # binary32 has no finer grid below 2^-126: subnormals share its quantum
 _TOP = 2.0**128  # the first power of two that binary32 does not have
 
 
-def check_bits(b: int) -> None:
-    """Raises InvalidInput unless b is one of the rounding amounts of the paper."""
-    if isinstance(b, bool) or not isinstance(b, int) or not MIN_BITS <= b <= MAX_BITS:
-        raise InvalidInput(f"rounding to b = {b!r} bits; use an integer from {MIN_BITS} to {MAX_BITS}")
-
-
 def check_tau(tau: float, b: int) -> None:
-    """Raises InvalidInput unless tau is within half a quantum."""
+    """Raise InvalidInput unless tau is within half a quantum."""
     if not 0 <= tau <= 0.5 * 2.0 ** (9 - b):
         raise InvalidInput(f"tau = {tau} for b = {b}; use 0 <= tau <= 2^{8 - b}, half a quantum")
 
 
 def largest(b: int) -> float:
-    """The largest finite value of grid(b)."""
+    """Return the largest finite value of grid(b)."""
     return _TOP - 2.0 ** (136 - b)
 
 
 def scale(x: F64) -> F64:
-    """2^max(e, -126) for 2^e <= |x| < 2^(e + 1): the paper's `exp`. Zero and binary64 subnormals give 2^-126.
+    """Return 2^max(e, -126) for 2^e <= |x| < 2^(e + 1): the paper's `exp`. Zero and binary64 subnormals give 2^-126.
 
     Infinity and NaN give 2^1023, the largest power of two: any finite one would do, since x / q is then x itself.
     """
@@ -58,16 +52,16 @@ def scale(x: F64) -> F64:
 
 
 def quantum(x: F64, b: int) -> F64:
-    """The spacing of grid(b), continued beyond 2^128, in the binade of x."""
+    """Return the spacing of grid(b), continued beyond 2^128, in the binade of x."""
     return scale(x) * 2.0 ** (9 - b)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow is a result, a signalling NaN is a NaN
 def rnd(x: F64, b: int) -> F64:
-    """x rounded to grid(b), to nearest, ties to even: float64 array, same shape, every element a binary32 value.
+    """Round x to grid(b), to nearest, ties to even: float64 array, same shape, every element a binary32 value.
 
-    From 2^128 - 2^(135 - b) on (half a quantum above the largest value) the result is infinite, as in IEEE-754.
-    -0 stays -0, and what is negative and rounds to zero gives -0. Every NaN becomes the positive quiet one.
+    From 2^128 - 2^(135 - b) on (half a quantum above the largest value) the result is infinite, as in IEEE-754. -0
+    stays -0, and negative values that round to zero give -0. Every NaN becomes the positive quiet NaN.
     """
     x = _values(x, b)
     q = quantum(x, b)
@@ -75,10 +69,10 @@ def rnd(x: F64, b: int) -> F64:
 
 
 def log(x: F64, b: int, tau: float) -> U8:
-    """Algorithm 1: the direction in which each element was rounded, if it is logged. uint8, same shape.
+    """Return the direction in which each element was rounded, if it is logged (algorithm 1). uint8, same shape.
 
-    Logged is what lies further than ``tau * scale(x)`` from its rounded value. Beyond the largest value the next one is
-    taken to be 2^128, so overflow has a direction too; from 2^128 on, at infinities and at NaN nothing is logged.
+    An element is logged if it is further than ``tau * scale(x)`` from its rounded value. 2^128 follows the largest
+    value, so overflow has a direction too; from 2^128 on, at infinities and at NaN nothing is logged.
     """
     x = _values(x, b)
     check_tau(tau, b)
@@ -92,9 +86,9 @@ def log(x: F64, b: int, tau: float) -> U8:
 
 @np.errstate(over="ignore", invalid="ignore")
 def rev(x: F64, b: int, entry: U8) -> F64:
-    """x rounded to grid(b) in the direction of each entry; where that is the own direction, or 1, the same as `rnd`.
+    """Round x to grid(b) in the direction of each entry; with the own direction, or 1, the result is that of `rnd`.
 
-    A value on the grid stays where it is, whatever the entry.
+    A value on the grid stays where it is under every entry.
     Raises InvalidInput for an entry above 2 or of another shape.
     """
     x = _values(x, b)
@@ -112,25 +106,25 @@ def rev(x: F64, b: int, entry: U8) -> F64:
 
 
 def unsigned_zero(y: F64) -> F64:
-    """-0 as +0, all else unchanged: the last step of every operator whose order is free.
+    """Return y with -0 replaced by +0, the last step of every operator whose order is free.
 
-    A sum that is zero, or a negative crumb that is rounded to zero, has whichever sign the order gave it, and no
-    direction says which.
+    The order determines the sign of a zero sum, or of a small negative sum that rounds to zero, and no direction names
+    that sign.
     """
     return y + 0.0
 
 
 def threshold(y1: F64, y2: F64, b: int, iterations: int = 40) -> float:
-    """Algorithm 4: the largest tau found by bisection for which every recorded divergence would have been logged.
+    """Return the largest tau found by bisection that would have logged every recorded divergence (algorithm 4).
 
     ``y1`` and ``y2`` are outputs of one operator on two kinds of hardware, before rounding (any shape, the same).
     Bisects between 0.25 * 2^-23 and half a quantum, 2^(8 - b).
 
-    Departures from the listing: the exponent is the value's, not the distance's; a distance that equals ``tau * scale``
-    fails, because `log` would not log it; the last tau that succeeded is returned, not the last one tried.
+    Departures from the listing: the exponent is the value's, not the distance's; a distance that equals ``tau *
+    scale`` fails, because `log` would not log it; the last tau that succeeded is returned, not the last one tried.
 
-    Raises InvalidInput if two outputs round differently in a way that no direction repairs, or that the smallest
-    tau misses.
+    Raises InvalidInput if two outputs round differently in a way that no direction repairs, or that the smallest tau
+    misses.
     """
     y1, y2 = _values(y1, b), _values(y2, b)
     if y1.shape != y2.shape or iterations < 1:
@@ -152,7 +146,7 @@ def threshold(y1: F64, y2: F64, b: int, iterations: int = 40) -> float:
 
 
 def bisected(nearest: float, b: int, iterations: int) -> float:
-    """The threshold for divergences of which the nearest lies so far, in its exponent, from its rounded value.
+    """Return the threshold for divergences; `nearest` is the least distance from a rounded value, in its exponent.
 
     Raises InvalidInput if the smallest tau misses it.
     """
@@ -169,7 +163,7 @@ def bisected(nearest: float, b: int, iterations: int) -> float:
 
 
 def _relative_error(y: F64, b: int) -> F64:
-    """|y - rnd(y)| in units of the exponent, with 2^128 in the place of infinity."""
+    """Return |y - rnd(y)| in units of the exponent, with 2^128 in the place of infinity."""
     q = quantum(y, b)
     return np.abs(np.rint(y / q) * q - y) / scale(y)
 

@@ -1,6 +1,6 @@
-"""A rounded evaluation where it lies: what the rules of `follow` need of it, in numpy's memory or on a device.
+"""A rounded evaluation in its own memory, numpy's or a device's, with the operations that `follow` needs.
 
-All elements stay where they are. The rules ask for positions, and for what is at few of them.
+All elements stay where they are. `follow` reads positions, and the values at few of them.
 """
 
 from __future__ import annotations
@@ -13,66 +13,67 @@ import numpy as np
 from repops.rounding import Rounded, round_to_grid, single
 
 from ..commit.tensor import Array
+from ..program.mode import MAX_BITS
 from .evaluate import Evaluation
-from .primitives import F64, MAX_BITS, Bool
+from .primitives import F64, Bool
 from .taps import I64
 from .thresholds import directed, doubted
 
 
 class Surface(Protocol):
-    """Positions are row-major in the evaluation, int64; what is given of them are arrays on the host.
+    """Positions are row-major in the evaluation, int64; results for positions are arrays on the host.
 
-    `rows`, if it is not None, are the rows of the output that the evaluation is about, ascending.
+    `rows`, if it is not None, are the rows of the output that the evaluation covers, ascending.
     """
 
     rows: I64 | None
     elements: int
-    """Of the whole output."""
+    """Number of elements of the whole output."""
     width: int
-    """Elements of a row."""
+    """Number of elements of a row."""
     narrow: I64
     wide: I64
-    """Ascending: what lies in the band."""
+    """Positions in the band, ascending."""
 
     def x(self, positions: I64) -> F64:
-        """The evaluation there."""
+        """Return the evaluation at these positions."""
         ...
 
     def values(self, positions: I64) -> Array:
-        """What it is rounded to there, f32."""
+        """Return the rounded values at these positions, f32."""
         ...
 
     def radius(self, positions: I64) -> F64:
-        """At least the canonical radius; never NaN."""
+        """Return radii at least as large as the canonical ones; never NaN."""
         ...
 
     def logged(self, tau: float) -> I64:
-        """Those with a narrow entry in the dense form: `narrow`, and what the threshold logs (see `thresholds`)."""
+        """Return positions with a narrow entry in the dense form: `narrow`, and those that the threshold logs."""
         ...
 
     def doubted(self, positions: I64, up: Bool, slack: float) -> Bool:
-        """Which directions may say otherwise than the values there, by radii that are `slack` times as wide."""
+        """Return a mask of directions that may not name the values there, with radii `slack` times as wide."""
         ...
 
     def put(self, positions: I64, values: Array) -> None:
-        """Other values there."""
+        """Replace the values at these positions."""
         ...
 
     def whole(self) -> Any:
-        """The output."""
+        """Return the output."""
         ...
 
 
 class Elsewhere(Protocol):
-    """An evaluation that lies elsewhere than in numpy's memory."""
+    """An evaluation in other memory than numpy's."""
 
     @property
     def elements(self) -> int:
-        """Of the whole output."""
+        """Number of elements of the whole output."""
         ...
 
     def search(self, bits: int, widen: float) -> Surface:
-        """Rounded, with what lies within `widen` radii of a midpoint."""
+        """Round the evaluation, and find the positions within `widen` radii of a midpoint."""
         ...
 
 
@@ -80,7 +81,7 @@ Evaluated = Evaluation | Elsewhere
 
 
 def search(evaluation: Evaluated, bits: int, widen: float, out: Array | None = None) -> Surface:
-    """Round an evaluation, and find what lies in the band. The whole output will be in `out`, if it is given."""
+    """Round an evaluation, and find the positions in the band. The whole output will be in `out`, if given."""
     if isinstance(evaluation, Evaluation):
         return OnHost(evaluation, bits, widen, out)
     return evaluation.search(bits, widen)
@@ -90,7 +91,7 @@ _ZERO = np.zeros((), np.float32)
 
 
 class OnHost:
-    """By the kernels."""
+    """The surface in numpy's memory, by the kernels."""
 
     def __init__(self, evaluation: Evaluation, bits: int, widen: float, out: Array | None) -> None:
         found = _search(evaluation, bits, widen, out)
@@ -126,7 +127,7 @@ class OnHost:
         rest = self._evaluation.rest
         if rest is None:
             return self._rounded
-        # NOTE: with +0 added there is no -0.
+        # NOTE: adding +0 removes -0.
         if self._bits == MAX_BITS:
             found: Array = np.add(rest, _ZERO, out=self._out)
         else:
@@ -136,7 +137,7 @@ class OnHost:
 
 
 def radius_at(evaluation: Evaluation, positions: I64) -> F64:
-    """The radius of some elements."""
+    """Return the radius of some elements."""
     shape = evaluation.x.shape
     if positions.size > evaluation.x.size // 16:
         found = evaluation.radius.array(shape).reshape(-1)[positions]
@@ -157,10 +158,10 @@ def _search(evaluation: Evaluation, bits: int, widen: float, out: Array | None) 
 
 
 def _laid_out(evaluation: Evaluation) -> tuple[tuple[int, int, int], F64, F64]:
-    """x as [outer, rows, columns] with a factor of each [outer, rows] and one of each [outer, columns]."""
+    """Return x as [outer, rows, columns], a factor for each [outer, rows] and a factor for each [outer, columns]."""
     shape, factors = evaluation.x.shape, evaluation.radius.factors
     rank = len(shape)
-    if rank >= 2 and len(factors) == 2:  # of a product
+    if rank >= 2 and len(factors) == 2:  # a product
         (left, right), (*batch, m, n) = factors, shape
         if left.shape == (*batch, m, 1) and right.shape == (*batch, 1, n):
             outer = math.prod(batch)

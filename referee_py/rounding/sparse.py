@@ -26,7 +26,7 @@ from .entries import (
 
 
 def pack(log: Log) -> bytes:
-    """The canonical bytes. Raises InvalidInput for what is no log."""
+    """Return the canonical bytes. Raises InvalidInput if the log is malformed."""
     check(log, InvalidInput)
     counts = np.array([log.narrow.size, log.wide.size], dtype=np.int64)
     bits = np.packbits(log.up, bitorder="little").tobytes()
@@ -35,7 +35,7 @@ def pack(log: Log) -> bytes:
 
 
 def unpack(canonical: bytes, elements: int) -> Log:
-    """The log of a node with that many elements. Raises InvalidEncoding for bytes that `pack` does not give."""
+    """Return the log of a node with this many elements. Raises InvalidEncoding for bytes that `pack` does not give."""
     check_elements(elements)
     data = np.frombuffer(canonical, dtype=np.uint8)
     counts, start = read_varints(data, 0, 2)

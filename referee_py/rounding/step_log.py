@@ -1,17 +1,17 @@
-"""All rounding logs of one step: what the trainer's records commit to, in one file (docs/rounding-logs.md).
+"""All rounding logs of one step, as the trainer's records commit to them, in one file (docs/rounding-logs.md).
 
     file     one zstd frame that states its content size, window at most 8 MiB, around an entry for each node that has a
              log, nodes ascending:
     entry    varint node (from the second entry on: its distance from the node before, less 1) ‖ form u8 ‖
-             varint elements ‖ varint length ‖ so many bytes
+             varint elements ‖ varint length ‖ `length` bytes
     digest   of a node: the digest of its log (blocks.py), or 32 zero bytes
     root     of the step: Tree(LOG_TREE, a digest for each node of the program)
 
-Either form serves, whatever the program's mode; a log has the same digest in both.
+A file may use either form in every mode of a program; a log has the same digest in both.
 
-SAFETY: a step log comes from a stranger. Elements and bytes of an entry are whatever was committed to, so a file can be
-checked without the program; but what does not decode is no file. What is for another number of elements than the
-program's node has is no log of it (`entries`).
+SAFETY: a step log comes from a stranger. Elements and bytes of an entry can be checked against the commitment without
+the program, but bytes that do not decode make the file invalid. A log of another number of elements than the program's
+node has no entries for it (`entries`).
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ import zstandard
 
 from ..commit import NO_LOG, Tag, Tree
 from ..errors import InvalidEncoding, InvalidInput
+from ..program.mode import Form
 from . import forms
 from .blocks import LogTree, log_digest
 from .entries import MAX_LOG_ELEMENTS, Log, check_elements
-from .mode import Form
 
 MAX_VARINT_BYTES = 6
 MAX_HEADER_BYTES = 3 * MAX_VARINT_BYTES + 1
 ELEMENTS_A_BYTE = 32
-"""SAFETY: the blocks of a log's digest are bounded by its elements, which cost a stranger nothing. So a file's logs are
-of no more elements than this times the bytes it may unpack to."""
+"""SAFETY: the blocks of a log's digest are bounded by its elements, which cost a stranger nothing. So the elements of
+all logs in a file are at most this many times the bytes that it may unpack to."""
 _FRAME_HEADER_BYTES = 18
 _MAX_WINDOW = 1 << 23
 _LEVEL = 3
-_PIECE = 1 << 10  # NOTE: zstd makes at most 32 KiB of a byte, so a piece gives 32 MiB at most
+_PIECE = 1 << 10  # NOTE: zstd makes at most 32 KiB of a byte, so a piece gives at most 32 MiB
 
 
 @dataclass(frozen=True)
 class NodeLog:
-    """One node's log as it travels: a form, the number of elements, and canonical bytes."""
+    """One node's log in its transport form: a form, the number of elements, and canonical bytes."""
 
     form: Form
     elements: int
@@ -53,27 +53,27 @@ class NodeLog:
 
     @classmethod
     def of(cls, log: Log, form: Form) -> NodeLog:
-        """Raises InvalidInput for what is no log."""
+        """Return a log in this form. Raises InvalidInput if it is malformed."""
         return cls(form, log.elements, forms.pack(log, form))
 
     def read(self) -> Log:
-        """What it says. Raises InvalidEncoding if it was made of bytes that say nothing."""
+        """Return the decoded log. Raises InvalidEncoding if its bytes do not decode."""
         return forms.unpack(self.canonical, self.elements, self.form)
 
     def entries(self, elements: int) -> Log:
-        """What it says of a node with so many elements: nothing if it is of another number of them.
+        """Return the log's entries for a node of `elements` elements: none if the log has another number of elements.
 
         INVARIANT: this is part of the truth (docs/rounding-logs.md, section 3): every party ignores the same logs.
         """
         return self.read() if self.elements == elements else Log.empty(elements)
 
     def opened(self) -> Log | LogTree:
-        """What shows its blocks and their paths: what it says, or a tree where that is not all of it."""
+        """Return an object that gives blocks and paths: the log, or a tree if the log does not have all of them."""
         return self.read()
 
     @cached_property
     def digest(self) -> bytes:
-        """What the node's record commits to."""
+        """Log hash in the node's record."""
         return log_digest(self.read())
 
 
@@ -89,11 +89,11 @@ class StepLog:
 
     @classmethod
     def empty(cls) -> StepLog:
-        """Of a step in which nothing was near a midpoint."""
+        """Return the log of a step in which nothing was near a midpoint."""
         return cls({})
 
     def entries(self, node: int, elements: int) -> Log:
-        """What it says of a node that has so many elements."""
+        """Return the entries for a node of `elements` elements."""
         log = self.nodes.get(node)
         return log.entries(elements) if log is not None else Log.empty(elements)
 
@@ -103,26 +103,26 @@ class StepLog:
         return sum(len(log.canonical) for log in self.nodes.values())
 
     def digest(self, node: int) -> bytes:
-        """32 bytes: what the record of that node says of its log."""
+        """Return the log hash in the record of this node, 32 bytes."""
         log = self.nodes.get(node)
         return log.digest if log is not None else NO_LOG
 
     def digests(self, node_count: int) -> list[bytes]:
-        """One for each node of the program."""
+        """Return one digest for each node of the program. Raises InvalidInput for a log of a node beyond the last."""
         if any(node >= node_count for node in self.nodes):
             raise InvalidInput(f"a log of node {max(self.nodes)} of a program with {node_count} nodes")
         return [self.digest(node) for node in range(node_count)]
 
     def tree(self, node_count: int) -> Tree:
-        """The tree over the digests."""
+        """Return the tree over the digests."""
         return Tree(Tag.LOG_TREE, self.digests(node_count))
 
     def root(self, node_count: int) -> bytes:
-        """What the run's logs commit to for this step."""
+        """Return the root for this step, a leaf of the run log tree."""
         return self.tree(node_count).root
 
     def encode(self) -> bytes:
-        """The file."""
+        """Return the file."""
         parts, before = [], -1
         for node in sorted(self.nodes):
             log = self.nodes[node]
@@ -133,9 +133,9 @@ class StepLog:
 
     @classmethod
     def decode(cls, data: bytes, node_count: int, max_bytes: int) -> StepLog:
-        """The logs in a file from a stranger, for a program of so many nodes.
+        """Decode a file from a stranger, for a program of `node_count` nodes.
 
-        Raises InvalidEncoding for what is no such file, or unpacks to more than `max_bytes`.
+        Raises InvalidEncoding for bytes that are no such file, or unpack to more than `max_bytes`.
         """
         found: dict[int, NodeLog] = {}
 
@@ -149,7 +149,7 @@ class StepLog:
 
 
 def content_limit(elements: Iterable[int]) -> int:
-    """The most bytes that the logs of a step can unpack to, given the elements of each node that may have one.
+    """Return the maximum bytes that a step's logs can unpack to, given the elements of each node that may have one.
 
     Entries are at most 10 bytes an element (a wide one), and a dense log adds a fifth of a byte.
     """
@@ -157,14 +157,14 @@ def content_limit(elements: Iterable[int]) -> int:
 
 
 Sink = Callable[[int, NodeLog, Log], None]
-"""Takes what a `Reader` finds: a node, its log, and what that says."""
+"""Takes a node, its log, and the decoded log, as a `Reader` finds them."""
 
 
 class Reader:
-    """Reads the file as its bytes arrive. Both methods raise InvalidEncoding, as early as can be.
+    """Reads the file as its bytes arrive. Both methods raise InvalidEncoding as early as possible.
 
-    `max_bytes` bounds what it unpacks to. SAFETY: the size that the frame states is checked before it is unpacked. One
-    node's log is held at a time, and what it says; that takes up to 40 times its bytes (a dense one with every digit).
+    `max_bytes` bounds the unpacked size. SAFETY: the size that the frame states is checked before it is unpacked. One
+    node's log is held at a time, with the decoded log, up to 40 times its bytes (dense, with every digit).
     """
 
     def __init__(self, node_count: int, max_bytes: int, sink: Sink) -> None:
@@ -184,7 +184,7 @@ class Reader:
         self._unpack(data)
 
     def finish(self) -> None:
-        """The file ends here."""
+        """Finish at the end of the file."""
         if self._stated is None:
             self._unpack(self._start())
         if not self._frame.eof or self._unpacked != self._stated:
@@ -192,7 +192,7 @@ class Reader:
         self._entries.finish()
 
     def _start(self) -> bytes:
-        """Checks the frame's header; gives what has come so far."""
+        """Check the frame's header, and return the bytes received so far."""
         try:
             self._stated = zstandard.frame_content_size(self._head)
         except zstandard.ZstdError as error:
@@ -252,7 +252,7 @@ class _Entries:
             raise InvalidEncoding(f"a step log ends inside the log of a node after {self._node}")
 
     def _begin(self, head: bytes) -> int | None:
-        """Open the next entry; gives its header's size, None if it has not come whole."""
+        """Open the next entry, and return the size of its header, or None if the header is incomplete."""
         distance, at = _read_varint(head, 0)
         form = head[at : at + 1]
         elements, at = _read_varint(head, at + 1)
@@ -288,7 +288,7 @@ class _Entries:
 
 
 def compress(content: bytes) -> bytes:
-    """One zstd frame that states its content size and carries a checksum."""
+    """Return one zstd frame that states its content size and carries a checksum."""
     return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content)
 
 
@@ -301,7 +301,7 @@ def _varint(number: int) -> bytes:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int | None, int]:
-    """The number at that place and where it ends; None if the data end before it does."""
+    """Return the number at this place and its end, or None if the data end before it does."""
     number = 0
     for place in range(MAX_VARINT_BYTES):
         if at + place >= len(data):

@@ -1,4 +1,4 @@
-"""Which elements meet in a convolution, along one axis: index and existence of every tap (docs/opset.md, section 6).
+"""Elements that meet in a convolution, along one axis: index and existence of every tap (docs/opset.md, section 6).
 
 Letters: N images, C input channels and F filters of one group, G groups, (H, W) input, (Y, X) output, (R, S) kernel.
 """
@@ -19,11 +19,11 @@ I64 = npt.NDArray[np.int64]
 Attrs = Mapping[str, Any]
 Axis = tuple[
     I64, Bool
-]  # [positions, kernel]: the element that a tap reads (0 where there is none), and whether it is
+]  # [positions, kernel]: the element that a tap reads (0 for an absent tap), and whether the tap exists
 
 
 def input_axis(attrs: Attrs, axis: int, out: int, kernel: int, size: int) -> Axis:
-    """For an output position and a tap, the input position: y stride - padding + r dilation."""
+    """Return, for an output position and a tap, the input position: y stride - padding + r dilation."""
     stride, padding, dilation = (int(attrs[name][axis]) for name in ("stride", "padding", "dilation"))
     index = np.arange(out)[:, None] * stride - padding + np.arange(kernel)[None, :] * dilation
     exists = (index >= 0) & (index < size)
@@ -31,7 +31,7 @@ def input_axis(attrs: Attrs, axis: int, out: int, kernel: int, size: int) -> Axi
 
 
 def output_axis(attrs: Attrs, axis: int, size: int, kernel: int, out: int) -> Axis:
-    """For an input position and a tap, the output position: (h + padding - r dilation) / stride, if that is one."""
+    """Return, for an input position and a tap, the output position: (h + padding - r dilation) / stride, if any."""
     stride, padding, dilation = (int(attrs[name][axis]) for name in ("stride", "padding", "dilation"))
     scaled = np.arange(size)[:, None] + padding - np.arange(kernel)[None, :] * dilation
     exists = (scaled >= 0) & (scaled % stride == 0) & (scaled // stride < out)
@@ -39,7 +39,7 @@ def output_axis(attrs: Attrs, axis: int, size: int, kernel: int, out: int) -> Ax
 
 
 def output_hw(attrs: Attrs, size: tuple[int, int], kernel: tuple[int, int]) -> tuple[int, int]:
-    """(Y, X) of the forward convolution."""
+    """Return (Y, X) of the forward convolution."""
     y, x = (
         (size[i] + 2 * attrs["padding"][i] - attrs["dilation"][i] * (kernel[i] - 1) - 1) // attrs["stride"][i]
         + 1
@@ -49,7 +49,7 @@ def output_hw(attrs: Attrs, size: tuple[int, int], kernel: tuple[int, int]) -> t
 
 
 def gather(images: F64, rows: Axis, columns: Axis, r: int, s: int) -> F64:
-    """What tap (r, s) reads, at every position: [..., H, W] -> [..., positions, positions], 0 where there is no tap."""
+    """Return the elements that tap (r, s) reads: [..., H, W] -> [..., positions, positions], 0 for absent taps."""
     (iy, vy), (ix, vx) = rows, columns
     if 0 in images.shape[-2:]:
         return np.zeros((*images.shape[:-2], iy.shape[0], ix.shape[0]))
@@ -58,7 +58,7 @@ def gather(images: F64, rows: Axis, columns: Axis, r: int, s: int) -> F64:
 
 
 def conv2d(x: F64, w: F64, attrs: Attrs) -> F64:
-    """The convolution in binary64, summed tap by tap."""
+    """Return the convolution in binary64, summed tap by tap."""
     G = int(attrs["groups"])
     (N, _, H, W), (F, C, R, S) = x.shape, w.shape
     Y, X = output_hw(attrs, (H, W), (R, S))
@@ -71,7 +71,7 @@ def conv2d(x: F64, w: F64, attrs: Attrs) -> F64:
 
 
 def conv2d_input_grad(dy: F64, w: F64, attrs: Attrs) -> F64:
-    """The gradient with respect to the input, [N, G C, H, W]."""
+    """Return the gradient with respect to the input, [N, G C, H, W]."""
     G, (H, W) = int(attrs["groups"]), attrs["input_hw"]
     (N, F, Y, X), (_, C, R, S) = dy.shape, w.shape
     rows, columns = output_axis(attrs, 0, H, R, Y), output_axis(attrs, 1, W, S, X)
@@ -83,7 +83,7 @@ def conv2d_input_grad(dy: F64, w: F64, attrs: Attrs) -> F64:
 
 
 def conv2d_weight_grad(dy: F64, x: F64, attrs: Attrs) -> F64:
-    """The gradient with respect to the kernel, [G F, C, R, S]."""
+    """Return the gradient with respect to the kernel, [G F, C, R, S]."""
     G, (R, S) = int(attrs["groups"]), attrs["kernel_hw"]
     (N, F, Y, X), (_, channels, H, W) = dy.shape, x.shape
     C = channels // G

@@ -1,7 +1,7 @@
 """The terms of chosen elements of a sum or contraction, in pieces (index rules: docs/opset.md, sections 5 to 7).
 
-slot    a place k of the element's chain; one that holds no term (a tap in the padding) gives a zero
-count   how many terms there are: the n of the radius
+slot    a place k of the element's chain; a slot without a term (a tap in the padding) gives a zero
+count   the number of terms, n of the radius
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ PIECE = 1 << 17  # terms that are held at once: 1 MiB, and a few arrays of this 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Of `positions`, in their order. `take(chosen, start, stop)` gives the exact products of slots start to stop, as
-    float64 [chosen, stop - start]; `chosen` are indices into the positions. Slots from `slots` on are not asked for.
+    """The terms of `positions`, in order. `take(chosen, start, stop)` returns the exact products of slots start to
+    stop, float64 [chosen, stop - start], for indices `chosen` into the positions. `slots` bounds the slots that exist.
     """
 
     slots: I64
@@ -31,8 +31,8 @@ class Terms:
     take: Callable[[I64, int, int], F64]
 
     def groups(self) -> Iterator[I64]:
-        """All indices into the positions, in groups of elements of about the same length, at most PIECE terms in each
-        where it has several."""
+        """Yield all indices into the positions, in groups of elements of similar length. A group of several elements
+        has at most PIECE terms."""
         order = np.argsort(self.slots, kind="stable")
         while order.size:
             rows = min(max(PIECE // max(int(self.slots[order[0]]), 1), 1), order.size)
@@ -42,14 +42,14 @@ class Terms:
             order = order[rows:]
 
     def pieces(self, chosen: I64) -> Iterator[F64]:
-        """The terms of a group, so many slots at a time that none is larger than PIECE."""
+        """Yield the terms of a group in ranges of slots, so that no piece is larger than PIECE."""
         slots, step = int(self.slots[chosen].max()), PIECE // chosen.size
         for start in range(0, slots, step):
             yield self.take(chosen, start, min(start + step, slots))
 
 
 def terms_of(name: str, inputs: Sequence[Any], attrs: Attrs, positions: I64) -> Terms:
-    """Raises InvalidInput for an operator that is no sum of products. `positions` are row-major, of the output."""
+    """Return the terms at `positions`, row-major in the output. Raises InvalidInput unless it is a sum of products."""
     match name, inputs:
         case "sum", (x,):
             return _sum(x, attrs, positions)
@@ -67,7 +67,7 @@ def terms_of(name: str, inputs: Sequence[Any], attrs: Attrs, positions: I64) -> 
 
 
 def _digits(numbers: I64, shape: Sequence[int]) -> list[I64]:
-    """Row-major indices of positions in a shape, which may be ()."""
+    """Return row-major indices of positions in a shape, which may be ()."""
     digits = []
     for size in reversed(shape):
         numbers, digit = np.divmod(numbers, max(size, 1))
@@ -182,7 +182,7 @@ def _conv2d_weight_grad(dy: Any, x: Any, attrs: Attrs, positions: I64) -> Terms:
 
 
 def _scatter_add(base: Any, idx: I64, src: Any, positions: I64) -> Terms:
-    """Slot 0 is the base, the others are the rows that met there, in order."""
+    """Slot 0 is the base; the others are the rows of src that idx adds to it, in order."""
     width = math.prod(base.shape[1:])
     flat, sources, destination = idx.reshape(-1), src.reshape(idx.size, width), base.reshape(-1)
     row, column = np.divmod(positions, max(width, 1))
@@ -205,7 +205,7 @@ def _scatter_add(base: Any, idx: I64, src: Any, positions: I64) -> Terms:
 
 
 def _existing(exists: Any, a: Any, b: Any) -> F64:
-    """The exact products, and zeros for taps that do not exist, whatever they would have met."""
+    """Return the exact products, and zeros for absent taps."""
     return np.where(exists, _f64(a) * b, 0.0)
 
 

@@ -1,8 +1,8 @@
-"""Which elements a dense log speaks of beside the band: those further than `tau` from their rounding (algorithm 1).
+"""Elements that a dense log has besides the band: those further than `tau` from their rounding (algorithm 1).
 
-tau is the paper's fixed one, or one for each operator and number of terms, from a calibration. It decides how large a
-log is and nothing else: an entry that says what the exact value is rounded to changes no value, and what an entry is
-needed for is in the band, which follows from a bound.
+tau is the paper's fixed one, or one for each operator and number of terms, from a calibration. It determines the size
+of a log and nothing else: an entry that names the rounding of the exact value changes no value, and every element that
+needs an entry is in the band, which follows from a bound.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from .primitives import F64, FIXED_TAU, Bool, quantum, scale
 from .taps import Attrs
 
 Thresholds = Callable[[int, str, int], float]
-"""tau by bits, operator and number of terms."""
+"""Returns tau for bits, operator and number of terms."""
 
 _TOP = 2.0**128
-_BLOCK = 1 << 15  # elements: what is made of them on the way stays in a cache
+_BLOCK = 1 << 15  # elements; intermediate arrays of this size stay in a cache
 
 
 def fixed(bits: int, operator: str, terms: int) -> float:  # noqa: ARG001
-    """The paper's threshold where none was searched for."""
+    """Return the paper's threshold without a search."""
     return FIXED_TAU
 
 
 def terms_by_shape(name: str, inputs: Sequence[Array], attrs: Attrs) -> int:
-    """How many terms an element of an operator with a log may have; 1 for a function."""
+    """Return the maximum number of terms of an element of an operator with a log; 1 for a function."""
     if name in ELEMENTARY:
         return 1
     first: tuple[int, ...] = inputs[0].shape
@@ -51,9 +51,9 @@ def terms_by_shape(name: str, inputs: Sequence[Array], attrs: Attrs) -> int:
 
 
 def directed(x: F64, values: Array, radius: F64, bits: int, tau: float) -> Bool:
-    """Which elements the threshold logs; `values` are what they are rounded to, all are flat and of one length.
+    """Return a mask of elements that the threshold logs; `values` are the rounded x, all flat and of one length.
 
-    None whose radius is an eighth of a quantum or more: no direction is sure to be right for other evaluations.
+    None has a radius of an eighth of a quantum or more: its direction might be wrong for other evaluations.
     """
     found = np.empty(x.shape, np.bool_)
     for block in _blocks(x.size):
@@ -67,9 +67,9 @@ def directed(x: F64, values: Array, radius: F64, bits: int, tau: float) -> Bool:
 
 
 def doubted(x: F64, values: Array, radius: F64, up: Bool, bits: int) -> Bool:
-    """Directions that may say otherwise than `values`, to which x was rounded: what else is to be looked at.
+    """Return a mask of directions that may not name `values`, the rounded x, and need a closer look.
 
-    `up` is one for each x. A value that lies in the direction of x, or is x, is the neighbour that it names.
+    `up` has one direction for each x. A value that lies in this direction from x, or is x, is the neighbour it names.
     """
     found = np.empty(x.shape, np.bool_)
     for block in _blocks(x.size):

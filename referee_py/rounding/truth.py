@@ -1,7 +1,7 @@
-"""The truth of a whole node in mode rounded-f64: what a verifier computes (docs/rounding-logs.md, section 3).
+"""The truth of a whole node in mode rounded-f64, as a verifier computes it (docs/rounding-logs.md, section 3).
 
-A log is an input of the computation. With it every element of a node has one right value, whoever computes it, in
-whatever order: there is nothing to choose. `exact.truth_of_element` is the same rule for one element, to be read.
+A log is an input of the computation. With it every element of a node has one right value, in every order of additions
+and on every machine. `exact.truth_of_element` is the readable rule for one element.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from collections.abc import Sequence
 
 import numpy as np
 from repops import cpu
+from repops.opset import Arithmetic
 from repops.tensors import Array
 
+from ..program.mode import Rounding
 from .entries import Log
 from .environment import sound
-from .evaluate import Kind, evaluate, has_log, kind, single
+from .evaluate import arithmetic, evaluate, has_log, single
 from .follow import follow
-from .mode import Rounding
 from .taps import Attrs
 
 
 def truth(
     name: str, inputs: Sequence[Array], attrs: Attrs, log: Log | None, rounding: Rounding
 ) -> list[Array]:
-    """The outputs of an operator. `log` is what the trainer committed to for this node, of as many elements, or None.
+    """Return the outputs of an operator. `log` is the trainer's committed log of this node, or None.
 
-    Inputs are float32, int64 and bool arrays, checked by the caller against what the operator takes (`repops.opset`);
-    float32 outputs are on the grid where they were computed. Raises InvalidInput beyond 2^31 terms, OpError from
-    operators that do not fit their inputs, and Disturbed.
+    Inputs are float32, int64 and bool arrays that the caller has checked against the operator (`repops.opset`);
+    computed float32 outputs are on the grid. Raises InvalidInput beyond 2^31 terms, OpError from operators that do not
+    fit their inputs, and Disturbed.
     """
     with sound(f"numpy's {name}"):
         return _truth(name, inputs, attrs, log, rounding)
@@ -40,7 +41,7 @@ def _truth(
         evaluation = evaluate(name, inputs, attrs, rounding.bounds)
         entries = Log.empty(evaluation.elements) if log is None else log
         return [follow(name, inputs, attrs, evaluation, entries, rounding).values]
-    if kind(name, inputs, attrs) == Kind.SINGLE:
+    if arithmetic(name, inputs, attrs) == Arithmetic.SINGLE:
         with np.errstate(over="ignore"):
             return [single(name, inputs, rounding.bits).astype(np.float32)]
     return list(cpu.execute(name, list(inputs), attrs))

@@ -1,19 +1,19 @@
 """Trials: the contract `Court` in Python (docs/adjudication.md).
 
-state     what a trial is, and the moves
-shown     what moves show again, of which the contract keeps hashes
-rules     what a move does, or why it is refused
-solver    what to play
+state         a trial and its moves
+calldata      the position, which moves repeat because the contract keeps only its hash
+chain_states  the states of an element's chain
+rules         the result of a move, or its refusal
+solver        the moves to play
 """
 
-from .calldata import TrialTerms, dispute_hash, dispute_wire
-from .rules import apply, late, open_trial, owing, places
+from ..walk.dispute import Dispute, TrialTerms, dispute_hash, dispute_wire
+from .rules import apply, open_trial, places
 from .state import (
     NO_BLOCK,
     NOT_SHOWN,
     Answer,
     Compare,
-    Dispute,
     JudgeStep,
     LogBlock,
     Move,
@@ -52,8 +52,6 @@ __all__ = [
     "apply",
     "dispute_hash",
     "dispute_wire",
-    "late",
     "open_trial",
-    "owing",
     "places",
 ]

@@ -1,8 +1,8 @@
-"""Why a move is refused: one class for each custom error of `ICourt` and `IRule`, by the same name."""
+"""Refusals of moves: one class for each custom error of `ICourt` and `IRule`, with the same name."""
 
 from __future__ import annotations
 
-from ..game.refusals import (
+from ..walk.refusals import (
     BadDescent,
     ChildOutOfRange,
     EarlierDifference,

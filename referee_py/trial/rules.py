@@ -1,7 +1,7 @@
 """The rules of a trial as one pure function: the contract `Court` in Python (docs/adjudication.md, section 1).
 
-`apply(state, dispute, move, sender, now)` gives the state after the move, or raises the refusal that names the
-contract's custom error; the state is a value and never changes.
+`apply(state, dispute, move, sender, now)` returns the state after the move, or raises the refusal that is named after
+the contract's custom error. A state is an immutable value.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ from math import isqrt
 
 from repops.opset import F32
 
-from ..commit import NO_LOG, Tag, depth_of, digest, empty, fold_descendants, fold_path
+from ..commit import NO_LOG, Tag, depth_of, digest, empty, fold_path
 from ..commit.tensor import LEAF_BYTES, typed_hash
 from ..element import NO_ENTRY, Case, Entry, rule_of
 from ..element.scalar import canonical
 from ..errors import InvalidProof
+from ..params import MAX_PLACES, POST_BYTES
 from ..program import Structure, TensorType
 from ..rounding.blocks import BLOCK, digest_of_block, read_entry
 from ..rounding.environment import sound
+from ..walk import clock
+from ..walk.descent import check_children, check_way
+from ..walk.dispute import ZERO, Dispute
+from ..walk.refusals import require
+from ..walk.sides import BOTH, NOBODY, unlike
 from . import refusals
-from .refusals import require
 from .state import (
-    BOTH,
-    NOBODY,
     NOT_SHOWN,
-    ZERO,
     Answer,
     Compare,
-    Dispute,
     JudgeStep,
     LogBlock,
     Move,
@@ -45,12 +46,9 @@ from .state import (
     TrialState,
 )
 
-MAX_GENERATIONS = 4
-POST_BYTES, MAX_PLACES = 2048, 256
-
 
 def open_trial(dispute: Dispute, players: tuple[str, str], clock: tuple[int, int], now: int) -> TrialState:
-    """A new trial. Raises a Refusal unless the records differ in outputs alone."""
+    """Return a new trial; ``clock`` is in seconds. Raises a Refusal unless the records differ only in outputs."""
     one, other = dispute.records
     outputs = len(Structure.decode(dispute.structure).outputs)
     same = (one.structure, one.inputs, one.log) == (other.structure, other.inputs, other.log)
@@ -61,8 +59,8 @@ def open_trial(dispute: Dispute, players: tuple[str, str], clock: tuple[int, int
 
 
 def apply(state: TrialState, dispute: Dispute, move: Move, sender: str, now: int) -> TrialState:
-    """The state after ``move`` by ``sender`` at ``now``. Raises a Refusal if the rules refuse it."""
-    # NOTE: elements are computed in binary64, and the contract has nobody who flushes subnormal numbers.
+    """Return the state after ``move`` by ``sender`` at ``now``, in seconds. Raises a Refusal if the rules refuse it."""
+    # NOTE: elements are computed in binary64. The contract never flushes subnormal numbers, so nothing here may either.
     with sound("a trial"):
         return _apply(state, dispute, move, sender, now)
 
@@ -88,47 +86,32 @@ def _apply(state: TrialState, dispute: Dispute, move: Move, sender: str, now: in
         case JudgeStep():
             return _judge(_at(state, Stage.STEP, now), dispute, move)
         case Timeout():
-            losers = late(state, now)
+            losers = clock.late(state, now)
             require(losers != NOBODY, refusals.NotTooLate)
             return _end(state, losers)
     raise TypeError(f"no rule for {move!r}")
 
 
-# --- clocks -----------------------------------------------------------------------------------------------------
-
-
-def owing(state: TrialState) -> int:
-    """The sides whose clocks run, as a bit mask."""
-    if state.stage in (Stage.OUTPUTS, Stage.WALK, Stage.LEAF):
-        return BOTH if state.posted == BOTH else BOTH & ~state.posted
-    return {Stage.POST: 1, Stage.ANSWER: 2, Stage.STEP: BOTH}.get(state.stage, NOBODY)
-
-
-def late(state: TrialState, now: int) -> int:
-    """The late sides as a bit mask: of those who owe, the one with the earliest deadline (both, if equal)."""
-    due = {side: state.tick + state.clock[side] for side in (0, 1) if owing(state) >> side & 1}
-    first = min(due.values(), default=now)
-    return sum(1 << side for side, instant in due.items() if instant == first) if now > first else NOBODY
+# --- the beginning of a move ------------------------------------------------------------------------------------
 
 
 def _at(state: TrialState, stage: Stage, now: int) -> TrialState:
     require(state.stage is stage, refusals.WrongStage, state.stage.name, stage.name)
-    mask = late(state, now)
+    mask = clock.late(state, now)
     require(mask == NOBODY, refusals.TooLate, mask)
-    left = [c - (now - state.tick) * (owing(state) >> side & 1) for side, c in enumerate(state.clock)]
-    return replace(state, clock=(left[0], left[1]), tick=now)
+    return clock.charge(state, now)
 
 
 # --- to the element ---------------------------------------------------------------------------------------------
 
 
 def output_type(state: TrialState, dispute: Dispute) -> TensorType:
-    """Of the disputed output."""
+    """Return the type of the disputed output."""
     return Structure.decode(dispute.structure).outputs[state.output]
 
 
 def leaf_count(kind: TensorType) -> int:
-    """Leaves of a tensor's data."""
+    """Return the number of leaves of a tensor's data."""
     return -(-kind.nbytes // LEAF_BYTES)
 
 
@@ -157,27 +140,12 @@ def _show_outputs(state: TrialState, dispute: Dispute, move: ShowOutputs) -> Tri
 
 def _reveal(state: TrialState, move: NodesReveal) -> TrialState:
     state = _show(state, move.side)
-    want = 1 << min(state.height, MAX_GENERATIONS)
-    if len(move.children) != want:
-        raise InvalidProof(f"{len(move.children)} nodes; a level here has {want}")
-    have = fold_descendants(Tag.DATA_TREE, move.children)
-    require(have == state.nodes[move.side], refusals.WrongNode, have, state.nodes[move.side])
+    check_children(Tag.DATA_TREE, move.side, state.nodes[move.side], state.height, move.children)
     return state
 
 
 def _descend(state: TrialState, dispute: Dispute, move: NodesDescend) -> TrialState:
-    levels = len(move.path0)
-    require(levels == len(move.path1), refusals.PathsDiffer, levels, len(move.path1))
-    least = min(state.height, MAX_GENERATIONS)
-    require(least <= levels <= state.height, refusals.BadDescent, levels, state.height)
-    require(move.child < 1 << levels, refusals.ChildOutOfRange, move.child, levels)
-    require(move.node0 != move.node1, refusals.NoDifference, move.node0)
-    for node, path, want in zip((move.node0, move.node1), (move.path0, move.path1), state.nodes, strict=True):
-        have = fold_path(Tag.DATA_TREE, node, move.child, path)
-        require(have == want, refusals.WrongNode, have, want)
-    for level in range(levels):
-        same = move.path0[level] == move.path1[level]
-        require(not move.child >> level & 1 or same, refusals.EarlierDifference, level)
+    levels = check_way(Tag.DATA_TREE, state.nodes, state.height, move)
     state = replace(
         state,
         height=state.height - levels,
@@ -193,7 +161,7 @@ def _at_node(state: TrialState, kind: TensorType) -> TrialState:
         return state
     if state.index < leaf_count(kind):
         return replace(state, stage=Stage.LEAF)
-    return _end(state, _unlike(state.nodes, empty(Tag.DATA_TREE, 0)))
+    return _end(state, unlike(state.nodes, empty(Tag.DATA_TREE, 0)))
 
 
 def _check_leaf(state: TrialState, side: int, leaf: bytes) -> None:
@@ -207,7 +175,7 @@ def _compare(state: TrialState, dispute: Dispute, move: Compare) -> TrialState:
     for side in (0, 1):
         _check_leaf(state, side, leaves[side])
     want = min(kind.nbytes - state.index * LEAF_BYTES, LEAF_BYTES)
-    if losers := _unlike([len(leaf) for leaf in leaves], want):
+    if losers := unlike([len(leaf) for leaf in leaves], want):
         return _end(state, losers)
     item = kind.nbytes // kind.count
     element = first_difference(state, kind, leaves)
@@ -219,14 +187,14 @@ def _compare(state: TrialState, dispute: Dispute, move: Compare) -> TrialState:
     rule = rule_of(case)
     steps, first = rule.length(case), rule.begin(case)
     if not steps:
-        return _end(state, _unlike(state.values, rule.finish(case, first, state.entry)))
+        return _end(state, unlike(state.values, rule.finish(case, first, state.entry)))
     stage = Stage.STEP if steps == 1 else Stage.POST
     state = replace(state, stage=stage, posted=NOBODY, nodes=(ZERO, ZERO))
     return replace(state, steps=steps, hi=steps, state_bytes=len(first), agreed=first)
 
 
 def first_difference(state: TrialState, kind: TensorType, leaves: Sequence[bytes]) -> int:
-    """The first element in which two leaves at the position differ, which have one length."""
+    """Return the first element of the tensor in which two leaves of equal length at the position differ."""
     item = kind.nbytes // kind.count
     one, other = leaves
     offset = next(i for i in range(0, len(one), item) if one[i : i + item] != other[i : i + item])
@@ -234,9 +202,9 @@ def first_difference(state: TrialState, kind: TensorType, leaves: Sequence[bytes
 
 
 def _entry(log: bytes, kind: TensorType, element: int, shown: LogBlock) -> Entry:
-    """What the agreed log says of the element of an output. Raises a Refusal or InvalidProof.
+    """Return the agreed log's entry for an element of the output. Raises a Refusal or InvalidProof.
 
-    NOTE: only f32 is ever rounded. What a log has of another output says nothing, so nobody has to show it.
+    NOTE: only f32 is ever rounded. For an output of another type a log says nothing, so nobody has to show it.
     """
     if log == NO_LOG or kind.dtype != F32:
         return NO_ENTRY
@@ -250,7 +218,7 @@ def _entry(log: bytes, kind: TensorType, element: int, shown: LogBlock) -> Entry
 
 
 def case_of(state: TrialState, dispute: Dispute, inputs: Sequence[Tensor]) -> Case:
-    """The disputed element as a case. Raises a Refusal unless the inputs are the agreed ones."""
+    """Return the disputed element as a case. Raises a Refusal unless the inputs are the agreed ones."""
     hashes = dispute.records[0].inputs
     require(len(inputs) == len(hashes), refusals.WrongInputCount, len(inputs), len(hashes))
     for place, (tensor, want) in enumerate(zip(inputs, hashes, strict=True)):
@@ -265,7 +233,7 @@ def case_of(state: TrialState, dispute: Dispute, inputs: Sequence[Tensor]) -> Ca
 
 
 def places(state: TrialState) -> list[int]:
-    """The steps lo < p_1 < ... < p_n = hi at which the chain is looked at next, evenly spread."""
+    """Return the next round's places lo < p_1 < ... < p_n = hi, evenly spread (docs/adjudication.md, section 1)."""
     open_ = state.hi - state.lo
     count = max(min(POST_BYTES // state.state_bytes, MAX_PLACES), 2)
     if open_ <= count:
@@ -276,7 +244,7 @@ def places(state: TrialState) -> list[int]:
 
 
 def split(state: TrialState, states: bytes) -> list[bytes]:
-    """States that were posted as one."""
+    """Split posted bytes into states of ``state.state_bytes`` bytes."""
     return [states[i : i + state.state_bytes] for i in range(0, len(states), state.state_bytes)]
 
 
@@ -321,12 +289,12 @@ def _judge(state: TrialState, dispute: Dispute, move: JudgeStep) -> TrialState:
     after = rule.step(case, state.lo, state.agreed, read)
     require(taken == len(opened), refusals.NotTaken, len(opened), taken)
     if state.hi == state.steps:
-        return _end(state, _unlike(state.values, rule.finish(case, after, state.entry)))
-    return _end(state, _unlike(state.states, after))
+        return _end(state, unlike(state.values, rule.finish(case, after, state.entry)))
+    return _end(state, unlike(state.states, after))
 
 
 def _bits(inputs: Sequence[Tensor], opening: Opening) -> int:
-    """The bits of an element, NaN as it is committed. Raises a Refusal or InvalidProof unless it is the input's."""
+    """Return an element's bits, NaN as committed. Raises a Refusal or InvalidProof unless the input contains it."""
     require(opening.input < len(inputs), refusals.OutsideTensor, opening.input, opening.element)
     kind, root = inputs[opening.input].type, inputs[opening.input].root
     require(opening.element < kind.count, refusals.OutsideTensor, opening.input, opening.element)
@@ -341,10 +309,6 @@ def _bits(inputs: Sequence[Tensor], opening: Opening) -> int:
 
 
 # --- end --------------------------------------------------------------------------------------------------------
-
-
-def _unlike(sides: Sequence[object], truth: object) -> int:
-    return sum(1 << side for side in (0, 1) if sides[side] != truth)
 
 
 def _end(state: TrialState, losers: int) -> TrialState:

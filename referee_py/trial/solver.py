@@ -1,7 +1,7 @@
-"""What to play in a trial: a pure decision.
+"""The moves to play in a trial: a pure decision.
 
-`plan` gives the moves to send in ONE transaction. It plays its own moves through the rules and goes on as far as known
-data permits: it concludes when it knows both halves, and publishes its own half when it does not.
+`plan` returns the moves to send in ONE transaction. It applies each of them to the state and continues as far as the
+known data permits. It concludes if it knows both halves, and otherwise publishes its own.
 """
 
 from __future__ import annotations
@@ -13,21 +13,25 @@ from typing import Protocol
 
 from repops.opset import Dtype
 
-from ..commit import LEAF_BYTES, DataTree, Nodes, Tag, Tree, fold_descendants
+from ..commit import LEAF_BYTES, DataTree, Tag
 from ..commit.tensor import Array, dtype_of
 from ..element import Case, rule_of
 from ..errors import InvalidInput
 from ..program import TensorType
 from ..rounding import Log
 from ..rounding.blocks import BLOCK, LogTree
-from .refusals import Refusal
-from .rules import MAX_GENERATIONS, apply, case_of, first_difference, late, output_type, places, split
+from ..walk import clock
+from ..walk.descent import Descent, Position, next_half
+from ..walk.dispute import Dispute
+from ..walk.refusals import Refusal
+from ..walk.sides import by_side
+from .chain_states import ChainStates
+from .rules import apply, case_of, first_difference, output_type, places, split
 from .state import (
     NO_BLOCK,
     NOT_SHOWN,
     Answer,
     Compare,
-    Dispute,
     JudgeStep,
     LogBlock,
     Move,
@@ -42,46 +46,45 @@ from .state import (
     Timeout,
     TrialState,
 )
-from .walk import Walk
 
 
 class Opponent(Protocol):
-    """What is known of the other side's tensors; everything is checked before it is used."""
+    """The other side's tensors, as far as they are known; all data is checked before it is used."""
 
     def output(self, number: int) -> Array | None:
-        """The whole output, if it is served."""
+        """Return the whole output if it is served, else None."""
         ...
 
     def children(self) -> Sequence[bytes] | None:
-        """What it revealed last of its data tree."""
+        """Return the nodes of its data tree that the other side revealed last, or None."""
         ...
 
     def leaf(self) -> bytes | None:
-        """The leaf that it has shown."""
+        """Return the leaf that the other side has shown, or None."""
         ...
 
 
 @dataclass
 class Operator:
-    """The disputed operator as a side has it: inputs and log that both agree on, and its own outputs."""
+    """One side's data of the disputed operator: inputs and log, on which both sides agree, and its own outputs."""
 
     inputs: Sequence[Array]
     outputs: Sequence[Array]
     log: Log | LogTree | None = None
-    """What both records' log hash commits to, or its tree; None if it is no log."""
-    walk: Walk = field(default_factory=Walk)
-    """What is computed of the element's chain. It may be kept when the tensors are let go of."""
+    """The log that both records' log hash commits to, or its tree; None if the hash is not that of a log."""
+    walk: ChainStates = field(default_factory=ChainStates)
+    """The computed states of the element's chain. It may outlive the tensors."""
     _trees: dict[int, DataTree] = field(default_factory=dict)
 
     def tensors(self) -> tuple[Tensor, ...]:
         return tuple(Tensor(TensorType.of(a), self.data(i).root) for i, a in enumerate(self.inputs))
 
     def data(self, number: int) -> DataTree:
-        """The tree over an input's data."""
+        """Return the tree over an input's data."""
         return self._tree_of(number, self.inputs[number])
 
     def output(self, number: int) -> DataTree:
-        """The tree over an output's data."""
+        """Return the tree over an output's data."""
         return self._tree_of(~number, self.outputs[number])
 
     def read(self, number: int, element: int) -> int:
@@ -98,7 +101,7 @@ class Operator:
         return LogTree(self.log) if isinstance(self.log, Log) else self.log
 
     def block(self, number: int, element: int) -> LogBlock:
-        """What shows the log's entry of an element of an output; of a log for another number of them the first."""
+        """Return the log block with an output's element; the first one if the log has another number of elements."""
         tree = self._log_tree
         if tree is None or dtype_of(self.outputs[number]) is not Dtype.F32:
             return NO_BLOCK
@@ -106,7 +109,7 @@ class Operator:
         return LogBlock(tree.elements, tree.block(index), tuple(tree.path(index)))
 
     def states(self, case: Case, at: Sequence[int]) -> list[bytes]:
-        """The chain's states as this side says they are, after so many steps, ascending."""
+        """Return this side's states of the chain after ``at`` steps, ascending."""
         return self.walk.states(case, self.inputs, [tensor.root for tensor in self.tensors()], at)
 
     def _tree_of(self, key: int, array: Array) -> DataTree:
@@ -118,8 +121,8 @@ class Operator:
 def plan(
     state: TrialState, dispute: Dispute, side: int, own: Operator, opponent: Opponent, now: int
 ) -> list[Move]:
-    """The best batch of moves of ``side`` at ``now``; empty if it owes nothing or can do nothing."""
-    if mask := late(state, now):
+    """Return the best batch of moves of ``side`` at ``now``, in seconds; empty if it owes or can do nothing."""
+    if mask := clock.late(state, now):
         return [Timeout()] if mask == 1 << (1 - side) else []
     player, moves = _Planner(dispute, side, own, opponent), list[Move]()
     while True:
@@ -129,7 +132,7 @@ def plan(
                 break
             state = apply(state, dispute, move, state.players[side], now)
         except (Refusal, InvalidInput):
-            break  # The data at hand is not what the chain commits to: no way on.
+            break  # The data does not match what the chain commits to: nothing to play.
         moves.append(move)
     return moves
 
@@ -159,58 +162,42 @@ class _Planner:
         return None
 
     def _show_outputs(self, state: TrialState) -> Move | None:
-        """NOTE: a root is bound by a hash, so a served output is shown for the opponent, too."""
+        """NOTE: a hash binds each data root, so a side can show the root of a served output for the opponent, too."""
         mine, theirs = self.own.output(state.output), self._served(state)
         roots = [
             NOT_SHOWN if tree is None or state.posted >> side & 1 else tree.root
-            for side, tree in enumerate((mine, theirs) if self.side == 0 else (theirs, mine))
+            for side, tree in enumerate(by_side(self.side, mine, theirs))
         ]
         return ShowOutputs((roots[0], roots[1])) if roots != [NOT_SHOWN] * 2 else None
 
     def _served(self, state: TrialState) -> DataTree | None:
-        """Over the opponent's output, if it is served."""
+        """Return the tree over the opponent's output if that is served, else None."""
         if state.output not in self.served:
             array = self.opponent.output(state.output)
             self.served[state.output] = None if array is None else DataTree(array, self.own.walk.rest)
         return self.served[state.output]
 
     def _walk(self, state: TrialState) -> Move | None:
-        mine = self.own.output(state.output)
-        if (theirs := self._served(state)) is not None:
-            return self._descend(mine, theirs, state.height, state.index)
-        generations, children = min(state.height, MAX_GENERATIONS), self.opponent.children()
-        here = mine.descendants(state.height, state.index, generations)
-        fits = children is not None and len(children) == 1 << generations
-        if children and fits and fold_descendants(Tag.DATA_TREE, children) == state.nodes[1 - self.side]:
-            trees = Tree(Tag.DATA_TREE, here), Tree(Tag.DATA_TREE, children)
-            return self._descend(*trees, generations, 0)
-        return None if state.posted >> self.side & 1 else NodesReveal(self.side, tuple(here))
-
-    def _descend(self, mine: Nodes, theirs: Nodes, levels: int, index: int) -> NodesDescend:
-        """To the first difference that is so many levels below a node of this index."""
-        child = 0
-        for level in range(1, levels + 1):
-            child <<= 1
-            at = levels - level, (index << level) + child
-            child += mine.node(*at) == theirs.node(*at)
-        leaf, by_side = (index << levels) + child, (mine, theirs) if self.side == 0 else (theirs, mine)
-        nodes = [tree.node(0, leaf) for tree in by_side]
-        paths = [tuple(tree.path(leaf, 0, levels)) for tree in by_side]
-        return NodesDescend(child, nodes[0], paths[0], nodes[1], paths[1])
+        at = Position(Tag.DATA_TREE, state.height, state.index, state.nodes, state.posted)
+        own, served = self.own.output(state.output), self._served(state)
+        half = next_half(at, self.side, own, served, self.opponent.children())
+        if isinstance(half, Descent):
+            return NodesDescend(half.child, half.node0, half.path0, half.node1, half.path1)
+        return None if half is None else NodesReveal(self.side, half)
 
     def _compare(self, state: TrialState) -> Move | None:
         mine, served = self.own.output(state.output).leaf(state.index), self._served(state)
         theirs = self.opponent.leaf() if served is None else served.leaf(state.index)
         if theirs is None:
             return None if state.posted >> self.side & 1 else ShowLeaf(self.side, mine)
-        leaves = (mine, theirs) if self.side == 0 else (theirs, mine)
+        leaves = by_side(self.side, mine, theirs)
         kind = output_type(state, self.dispute)
         same = len(leaves[0]) == len(leaves[1])
         element = first_difference(state, kind, leaves) if same else 0
         return Compare(*leaves, self.own.tensors(), self.own.block(state.output, element))
 
     def _states(self, state: TrialState, at: Sequence[int]) -> list[bytes]:
-        """The own states after so many steps, ascending."""
+        """Return the own states after ``at`` steps, ascending."""
         return self.own.states(case_of(state, self.dispute, self.own.tensors()), at)
 
     def _answer(self, state: TrialState) -> Move:

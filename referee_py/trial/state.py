@@ -1,16 +1,20 @@
-"""A trial and its moves, as values (contracts/interfaces/ICourt.sol)."""
+"""A trial and its moves, as values (contracts/interfaces/ICourt.sol; docs/adjudication.md, sections 1 and 5)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ..commit import Record
 from ..element import NO_ENTRY, Entry
 from ..program import TensorType
+from ..walk.clock import Turn
+from ..walk.dispute import ZERO
+from ..walk.sides import NOBODY
 
 
 class Stage(IntEnum):
+    """The stage of a trial: the kind of move that it waits for. NONE means that there is no trial."""
+
     NONE = 0
     OUTPUTS = 1
     WALK = 2
@@ -21,23 +25,20 @@ class Stage(IntEnum):
     DONE = 7
 
 
-NOBODY, BOTH = 0, 3
-ZERO = bytes(32)
-
-
-@dataclass(frozen=True)
-class Dispute:
-    """Both sides' records of an operator whose inputs and logs they agree on, what it is, and the mode."""
-
-    records: tuple[Record, Record]
-    structure: bytes
-    """Its encoding."""
-    mode: int
+TURNS = {
+    Stage.OUTPUTS: Turn.CONCLUDE,
+    Stage.WALK: Turn.CONCLUDE,
+    Stage.LEAF: Turn.CONCLUDE,
+    Stage.POST: Turn.SIDE0,
+    Stage.ANSWER: Turn.SIDE1,
+    Stage.STEP: Turn.BOTH,
+}
+"""The sides that owe a move in each stage; in the other stages nobody owes one."""
 
 
 @dataclass(frozen=True)
 class TrialState:
-    """`agreed`, `states` and `offer` are the states themselves, empty where they are not said yet."""
+    """State of a trial. `agreed`, `states` and `offer` are the states themselves, not hashes; empty until posted."""
 
     players: tuple[str, str]
     stage: Stage
@@ -48,7 +49,7 @@ class TrialState:
     height: int = 0
     index: int = 0
     nodes: tuple[bytes, bytes] = (ZERO, ZERO)
-    """Each side's, until the element is known."""
+    """Each side's node at the position, until the element is known."""
     element: int = 0
     values: tuple[int, int] = (0, 0)
     entry: Entry = NO_ENTRY
@@ -61,10 +62,15 @@ class TrialState:
     offer: bytes = b""
     losers: int = NOBODY
 
+    @property
+    def turn(self) -> Turn:
+        """The sides that owe a move."""
+        return TURNS.get(self.stage, Turn.NOBODY)
+
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input: its type, and the root over its data."""
+    """An input of the operator: its type, and the root over its data."""
 
     type: TensorType
     root: bytes
@@ -72,7 +78,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Opening:
-    """An operand element, by the leaf that it is in."""
+    """An operand element, shown by its leaf of the input's data and the leaf's path."""
 
     input: int
     element: int
@@ -82,7 +88,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class LogBlock:
-    """What a rounding log says of a block of elements: the number of all, the block's entries, and its path."""
+    """A block of a rounding log: the number of the log's elements, the block's entries, and the block's path."""
 
     elements: int
     entries: bytes
@@ -90,7 +96,7 @@ class LogBlock:
 
 
 NO_BLOCK = LogBlock(0, b"", ())
-"""Where there is no log to show."""
+"""Argument of `Compare` if there is no log to show."""
 
 
 NOT_SHOWN = bytes(32)
@@ -98,19 +104,23 @@ NOT_SHOWN = bytes(32)
 
 @dataclass(frozen=True)
 class ShowOutputs:
-    """The data root of each side's output; of a side that does not show it, or has shown it, `NOT_SHOWN`."""
+    """Show the data root of each side's output; `NOT_SHOWN` for a side whose root is not shown now."""
 
     roots: tuple[bytes, bytes]
 
 
 @dataclass(frozen=True)
 class NodesReveal:
+    """Publish the descendants of a side's node in its data tree; anybody may send it."""
+
     side: int
     children: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
 class NodesDescend:
+    """Conclude at an inner node of the data trees: descend to the first descendant that differs."""
+
     child: int
     node0: bytes
     path0: tuple[bytes, ...]
@@ -120,12 +130,16 @@ class NodesDescend:
 
 @dataclass(frozen=True)
 class ShowLeaf:
+    """Publish a side's disputed leaf, at most 1,024 bytes; anybody may send it."""
+
     side: int
     leaf: bytes
 
 
 @dataclass(frozen=True)
 class Compare:
+    """Conclude at the leaf: find the first element that differs, and begin the search of its chain."""
+
     leaf0: bytes
     leaf1: bytes
     inputs: tuple[Tensor, ...]
@@ -134,11 +148,15 @@ class Compare:
 
 @dataclass(frozen=True)
 class Post:
+    """Post side 0's states at the places of this round before hi, joined; only side 0 may."""
+
     states: bytes
 
 
 @dataclass(frozen=True)
 class Answer:
+    """Name the first place whose posted state differs, with side 1's own state there (empty at hi); only side 1 may."""
+
     states: bytes
     place: int
     own: bytes
@@ -146,6 +164,8 @@ class Answer:
 
 @dataclass(frozen=True)
 class JudgeStep:
+    """Conclude at one step: compute it from the agreed state and the opened operands; anybody may send it."""
+
     inputs: tuple[Tensor, ...]
     agreed: bytes
     openings: tuple[Opening, ...]

@@ -22,7 +22,7 @@ interface Vm {
     function addr(uint256 key) external pure returns (address);
     function chainId(uint256 id) external;
     function deal(address account, uint256 balance) external;
-    /// @dev What the block asks for a unit of gas from now on, in wei.
+    /// @dev Sets the base fee of the block, in wei for a unit of gas.
     function fee(uint256 baseFee) external;
     function etch(address account, bytes calldata code) external;
     function expectPartialRevert(bytes4 selector) external;
@@ -81,7 +81,7 @@ abstract contract Base {
         if (!holds) revert NotSo(what);
     }
 
-    /// @dev The next call must be refused with this error, whatever its values.
+    /// @dev Expects the next call to be refused with this error, with any arguments.
     function refuses(bytes4 selector) internal {
         vm.expectPartialRevert(selector);
     }
@@ -90,12 +90,12 @@ abstract contract Base {
         vm.warp(currentSecond() + duration);
     }
 
-    /// @dev The second. NOTE: whoever reads it by `block.timestamp` twice in one function may get what it was at first.
+    /// @dev Returns the second. NOTE: a function that reads `block.timestamp` twice may get the first value again.
     function currentSecond() internal view returns (uint256) {
         return vm.getBlockTimestamp();
     }
 
-    /// @dev Deploys from the compiler's output: with `new`, each test would have the contract compiled into it again.
+    /// @dev Deploys from the compiler's output: with `new`, the contract would be compiled into every test again.
     function deploy(string memory artifact, bytes memory arguments) internal returns (address account) {
         bytes memory code = abi.encodePacked(vm.getCode(artifact), arguments);
         assembly ("memory-safe") {

@@ -11,8 +11,8 @@ import {Claim, Program, Terms} from "contracts/interfaces/IJobs.sol";
 import {Submission} from "contracts/interfaces/IPanel.sol";
 import {Evidence, Exhibit, LogProof, Position, Record} from "contracts/interfaces/IReferee.sol";
 
-/// @notice What each move of a match costs as a transaction, for a program of 4096 nodes and 1000 steps at strides
-/// 100, 10 and 1. Trees are spines: one leaf, its siblings, the root they lead to.
+/// @notice The gas of each move of a match as a transaction, for a program of 4096 nodes and 1000 steps at strides 100,
+/// 10 and 1. Trees are spines: one leaf, its siblings, and their root.
 /// forge-config: default.isolate = true
 contract MatchGasTest is Matches {
     uint32 private constant NODE = 0xABC;
@@ -35,7 +35,7 @@ contract MatchGasTest is Matches {
         r.outputs[0] = keccak256(abi.encode(output));
     }
 
-    /// @dev A match at the top of the step tree of the only step, whose node 0xABC differs.
+    /// @dev Opens a match at the top of the step tree of the only step, whose node 0xABC differs.
     function _inStep(Record memory record0, Record memory record1)
         private
         returns (uint256 id, Exhibit memory e)
@@ -96,7 +96,7 @@ contract MatchGasTest is Matches {
         Descent memory way = Descent(7, node0, path, node1, path);
         referee.descend(id, matchTerms(id), here(id), way, previous, previousPath);
         _saved("descend 4 levels to a checkpoint");
-        // NOTE: by hand, since what is measured is the last call.
+        // NOTE: computed here, because the gas of the last call is measured.
         Position memory at = Position(matchTerms(id).roots, [node0, node1], previous);
         (bytes32 finer0, bytes32 finer1) =
             (Trees.climb(0x16, node0, 9, path), Trees.climb(0x16, node1, 9, path));
@@ -124,7 +124,7 @@ contract MatchGasTest is Matches {
     }
 
     function test_judgeInput() public {
-        // Input 2 is an output of node 7: the siblings of node 0xABC stand for what is left of it.
+        // Input 2 is an output of node 7: the siblings of node 0xABC stand for the nodes to its left.
         bytes32[] memory path = _path(12);
         Evidence memory evidence;
         evidence.input = 2;
@@ -151,7 +151,7 @@ contract MatchGasTest is Matches {
         _saved("judgeInput from an earlier node");
     }
 
-    /// @dev The right half of the tree.
+    /// @dev Returns the right half of the tree.
     function _below(bytes32 node, bytes32[] memory path) private pure returns (bytes32) {
         bytes32[] memory lower = new bytes32[](11);
         for (uint256 i = 0; i < 11; ++i) {
@@ -214,7 +214,7 @@ contract MatchGasTest is Matches {
     }
 }
 
-/// @notice What each move of a job costs as a transaction.
+/// @notice The gas of each move of a job as a transaction.
 /// forge-config: default.isolate = true
 contract JobGasTest is Market {
     function _saved(string memory move) private {
@@ -284,7 +284,7 @@ contract JobGasTest is Market {
         vm.snapshotGasLastCall("panel", move);
     }
 
-    /// @dev Of whatever there may be many of, one call goes over a page. NOTE: nodes read it, and no move does.
+    /// @dev Views whose loops are longest, over a page of everything. NOTE: nodes call them, no move does.
     function test_theLongestLoops() public {
         uint256 job = claimed(1000);
         for (uint160 n = 1; n < 64; ++n) {

@@ -6,7 +6,7 @@ import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
 import {Releases} from "contracts/Releases.sol";
 import {IReleases, Parts, Release, Status} from "contracts/interfaces/IReleases.sol";
 
-/// @notice A list of releases that only grows, and a publisher who can do nothing else.
+/// @notice A list of releases that only grows, and a publisher that can do nothing else.
 contract ReleasesTest is Market {
     address private constant PUBLISHER = address(0x9B);
     Releases private releases = new Releases(PUBLISHER);
@@ -107,7 +107,7 @@ contract ReleasesTest is Market {
         vm.expectRevert(abi.encodeWithSelector(IReleases.FromTheFuture.selector, next, block.number));
         releases.publish("1.0", 1, next, parts);
         for (uint256 k = 0; k < 2; ++k) {
-            // One that nobody has used, and one that has ether and no code.
+            // An account that nobody has used, and one that has ether but no code.
             parts.court = k == 0 ? address(0xDEAD0001) : CLIENT;
             vm.expectRevert(abi.encodeWithSelector(IReleases.NoCode.selector, parts.court));
             releases.publish("1.0", 1, 0, parts);

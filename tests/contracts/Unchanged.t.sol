@@ -20,13 +20,13 @@ import {
 } from "contracts/interfaces/IJobs.sol";
 import {Exhibit, IReferee, LogProof, Phase, Reason} from "contracts/interfaces/IReferee.sol";
 
-/// @notice What is refused by Jobs changes nothing that anybody can see.
+/// @notice A call that Jobs refuses changes nothing visible.
 contract UnchangedJobsTest is Market {
     uint256 private _job;
 
-    /// @dev All of a job, of the money of those who take part, and of the contract itself.
+    /// @dev Returns a hash of the whole job, of the money of those who take part, and of the contract's own.
     function _state() private returns (bytes32) {
-        // NOTE: not the phase, which time alone changes.
+        // NOTE: without the phase, which time alone changes.
         (, Job memory job, Trainer[] memory trainers, StakedClaim[] memory claims, Group[] memory groups) =
             jobs.viewOf(_job);
         return keccak256(
@@ -145,7 +145,7 @@ contract UnchangedJobsTest is Market {
     }
 }
 
-/// @notice What is refused by the referee changes nothing, clocks included.
+/// @notice A call that the referee refuses changes nothing, including clocks.
 contract UnchangedMatchTest is Matches {
     using Trees for Tree;
 
@@ -158,7 +158,7 @@ contract UnchangedMatchTest is Matches {
 
     function test_aWrongProofOfEachMoveChangesNothing() public {
         uint256 id = open(_run0, _run1);
-        pass(10); // a move that is accepted would be charged
+        pass(10); // an accepted move would charge a clock
         bytes32 before = _state(id);
         bytes32[] memory nodes = childrenOf(id, _run0);
         refuses(Descents.WrongNode.selector);

@@ -7,7 +7,7 @@ import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {ITimed, ITimekeeper} from "contracts/interfaces/ITimekeeper.sol";
 import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
 
-/// @notice Verifiers come, move and go; their bond stays a while.
+/// @notice Verifiers register, move and leave; their bond stays for a while.
 contract VerifierRegistryTest is Base {
     address private constant GUARDIAN = address(0x60A4D);
     Timekeeper private time = new Timekeeper(GUARDIAN, 30 days);
@@ -96,7 +96,7 @@ contract VerifierRegistryTest is Base {
         registry.withdrawBond();
     }
 
-    /// @dev Neither where there is no contract, nor where one says nothing.
+    /// @dev An address without a contract, or a contract that returns nothing, is no timekeeper.
     function test_withoutATimekeeperNothingBegins() public {
         registry = new VerifierRegistry(1 ether, 7 days, ITimekeeper(address(0x71ED)));
         _register();
@@ -137,7 +137,7 @@ contract VerifierRegistryTest is Base {
         _takes(0, true);
     }
 
-    /// @dev Whoever takes it learns whether another hearing holds it, too.
+    /// @dev A panel that takes a bond learns whether another hearing holds it, too.
     function test_aBondThatTwoHearingsHold() public {
         _register();
         for (uint256 i = 0; i < 2; ++i) {

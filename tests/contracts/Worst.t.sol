@@ -8,8 +8,8 @@ import {Trees} from "./support/Trees.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {Evidence, Exhibit, Position, Record} from "contracts/interfaces/IReferee.sol";
 
-/// @notice The most that moves of a match can cost, for the minimum stake (trainer_node/min_stake.py): records of 255 inputs,
-/// a structure of 8,192 bytes, step trees of 2^24 operators, run trees of 2^20 checkpoints.
+/// @notice The highest gas of moves of a match, for the minimum stake (trainer_node/min_stake.py): records of 255
+/// inputs, a structure of 8,192 bytes, step trees of 2^24 operators, run trees of 2^20 checkpoints.
 /// forge-config: default.isolate = true
 contract WorstGasTest is Matches {
     uint32 private constant NODE = 0xABCDEF;
@@ -29,7 +29,7 @@ contract WorstGasTest is Matches {
         }
     }
 
-    /// @dev All inputs come from operator 7; the rest is what attributes may be.
+    /// @dev All inputs come from operator 7; attributes fill the rest.
     function _structure() private pure returns (bytes memory encoded) {
         encoded = new bytes(8192);
         (encoded[1], encoded[2], encoded[3]) = (0x07, bytes1(uint8(INPUTS)), bytes1(uint8(OUTPUTS)));
@@ -41,7 +41,7 @@ contract WorstGasTest is Matches {
         }
     }
 
-    /// @dev The last input and all outputs are by these seeds.
+    /// @dev The seeds give the last input and all outputs.
     function _record(uint256 input, uint256 output) private pure returns (Record memory r) {
         r.structure = sha256(abi.encodePacked(uint8(0x03), _structure()));
         r.inputs = new bytes32[](INPUTS);
@@ -59,7 +59,7 @@ contract WorstGasTest is Matches {
         r.log = keccak256("log");
     }
 
-    /// @dev A match in the step tree of the only step, at these records; under what is left of them is `source`.
+    /// @dev Opens a match at these records, in the step tree of the only step; `source` is in the part to their left.
     function _at(Record memory record0, Record memory record1, bytes32[] memory path)
         private
         returns (uint256 id, Exhibit memory e)
@@ -130,7 +130,7 @@ contract WorstGasTest is Matches {
             id, matchTerms(id), here(id), Descent(7, node0, low, node1, low), low[0], previousPath
         );
         _saved("descend 4 levels to a checkpoint");
-        // NOTE: by hand, since what is measured is the last call.
+        // NOTE: computed here, because the gas of the last call is measured.
         Position memory at = Position(matchTerms(id).roots, [node0, node1], low[0]);
         bytes32[] memory last = _path(STEPS - 1);
         uint64 end = uint64(1 << (STEPS - 1)) - 1;

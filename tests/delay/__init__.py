@@ -1,1 +1,1 @@
-"""How long liars can put the end of a job off, and what that costs them (docs/economics.md)."""
+"""How long liars can delay the end of a job, and what that costs them (docs/economics.md)."""

@@ -1,7 +1,7 @@
-"""One job under siege: liars who claim, play and lose as a strategy says, and one honest challenger.
+"""One job under siege: liars who claim, play and lose as a strategy decides, and one honest challenger.
 
-The jobs, groups and payments are those of the rules (`referee_py.game.chain_model`); how long a match lasts, up to its
-limit, and which of two liars loses it, the strategy says.
+The jobs, groups and payments follow the rules (`referee_py.game.chain_model`). The strategy decides how long a match
+lasts, up to its limit, and which of two liars loses it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from referee_py.commit import Tag, Tree
-from referee_py.game.chain_model import ChainModel
-from referee_py.game.delay import delay_bound
-from referee_py.game.escrow import BURNED
-from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
-from referee_py.game.state import Phase, ProgramHeader, Reason
-from referee_py.panel.state import Rules
-from referee_py.program import MODE_REPOPS_F32
+from referee_py.game.state import Phase
+from referee_py.jobs import JobPhase, Rules, commitment
+from referee_py.model.chain_model import ChainModel
+from referee_py.model.delay import delay_bound
+from referee_py.model.jobs import Claim, Job, JobTerms, Match
+from referee_py.params import BURNED
+from referee_py.program.terms import MODE_REPOPS_F32, Terms
+from referee_py.walk.reason import Reason
 
 CHAIN, JOBS, REFEREE, PANEL, CLIENT = 31337, *("0x" + digit * 40 for digit in "1234")
 SALT = bytes(32)
@@ -25,13 +26,13 @@ REWARD = 10 * STAKE
 PERIOD = 1000
 """Seconds to challenge, and to claim a root again."""
 LONGEST = 700
-"""Seconds that a match with its hearing lasts at most."""
+"""Maximum seconds of a match with its hearing."""
 TRUTH = 0
-"""The root that honest training gives; liars have all others."""
+"""The root of honest training; liars have all others."""
 
 
 def run(number: int) -> Claim:
-    """Another run for each number: two checkpoints, the last of which is proven."""
+    """Return the claim of run `number`, different for each number: two checkpoints, with the proof of the last."""
     tree = Tree(Tag.RUN_TREE, [number.to_bytes(32, "big")] * 2)
     return Claim(tree.root, tree.leaves[1], tuple(tree.path(1)))
 
@@ -42,14 +43,14 @@ def who(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a match goes, as its strategy wants it: seconds, and which sides lose where nobody honest speaks."""
+    """The course of a match that its strategy wants: seconds, and the sides that lose if no honest party speaks."""
 
     seconds: int = LONGEST
     losers: int = 1
 
 
 class Strategy:
-    """What liars do. The base does nothing but claim a root each, once, and play for as long as they can."""
+    """The behaviour of liars. In the base class each claims a root once, and plays for as long as possible."""
 
     def __init__(self, liars: int, trainers: tuple[int, ...] = (1,)) -> None:
         self.liars = liars
@@ -57,16 +58,16 @@ class Strategy:
         """The roots that slot holders reveal."""
 
     def claims(self, siege: Siege) -> list[int]:
-        """Roots that liars claim now."""
+        """Return the roots that liars claim now."""
         open_ = siege.job.phase(siege.now) is JobPhase.CHALLENGE
         return list(range(100, 100 + self.liars)) if open_ and not siege.job.founded else []
 
     def ending(self, _: Siege, __: Match) -> Ending:
-        """Of a match that opens. NOTE: who is honest never loses, whatever it says."""
+        """Return the ending of a match that opens. NOTE: an honest party never loses, whatever this returns."""
         return Ending()
 
     def wait(self, siege: Siege) -> int | None:
-        """An instant at which it wants to act, besides those at which something happens."""
+        """Return an instant at which the strategy wants to act, besides those of other events, or None."""
         return siege.job.challenge_end - 1 if siege.now < siege.job.challenge_end - 1 else None
 
 
@@ -76,7 +77,7 @@ class Siege:
     def __init__(self, strategy: Strategy) -> None:
         self.strategy = strategy
         self.model = ChainModel(CHAIN, JOBS, REFEREE, PANEL, commit_age=0)
-        program = ProgramHeader(1, MODE_REPOPS_F32, 1, 0, 0, 2, *[bytes(32)] * 4, (1,))
+        program = Terms(1, MODE_REPOPS_F32, 1, 0, 0, 2, *[bytes(32)] * 4, (1,))
         slots = len(strategy.trainers)
         rules = Rules(0, PERIOD, PERIOD, PERIOD)
         terms = JobTerms(program, slots, STAKE, PERIOD, PERIOD, PERIOD, rules, ())
@@ -122,14 +123,14 @@ class Siege:
         self.paid[person] = price
 
     def claimable(self, number: int) -> bool:
-        """Whether the rules let a challenger claim that root now."""
+        """Return whether the rules let a challenger claim this root now."""
         phase, group = self.job.phase(self.now), self.job.group_of(run(number).root)
         if phase is JobPhase.CHALLENGE:
             return True
         return phase is JobPhase.CLOSING and group is not None and group.claimable(self.now)
 
     def _act_honestly(self) -> None:
-        """Claims the right root where nobody does, and speaks behind whoever is left of those who gave it away."""
+        """Claim the right root if nobody does, or once it has lost a claim and fewer than two are left."""
         group = self.job.group_of(run(TRUTH).root)
         forsaken = group is None or (group.spokesman > 0 and len(group.members) - group.spokesman < 2)
         alive = group is not None and any(self.job.claims[k].owner in self.honest for k in group.members)
@@ -137,7 +138,7 @@ class Siege:
             self.claim(TRUTH, honest=True)
 
     def _open(self) -> None:
-        """Decides how each new match will go."""
+        """Decide how each new match will end."""
         for number in range(self._seen + 1, len(self.model.matches) + 1):
             match = self.model.matches[number]
             honest = sum(1 << side for side in (0, 1) if match.terms.players[side] in self.honest)
@@ -148,7 +149,7 @@ class Siege:
         self._seen = self.matches = len(self.model.matches)
 
     def _end(self) -> None:
-        """The matches whose time is over."""
+        """End the matches whose time is over."""
         while self._ends and self._ends[0][0] <= self.now:
             match = self.model.matches[heappop(self._ends)[1]]
             match.state = replace(match.state, phase=Phase.DONE, reason=Reason.TIMEOUT)
@@ -202,8 +203,8 @@ class Siege:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``seconds`` from the end of the challenge phase to that of the job; ``spares``: claims of a root that was claimed
-    already. Amounts are wei; what liars have won of each other is not lost."""
+    """``seconds`` from the end of the challenge phase to that of the job; ``spares``: claims of a root that was
+    claimed before. Amounts are wei; money that liars win from each other is not lost."""
 
     accepted: int | None
     seconds: int

@@ -1,16 +1,17 @@
-"""What liars try, to put the end of a job off: each attack that is known, any at random, and all of a small game."""
+"""Strategies of liars to delay the end of a job: every known attack, random ones, and all of a small game."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from referee_py.game.jobs import JobPhase, Match
+from referee_py.jobs import JobPhase
+from referee_py.model.jobs import Match
 
 from .siege import LONGEST, TRUTH, Ending, Siege, Strategy, run
 
 LIE = 100
-"""The first root of the liars' own."""
+"""The first root that belongs to the liars."""
 
 
 class AtOnce(Strategy):
@@ -21,7 +22,7 @@ class AtOnce(Strategy):
 
 
 class OneByOne(Strategy):
-    """Each claims a new root when the one before has lost; later, where no new root is admitted, the same again."""
+    """Each claims a new root when the root before has lost; later, when no new root is admitted, the root that lost."""
 
     def __init__(self, liars: int) -> None:
         super().__init__(liars)
@@ -46,8 +47,8 @@ class OneByOne(Strategy):
 
 
 class GiveAway(Strategy):
-    """Trainers have the right root, lose it to a lie of their own, and claim it again in the same second, so often. Two
-    always speak for it, so that nobody honest claims it beside them."""
+    """Trainers have the right root, lose it to their own lie, and claim it again in the same second, `again` times.
+    Two claims always live for it, so that no honest challenger claims it beside them."""
 
     def __init__(self, again: int, trainers: int = 1) -> None:
         super().__init__(1, (TRUTH,) * trainers)
@@ -67,7 +68,7 @@ class GiveAway(Strategy):
 
 
 class Behind(Strategy):
-    """So many speak behind a lie, one after the other."""
+    """`liars` claim one lie, and speak for it one after the other."""
 
     def claims(self, siege: Siege) -> list[int]:
         if siege.job.founded or siege.job.phase(siege.now) is not JobPhase.CHALLENGE:
@@ -76,7 +77,7 @@ class Behind(Strategy):
 
 
 class AtRandom(Strategy):
-    """Anything, at any time. ``money``: how many claims in all."""
+    """Any claim at any time. ``liars``: number of claims of new roots."""
 
     def __init__(self, liars: int, seed: object) -> None:
         self._random = Random(repr(seed))
@@ -111,7 +112,7 @@ class AtRandom(Strategy):
 
 
 class Choices:
-    """Every sequence of choices, one play after the other: the next is the one before with its last choice changed."""
+    """Every sequence of choices, one play after the other: the next changes the last choice that can be changed."""
 
     def __init__(self) -> None:
         self._path: list[tuple[int, int]] = []
@@ -136,7 +137,7 @@ class Choices:
 
 
 class Every(Strategy):
-    """What the choices say: at each event a claim or none, for each match how long and who loses."""
+    """Follows the choices: at each event a claim or none, for each match its seconds and its losers."""
 
     def __init__(self, choices: Choices, trainers: tuple[int, ...], claims: int) -> None:
         super().__init__(claims, trainers)

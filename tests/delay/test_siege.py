@@ -1,4 +1,4 @@
-"""No strategy of liars puts a job's end off for longer than the bound, and who is honest ends whole and paid."""
+"""No strategy of liars delays a job's end beyond the bound, and honest parties lose nothing and are paid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .strategies import LIE, AtOnce, AtRandom, Behind, Choices, Every, GiveAway,
 
 
 def held(outcome: Outcome) -> Outcome:
-    """What must hold, whatever liars do."""
+    """Check all that must hold for any behaviour of liars."""
     assert outcome.accepted == TRUTH
     assert outcome.seconds <= outcome.bound
     assert outcome.honest_won >= 0
@@ -63,7 +63,7 @@ def test_strategies_at_random_expect_nothing_above_the_bound() -> None:
 
 
 def every(trainers: tuple[int, ...], claims: int) -> tuple[int, float]:
-    """How many games there are of so many claims, and how much of the bound the longest took."""
+    """Play all games with this many claims; return their number, and the longest as a fraction of its bound."""
     choices, games, worst = Choices(), 0, 0.0
     for play in choices.plays():
         outcome = held(Siege(Every(play, trainers, claims)).play())

@@ -1,9 +1,9 @@
-"""A whole dispute in one process: a real chain, real artifact servers, real nodes; only the clock is ours.
+"""A whole dispute in one process: a real chain, real artifact servers, real nodes; only the clock is simulated.
 
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.POISON_DATA]) as arena:
         outcome = arena.play()
 
-Nodes are ticked in turn. When nobody has anything to do, the chain's time is moved on: nothing waits for a wall clock.
+Nodes are ticked in turn. When none has anything to do, the chain's time is advanced: nothing waits for a wall clock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Self
 from eth_account import Account
 from web3 import Web3
 
-from referee_py.game.state import Reason
+from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import (
@@ -58,7 +58,7 @@ PASSWORD = "arena"
 DEADLINE_S = 800.0
 STAKE, REWARD = ETHER, 3 * ETHER
 NOWHERE = "http://127.0.0.1:9"
-"""A port that nobody listens on: who names it withholds its artifacts."""
+"""A port on which nothing listens: a party that names it withholds its artifacts."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the job ended. ``profit``: wei won or lost, gas aside. ``matches``: what decided, and who lost."""
+    """How the job ended. ``profit``: wei won or lost, gas aside. ``matches``: the deciding case and the losers."""
 
     job: JobView
     matches: list[tuple[Reason, set[str]]]
@@ -84,9 +84,9 @@ class Outcome:
 
 
 class Arena:
-    """Use as a context manager. Trainer ``i`` lies, if it does, from step ``fault_step + i`` on.
+    """A context manager. Trainer ``i``, if it lies, does so from step ``fault_step + i`` on.
 
-    ``evaluators`` are the trainers' and the challenger's, in a bundle of the mode rounded-f64: other hardware for each.
+    ``evaluators`` are those of the trainers and the challenger in rounded-f64: other hardware for each.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Arena:
     # ------------------------------------------------------------------ play
 
     def play(self) -> Outcome:
-        """Until the job has ended and everybody has been paid."""
+        """Tick all members until the job has ended and everybody has been paid."""
         until = time.monotonic() + DEADLINE_S
         while time.monotonic() < until:
             before = self.web3.eth.block_number
@@ -152,7 +152,7 @@ class Arena:
         raise AssertionError(f"the job did not end: {self.client.snapshot().job(self.job_id)}")
 
     def _over(self, snapshot: Snapshot) -> bool:
-        """Whether the job and its hearings are over and all are paid."""
+        """Return whether the job and its hearings are over and all are paid."""
         job = snapshot.job(self.job_id)
         return (
             job.phase.ended
@@ -161,7 +161,7 @@ class Arena:
         )
 
     def restart(self, name: str) -> None:
-        """A player comes back with what its disk has, and nothing that it remembered."""
+        """Restart a player with the content of its disk, and nothing of its memory."""
         member = next(member for member in self.members if member.name == name)
         assert member.runner is not None
         member.runner.close()
@@ -176,7 +176,7 @@ class Arena:
             self.web3.provider.make_request(method, params)  # type: ignore[arg-type]
 
     def address(self, name: str) -> str:
-        """The account of a member."""
+        """Return the account of a member."""
         return next(member.node.address or "" for member in self.members if member.name == name)
 
     def _outcome(self, snapshot: Snapshot) -> Outcome:
@@ -268,7 +268,7 @@ class Arena:
     def _open_runner(
         self, node: Daemon, lie: Lie, *, follows: bool
     ) -> contextlib.AbstractContextManager[JobRunner]:
-        """What a player computes with: a seam for liars of other kinds."""
+        """Return the runner that a player computes with: a seam for other kinds of liars."""
         return open_runner(node, lie, follows=follows)
 
     def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:
@@ -280,7 +280,7 @@ class Arena:
         self._before = wealth(self.client, self._addresses())
 
     def _terms(self, slots: int, threshold: int) -> Offer:
-        """What the client offers: a seam for other terms."""
+        """Return the client's offer: a seam for other terms."""
         return Offer(
             reward=REWARD,
             stake=STAKE,

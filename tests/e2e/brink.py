@@ -1,13 +1,13 @@
-"""A tiny job of the mode rounded-f64 whose sums stand on the brink of rounding, each kind of brink in a row of its own.
+"""A tiny rounded-f64 job whose sums are on the brink of rounding, with a row for each kind of brink.
 
 node 0  full   -2                    node 4  sum   mirror [R]: the rows, mirrored
 node 1  mul    x = terms * p         node 5  mm    z [R, 3]: columns 1, mixed, 2
-node 2  mul    mirrored terms * p    ...     the history of each, shifted on
+node 2  mul    mirrored terms * p    ...     the history of each, shifted by one step
 node 3  sum    y [R]: the rows       last    p * -2
 
-Slots are p, and what y, mirror and z were in each of the last steps, so that nothing which was ever wrong is forgotten.
-p is 1 in the first step, and -2 times what it was in each later one. So sums keep their places between the values of
-the grid, what was up is down, and a log of one step says other things than that of the next.
+Slots are p, and y, mirror and z of each of the last steps, so that a wrong value is never forgotten. p is 1 in the
+first step, and -2 times its last value in each later one. So sums keep their places between the values of the grid, up
+becomes down, and the log of one step differs from that of the next.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ import numpy as np
 from repops.opset import F32
 
 from referee_py.commit.tensor import Array
-from referee_py.program import Operand, Program, SlotSource, TensorDescriptor, Terms
-from referee_py.rounding.mode import Bounds, Rounding
+from referee_py.program import Operand, Program, SlotSource, TensorDescriptor
+from referee_py.program.mode import Bounds, Rounding
+from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, constant, f32_bits, slot
 from trainer_node.bundle import Bundle
 
 STEPS, STRIDES = 8, (4, 2, 1)
 WIDTH = 8
-PLAIN, Y, MIRROR, Z = 1, 3, 4, 5  # nodes; PLAIN is one that has no log
+PLAIN, Y, MIRROR, Z = 1, 3, 4, 5  # nodes; PLAIN is one without a log
 
 NEAR = {"tie": 0.0, "above": 0.5, "below": -0.5, "beyond": 1.125, "short": -1.125, "far": 64.0}
-"""How many radii a row is from its midpoint. A trainer writes entries up to 1.25, which count up to 1."""
+"""Distance of a row from its midpoint, in radii. A trainer writes entries up to 1.25, which count up to 1."""
 ROWS = (*NEAR, "grid", "zero", "wide", "vast", "infinite", "tie 2", "above 2", "below 2", "plain")
 COUNT = len(ROWS)
 
 
 def at(row: str) -> int:
-    """The element of `Y` that is a row's sum."""
+    """Return the element of `Y` that is a row's sum."""
     return ROWS.index(row)
 
 
 def terms_of(row: str, rounding: Rounding) -> list[float]:
-    """The terms of a row in step 1, zeros left out. All sums are between 1 and 2, or zero, or infinite."""
+    """Return the terms of a row in step 1, without zeros. All sums are between 1 and 2, or zero, or infinite."""
     q, base = 2.0 ** (9 - rounding.bits), 1.5 if row.endswith("2") else 1.25
     ulps = WIDTH - 1 if rounding.bounds is Bounds.PROVEN else 6 * 3  # the radius, in 2^-53 of the magnitudes
     match row.removesuffix(" 2"):
@@ -55,7 +56,7 @@ def terms_of(row: str, rounding: Rounding) -> list[float]:
             return [base, np.inf]
         case "plain":
             return [0.5, 0.25, 0.125, 1.0]
-        case "tie":  # on the midpoint; where a float64 ends depends on the order
+        case "tie":  # on the midpoint; the order decides on which side a float64 ends
             crumb = 0.75 * 2.0**-52
             return [base, q / 2, crumb, crumb, crumb, -3 * crumb]
         case name:
@@ -63,7 +64,7 @@ def terms_of(row: str, rounding: Rounding) -> list[float]:
 
 
 def tensors(rounding: Rounding) -> tuple[list[Array], list[Array]]:
-    """Constants (terms, mirrored terms, columns) and initial slots (p, and three histories)."""
+    """Return constants (terms, mirrored terms, columns) and initial slots (p, and three histories)."""
     rng = np.random.default_rng(11)
     terms = np.zeros((COUNT, WIDTH), np.float32)
     for row, name in enumerate(ROWS):
@@ -76,7 +77,7 @@ def tensors(rounding: Rounding) -> tuple[list[Array], list[Array]]:
 
 
 def bundle(rounding: Rounding) -> Bundle:
-    """The job."""
+    """Return the job."""
     constants, initial = tensors(rounding)
     op = Writer(constants, initial)
     double = op("full", shape=(1, 1), dtype=F32, bits=f32_bits(-2.0))

@@ -1,4 +1,4 @@
-"""A trainer that forges one log of its run, and nothing else, in an arena with honest everybody else."""
+"""A trainer that forges one log of its run, and nothing else, in an arena where everybody else is honest."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from referee_py.commit.tensor import Array
 from referee_py.execute import Backend
+from referee_py.program.mode import Rounding
 from referee_py.rounding.backend import Attrs, Evaluator, Rounded
 from referee_py.rounding.entries import Log
 from referee_py.rounding.evaluate import Evaluation
 from referee_py.rounding.follow import follow, write
 from referee_py.rounding.log_source import LogSource
-from referee_py.rounding.mode import Rounding
 from referee_py.rounding.rounded_output import Evaluated
 from referee_py.rounding.step_log import NodeLog
 from tests.conftest import Anvil
@@ -34,11 +34,11 @@ from .hostile import HostileServer
 
 
 class Forger(Rounded):
-    """Writes the forged log in its step, every time anew, and goes by it; if `knows`, by what it is worth instead.
+    """Writes the forged log again each time its step runs, and follows it; if `knows`, follows what the log is worth.
 
-    The elements that are wrong for an entry are put into `ignored`.
+    Elements that are wrong because of an entry are put into `ignored`.
 
-    INVARIANT: it computes with its lie and commits to what it has computed: the same outputs whenever it is asked.
+    INVARIANT: it computes with its lie and commits to the result: its outputs are the same each time it is asked.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class ForgersRunner(JobRunner):
 def open_forgers_runner(
     node: Daemon, forgery: Forgery, knows: bool, ignored: set[int]
 ) -> Iterator[JobRunner]:
-    """The forger's runner, closed at the end."""
+    """Open the forger's runner, closed at the end."""
     runner = ForgersRunner(node, forgery, knows, ignored)
     try:
         yield runner
@@ -159,7 +159,7 @@ def open_forgers_runner(
 class ForgersArena(Arena):
     """One trainer, who forges, and an honest challenger with other hardware.
 
-    `ignored` has the elements of the forged node that are not the truth because it went by an entry.
+    `ignored` has the elements of the forged node that are not the truth because the trainer followed an entry.
     """
 
     def __init__(self, anvil: Anvil, folder: Path, bundle: Bundle, forgery: Forgery, *, knows: bool) -> None:
@@ -178,7 +178,7 @@ class ForgersArena(Arena):
 
 
 class BadlyServedArena(Arena):
-    """One trainer, whose server is hostile, and an honest challenger. The trainer forges, too, if told what."""
+    """One trainer with a hostile server, who also forges if a forgery is given, and an honest challenger."""
 
     def __init__(
         self,

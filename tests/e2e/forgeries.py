@@ -1,8 +1,8 @@
-"""Forged rounding logs: each a function from what the forger sees of a node to what it says and does.
+"""Forged rounding logs: each is a function from the forger's view of a node to the log and the lie.
 
-said      the log that the run commits to; None: none at all
-applied   the entries that the liar goes by, to the letter, whatever the log is worth
-recorded  the log that the node's record names, where that is another one
+said      the log that the run commits to; None: no log
+applied   the entries that the liar follows to the letter, valid or not
+recorded  the log that the node's record names, if it differs
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from referee_py.commit import Tag, digest
 from referee_py.commit.tensor import Array
-from referee_py.game.state import Reason
+from referee_py.program.mode import Form, Rounding
 from referee_py.rounding.entries import Log
-from referee_py.rounding.mode import Form, Rounding
 from referee_py.rounding.primitives import F64, quantum, unsigned_zero
 from referee_py.rounding.step_log import NodeLog
+from referee_py.walk.reason import Reason
 
 from . import brink
 from .brink import NEAR, PLAIN, Z, at
@@ -29,20 +29,20 @@ IN_BAND = [row for row in brink.ROWS if abs(NEAR.get(row.removesuffix(" 2"), 9.0
 
 
 class Gone(StrEnum):
-    """What comes of it if the liar goes by its forgery."""
+    """The consequence if the liar follows its forgery."""
 
-    IDLE = "idle"  # the entries say what would be without them
-    ADMITTED = "admitted"  # the entries count: that is what the run is
-    TOLD = "told"  # disputed and lost; the first entry that was ignored is named
-    UNREAD = "unread"  # disputed and lost; the log says nothing that could be named
+    IDLE = "idle"  # the entries say what holds without them
+    ADMITTED = "admitted"  # the entries count: they define the run
+    TOLD = "told"  # disputed and lost; the first ignored entry is named
+    UNREAD = "unread"  # disputed and lost; the log has no entry that could be named
 
 
 @dataclass(frozen=True)
 class Sight:
     """A node of the forged step, as its trainer computes it.
 
-    `x` is its evaluation, `own` what that is rounded to, `log` what an honest trainer would write; `again` gives the
-    log that it would write of another operand.
+    `x` is its evaluation, `own` its rounding, `log` the log that an honest trainer would write; `again` gives the
+    honest log of another operand.
     """
 
     rounding: Rounding
@@ -53,11 +53,11 @@ class Sight:
     again: Callable[[Array], Log]
 
     def opposite(self, place: int) -> bool:
-        """The direction that it was not rounded in: whether that is up."""
+        """Return whether the opposite of the rounding's direction is up."""
         return not self.own.flat[place] > self.x.flat[place]
 
     def off(self, row: str, quanta: float) -> float:
-        """A value so many quanta further from zero than its own."""
+        """Return a value this many quanta further from zero than the node's own."""
         own = self.own[at(row) : at(row) + 1]
         return float(own[0] + np.sign(own[0]) * quanta * quantum(own, self.rounding.bits)[0])
 
@@ -65,7 +65,7 @@ class Sight:
         return NodeLog.of(log, self.rounding.form)
 
     def turned(self) -> Log:
-        """The honest log, with all directions that may be either turned round."""
+        """Return the honest log with all directions reversed that may be either."""
         return with_entries(self.log, {at(row): self.opposite(at(row)) for row in IN_BAND})
 
 
@@ -83,12 +83,12 @@ class Forgery:
     node: int = brink.Y
     reason: Reason = Reason.OPERATOR
     step: int = 3
-    """PLAIN is forged in a step that is always committed to: others do not show single nodes to the forger."""
+    """PLAIN is forged in a committed step: in other steps the executor does not call the forger for single nodes."""
     most_bits: int = 32
 
 
 def with_entries(log: Log, entries: dict[int, bool | float]) -> Log:
-    """The log with these entries in the place of what it says of these elements: directions, or values."""
+    """Return the log with these entries, directions or values, in place of those of the same elements."""
     narrow = dict(zip(log.narrow.tolist(), log.up.tolist(), strict=True))
     wide = dict(zip(log.wide.tolist(), log.values.tolist(), strict=True))
     for place, entry in entries.items():
@@ -109,7 +109,7 @@ def with_entries(log: Log, entries: dict[int, bool | float]) -> Log:
 
 
 def to_the_letter(sight: Sight, log: Log) -> Array:
-    """The output that a log asks for, whoever has written it. f32, flat."""
+    """Return the output that a log asks for, from any author: f32, flat."""
     x, values = sight.x.reshape(-1), unsigned_zero(sight.own.reshape(-1))
     inside = log.narrow < x.size
     places = log.narrow[inside]
@@ -127,7 +127,7 @@ def to_the_letter(sight: Sight, log: Log) -> Array:
 
 
 def entries(choose: Callable[[Sight], dict[int, bool | float]]) -> Callable[[Sight], Forged]:
-    """A log of the right form, with some entries of the forger's own."""
+    """Return a forgery of the right form, with some entries chosen by the forger."""
 
     def make(sight: Sight) -> Forged:
         log = with_entries(sight.log, choose(sight))
@@ -166,7 +166,7 @@ def _transposed(sight: Sight) -> Forged:
     rows, columns = sight.x.shape
     places = (
         np.arange(rows * columns).reshape(rows, columns).T.reshape(-1)
-    )  # the entry of each place, transposed
+    )  # the old element at each place of the transposed output
     known = dict(zip(sight.log.narrow.tolist(), sight.log.up.tolist(), strict=True))
     found = {place: known[old] for place, old in enumerate(places.tolist()) if old in known}
     log = with_entries(Log.empty(sight.x.size), found)
@@ -177,7 +177,7 @@ def _transposed(sight: Sight) -> Forged:
 
 
 def elsewhere(operand: Callable[[Array], Array]) -> Callable[[Sight], Forged]:
-    """The honest log of the same operator on another operand."""
+    """Return a forgery with the honest log of the same operator on another operand."""
 
     def make(sight: Sight) -> Forged:
         log = sight.again(np.ascontiguousarray(operand(sight.operand)))
@@ -187,7 +187,7 @@ def elsewhere(operand: Callable[[Array], Array]) -> Callable[[Sight], Forged]:
 
 
 def _of_a_longer_node(sight: Sight) -> Forged:
-    """The log of the product, which has three times as many elements."""
+    """Forge with the log of the product, which has three times as many elements."""
     turned = sight.turned()
     log = replace(turned, elements=3 * turned.elements)
     return Forged(sight.node_log(log), log)
@@ -198,7 +198,7 @@ def _none(sight: Sight) -> Forged:
 
 
 def _recorded_only(sight: Sight) -> Forged:
-    """The run commits to the honest log, the node's record to the one that it was computed with."""
+    """Commit the run to the honest log, and the node's record to the log that it was computed with."""
     turned = sight.turned()
     return Forged(sight.node_log(sight.log), turned, sight.node_log(turned))
 
@@ -209,7 +209,7 @@ def _of_a_node_without(sight: Sight) -> Forged:
 
 
 def _other_form(sight: Sight) -> Forged:
-    """In the form that the job's mode does not name. It is the same log."""
+    """Write the same log in the form that the job's mode does not name."""
     log, other = sight.turned(), Form.DENSE if sight.rounding.form is Form.SPARSE else Form.SPARSE
     return Forged(NodeLog.of(log, other), log)
 
@@ -224,7 +224,7 @@ def _one_more(sight: Sight) -> Forged:
 
 @dataclass(frozen=True)
 class Unreadable(NodeLog):
-    """Committed to with a hash of its own, which no log has."""
+    """A log committed to with a hash that no log has."""
 
     def entries(self, elements: int) -> Log:
         return Log.empty(elements)
@@ -235,7 +235,7 @@ class Unreadable(NodeLog):
 
 
 def unreadable(damage: Callable[[NodeLog], NodeLog]) -> Callable[[Sight], Forged]:
-    """By a liar who makes sense of it all the same."""
+    """Return a forgery with an unreadable log, which its liar follows nevertheless."""
 
     def make(sight: Sight) -> Forged:
         log = sight.turned()
@@ -250,13 +250,13 @@ def damaged(change: Callable[[bytes], bytes]) -> Callable[[NodeLog], NodeLog]:
 
 
 def _beyond_the_output(log: NodeLog) -> NodeLog:
-    """For as many elements as there are, it says; but one entry is of one that is not there."""
+    """Declare the right number of elements, but add an entry beyond it."""
     longer = with_entries(replace(log.read(), elements=log.elements + 50), {log.elements + 40: 1.0})
     return replace(NodeLog.of(longer, log.form), elements=log.elements)
 
 
 def _long_varint(log: NodeLog) -> NodeLog:
-    """The number of wide entries takes a byte more than it needs."""
+    """Use one byte more than needed for the number of wide entries."""
     place = 1 if log.form is Form.SPARSE else -(-log.elements // 5)
     long = log.canonical[:place] + bytes([log.canonical[place] | 0x80, 0]) + log.canonical[place + 1 :]
     return replace(log, canonical=long)
@@ -278,7 +278,7 @@ DAMAGES: dict[str, Callable[[NodeLog], NodeLog]] = {
     "2^39 elements": lambda log: replace(NodeLog.of(log.read(), Form.SPARSE), elements=1 << 39),
     "more bytes than entries of every element could take": damaged(lambda b: b + bytes(1 << 20)),
 }
-"""What makes a file one that nobody can read, or reads: it is as good as none."""
+"""Damage that makes a log file unreadable: it counts as no file."""
 
 FORGERIES: dict[str, Forgery] = {
     # directions

@@ -1,4 +1,4 @@
-"""An artifact server of a trainer that answers, for its rounding logs, with something else than they are."""
+"""An artifact server of a trainer that answers requests for its rounding logs with other content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import zstandard
 
 from referee_py.commit import NO_LOG, Tag
-from referee_py.rounding.mode import Form
+from referee_py.program.mode import Form
 from referee_py.rounding.step_log import NodeLog, StepLog
 from trainer_node.artifacts import Kind, Name, parse_hash
 from trainer_node.store import Store
@@ -24,13 +24,13 @@ from .forgeries import DAMAGES
 
 MIB = 1 << 20
 Response = bytes | Iterable[bytes] | None
-"""The body; in pieces if nothing is said of its length; None: 404."""
+"""The body; in pieces if it has no length header; None: 404."""
 Lie = Callable[[bytes, int], Response]
-"""From the right bytes, and how often the file was asked for before."""
+"""Makes an answer from the right bytes and the number of earlier requests for the file."""
 
 
 class HostileServer:
-    """Serves a store, but for files of one kind. Use as a context manager."""
+    """Serves a store except for files of one kind, as a context manager."""
 
     def __init__(self, kind: str, lie: Lie) -> None:
         self.store: Store | None = None
@@ -94,19 +94,19 @@ def _send(handler: BaseHTTPRequestHandler, answer: Response) -> None:
         for piece in answer:
             handler.wfile.write(piece)
     except OSError:
-        return  # whoever asked has had enough
+        return  # the client has closed the connection
 
 
 # ---------------------------------------------------------------------------------------------- step logs
 
 
 def bomb(_right: bytes, _before: int) -> bytes:
-    """64 MiB of zeros in a few thousand bytes, and it says so."""
+    """64 MiB of zeros in a few thousand bytes, with a header that states the size."""
     return zstandard.compress(bytes(64 * MIB))
 
 
 def quiet_bomb(right: bytes, before: int) -> bytes:
-    """The same, with a header that states 100 bytes."""
+    """The bomb with a header that states 100 bytes."""
     frame = bytearray(bomb(right, before))
     single = frame[4] >> 5 & 1
     assert frame[4] >> 6 == 2, "the size takes four bytes"
@@ -117,19 +117,19 @@ def quiet_bomb(right: bytes, before: int) -> bytes:
 
 
 def nameless_bomb(_right: bytes, _before: int) -> bytes:
-    """The same, and it says nothing."""
+    """The bomb without a stated size."""
     packer = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     return packer.compress(bytes(64 * MIB)) + packer.flush()
 
 
 def flood(right: bytes, _before: int) -> Iterable[bytes]:
-    """Noise without an end, after a right beginning."""
+    """Endless noise after a right beginning."""
     noise = np.random.default_rng(9).bytes(MIB)
     return itertools.chain([right], itertools.repeat(noise, 1 << 20))
 
 
 def another_log(right: bytes, _before: int) -> bytes:
-    """A step's log, well written; not this one."""
+    """A well-formed log of a step, but another one."""
     return StepLog({Y: NodeLog(Form.SPARSE, COUNT, b"\1\0\3\1")}).encode()
 
 
@@ -138,7 +138,7 @@ def a_node_too_far(_right: bytes, _before: int) -> bytes:
 
 
 def damaged(damage: Callable[[NodeLog], NodeLog]) -> Lie:
-    """The right file, but that one node's log cannot be read."""
+    """The right file, except that one node's log cannot be read."""
 
     def lie(right: bytes, _: int) -> bytes:
         nodes = StepLog.decode(right, 1 << 24, 1 << 30).nodes
@@ -148,7 +148,7 @@ def damaged(damage: Callable[[NodeLog], NodeLog]) -> Lie:
 
 
 def fickle(right: bytes, before: int) -> bytes:
-    """Another answer each time; the fourth is right."""
+    """A different answer each time; the fourth is right."""
     return right if before >= 3 else (another_log, bomb, a_node_too_far)[before](right, before)
 
 

@@ -1,4 +1,4 @@
-"""Data that nobody serves is requested on the chain: whoever withholds it loses, or has published it."""
+"""Data that nobody serves is requested on the chain: a party that withholds it loses or publishes it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import structlog
 from eth_utils.crypto import keccak
 
 from referee_py.availability import Blocks, Digests, LeafShown, Piece, Place, RecordShown
-from referee_py.availability.contract import ANSWER_GAS, BYTE_GAS, RECORD_SECONDS, deposit_of, rank_of
 from referee_py.availability.pieces import check
+from referee_py.availability.prices import deposit_of, rank_of
 from referee_py.availability.state import OUTPUTS
 from referee_py.commit import Tag
-from referee_py.game.state import leaf_count
-from referee_py.rounding.mode import Rounding
+from referee_py.params import ANSWER_GAS, BYTE_GAS, RECORD_SECONDS
+from referee_py.program.mode import Rounding
+from referee_py.program.terms import leaf_count
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase, JobView
@@ -31,7 +32,7 @@ from .forger import ForgersArena
 from .forgeries import FORGERIES
 
 SPARSE, PRICE = Rounding(32), 10**9
-"""What gas counts for in these jobs: it is cheap on this chain, so the least."""
+"""The price that gas counts for in these jobs: the least, since gas is cheap on this chain."""
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class WithholdingArena(ForgersArena):
-    """One trainer who serves nothing, and answers requests; it forges, if told what. The challenger serves."""
+    """One trainer who serves nothing, and answers requests; it forges if a forgery is given. The challenger serves."""
 
     def _node(self, name: str, role: str, **settings: object) -> Daemon:
         if name == "trainer-0":
@@ -49,7 +50,7 @@ class WithholdingArena(ForgersArena):
 
 
 def fees(ledger: Ledger, job: JobView, price: int = PRICE) -> int:
-    """What the authors of all answers of a job were paid."""
+    """Return the payment to the authors of all answers of a job."""
     sizes = (check(job.program, root, place, answer) for (root, place), answer in ledger.answers.items())
     return sum(price * (ANSWER_GAS + BYTE_GAS * size) for size in sizes)
 
@@ -86,7 +87,7 @@ def test_withheld_logs_are_requested_and_the_replay_disputes_what_is_wrong(
 
 
 def test_withheld_logs_of_a_right_run_are_paid_for_and_accepted(anvil: Anvil, tmp_path: Path) -> None:
-    """The honest follower has written a forged entry, and is right: what is shown on the chain is followed, too."""
+    """The honest follower has written a forged entry, and is right: logs shown on the chain are followed, too."""
     job = brink.bundle(SPARSE)
     forgery = FORGERIES["all directions in the band"]
     with WithholdingArena(anvil, tmp_path, job, forgery, knows=True) as arena:
@@ -118,7 +119,7 @@ def test_logs_that_nobody_shows_make_the_job_void(anvil: Anvil, tmp_path: Path) 
 
 
 def request(arena: Arena, job: JobView, root: bytes, *places: Place) -> None:
-    """By the challenger, who has no reason to."""
+    """Request places as the challenger, who has no reason to."""
     node = arena.members[-1].node
     assert node.transactions is not None
     snapshot = arena.client.snapshot()
@@ -130,7 +131,7 @@ def request(arena: Arena, job: JobView, root: bytes, *places: Place) -> None:
 
 
 def batches(arena: Arena) -> list[tuple[int, int]]:
-    """Bytes and gas of all batches that were sent to the contract of requests."""
+    """Return bytes and gas of all batches that were sent to the contract of requests."""
     web3, contract = arena.client.web3, arena.client.contracts.data_availability
     selector = keccak(text="multicall(bytes[])")[:4]
     found = []
@@ -143,7 +144,7 @@ def batches(arena: Arena) -> list[tuple[int, int]]:
 
 
 def until_claimed(arena: Arena) -> JobView:
-    """Until the trainer has claimed."""
+    """Tick the other members until the trainer has claimed."""
     for _ in range(500):
         for member in arena.members[:-1]:
             member.part.tick()
@@ -156,7 +157,7 @@ def until_claimed(arena: Arena) -> JobView:
 def test_an_honest_trainer_answers_whatever_is_requested(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
-    """Records and leaves of a checkpoint, inputs and outputs, and what is not there."""
+    """Records and leaves of a checkpoint, inputs and outputs, and places that do not exist."""
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
         job = until_claimed(arena)
         root, node = job.groups[0].root, bundle.terms.node_count // 2
@@ -181,9 +182,9 @@ def test_an_honest_trainer_answers_whatever_is_requested(
 
 
 def test_a_flood_is_answered_in_batches(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
-    """Of two checkpoints at once: all in time, in transactions that are relayed and mined.
+    """Requests for two checkpoints at once are all answered in time, in transactions that are relayed and mined.
 
-    Of what the deposits are more than the least half is burned.
+    Half of the deposits beyond the least is burned.
     """
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
         job = until_claimed(arena)
@@ -230,7 +231,7 @@ def test_a_record_that_nobody_shows_loses_the_claim(anvil: Anvil, tmp_path: Path
 
 
 def test_a_node_closes_what_a_liar_does_not_show(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
-    """It stakes nothing, and knows better. The liar goes away when he has claimed."""
+    """It stakes nothing, and knows the right result. The liar leaves after its claim."""
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.POISON_DATA], mode=Mode.DEFEND) as arena:
         job = until_claimed(arena)
         request(arena, job, job.groups[0].root, Place(Piece.RECORD, 0, 0))
@@ -249,7 +250,7 @@ def test_a_node_closes_what_a_liar_does_not_show(anvil: Anvil, tmp_path: Path, b
 
 @pytest.mark.parametrize("limit", [0, 0.14])
 def test_an_auditor_whose_limit_is_too_low_says_so(anvil: Anvil, tmp_path: Path, limit: float) -> None:
-    """Too low for 32 pages at a time: who waits for fewer puts no end off, and may have paid for nothing."""
+    """Too low for 32 pages at a time: fewer do not put off the end, and may be paid for to no effect."""
 
     class Poor(WithholdingArena):
         def _node(self, name: str, role: str, **settings: object) -> Daemon:

@@ -1,4 +1,4 @@
-"""Who lies, loses; who is honest, keeps everything. Each test is one job from posting to the last payment."""
+"""Liars lose, honest parties keep everything. Each test is one job from posting to the last payment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 from referee_py.errors import InvalidInput
 from referee_py.execute import Run
-from referee_py.program import MODE_REPOPS_F32
+from referee_py.program.terms import MODE_REPOPS_F32
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
@@ -25,7 +25,7 @@ LIES = [fault for fault in EXPECTED if fits(fault, MODE_REPOPS_F32)]
 
 
 def honest_root(bundle: Bundle) -> bytes:
-    """Computed here, by nobody who takes part."""
+    """Compute the honest root here, apart from all parties."""
     terms = bundle.terms
     run = Run(
         bundle.program,
@@ -39,7 +39,7 @@ def honest_root(bundle: Bundle) -> bytes:
 
 
 def expect_justice(arena: Arena, outcome: Outcome, bundle: Bundle) -> None:
-    """The honest root is accepted, no honest party has lost, every liar has lost its stake."""
+    """Check that the honest root is accepted, no honest party has lost, and every liar has lost its stake."""
     assert outcome.job.phase is JobPhase.ACCEPTED
     assert outcome.job.accepted_root == honest_root(bundle)
     for member in arena.members:
@@ -105,7 +105,7 @@ def test_two_different_liars_lose_to_one_honest_claim(anvil: Anvil, tmp_path: Pa
 def test_withheld_trees_are_walked_on_chain(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
 ) -> None:
-    """Nobody serves anything to the other side: children and records are published as moves."""
+    """Neither side serves anything: children and records are published as moves."""
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, fault], serve=False) as arena:
         outcome = arena.play()
         expect_justice(arena, outcome, bundle)

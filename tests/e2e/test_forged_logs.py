@@ -1,7 +1,7 @@
-"""A trainer forges a rounding log: whoever goes by the forgery loses, whoever only writes it has changed nothing.
+"""A trainer forges a rounding log: if it follows the forgery it loses, if it only writes it nothing has changed.
 
-Each forgery is played by two trainers, on a chain, against an honest challenger with other hardware. The *liar* goes by
-its log to the letter. The *honest follower of a forged log* commits to the same log and to what that log is worth:
+Each forgery is played by two trainers, on a chain, against an honest challenger with other hardware. The *liar* follows
+its log to the letter. The *honest follower of a forged log* commits to the same log and to the values that it defines:
 the truth.
 """
 
@@ -17,9 +17,9 @@ import structlog
 
 from referee_py.commit import Tag
 from referee_py.execute import Run
+from referee_py.program.mode import Bounds, Form, Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
-from referee_py.rounding.mode import Bounds, Form, Rounding
 from tests.conftest import Anvil
 from tests.trainer_node.rounded.orders import both
 from trainer_node.chain import JobPhase
@@ -46,7 +46,7 @@ TROUBLE = {
 
 
 def cases(quick: set[str], gone: Sequence[Gone] = tuple(Gone)) -> list[Any]:
-    """Every forgery in both modes that it can be made in; those named are quick, in the first mode."""
+    """Return every forgery in both modes that allow it; the named ones are quick, in the first mode."""
     return [
         pytest.param(
             rounding,
@@ -62,7 +62,7 @@ def cases(quick: set[str], gone: Sequence[Gone] = tuple(Gone)) -> list[Any]:
 
 @dataclass(frozen=True)
 class Played:
-    """How a liar's or an honest follower's job ended: what the nodes said, which elements were wrong for an entry."""
+    """Outcome of a liar's or an honest follower's job: the nodes' events, and elements wrong because of an entry."""
 
     outcome: Outcome
     told: Sequence[MutableMapping[str, Any]]
@@ -71,12 +71,12 @@ class Played:
 
 
 def trouble(told: Sequence[MutableMapping[str, Any]]) -> set[str]:
-    """What should not happen to anybody honest."""
+    """Return the events that must not happen to an honest party."""
     return {event["event"] for event in told} & TROUBLE
 
 
 def play(anvil: Anvil, folder: Path, rounding: Rounding, forgery: Forgery, *, knows: bool) -> Played:
-    """Raises AssertionError unless the truth was accepted, and without trouble for anybody honest."""
+    """Play a job. Raises AssertionError unless the truth is accepted, without trouble for an honest party."""
     job = brink.bundle(rounding)
     with (
         ForgersArena(anvil, folder, job, forgery, knows=knows) as arena,
@@ -89,7 +89,7 @@ def play(anvil: Anvil, folder: Path, rounding: Rounding, forgery: Forgery, *, kn
 
 
 def root(rounding: Rounding, backend: Rounded) -> bytes:
-    """What a run comes to, without a chain."""
+    """Return the run root without a chain."""
     job = brink.bundle(rounding)
     terms = job.terms
     return Run(job.program, job.constants, job.initial, terms.steps, terms.strides, backend).commit_run().root
@@ -97,7 +97,7 @@ def root(rounding: Rounding, backend: Rounded) -> bytes:
 
 @pytest.mark.parametrize("rounding", [SPARSE, DENSE], ids=lambda rounding: f"{rounding.mode:#x}")
 def test_whoever_follows_finds_the_honest_follower_right_and_the_liar_wrong(rounding: Rounding) -> None:
-    """All forgeries at once: the runs alone, on other hardware, and what is told of them."""
+    """All forgeries at once: only the runs, on other hardware, and the events about them."""
     trainer, auditor = both()
     honest = root(rounding, Rounded(rounding, MemoryLogs(), trainer))
     assert honest != root(rounding, Rounded(rounding, MemoryLogs(), auditor)), "hardware differs"
@@ -171,7 +171,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_files_that_were_not_committed_to_are_refused(
     anvil: Anvil, tmp_path: Path, kind: str, lie: Lie
 ) -> None:
-    """The challenger says what it misses, keeps nothing of what came, and gets it on the chain; all is in order."""
+    """The challenger reports what is missing, keeps nothing that came, and gets it on the chain; all is in order."""
     with (
         HostileServer(kind, lie) as server,
         BadlyServedArena(anvil, tmp_path, brink.bundle(SPARSE), server) as arena,
@@ -190,7 +190,7 @@ def test_files_that_were_not_committed_to_are_refused(
         terms = outcome.job.program
         roots = challenger.store.get_tree(Tag.LOG_RUN_TREE, outcome.job.logs, terms.steps).leaves
         for step_root in roots:
-            challenger.store.get_log(step_root, terms.node_count)  # what is kept is what was committed to
+            challenger.store.get_log(step_root, terms.node_count)  # the stored log is the committed one
         assert not list((challenger.store.root / "incoming").iterdir())
 
 
@@ -214,7 +214,7 @@ def test_a_server_that_changes_its_mind_is_asked_until_it_is_right(anvil: Anvil,
     "name", [pytest.param(n, marks=[] if n == "noise" else [pytest.mark.slow]) for n in UNREADABLE]
 )
 def test_a_log_that_nobody_can_read_is_lost(anvil: Anvil, tmp_path: Path, name: str) -> None:
-    """It has no answer that the contract takes, so whoever requests it wins; and nobody is shown right."""
+    """It has no answer that the contract accepts, so a requester wins; and no side is shown to be right."""
     with (
         ForgersArena(anvil, tmp_path, brink.bundle(SPARSE), UNREADABLE[name], knows=True) as arena,
         structlog.testing.capture_logs() as told,

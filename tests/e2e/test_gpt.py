@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpt_dispute import ROOT, backward_nodes, run
-from referee_py.game.state import Reason
+from referee_py.walk.reason import Reason
 from trainer_node.bundle import Bundle
 
 pytest.importorskip("transformers", reason="needs the extra [models]")

@@ -1,4 +1,4 @@
-"""Operators before the panel and the court: who is right and plays, wins, whatever verifiers say."""
+"""Operators before the panel and the court: a party that is right and plays wins, even against the verifiers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from referee_py.game.state import Reason
 from referee_py.panel.state import HearingPhase, HearingState
 from referee_py.trial import TrialState
+from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import recorded
@@ -27,7 +27,7 @@ LIE = Fault.WRONG_OP_OUTPUT
 
 
 def hearings(arena: Arena) -> list[tuple[HearingState, tuple[TrialState, ...]]]:
-    """Of all matches, at the end, each with its trials."""
+    """Return the hearings of all matches, at the end, each with its trials."""
     snapshot = arena.client.snapshot()
     job = snapshot.job(arena.job_id)
     found = [recorded(snapshot, job, match_id) for match_id in snapshot.matches_of(job.id)]
@@ -35,7 +35,7 @@ def hearings(arena: Arena) -> list[tuple[HearingState, tuple[TrialState, ...]]]:
 
 
 def shown(arena: Arena) -> str:
-    """What `assay dispute show` prints."""
+    """Return the output of `assay dispute show`."""
     snapshot, console = arena.client.snapshot(), Console(width=200)
     job = snapshot.job(arena.job_id)
     with console.capture() as capture:
@@ -45,7 +45,7 @@ def shown(arena: Arena) -> str:
 
 
 def narrator(arena: Arena) -> str:
-    """What a demonstration tells."""
+    """Return the text of a demonstration."""
     lines = list[str]()
     narrator = Narrator(arena.client, arena.job_id, {}, lines.append, lambda *_: "", (20, 5, 1))
     narrator.tell()
@@ -71,7 +71,7 @@ def test_the_court_alone_finds_the_liar(anvil: Anvil, tmp_path: Path, bundle: Bu
 def test_a_false_verdict_falls_and_its_signers_lose_their_bonds(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
-    """They even stand by it, each in a trial of its own."""
+    """They even stand by it, each in a separate trial."""
     settings = {"false_verdicts": True, "threshold": 2}
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
         outcome = arena.play()
@@ -104,7 +104,7 @@ def test_an_appeal_from_a_true_verdict_costs_the_bond(anvil: Anvil, tmp_path: Pa
 
 
 def let_the_verdict_period_pass(arena: Arena) -> None:
-    """From where the verifiers were called."""
+    """Skip the verdict period after the verifiers were called."""
     play_until(arena, lambda job: bool(arena.client.snapshot().hearings(job)))
     arena.skip(PERIOD_S)
 
@@ -121,7 +121,7 @@ def test_silent_verifiers_are_replaced_by_the_court(anvil: Anvil, tmp_path: Path
 
 
 class Mute:
-    """A hearing_player who does nothing."""
+    """A hearing player that does nothing."""
 
     def attend(self, *_: object) -> None: ...
 
@@ -129,7 +129,7 @@ class Mute:
 
 
 def silence(arena: Arena, *names: str) -> None:
-    """They do nothing in hearings but vote."""
+    """Make these members do nothing in hearings except vote."""
     for member in arena.members:
         if member.name in names:
             member.part._hearing_player = Mute()  # type: ignore[assignment]
@@ -138,7 +138,7 @@ def silence(arena: Arena, *names: str) -> None:
 def test_bonds_of_silent_signers_fall_though_job_and_accuser_were_gone_meanwhile(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
-    """The time to stand by a verdict is longer than the job, and the accuser starts again in it."""
+    """The period to stand by a verdict is longer than the job, and the accuser restarts within it."""
     settings = {"false_verdicts": True, "threshold": 2, "appeal_period": 3 * PERIOD_S}
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
         silence(arena, "verifier-0", "verifier-1")
@@ -156,7 +156,7 @@ def test_bonds_of_silent_signers_fall_though_job_and_accuser_were_gone_meanwhile
 
 
 def publish_inputs(replay: Replay, step: int, node: int) -> None:
-    """Outputs are not served: the liar could play for both, and would come to what is right."""
+    """Publish only the inputs. With outputs served, the liar could play for both sides, and reach the right result."""
     for array in replay.operator(step, node).inputs:
         replay._store.put_tensor(array)
 
@@ -164,8 +164,8 @@ def publish_inputs(replay: Replay, step: int, node: int) -> None:
 def test_who_signed_what_is_right_keeps_its_bond_though_its_side_lost(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The liar appeals, and the honest spokesman does not play: the court goes by its clock. The signer stands by its
-    verdict against the liar; the challenger claims the right root once more, and wins against him."""
+    """The liar appeals, and the honest spokesman does not play: the court decides by its clock. The signer stands by
+    its verdict against the liar; the challenger claims the right root again, and wins against the liar."""
     monkeypatch.setattr(Replay, "publish", publish_inputs)
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], appeals=True) as arena:
         silence(arena, "trainer-0")

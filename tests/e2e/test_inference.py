@@ -1,4 +1,4 @@
-"""A decoding job is disputed as a training job is: on a real chain, down to one operator of one token."""
+"""A decoding job is disputed like a training job: on a real chain, down to one operator of one token."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from referee_py.game.state import Reason
+from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.faults import Fault

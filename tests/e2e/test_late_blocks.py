@@ -1,4 +1,4 @@
-"""Nodes that go by blocks with three on top, as on a chain that may replace the last ones."""
+"""Nodes that follow blocks with three on top, as on a chain that may replace the last ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIRMATIONS = 3
 
 
 class LateArena(WatchedArena):
-    """Whoever waits for time to pass waits for blocks, too."""
+    """Waiting for time to pass also waits for blocks."""
 
     def _node(self, name: str, role: str, **settings: object) -> Daemon:
         return super()._node(name, role, **{**settings, "confirmations": CONFIRMATIONS})
@@ -34,14 +34,14 @@ class LateArena(WatchedArena):
             self.web3.provider.make_request("evm_mine", [])  # type: ignore[arg-type]
 
     def _over(self, snapshot: Snapshot) -> bool:
-        """NOTE: they see the end late, and collect after it."""
+        """NOTE: the members see the end late, and collect after it."""
         job = snapshot.job(self.job_id)
         watcher = snapshot.watcher(job, self.address("challenger"))
         held = [claim for claim in job.claims if not claim.lost and not claim.collected]
         return super()._over(snapshot) and not held and watcher.state is WatcherState.COLLECTED
 
     def sent(self, name: str, contract: Contract, function: str) -> int:
-        """How many transactions of a member have called a function."""
+        """Return the number of transactions of a member that have called a function."""
         selector = keccak(text=contract.get_function_by_name(function).signature)[:4]
         return sum(
             (call["from"], call["to"], bytes(call["input"])[:4])  # type: ignore[index]
@@ -55,7 +55,7 @@ class LateArena(WatchedArena):
 def test_whoever_reads_late_does_nothing_twice_and_is_paid(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
 ) -> None:
-    """No commitment is made young again, and what is kept for a job is there while blocks do not show our stake."""
+    """No commitment is renewed, and the funds kept for a job stay kept while blocks do not show our stake."""
     with LateArena(anvil, tmp_path, bundle, trainers=[fault]) as arena:
         kept: list[int] = []
         training = arena.members[-2].node

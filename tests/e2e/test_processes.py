@@ -1,4 +1,4 @@
-"""Real processes on a real chain: they die, start again, use other thread counts, and find the same root."""
+"""Real processes on a real chain: they die, restart, use other thread counts, and find the same root."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 import repops
 
 from referee_py.execute import Run
-from referee_py.program import MODE_REPOPS_F32
+from referee_py.program.mode import Rounding, is_rounded
+from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs, run_log_tree
-from referee_py.rounding.mode import Rounding, is_rounded
 from trainer_node.bundle import Bundle
 from trainer_node.capture import build, load_recipe
 from trainer_node.chain import ChainClient, JobPhase, JobView
@@ -25,14 +25,14 @@ from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
 KILLED_WITHIN_S = 10.0
-"""How long a run takes that is to be killed on its way: much longer than it takes to see that it has begun."""
+"""Length of a run that is to be killed midway: much longer than it takes to see that it has begun."""
 DEADLINE_S = 800.0
 LIE = ("--fault", "wrong-op-output", "--fault-step", "42", "--fault-node", "5")
-"""Of a product of matrices."""
+"""The node is a product of matrices."""
 
 
 def steps_of(mode: int) -> int:
-    """How many steps of the job take `KILLED_WITHIN_S` here; hundreds at least, so that there are checkpoints."""
+    """Return the number of steps that take `KILLED_WITHIN_S` here; at least hundreds, so that there are checkpoints."""
     bundle = build(load_recipe("digits-mlp", steps=200)).with_mode(mode)
     run, began = run_of(bundle, MemoryLogs()), time.monotonic()
     run.advance(run.initial(), 200)
@@ -54,14 +54,14 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 
 def progress(network: Network, name: str) -> int:
-    """The last training step that a party has logged."""
+    """Return the last training step that a party has logged."""
     return max((e["step"] for e in network.events(name) if e["event"] == "train.progress"), default=0)
 
 
 def post(
     network: Network, client: ChainClient, bundle: Bundle, uri: str, slots: int, challenge_period: int = 5
 ) -> int:
-    """Judged by one verifier, if there is one; else by the court."""
+    """Post a job judged by one verifier, if there is one, else by the court."""
     verifiers = tuple(network.accounts[name] for name in ("verifier",) if name in network.accounts)
     offer = Offer(
         reward=ETHER,
@@ -146,7 +146,7 @@ def test_a_trainer_killed_in_a_trial_comes_back_and_wins(tmp_path: Path) -> None
 
 
 def test_a_killed_trainer_follows_the_logs_that_it_has_written(tmp_path: Path) -> None:
-    """Its roots are those of a run that nobody stopped, and a challenger with another library comes to them too."""
+    """Its roots are those of an uninterrupted run, and a challenger with another library reaches them too."""
     mode = Rounding(32).mode
     steps = steps_of(mode)
     bundle = build(load_recipe("digits-mlp", steps=steps)).with_mode(mode)

@@ -1,4 +1,4 @@
-"""The chain takes blocks back: nodes read again what is true now, and go on from there."""
+"""The chain takes blocks back: nodes read the new state, and go on from there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .test_disputes import expect_justice
 
 
 def play_until(arena: Arena, reached: Callable[[JobView], bool]) -> None:
-    """Tick everybody until the job is so far."""
+    """Tick every member until the job has reached that state."""
     for _ in range(2000):
         if reached(arena.client.snapshot().job(arena.job_id)):
             return

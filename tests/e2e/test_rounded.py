@@ -1,4 +1,4 @@
-"""Jobs of the mode rounded-f64: other hardware agrees, whoever lies about values or logs loses."""
+"""Jobs in rounded-f64: other hardware agrees; a party that lies about values or logs loses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import structlog
 
 from referee_py.commit import Tag
 from referee_py.execute import Run
-from referee_py.game.state import Reason
+from referee_py.program.mode import Bounds, Form, Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
-from referee_py.rounding.mode import Bounds, Form, Rounding
 from referee_py.rounding.step_log import NodeLog, StepLog
+from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
@@ -32,7 +32,7 @@ from .arena import REWARD, STAKE, Arena, Outcome
 
 ROUNDING = Rounding(32)
 QUICK = (Fault.WRONG_OP_OUTPUT, Fault.FORGED_LOG, Fault.WRONG_LOG)
-"""The others have nothing to do with logs; test_disputes plays them in repops-f32 each time."""
+"""The other faults do not concern logs; test_disputes plays them in repops-f32 every time."""
 LIES = [fault if fault in QUICK else pytest.param(fault, marks=pytest.mark.slow) for fault in EXPECTED]
 
 
@@ -42,7 +42,7 @@ def rounded(bundle: Bundle) -> Bundle:
 
 
 def logs_of(outcome: Outcome, bundle: Bundle, store: Store) -> MemoryLogs:
-    """What the trainer has committed to, from its own store."""
+    """Return the logs that the trainer has committed to, from its own store."""
     terms, log_source = bundle.terms, MemoryLogs()
     roots = store.get_tree(Tag.LOG_RUN_TREE, outcome.job.logs, terms.steps).leaves
     for step, root in enumerate(roots, 1):
@@ -51,7 +51,7 @@ def logs_of(outcome: Outcome, bundle: Bundle, store: Store) -> MemoryLogs:
 
 
 def truth(outcome: Outcome, bundle: Bundle, store: Store) -> bytes:
-    """The right run root, given the trainer's logs: computed here, with a library that nobody else uses."""
+    """Return the right run root, given the trainer's logs, computed here with a library that no party uses."""
     backend = Rounded(Rounding.of(bundle.terms.mode), logs_of(outcome, bundle, store), evaluator_of("numpy"))
     terms = bundle.terms
     run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
@@ -59,7 +59,7 @@ def truth(outcome: Outcome, bundle: Bundle, store: Store) -> bytes:
 
 
 def expect_justice(arena: Arena, outcome: Outcome, bundle: Bundle) -> None:
-    """The truth is accepted, no honest party has lost, the liar has lost its stake."""
+    """Check that the truth is accepted, no honest party has lost, and the liar has lost its stake."""
     assert outcome.job.phase is JobPhase.ACCEPTED
     assert outcome.job.accepted_root == truth(outcome, bundle, arena.members[-2].node.store)
     for member in arena.members:
@@ -87,7 +87,7 @@ def test_other_hardware_agrees(anvil: Anvil, tmp_path: Path, bundle: Bundle, rou
 
 
 class Careful(Arena):
-    """Its trainer or its challenger takes no jobs with probable bounds, as nodes do unless they are told to."""
+    """An arena whose trainer or challenger takes no jobs with probable bounds, which is a node's default."""
 
     careful = ""
 
@@ -128,7 +128,7 @@ def test_a_trainer_leaves_jobs_with_probable_bounds_to_others(
 def test_a_challenger_stakes_on_no_job_with_probable_bounds(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
-    """Not even against a liar: what it holds to be right may be wrong by the definition."""
+    """Not even against a liar: its own result may be wrong by the definition."""
     job = bundle.with_mode(PROBABLE.mode)
     with (
         CarefulChallenger(anvil, tmp_path, job, trainers=[Fault.WRONG_OP_OUTPUT]) as arena,
@@ -168,7 +168,7 @@ def test_a_lying_challenger_loses(anvil: Anvil, tmp_path: Path, rounded: Bundle,
 def test_the_court_goes_by_the_log_and_ignores_a_forged_entry(
     anvil: Anvil, tmp_path: Path, rounded: Bundle
 ) -> None:
-    """The element's entry is shown on-chain, under the log that both sides agree on."""
+    """The element's entry is shown on the chain, under the log that both sides agree on."""
     with Arena(anvil, tmp_path, rounded, trainers=[Fault.FORGED_LOG], verifiers=0) as arena:
         outcome = arena.play()
         expect_justice(arena, outcome, rounded)
@@ -176,7 +176,7 @@ def test_the_court_goes_by_the_log_and_ignores_a_forged_entry(
 
 
 def flipped(log_source: MemoryLogs, step: int) -> StepLog:
-    """The log of a step with one direction turned round: that of a sum which is a midpoint, and may be either."""
+    """Return the log of a step with one direction reversed: that of a sum on a midpoint, where both are admissible."""
     log = log_source.get(step)
     assert log is not None
     said = log.nodes[brink.Y].read()
@@ -187,7 +187,7 @@ def flipped(log_source: MemoryLogs, step: int) -> StepLog:
 
 
 def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path) -> None:
-    """The trainer goes by an entry that its own library would not have written; everybody comes to the same values."""
+    """The trainer follows an entry that its own library would not have written; everybody reaches the same values."""
     job, usual = brink.bundle(ROUNDING), MemoryLogs()
     terms, run = job.terms, run_of(job, usual, "torch")
     root = run.commit_run().root

@@ -1,4 +1,4 @@
-"""Watching pays: who has trained before anybody revealed gets a share of the bounty, whoever else was honest."""
+"""Watching pays: a party that trained before any reveal gets a share of the bounty, even if all others were honest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from web3.contract import Contract
 
 from referee_py.errors import InvalidInput
-from referee_py.rounding.mode import Rounding
+from referee_py.program.mode import Rounding
 from referee_py.watch import WatcherState
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
@@ -30,7 +30,7 @@ WATCH_S = 300
 
 
 class WatchedArena(Arena):
-    """The client sets a bounty aside; the challenger watches, if it may stake as much."""
+    """The client funds a bounty; the challenger watches, if its limit on stakes allows it."""
 
     max_watch_eth = 2.0
 
@@ -44,7 +44,7 @@ class WatchedArena(Arena):
         return replace(offer, watch_period=WATCH_S, bounty=BOUNTY, bounty_shares=SHARES)
 
     def until_committed(self) -> None:
-        """Until the challenger watches."""
+        """Tick all members until the challenger has committed."""
         while True:
             snapshot = self.client.snapshot()
             job = snapshot.job(self.job_id)
@@ -58,7 +58,7 @@ class WatchedArena(Arena):
                 time.sleep(0.02)
 
     def spent(self, contract: Contract) -> int:
-        """Units of gas that the challenger has paid for moves of a contract."""
+        """Return the units of gas that the challenger has used for transactions to a contract."""
         gas = 0
         for number in range(self._posted_block, self.web3.eth.block_number + 1):
             for transaction in self.web3.eth.get_block(number, full_transactions=True)["transactions"]:
@@ -67,7 +67,7 @@ class WatchedArena(Arena):
         return gas
 
     def logged(self, contract: Contract, name: str) -> list[int]:
-        """The blocks of an event."""
+        """Return the blocks of an event."""
         return [log["blockNumber"] for log in contract.events[name]().get_logs(from_block=0)]
 
 
@@ -85,7 +85,7 @@ def test_a_watcher_has_its_share_though_the_trainer_is_honest(
         assert (pool.watchers, pool.ended, pool.share) == (1, JobPhase.ACCEPTED, BOUNTY // SHARES)
         assert contracts.watch.functions.credit(outcome.job.client).call() == BOUNTY - BOUNTY // SHARES
         assert 0 < arena.spent(contracts.watch) <= WATCH_GAS
-        # Nobody can see that somebody watches before he has committed himself.
+        # Nobody can see that another party watches before committing himself.
         assert arena.logged(contracts.watch, "Watched") > arena.logged(contracts.jobs, "Committed")
 
 
@@ -104,7 +104,7 @@ def test_a_watcher_that_catches_a_liar_has_share_prize_and_reward(
 def test_a_watcher_claims_what_it_has_found_whatever_that_costs_by_then(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
-    """It has staked: what it would not have begun with any more, it goes through with. And keeps what that may take."""
+    """Its stake is placed, so it finishes what it would no longer begin, and keeps the funds that this may take."""
     with WatchedArena(anvil, tmp_path, bundle, trainers=[Fault.POISON_DATA]) as arena:
         arena.until_committed()
         watching, training = (
@@ -125,7 +125,7 @@ def test_a_watcher_claims_what_it_has_found_whatever_that_costs_by_then(
 
 
 def test_a_watcher_looks_again_before_it_stakes(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
-    """Training takes time, in which prices rise; until it has staked it has promised nothing."""
+    """Prices rise during training; before it has staked it is free to stop."""
     with WatchedArena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
         watching, watcher = arena.members[-1], arena.members[-1].part._watcher
         while arena.job_id not in watcher._begun:
@@ -139,7 +139,7 @@ def test_a_watcher_looks_again_before_it_stakes(anvil: Anvil, tmp_path: Path, bu
 
 
 def test_a_watcher_ends_what_nobody_else_does(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
-    """The trainer reveals nothing: nobody has a claim, and the watcher's stake is there until the job is over."""
+    """The trainer reveals nothing: nobody has a claim, and the watcher's stake is locked until the job is over."""
     with WatchedArena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
         arena.until_committed()
         arena.members = [member for member in arena.members if member.name != "trainer-0"]

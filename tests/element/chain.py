@@ -1,6 +1,6 @@
 """The rules of contracts/element on a local chain, called over JSON-RPC with many cases at once.
 
-The rules are what `make setup` builds; RuleBatch, which takes whole chains, is compiled here.
+`make setup` builds the rules; RuleBatch, which takes whole chains, is compiled here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ANVIL_OPTIONS = ("--disable-block-gas-limit", "--memory-limit", str(1 << 30))
 RULE_BATCH = "tests/contracts/element/RuleBatch.sol"
 NOWHERE = "0x" + "00" * 20
 REPOPS_F32 = 1
-MAX_BATCH_BYTES, MAX_BATCH_CALLS = 900_000, 250  # anvil takes requests of 2 MiB, and bytes are two digits
+MAX_BATCH_BYTES, MAX_BATCH_CALLS = 900_000, 250  # anvil takes requests of 2 MiB, and a byte is two digits
 
 CASE = "(uint16,uint8,uint8,uint64,bytes,bytes,bytes)"
 OPENED = "(uint8,uint64,uint64)[]"
@@ -41,7 +41,7 @@ Opened = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Given:
-    """A case as a contract is given it: nothing about it need be sound."""
+    """A case as it is passed to a contract; it may be unsound."""
 
     op: int
     inputs: tuple[Tensor, ...]
@@ -69,13 +69,13 @@ class Given:
 
 
 def packed(types: Iterable[Tensor]) -> bytes:
-    """dtype u8 ‖ rank u8 ‖ dims u64be each, one after the other."""
+    """Return dtype u8 ‖ rank u8 ‖ dims u64be each, one after the other."""
     return b"".join(struct.pack(f">BB{len(dims)}Q", dtype, len(dims), *dims) for dtype, dims in types)
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """The error that a call was reverted with, and its values. An empty name: the call's bytes are no arguments."""
+    """The error that reverted a call, and its values. The name is empty if the call's bytes are no arguments."""
 
     name: str
     values: tuple[Any, ...] = ()
@@ -88,14 +88,14 @@ class Revert(Exception):
 
 
 def refused(call: Callable[[], object], name: str, *values: Any) -> None:
-    """The call is reverted with this error. The test fails if it is not."""
+    """Check that the call is reverted with this error."""
     with pytest.raises(Revert) as caught:
         call()
     assert caught.value.refusal == Refusal(name, values)
 
 
 class Rules:
-    """Every family at an address of its own, Opset1 over them, and RuleBatch."""
+    """Every family at an address of its own, an Opset1 of them, and RuleBatch."""
 
     def __init__(self, url: str) -> None:
         self._http = httpx.Client(base_url=url, timeout=280)
@@ -108,23 +108,23 @@ class Rules:
             *([self.addresses[name] for name in names] for names in (EXACT_RULES, ROUNDED_RULES))
         )
         self.of_operator: dict[tuple[int, int], str] = {}
-        """The rule of an operator in a mode, where it was asked for; or another one, where a test says so."""
+        """The rule of an operator in a mode, once it was looked up; a test may set another one."""
 
     def deploy(self, exact: Sequence[str], rounded: Sequence[str] = (NOWHERE,) * 10) -> str:
-        """The address of an Opset1 over these rules."""
+        """Return the address of an Opset1 of these rules."""
         (sender, *_) = self._rpc("eth_accounts", [])
         code = load_artifact("Opset1").bytecode + abi.encode(["address[10]"] * 2, [exact, rounded])
         sent = self._rpc(
             "eth_sendTransaction", [{"from": sender, "data": "0x" + code.hex(), "gas": hex(10**7)}]
         )
-        # NOTE: a block is mined at once, but the answer with the transaction's hash does not wait for it.
+        # NOTE: a block is mined immediately, but the answer with the transaction's hash does not wait for it.
         while (receipt := self._rpc("eth_getTransactionReceipt", [sent])) is None:
             time.sleep(0.01)
         assert receipt["status"] == "0x1"
         return str(receipt["contractAddress"])
 
     def rule(self, op: int, mode: int = REPOPS_F32, opset: str | None = None) -> str:
-        """The address of the rule that the opset names."""
+        """Return the address of the rule that the opset names."""
         data = encode_call("rule", ["uint16", "uint8"], [op, mode])
         (found,) = self.calls([(opset or self.opset, data)])
         return str(decode(["address"], found)[0])
@@ -154,7 +154,7 @@ class Rules:
     def steps_call(
         self, given: Given, start: int, states: Sequence[bytes], opened: Sequence[Sequence[Opened]]
     ) -> tuple[str, bytes]:
-        """RuleBatch.steps; `opened` are the operands of each of the steps from `start` on."""
+        """Call RuleBatch.steps; `opened` are the operands of each step from `start` on."""
         packed = b"".join(
             bytes([len(one)]) + b"".join(struct.pack(">BQQ", *element) for element in one) for one in opened
         )
@@ -163,28 +163,28 @@ class Rules:
         return self.addresses["RuleBatch"], encode_call("steps", types, values)
 
     def ends_call(self, given: Given, last: bytes) -> tuple[str, bytes]:
-        """RuleBatch.ends."""
+        """Call RuleBatch.ends."""
         values = [self.rule_of(given), given.words, last]
         return self.addresses["RuleBatch"], encode_call("ends", ["address", CASE, "bytes"], values)
 
     def elements_call(
         self, given: Given, last: bytes, entries: Sequence[tuple[int, int]]
     ) -> tuple[str, bytes]:
-        """RuleBatch.elements."""
+        """Call RuleBatch.elements."""
         values = [self.rule_of(given), given.words, last, entries]
         return self.addresses["RuleBatch"], encode_call(
             "elements", ["address", CASE, "bytes", f"{ENTRY}[]"], values
         )
 
     def rule_of(self, given: Given) -> str:
-        """The address of the rule of a case."""
+        """Return the address of the rule of a case."""
         key = given.op, given.mode
         if key not in self.of_operator:
             self.of_operator[key] = self.rule(*key)
         return self.of_operator[key]
 
     def calls(self, calls: Sequence[tuple[str, bytes]]) -> list[bytes | Refusal]:
-        """What each call gives. Several calls are one request."""
+        """Return the result of each call. Several calls are one request."""
         answers: list[bytes | Refusal] = []
         for few in _batches(calls):
             bodies = [
@@ -209,7 +209,7 @@ class Rules:
 
 
 def decode(types: list[str], found: bytes | Refusal) -> tuple[Any, ...]:
-    """What a call returned. Raises Revert for a refusal."""
+    """Decode the result of a call. Raises Revert for a refusal."""
     if isinstance(found, Refusal):
         raise Revert(found)
     return tuple(abi.decode(types, found))
@@ -245,7 +245,7 @@ def _answer(body: dict[str, Any]) -> bytes | Refusal:
 
 @cache
 def errors() -> dict[bytes, tuple[str, list[str]]]:
-    """The errors of all rules and of what counts, by their selectors, and the compiler's own."""
+    """Return the errors of all rules and of other contracts by their selectors, and the compiler's own."""
     found = {keccak(text="Panic(uint256)")[:4]: ("Panic", ["uint256"])}
     found[keccak(text="Error(string)")[:4]] = ("Error", ["string"])
     for name in (*RULES, "Opset1", "Examiner", "Court", "Jobs", "Notary", "Referee", "Judge"):

@@ -1,4 +1,4 @@
-"""Chains of the Python twin that contracts are to compute, asked for in few requests."""
+"""Chains of the Python twin, compared with the contracts in few requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.referee_py.element.operands import cases_of, reader
 from .chain import Given, Rules, decode
 from .twin import Piece, cut, finished, whole
 
-WHOLE = 400  # steps; of a longer chain only pieces are computed by the contract
+WHOLE = 400  # steps; of a longer chain the contract computes only pieces
 PIECE = 40
 
 
@@ -30,14 +30,14 @@ class Checks:
         self._ends: list[tuple[Case, Piece]] = []
         self._elements: list[tuple[Case, bytes, list[Entry]]] = []
         self.followed = 0
-        """Elements that an entry made another value of."""
+        """Number of elements that an entry gave another value."""
 
     def ends(self, case: Case, chain: Piece) -> None:
-        """Of a whole chain: its length, first state, and the element."""
+        """Compare a whole chain's length, first state and element."""
         self._ends.append((case, chain))
 
     def elements(self, case: Case, chain: Piece, entries: list[Entry]) -> None:
-        """Of a whole chain: the element under each of these entries."""
+        """Compare the element of a whole chain under each of these entries."""
         self._elements.append((case, chain.states[-1], entries))
 
     def piece(self, case: Case, steps: Piece) -> None:
@@ -45,7 +45,7 @@ class Checks:
         self.steps += len(steps.opened)
 
     def done(self) -> None:
-        """Fails for the first difference."""
+        """Make the comparisons; fail for the first difference."""
         calls = [
             self.rules.steps_call(Given.of(case), steps.start, steps.states, steps.opened)
             for case, steps in self._steps
@@ -78,7 +78,7 @@ class Checks:
 
 
 def evenly(rng: np.random.Generator, length: int) -> list[int]:
-    """Where pieces of a chain begin: at both ends, around the first chunk's end, and anywhere."""
+    """Return the starts of pieces of a chain: both ends, around the first chunk's end, and two at random."""
     anywhere = rng.integers(0, length - PIECE, 2).tolist()
     return sorted({0, length - PIECE, min(500, length - PIECE), *anywhere})
 
@@ -91,8 +91,8 @@ def add_call(
     attrs: dict,
     rounding: Rounding | None = None,
 ) -> int:
-    """Three elements of each output, if there are so many, in repops-f32 or as they are rounded, and then under every
-    kind of entry. Gives how many there are."""
+    """Add up to three elements of each output, in repops-f32, or in rounded-f64 under every kind of entry. Return
+    their number."""
     seen = set[tuple[int, int]]()
     for case in cases_of(name, inputs, attrs, (0.0, 1.0, rng.random())):
         if (case.output, case.element) in seen:

@@ -19,7 +19,7 @@ from .mutations import MANY, Mutations, sound
 def large_cases(
     name: str, mutations: Mutations, count: int, mode: int = REPOPS_F32
 ) -> Iterator[tuple[Case, int]]:
-    """So many cases, and a step of each."""
+    """Yield `count` cases, with a step of each."""
     random = mutations.random
     found = number = 0
     while found < count:
@@ -46,7 +46,7 @@ def _resized(mutations: Mutations, name: str, number: int) -> Given | None:
 
 
 def anywhere(case: Case) -> Read:
-    """Operands of a tensor of any size: a value that depends on its place, and rows that mostly exist."""
+    """Return a reader of operands of any size: a value depends on its place, and most row numbers exist."""
 
     def read(place: int, element: int) -> int:
         dtype, shape = case.inputs[place].dtype, case.inputs[place].shape

@@ -1,4 +1,4 @@
-"""Cases that a hostile caller might give."""
+"""Cases that a hostile caller might pass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = 1 << 40
 
 
 def sound(given: Given) -> Case | None:
-    """What the twin takes it for, if the operator table takes the case."""
+    """Return the twin's case, or None if the operator table refuses it."""
     op = BY_ID.get(given.op)
     if op is None or not (given.mode == 1 or is_rounded(given.mode)) or given.output >= len(given.outputs):
         return None
@@ -29,7 +29,7 @@ def sound(given: Given) -> Case | None:
         attrs = decode_attributes(op, given.attributes)
         outputs = op.infer([(Dtype(dtype), tuple(dims)) for dtype, dims in given.inputs], attrs)
     except (OpError, InvalidEncoding, ValueError):
-        return None  # a ValueError is of a dtype that is none
+        return None  # a ValueError comes from an unknown dtype
     if [(int(dtype), tuple(dims)) for dtype, dims in outputs] != [
         (d, tuple(dims)) for d, dims in given.outputs
     ]:
@@ -42,7 +42,7 @@ def sound(given: Given) -> Case | None:
 
 
 class Mutations:
-    """A sound case with something wrong about it, or perhaps not."""
+    """Changes a sound case, so that it is usually unsound."""
 
     NUMBERS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 255, 512, 1 << 20, (1 << 31) - 1, 1 << 31, 1 << 39, MANY - 1)
     LARGE = (MANY, 1 << 41, 1 << 63, (1 << 64) - 1, (1 << 64) - 8)
@@ -99,7 +99,7 @@ class Mutations:
         return replace(given, **{which: tuple(tensors)})
 
     def resized(self, given: Given) -> Given:
-        """One dimension of all tensors that have its size becomes another: products that do not fit a word."""
+        """Give one dimension of all tensors with its size another size, so that products do not fit a word."""
         sizes = sorted({size for _, dims in (*given.inputs, *given.outputs) for size in dims})
         if not sizes:
             return given
@@ -113,7 +113,7 @@ class Mutations:
         return replace(given, **change)
 
     def convolution(self, name: str) -> Given | None:
-        """Of large images, kernels, strides, paddings and dilations; a gradient is that of such a convolution."""
+        """Return a convolution of large sizes, strides, paddings and dilations, or its gradient; None if unsound."""
         groups, c, f, n, *sizes = (self._size() for _ in range(8))
         x, w = (F32, (n, groups * c, *sizes[:2])), (F32, (groups * f, c, *sizes[2:]))
         attrs: dict[str, Any] = {
@@ -148,7 +148,7 @@ class Mutations:
         elif kind == 2 and data:
             data[self.random.integers(0, len(data))] = int(self.random.choice((0, 1, 2, 3, 4, 8, 255)))
         elif len(data) >= 8:
-            # Where an int may begin: after 0 or more lists and codes.
+            # An int may begin here: after 0 or more lists and codes.
             start = int(self.random.integers(0, len(data) - 7))
             data[start : start + 8] = self._number().to_bytes(8, "big")
         return replace(given, attributes=bytes(data))

@@ -46,7 +46,7 @@ NAMED = {
     ),
     *("AttributesEnd", "AttributesFollow", "AttributeUnfit"),
 }
-"""What a case can be refused for. A panic, or no reason at all, is none of them."""
+"""Errors that may refuse a case. A panic, or a revert without a reason, is none of them."""
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def one_step(name: str, mode: int = REPOPS_F32) -> OneStep:
 
 
 class OneStep:
-    """A step of a random call that takes as many operands as steps of the operator do."""
+    """A step of a random call, with as many operands as steps of the operator have."""
 
     def __init__(self, name: str, mode: int) -> None:
         best: tuple[int, Any] = (-1, None)
@@ -172,7 +172,7 @@ def check_places(one: OneStep, rules: Rules) -> None:
 
 
 def calls_of(rules: Rules, given: Given, one: OneStep) -> list[Callable[[], object]]:
-    """Every function of a rule."""
+    """Return a call of every function of a rule."""
     return [
         lambda: rules.begin(given),
         lambda: one.run(rules, given=given),
@@ -195,7 +195,7 @@ def calls_of(rules: Rules, given: Given, one: OneStep) -> list[Callable[[], obje
 def test_a_case_is_taken_if_and_only_if_the_operator_table_takes_it(
     count: int, mode: int, rules: Rules, subtests: pytest.Subtests
 ) -> None:
-    """Sound cases with something wrong: wrong ranks, sizes of any size, attributes cut off, huge and zero."""
+    """Sound cases with an error: wrong ranks, any sizes, huge and zero, attributes cut off."""
     for name in NAMES:
         with subtests.test(name):
             check_mutations(name, count, mode, rules)
@@ -218,7 +218,7 @@ def check_mutations(name: str, count: int, mode: int, rules: Rules) -> None:
         if isinstance(answer, Refusal):
             refusals += 1
             assert answer.name in NAMED, (answer, given)
-            # A mutation may make it a case of another family.
+            # A mutation may turn it into a case of another family.
             assert case is None or rules.rule(given.op, given.mode) != home, (answer, given)
         else:
             assert case is not None, given

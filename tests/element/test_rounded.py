@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from repops.calls import random_call
-from repops.opset import BY_NAME, F32, OPS
+from repops.opset import BY_NAME, F32, OPS, Arithmetic
 
 from referee_py.element import Case, Entry, rule_of
 from referee_py.element.exact_sum import INFINITE, NAN
 from referee_py.errors import InvalidInput
 from referee_py.program import TensorType
-from referee_py.rounding import UP, Bounds, Kind, Rounding
-from referee_py.rounding.evaluate import ELEMENTARY, kind_of
+from referee_py.rounding import UP, Bounds, Rounding
+from referee_py.rounding.evaluate import ELEMENTARY
 from tests.conftest import Anvil
 from tests.referee_py.element.logged import ROUNDINGS, entries, logged_elements
 from tests.referee_py.element.operands import cases_of, reader
@@ -56,7 +56,7 @@ def test_every_step_and_element_is_the_twin_s(name: str, count: int, rules: Rule
 )
 @pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
 def test_elements_where_rounding_is_hardest(rounding: Rounding, count: int, rules: Rules) -> None:
-    """Sums near midpoints, that cancel, that no order changes; functions near ties; what is not finite."""
+    """Sums near midpoints, cancelling sums, sums that no order changes; functions near ties; infinities and NaN."""
     rng = np.random.default_rng([1, rounding.mode, count])
     checks = Checks(rules)
     for call, case in logged_elements(rng, rounding, count):
@@ -89,7 +89,7 @@ def test_a_long_sum(rounding: Rounding, rules: Rules) -> None:
 def test_first_terms_of_sums_that_nobody_computes(
     count: int, rules: Rules, subtests: pytest.Subtests
 ) -> None:
-    """Dimensions up to 2^40: one step from nothing, and the element of one term."""
+    """Dimensions up to 2^40: one step from the first state, and the element of one term."""
     for name in SUMS:
         with subtests.test(name):
             mutations, checks = Mutations(f"rounded/{name}/{count}"), Checks(rules)
@@ -104,7 +104,7 @@ def test_first_terms_of_sums_that_nobody_computes(
 
 
 def damaged(rng: np.random.Generator, state: bytes) -> bytes:
-    """Bits turned, words of the encoding replaced, or bytes that are nothing."""
+    """Turn bits, replace words of the encoding, or return random bytes."""
     kind, found = rng.integers(0, 5), bytearray(state)
     if kind == 0:
         found[rng.integers(0, len(found))] ^= 1 << int(rng.integers(0, 8))
@@ -133,8 +133,8 @@ def damaged(rng: np.random.Generator, state: bytes) -> bytes:
 def test_states_that_no_chain_reaches_are_refused_or_end_at_the_twin_s_element(
     name: str, count: int, rules: Rules
 ) -> None:
-    """A party may post any bytes. What is no state is refused by a named error, whether it is stepped from or finished;
-    any other has one next state and one element, the same here and there."""
+    """A party may post any bytes. Bytes that are no state are refused by a named error, in a step and at the end.
+    Every other state has one next state and one element, the same in the contract and in the twin."""
     rng = np.random.default_rng([count, *name.encode()])
     taken = no_state = number = 0
     calls, wanted = [], []
@@ -181,7 +181,7 @@ def test_states_that_no_chain_reaches_are_refused_or_end_at_the_twin_s_element(
 
 @pytest.mark.parametrize("name", ELEMENTARY)
 def test_a_function_is_decided_of_any_operands(name: str, rules: Rules) -> None:
-    """A state of 8 bytes is two binary32 values, whatever they are."""
+    """A state of 8 bytes is two arbitrary binary32 values."""
     rng = np.random.default_rng([*name.encode()])
     inputs = [np.ones(1, dtype=np.float32)] * (2 if name == "pow" else 1)
     (found,) = cases_of(name, inputs, {}, (0.0,))
@@ -205,7 +205,7 @@ def test_kinds_of_entries_that_there_are_not_are_refused(rules: Rules) -> None:
             case = replace(found, mode=Rounding(29).mode)
             first = case.inputs[0].dtype if case.inputs else None
             state = rule_of(case).begin(case)
-            if kind_of(op.name, first, case.attrs) in (Kind.SUM, Kind.ELEMENTARY):
+            if (op.name, first, case.attrs) in (Arithmetic.SUM, Arithmetic.ELEMENTARY):
                 refused(lambda c=case, s=state: rules.finish(Given.of(c), s, (4, 0)), "UnknownEntry", 4)
                 looked += 1
             else:
@@ -230,7 +230,7 @@ def test_no_more_terms_than_radii_are_stated_for(bounds: Bounds, rules: Rules) -
 
 
 def test_the_opset_names_rules_of_both_arithmetics(rules: Rules) -> None:
-    """A rule is of both where nothing is different, or only a last decision."""
+    """A rule serves both modes if nothing differs, or only the last decision."""
     for op in OPS:
         own = op.name in SUMS or BY_NAME[op.name].id in (1, 8, 11, 30)
         shared = rules.rule(op.id) == rules.rule(op.id, 0x86)

@@ -116,7 +116,7 @@ def test_a_sum_of_two_blocks(rules: Rules) -> None:
 
 @pytest.mark.parametrize("items", [4096**2 + 3, 5 * 4096**2 + 4097, 1 << 30])
 def test_steps_of_a_sum_that_nobody_computes(items: int, rules: Rules) -> None:
-    """From any state: at the ends of lanes, of blocks and of blocks of blocks, around the last block, and anywhere."""
+    """From any state: at ends of lanes, of blocks and of blocks of blocks, around the last block, and at random."""
     rng = np.random.default_rng(items)
     case = Case(
         "sum", (TensorType(F32, (items,)),), (TensorType(F32, ()),), {"dims": (0,), "keepdim": 0}, 0, 0
@@ -131,7 +131,7 @@ def test_steps_of_a_sum_that_nobody_computes(items: int, rules: Rules) -> None:
 
     units = (128, 4096, 128 * 4096, 4096**2)
     last = [k * unit - 1 for unit in units for k in (1, 2, 16, 31, 32) if k * unit <= length]
-    # The last block, wherever that is, may have a single item.
+    # The last block, at any place, may have a single item.
     start, few = lanes.before(items)[0] * 4096, (items - 1) % 4096 + 1
     around = [t for at in (start, start + few) for t in range(at - 3, at + 3) if 0 <= t < length]
     places = [0, length - 1, *last, *around, *rng.integers(0, length, 200).tolist()]
@@ -147,7 +147,7 @@ def canonical_read(read: Read) -> Read:
 
 
 def some_floats(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Ordinary and special values, NaNs of any payload, as bits."""
+    """Return ordinary and special values, NaNs of any payload, as bits."""
     special = SPECIAL_F32[rng.integers(0, len(SPECIAL_F32), count)]
     ordinary = rng.standard_normal(count).astype(np.float32).view(np.uint32)
     return np.where(rng.random(count) < 0.3, special, ordinary)
@@ -160,7 +160,7 @@ def some_floats(rng: np.random.Generator, count: int) -> np.ndarray:
     "count", [pytest.param(60, id="quick"), pytest.param(500, id="slow", marks=pytest.mark.slow)]
 )
 def test_steps_of_tensors_that_nobody_stores(count: int, rules: Rules, subtests: pytest.Subtests) -> None:
-    """Dimensions up to 2^40: one step of one element, whose operands depend on where they are."""
+    """Dimensions up to 2^40: one step of one element, whose operands depend on their places."""
     for name in (op.name for op in OPS):
         with subtests.test(name):
             check_large(name, count, rules)
@@ -180,7 +180,7 @@ def check_large(name: str, count: int, rules: Rules) -> None:
 
 @pytest.mark.parametrize("name", [*CHAINS, "take", "mul"])
 def test_a_step_is_defined_for_states_that_no_chain_reaches(name: str, rules: Rules) -> None:
-    """A party may post any bytes: they are what the twin makes of them, in every step and at the end."""
+    """A party may post any bytes: the contract treats them like the twin, in every step and at the end."""
     rng = np.random.default_rng([9, *name.encode()])
     checks = Checks(rules)
     ends = list[tuple[Case, bytes, int]]()

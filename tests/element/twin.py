@@ -1,4 +1,4 @@
-"""Chains as the Python twin has them: states, and the operands that each step reads."""
+"""Chains of the Python twin: states, and the operands that each step reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .chain import Opened
 
 @dataclass(frozen=True)
 class Piece:
-    """Steps `start`, `start + 1` ... of a chain: step start + i makes states[i + 1] of states[i]."""
+    """Steps `start`, `start + 1` ... of a chain: step start + i makes states[i + 1] from states[i]."""
 
     start: int
     states: list[bytes]
@@ -19,7 +19,7 @@ class Piece:
 
 
 def piece(case: Case, read: Read, start: int, state: bytes, count: int) -> Piece:
-    """`count` steps from a state."""
+    """Run `count` steps from a state."""
     rule = rule_of(case)
     states, opened = [state], list[list[Opened]]()
     for t in range(start, start + count):
@@ -36,18 +36,18 @@ def piece(case: Case, read: Read, start: int, state: bytes, count: int) -> Piece
 
 
 def whole(case: Case, read: Read) -> Piece:
-    """Every step."""
+    """Run every step."""
     rule = rule_of(case)
     return piece(case, read, 0, rule.begin(case), rule.length(case))
 
 
 def finished(case: Case, chain: Piece) -> int:
-    """The element of a whole chain."""
+    """Return the element of a whole chain."""
     return rule_of(case).finish(case, chain.states[-1])
 
 
 def cut(chain: Piece, size: int, pieces: list[int]) -> list[Piece]:
-    """`size` steps from each of these places on."""
+    """Return pieces of `size` steps from each of these places on."""
     return [
         Piece(start, chain.states[start : start + size + 1], chain.opened[start : start + size])
         for start in pieces

@@ -1,7 +1,7 @@
 """The worst dispute of trainer_node/min_stake.py, move by move, on a year of base fees; for all beginnings at once.
 
-Somebody lies with a claim at the beginning, and an honest challenger claims, plays the match, appeals, plays the trial
-and draws its prize. All of it is sent when `trainer_node.patience` says so.
+A liar claims at the beginning. An honest challenger claims, plays the match, appeals, plays the trial and withdraws
+its prize. It sends all of this when `trainer_node.patience` permits.
 
     challenge period   commitChallenge, challenge
     clock              26 rounds of reveal and descend, 7 times refine, openRecord, submit
@@ -34,7 +34,7 @@ Passes = Callable[[Series, Ints], NDArray[np.bool_]]
 TIP = 1.0
 """Gwei, for every unit of gas."""
 MOVE = 0.4
-"""Minutes: two blocks until a move is seen; so long runs the clock of whoever makes it."""
+"""Minutes: two blocks until a move is seen, during which the mover's clock runs."""
 COMMIT_AGE = 0.8
 BUSY = 1.0
 """Minutes of computing in a dispute."""
@@ -43,7 +43,7 @@ PATIENT = DAY
 
 
 class Time(Enum):
-    """What runs while a move waits."""
+    """The period or clock that runs while a move waits."""
 
     CHALLENGE = "challenge period"
     CLOCK = "own clock"
@@ -53,7 +53,7 @@ class Time(Enum):
 
 
 class Rival(Enum):
-    """When the other side makes the moves that an own one answers."""
+    """When the other side makes the moves that ours answer."""
 
     PROMPT = "at once"
     SLOW = "spreads its clock"
@@ -62,7 +62,7 @@ class Rival(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """A move of ours: its gas, what runs, and whether it answers a move of the other side."""
+    """A move of ours: its gas, the period or clock that runs, and whether it answers a move of the other side."""
 
     move: str
     gas: int
@@ -72,8 +72,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Terms:
-    """Of a job: bounds of what gas counts for in gwei, periods and clocks in minutes. ``fixed``: what it counts for if
-    prices follow nothing; ``patient``: whether the party waits."""
+    """Terms of a job: bounds of the price of gas in gwei, periods and clocks in minutes. ``fixed``: a price of gas
+    that does not follow the chain's; ``patient``: whether the party waits."""
 
     low: float
     high: float
@@ -83,18 +83,18 @@ class Terms:
 
     @property
     def period(self) -> int:
-        """Of challenges, verdicts and appeals."""
+        """Minutes of challenges, verdicts and appeals."""
         return max(self.clock, DAY)
 
     def counted(self, base: Floats) -> Floats:
-        """What a unit of gas counts for at these base fees, as `referee_py.game.jobs.fee_at` says."""
+        """Return the price of a unit of gas at these base fees, as in `referee_py.game.jobs.fee_at`."""
         if self.fixed is not None:
             return np.full_like(base, self.fixed)
         return np.clip(2 * base, self.low, self.high)
 
 
 def steps() -> list[Step]:
-    """The worst dispute in the order of its moves."""
+    """Return the worst dispute in the order of its moves."""
     gas = {line.move: line.gas for line in worst_dispute()}
     found = [Step(move, gas[move], Time.CHALLENGE) for move in ("commitChallenge", "challenge")]
     refined = {RUN_ROUNDS * tree // MAX_STRIDES for tree in range(1, MAX_STRIDES)}
@@ -118,7 +118,7 @@ def steps() -> list[Step]:
 
 
 class Prices:
-    """A year of base fees that can be asked when gas is cheap or dear next; in minutes from its beginning."""
+    """A year of base fees, with the next instants of cheap and dear gas; in minutes from its beginning."""
 
     def __init__(self, series: Series) -> None:
         self.series = series
@@ -132,32 +132,32 @@ class Prices:
         return _table(self.series, np.maximum)
 
     def at(self, when: Floats) -> Floats:
-        """Gwei for a unit of gas."""
+        """Return gwei for a unit of gas."""
         return self.series[when.astype(np.int64)].astype(np.float64)
 
     def cheap(self, when: Floats, limit: Floats, within: Floats) -> Floats:
-        """The first instants at which a unit costs no more than that; or those after so many minutes."""
+        """Return the first instants at which a unit costs at most `limit`, or those after `within` minutes."""
         return self._seek(self._lows, when, within, lambda low, here: low > limit[here])
 
     def dear(self, when: Floats, limit: Floats, within: Floats) -> Floats:
-        """The same, at which it costs more."""
+        """Return the first instants at which a unit costs more than `limit`, or those after `within` minutes."""
         return self._seek(self._highs, when, within, lambda high, here: high <= limit[here])
 
     def _seek(self, table: list[Series], when: Floats, within: Floats, passes: Passes) -> Floats:
-        """By strides of powers of two, the longest first: over each in which there is nothing."""
+        """Stride by powers of two, the longest first, over each stretch without such an instant."""
         place, end = when.astype(np.int64), (when + within).astype(np.int64)
         begun = place.copy()
         for power in reversed(range(len(table))):
             here = np.flatnonzero(place + (1 << power) <= end)
             here = here[passes(table[power][place[here]], here)]
             place[here] += 1 << power
-        # NOTE: an instant within the first minute, or after all that may be waited, stays what it is.
+        # NOTE: an instant within the first minute, or after the whole wait, is unchanged.
         found = np.where(place == begun, when, place.astype(np.float64))
         return np.minimum(found, when + within)
 
 
 def _table(series: Series, least: np.ufunc) -> list[Series]:
-    """The least (or most) of each stretch of 2^k minutes, for each k, by where it begins."""
+    """Return the least (or most) of each stretch of 2^k minutes, for each k, by its beginning."""
     table = [series]
     while 1 << len(table) <= 16 * DAY:
         last, half = table[-1], 1 << (len(table) - 1)
@@ -169,14 +169,14 @@ def _table(series: Series, least: np.ufunc) -> list[Series]:
 
 @dataclass
 class Outcome:
-    """Of the disputes that begin at each instant."""
+    """Results of the disputes that begin at each instant."""
 
     ratio: Floats
-    """What it costs us over our prize. NOTE: the liar's stake is two prizes."""
+    """Our costs over our prize. NOTE: the liar's stake is two prizes."""
     stake: Floats
-    """Of the liar, in ether."""
+    """Stake of the liar, in ether."""
     days: Floats
-    """Until the prize is drawn."""
+    """Days until the prize is withdrawn."""
 
 
 class Play:
@@ -204,7 +204,7 @@ class Play:
         return Outcome(self._cost / prize, stake, (self._when - began) / DAY)
 
     def _before(self, step: Step) -> None:
-        """What must have passed, and the move that this one answers."""
+        """Wait for what must have passed, and for the move that this one answers."""
         period = float(self._terms.period)
         match step.move:
             case "commitChallenge":
@@ -229,7 +229,7 @@ class Play:
         self._theirs -= wait
 
     def _send(self, step: Step) -> None:
-        """One of our moves, when the rule says so."""
+        """Send one of our moves, when the rule permits."""
         period = self._terms.clock if step.time in (Time.CLOCK, Time.TRIAL) else self._terms.period
         if step.time is Time.NOTHING:
             spare = np.full(len(self._when), float(PATIENT))

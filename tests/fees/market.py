@@ -1,9 +1,9 @@
 """A made-up year of base fees, minute by minute: weeks at one level, days and nights, hours of spikes.
 
-It is no data. Its shape is that of Ethereum's main chain from August 2021 on, as everybody could see it: levels between
-some 5 and 150 gwei that last for weeks; afternoons (UTC) twice as dear as early mornings, weekends cheaper; mints,
-airdrops and crashes that multiply the fee within minutes and last for hours, a few of them for a day and longer. The
-fee moves as EIP-1559 lets it: by an eighth in a block of 12 seconds at most.
+It is not data. Its shape is that of Ethereum's main chain from August 2021 on: levels between some 5 and 150 gwei that
+last for weeks; afternoons (UTC) twice as dear as early mornings, weekends cheaper; mints, airdrops and crashes that
+multiply the fee within minutes and last for hours, a few of them for a day and longer. The fee moves as in EIP-1559:
+by at most an eighth in a block of 12 seconds.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 MINUTES, DAY = 60, 1440
 YEAR = 365 * DAY
 LONGEST = 90 * DAY
-"""How long the series goes on after the year, for disputes that begin at its end."""
+"""Minutes of the series after the year, for disputes that begin at its end."""
 LEAST, MOST = 1.0, 400.0
-"""Gwei: what spikes and nights are cut off at."""
+"""Gwei: limits of spikes and of nights."""
 BLOCKS = 5
-"""In a minute."""
+"""Blocks in a minute."""
 
 Series = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Spike:
-    """When it begins, how long it stays, in minutes, and how many times as dear gas is then."""
+    """Beginning and duration in minutes, and the factor by which gas is dearer."""
 
     at: int
     lasts: int
@@ -37,7 +37,7 @@ class Spike:
 
 @cache
 def year(seed: int) -> Series:
-    """Gwei for a unit of gas in each minute of a year, and of the ninety days after it."""
+    """Return gwei for a unit of gas in each minute of a year and of the ninety days after it."""
     draw = np.random.default_rng(seed)
     length = YEAR + LONGEST
     minute = np.arange(length)
@@ -54,7 +54,7 @@ def year(seed: int) -> Series:
 
 
 def _levels(draw: np.random.Generator, length: int) -> NDArray[np.float64]:
-    """The logarithm of the level, which changes every few weeks, within hours or days."""
+    """Return the logarithm of the level, which changes every few weeks, within hours or days."""
     level, at = np.empty(length), 0
     while at < length:
         weeks = draw.uniform(1, 7)
@@ -69,7 +69,7 @@ def _levels(draw: np.random.Generator, length: int) -> NDArray[np.float64]:
 def _wander(
     draw: np.random.Generator, length: int, *, step: int, lasts: int, spread: float
 ) -> NDArray[np.float64]:
-    """Noise that forgets itself in so many steps of so many minutes."""
+    """Return noise whose correlation decays over `lasts` steps of `step` minutes."""
     count = length // step + 2
     keep = np.exp(-1 / lasts)
     pushes = draw.normal(0, spread * np.sqrt(1 - keep**2), count)
@@ -81,7 +81,7 @@ def _wander(
 
 
 def _spikes(draw: np.random.Generator, length: int) -> list[Spike]:
-    """Two a week of minutes to hours, and a dozen events a year that last for up to a day, and fade for two."""
+    """Return two spikes a week of minutes to hours, and a dozen events a year of up to a day, which fade for two."""
     days = length / DAY
     small = [
         Spike(
@@ -95,12 +95,12 @@ def _spikes(draw: np.random.Generator, length: int) -> list[Spike]:
         Spike(int(draw.integers(length)), int(draw.uniform(4, 24) * MINUTES), draw.uniform(3, 8))
         for _ in range(draw.poisson(days * 12 / 365))
     ]
-    # NOTE: and one that nobody forgets, so that every year has seen the most.
+    # NOTE: one more has the largest factor, so every year reaches the limit.
     return [*small, *events, Spike(int(draw.integers(YEAR)), 8 * MINUTES, 100.0)]
 
 
 def _followed(wanted: NDArray[np.float64]) -> Series:
-    """What the base fee makes of it, an eighth up or down a block at most."""
+    """Return the base fee that follows these values, by an eighth up or down a block at most."""
     up, down = 1.125**BLOCKS, 0.875**BLOCKS
     fee, found = float(wanted[0]), np.empty(len(wanted), np.float32)
     for place, value in enumerate(wanted.tolist()):

@@ -1,4 +1,4 @@
-"""What a worst dispute costs over a year of base fees from 1 to 400 gwei, beside the prize of the liar's claim."""
+"""The costs of a worst dispute over a year of base fees from 1 to 400 gwei, against the prize of the liar's claim."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from referee_py.game.jobs import fee_at
+from referee_py.jobs import fee_at
 from trainer_node import min_stake, patience
 from trainer_node.min_stake import worst_gas
 from trainer_node.patience import Patience
@@ -19,9 +19,9 @@ from .market import DAY, YEAR
 GWEI = 10**9
 WEEK = 7 * DAY
 SAFE = Terms(150, 1000, WEEK)
-"""What docs/economics.md recommends for Ethereum's main chain."""
+"""Terms that docs/economics.md recommends for Ethereum's main chain."""
 SHORT = Terms(450, 1000, DAY)
-"""The same for whoever cannot wait for weeks."""
+"""Terms for clients who cannot wait for weeks."""
 SEEDS = range(10)
 
 
@@ -54,7 +54,7 @@ def test_the_dispute_is_the_worst_one() -> None:
 
 
 def alone(found: Prices, start: int, terms: Terms) -> float:
-    """One dispute against a prompt rival, as a node plays it: it looks each minute, and asks its patience."""
+    """Play one dispute against a prompt rival, like a node: check each minute, and ask its patience."""
     series, now, cost = found.series, float(start), 0.0
     bears = float(terms.counted(np.array([float(series[start])]))[0])
     left = dict.fromkeys(Time, float(terms.period)) | dict.fromkeys(

@@ -14,7 +14,7 @@ ANVIL_OPTIONS = ("--disable-block-gas-limit", "--memory-limit", str(1 << 30))
 
 
 class Contract:
-    """``name`` on the chain at ``url``. Its functions take a name and packed cases, and give packed results."""
+    """``name`` on the chain at ``url``. Its functions take a name and packed cases, and return packed results."""
 
     def __init__(self, url: str, name: str) -> None:
         self._http = httpx.Client(base_url=url, timeout=240)
@@ -22,7 +22,7 @@ class Contract:
         self._rpc("anvil_setCode", [ADDRESS, "0x" + code.hex()])
 
     def call(self, function: str, operation: str, cases: bytes) -> bytes:
-        """The answer of `function(bytes32 operation, bytes cases) returns (bytes)`; a revert fails the test."""
+        """Return the answer of `function(bytes32 operation, bytes cases) returns (bytes)`; a revert fails the test."""
         selector = keccak(text=f"{function}(bytes32,bytes)")[:4]
         head = operation.encode().ljust(32, b"\0") + (64).to_bytes(32, "big") + len(cases).to_bytes(32, "big")
         data = selector + head + cases + bytes(-len(cases) % 32)

@@ -16,7 +16,7 @@ U32 = npt.NDArray[np.uint32]
 
 
 class Bracket(NamedTuple):
-    """See contracts/float/ElementaryBracket.sol."""
+    """A bracket; see contracts/float/ElementaryBracket.sol."""
 
     low: int
     high: int
@@ -25,21 +25,21 @@ class Bracket(NamedTuple):
 
 
 class Batch:
-    """The contract, through eth_call. Operands are bits of binary32 values; b is only pow's."""
+    """The contract, through eth_call. Operands are bits of binary32 values; only pow has b."""
 
     def __init__(self, url: str) -> None:
         self._contract = Contract(url, "ElementaryBatch")
 
     def values(self, name: str, a: U32, b: U32 | None = None) -> U32:
-        """The bits of each value."""
+        """Return the bits of each value."""
         return self._batches("values", name, a, b)[:, -1].astype(np.uint32)
 
     def gas(self, name: str, a: U32, b: U32 | None = None) -> U32:
-        """What each value costs inside a contract."""
+        """Return the gas of each value inside a contract."""
         return self._batches("gas", name, a, b)[:, -1].astype(np.uint32)
 
     def brackets(self, name: str, a: U32, b: U32 | None = None) -> list[Bracket]:
-        """The bracket of each value."""
+        """Return the bracket of each value."""
         words = self._batches("brackets", name, a, b).tobytes()
         number = [int.from_bytes(words[i : i + 32], "big") for i in range(0, len(words), 32)]
         return [
@@ -48,7 +48,7 @@ class Batch:
         ]
 
     def _batches(self, function: str, name: str, a: U32, b: U32 | None) -> npt.NDArray[np.uint32]:
-        """Words of 256 bits, as rows of eight big-endian numbers, the highest first."""
+        """Return words of 256 bits, as rows of eight big-endian numbers, the highest first."""
         cases = np.stack([a, np.zeros_like(a) if b is None else b], axis=1).astype(">u4")
         pieces = [cases[start : start + BATCH].tobytes() for start in range(0, len(cases), BATCH)]
         words = b"".join(self._contract.call(function, name, piece) for piece in pieces)

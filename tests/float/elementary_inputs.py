@@ -1,4 +1,4 @@
-"""Inputs of elementary functions, as bits of binary32: every exponent, what is usual, where functions end or turn."""
+"""Inputs of elementary functions, as bits of binary32: every exponent, usual values, ends and turns of functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .elementary import U32
 KERNELS = Path(__file__).parent.parent / "kernels"
 SIGN = np.uint32(1 << 31)
 EVEN_OR_ODD = ("erf", "tanh", "sin", "cos")
-# Around these a function reaches the end of binary32, of its domain or of its methods; of sin and cos: turns.
+# Near these a function reaches the end of binary32, of its domain or of its methods; sin and cos turn.
 CORNERS = {
     "exp": [88.72284, -87.33655, -103.97208, -103.27893, 512.0, -512.0, 2.0**-117, -(2.0**-117), 0.34657359],
     "log": [1.0, 2.0**-126, 2.0**-149, 0.70710678, 1.4142136, 2.0**127],
@@ -35,13 +35,13 @@ CORNERS = {
 }
 CORNERS["rsqrt"] = CORNERS["log"] + [4.0**k for k in range(-74, 64)]
 CORNERS["cos"] = CORNERS["sin"]
-# The binary32 values nearest to multiples of pi / 2, of all and of those from 2^111 on, which need most bits of 2 / pi.
+# Binary32 values nearest to multiples of pi / 2: of all, and of those from 2^111 on, which need most bits of 2 / pi.
 TURNS = [0x6F79BE45, 0x50A3E87F, 0x6FF9BE45, 0x5123E87F, 0x7079BE45, 0x6A1976F1]
 TURNS += [0x77584625, 0x7B1675C0, 0x7C6C3305, 0x7EBDCDA0, 0x7F3DCDA0]
 
 
 def hard_cases(name: str) -> U32:
-    """Those of tests/kernels, with both signs where the function is even or odd; of sin and cos also TURNS."""
+    """Return the cases of tests/kernels, with both signs for even or odd functions; for sin and cos also TURNS."""
     lines = [line.split() for line in (KERNELS / "hard_cases.txt").read_text().splitlines() if line[0] != "#"]
     x = np.array([int(bits, 16) for function, bits, _ in lines if function == name], np.uint32)
     if name in ("sin", "cos"):
@@ -50,7 +50,7 @@ def hard_cases(name: str) -> U32:
 
 
 def samples(name: str, count: int, seed: int) -> U32:
-    """About `count` inputs: a fifth each of any bits, of every exponent, N(0, 1), a wide range, and corners."""
+    """Return about `count` inputs: a fifth each of any bits, of every exponent, N(0, 1), a wide range, and corners."""
     random = np.random.default_rng([seed, *name.encode()])
     part = count // 5
     exponents = np.arange(part, dtype=np.uint32) % 512 << 23
@@ -69,5 +69,5 @@ def samples(name: str, count: int, seed: int) -> U32:
 
 
 def any_bits(random: np.random.Generator, count: int) -> npt.NDArray[np.uint32]:
-    """Uniform patterns; one in 128 is a NaN or an infinity."""
+    """Return uniform patterns; one in 128 is a NaN or an infinity."""
     return random.integers(0, 1 << 32, count, dtype=np.uint32)

@@ -18,7 +18,7 @@ from .chain import ADDRESS, Contract
 UNDECIDED = 0xFFFFFFFF
 BATCH = 1000  # cases a call
 
-# The high words of what is not finite (contracts/float/Kulisch.sol).
+# The high words of sums that are not finite (contracts/float/Kulisch.sol).
 _SPECIAL = {1 << 254: float("inf"), 3 << 254: float("-inf"), 1 << 255: float("nan")}
 
 U32 = npt.NDArray[np.uint32]
@@ -32,17 +32,17 @@ class Batch(Contract):
         super().__init__(url, "KulischBatch")
 
     def sums(self, terms: bytes, piece: int = 1 << 20) -> tuple[Sum, Sum]:
-        """Sum and magnitude of terms, added in pieces of so many bytes."""
+        """Return sum and magnitude of terms, added in pieces of `piece` bytes."""
         (data,) = self._call("sums(bytes,uint256)", ["bytes"], terms, piece)
         return read_sum(data[:96]), read_sum(data[96:])
 
     def steps(self, terms: bytes) -> tuple[Sum, int]:
-        """The sum, term by term, and the set of exponents of the first factors."""
+        """Return the sum, term by term, and the set of exponents of the first factors."""
         data, exponents = self._call("steps(bytes)", ["bytes", "uint256"], terms)
         return read_sum(data), exponents
 
     def pairs(self, sums: Sequence[tuple[Sum, Sum]]) -> list[tuple[Sum, Sum, Sum, int]]:
-        """a + b, -a, |a| and the comparison."""
+        """Return a + b, -a, |a| and the comparison."""
         packed = b"".join(write_sum(a) + write_sum(b) for a, b in sums)
         (data,) = self._call("pairs(bytes)", ["bytes"], packed)
         found = []
@@ -52,11 +52,11 @@ class Batch(Contract):
         return found
 
     def decide(self, cases: Sequence[tuple[Sum, int, tuple[int, int], int, int, int]]) -> U32:
-        """Cases are (sum, magnitude, (numerator, denominator), kind, bits of the value, b)."""
+        """Decide cases (sum, magnitude, (numerator, denominator), kind, bits of the value, b)."""
         return self.decide_and_cost(cases)[:, 0]
 
     def decide_and_cost(self, cases: Sequence[tuple[Sum, int, tuple[int, int], int, int, int]]) -> U32:
-        """The gas of each too: [cases, 2]."""
+        """Return decisions and their gas, [cases, 2]."""
         packed = [
             write_sum(s) + write_sum(m) + struct.pack(">QQBB10xI32x", *fraction, kind, b, value)
             for s, m, fraction, kind, value, b in cases
@@ -64,7 +64,7 @@ class Batch(Contract):
         return self._batches("decide(bytes)", packed).reshape(-1, 2)
 
     def decide_bracket(self, cases: Sequence[tuple[int, int, int, int, int, int]]) -> U32:
-        """Cases are (lo, hi, exponent, kind, bits of the value, b). UNDECIDED where the bracket does not decide."""
+        """Decide cases (lo, hi, exponent, kind, bits of the value, b); UNDECIDED if the bracket is too wide."""
         packed = [
             b"".join(v.to_bytes(32, "big", signed=True) for v in (lo, hi, exponent))
             + struct.pack(">16xBB10xI", kind, b, value)
@@ -73,17 +73,17 @@ class Batch(Contract):
         return self._batches("decideBracket(bytes)", packed)
 
     def round_bits64(self, x: npt.NDArray[np.float64], b: int) -> U32:
-        """Bits of the rounded values."""
+        """Return the bits of the rounded values."""
         (data,) = self._call("roundBits64(bytes,uint256)", ["bytes"], x.astype(">f8").tobytes(), b)
         return np.frombuffer(data, dtype=">u4").astype(np.uint32)
 
     def to_grid(self, total: Sum, b: int) -> tuple[int, int, int]:
-        """Bits: down, to nearest, up."""
+        """Return the bits of the sum rounded down, to nearest, up."""
         down, nearest, up = self._call("toGrid(bytes,uint256)", ["uint256"] * 3, write_sum(total), b)
         return down, nearest, up
 
     def gamma(self, counts: Sequence[int], probable: bool) -> list[tuple[int, int]]:
-        """(numerator, denominator) of each."""
+        """Return (numerator, denominator) of each."""
         (words,) = self._call("gamma(uint256[],bool)", ["uint256[]"], list(counts), probable)
         return [(word >> 128, word & ((1 << 128) - 1)) for word in words]
 
@@ -108,7 +108,7 @@ class Batch(Contract):
 
 
 def write_sum(total: Sum) -> bytes:
-    """The 96 bytes of Kulisch.encode."""
+    """Return the 96 bytes of Kulisch.encode."""
     if isinstance(total, int):
         return total.to_bytes(96, "big", signed=True)
     for word, value in _SPECIAL.items():
@@ -118,29 +118,29 @@ def write_sum(total: Sum) -> bytes:
 
 
 def read_sum(data: bytes) -> Sum:
-    """Of 96 bytes."""
+    """Read a sum from 96 bytes."""
     special = _SPECIAL.get(int.from_bytes(data[:32], "big"))
     return int.from_bytes(data, "big", signed=True) if special is None or any(data[32:]) else special
 
 
 def write_terms(a: U32, b: U32) -> bytes:
-    """Pairs of bits, big-endian."""
+    """Return pairs of bits, big-endian."""
     return np.stack([a, b], axis=-1).astype(">u4").tobytes()
 
 
 def ball(total: int, magnitude: int, fraction: tuple[int, int]) -> Ball:
-    """What `decide` of referee_py is given for it."""
+    """Return the argument of referee_py's `decide`."""
     numerator, denominator = fraction
     return Ball(total * denominator, magnitude * numerator, denominator, -298)
 
 
 def bits_of(value: float) -> int:
-    """Of a binary32 value."""
+    """Return the bits of a binary32 value."""
     (bits,) = struct.unpack("<I", struct.pack("<f", value))
     return int(bits)
 
 
 def value_of(bits: int) -> float:
-    """Of binary32 bits."""
+    """Return the value of binary32 bits."""
     (value,) = struct.unpack("<f", struct.pack("<I", bits))
     return float(value)

@@ -1,4 +1,4 @@
-"""binary32 and binary64 as numpy has them, and as fractions: the two witnesses of what the contracts compute."""
+"""binary32 and binary64 as in numpy, and as fractions: the two witnesses of the contracts' results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Bits = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Format:
-    """Bits are uint64 arrays, whatever the width: `floats` are the numbers that they stand for."""
+    """A format. Bits are uint64 arrays for any width; `floats` returns the numbers that they encode."""
 
     width: int
     fraction: int
@@ -43,7 +43,7 @@ class Format:
         return bits.astype(f"u{self.width // 8}").view(f"f{self.width // 8}")
 
     def bits(self, floats: npt.NDArray[Any]) -> Bits:
-        """Bits of numbers, every NaN as the canonical one."""
+        """Return the bits of numbers, the canonical NaN for every NaN."""
         assert floats.dtype == f"f{self.width // 8}"
         bits = floats.view(f"u{self.width // 8}").astype(np.uint64)
         return np.where(np.isnan(floats), np.uint64(self.nan), bits)
@@ -57,14 +57,14 @@ class Format:
     # Exact values, for any one number.
 
     def value(self, bits: int) -> Fraction:
-        """The value of a finite number."""
+        """Return the value of a finite number."""
         e, f = bits >> self.fraction & self.top, bits & ((1 << self.fraction) - 1)
         significand = f + (1 << self.fraction if e else 0)
         magnitude = Fraction(significand) * Fraction(2) ** (max(e, 1) - self.bias - self.fraction)
         return -magnitude if bits & self.sign else magnitude
 
     def nearest(self, value: Fraction) -> int:
-        """The number nearest to a value other than 0, ties to even: by definition, from its two neighbours."""
+        """Return the number nearest to a value other than 0, ties to even: by definition, from its two neighbours."""
         magnitude, tiny = abs(value), Fraction(2) ** (1 - self.bias - self.fraction)
         places = math.floor(magnitude / tiny).bit_length() - self.fraction - 1
         last = tiny * 2 ** max(places, 0)
@@ -86,7 +86,7 @@ for _width, _type in ((32, ctypes.c_float), (64, ctypes.c_double)):
 
 
 def fma(form: Format, a: Bits, b: Bits, c: Bits) -> Bits:
-    """The C library's, one by one. NOTE: a test holds it against fractions before it is trusted."""
+    """Apply the C library's fma one by one. NOTE: a test checks it against fractions before it is trusted."""
     function = _FMA[form.width]
     terms = (form.floats(x).tolist() for x in (a, b, c))
     results = [function(*term) for term in zip(*terms, strict=True)]
@@ -94,7 +94,7 @@ def fma(form: Format, a: Bits, b: Bits, c: Bits) -> Bits:
 
 
 def key(form: Format, bits: Bits) -> npt.NDArray[np.int64]:
-    """docs/opset.md, section 2: the order in which NaN is the largest, and -0 is below +0."""
+    """Return a key for the order of docs/opset.md, section 2, in which NaN is the largest, and -0 is below +0."""
     magnitude = form.magnitude(bits).astype(np.int64)
     keys = np.where(bits & np.uint64(form.sign), -1 - magnitude, magnitude)
     return np.where(form.is_nan(bits), np.int64(form.sign - 1), keys)

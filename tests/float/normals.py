@@ -2,7 +2,7 @@
 
     python -m tests.float.normals
 
-Deterministic: quantiles of a generator's numbers, to nine decimals, so that no C library's last bit shows.
+Deterministic: quantiles of a generator's numbers, rounded to nine decimals, so that C libraries give equal digits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import NormalDist
 
 TARGET = Path(__file__).resolve().parent.parent / "contracts/float/Normals.sol"
-COUNT = 258  # so that there are 256 tuples of three neighbours
+COUNT = 258  # gives 256 tuples of three neighbours
 
 
 def source() -> str:

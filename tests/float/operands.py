@@ -1,4 +1,4 @@
-"""Operands of float arithmetic, as bits: ordinary ones, and those at which implementations fail."""
+"""Operands of float arithmetic, as bits: ordinary operands, and those at which implementations fail."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Rows = list[Bits]  # one array an operand
 
 
 def special(form: Format) -> list[int]:
-    """Zeros, both ends of the subnormal and of the normal numbers, infinities, NaNs of all kinds, small numbers, and
-    where exponents leave what the contracts treat as ordinary."""
+    """Return zeros, both ends of the subnormal and of the normal numbers, infinities, NaNs of all kinds, small
+    numbers, and the exponents at which the contracts' ordinary cases end."""
     p, bias = form.fraction, form.bias
     ones = (1 << p) - 1
     values = [0, 1, 2, ones // 2 + 1, ones, 1 << p, (1 << p) + 1, form.infinity - 1, form.infinity]
@@ -35,20 +35,20 @@ def special(form: Format) -> list[int]:
 
 
 def special_tuples(form: Format, operands: int) -> Rows:
-    """All pairs, triples ... of special values."""
+    """Return all pairs, triples ... of special values."""
     tuples = np.array(list(itertools.product(special(form), repeat=operands)), np.uint64)
     return list(tuples.T)
 
 
 class Operands:
-    """Tuples of ``operands`` numbers for an operation; each method gives so many of one kind."""
+    """Tuples of ``operands`` numbers for an operation; each method returns ``count`` tuples of one kind."""
 
     def __init__(self, form: Format, operands: int, seed: str) -> None:
         self.form, self.operands = form, operands
         self.random = np.random.default_rng([form.width, operands, *seed.encode()])
 
     def tuples(self, count: int) -> Rows:
-        """At least ``count`` tuples: an equal part of each kind, and all special ones."""
+        """Return at least ``count`` tuples: an equal part of each kind, and all special ones."""
         kinds: list[Callable[[int], Rows]] = [
             self.any_bits,
             self.normal,
@@ -69,14 +69,14 @@ class Operands:
         return [self.random.integers(0, high, count, np.uint64, endpoint=True) for _ in range(self.operands)]
 
     def normal(self, count: int) -> Rows:
-        """N(0, 1)."""
+        """Return N(0, 1) numbers."""
         dtype = f"f{self.form.width // 8}"
         return [
             self.form.bits(self.random.standard_normal(count).astype(dtype)) for _ in range(self.operands)
         ]
 
     def cancelling(self, count: int) -> Rows:
-        """The last operand nearly undoes the others: a and -a, a b and -(a b), some units of the last place apart."""
+        """Make the last operand nearly cancel the others: a and -a, a b and -(a b), some last-place units apart."""
         rows = self.normal(count)
         if self.operands < 2:
             return self.short(count)
@@ -90,7 +90,7 @@ class Operands:
         return rows
 
     def short(self, count: int) -> Rows:
-        """Few significant bits, exponents near one another: exact results and ties."""
+        """Return numbers of few significant bits and similar exponents: exact results and ties."""
         p = self.form.fraction
         rows = [self._with_exponents(self.random.integers(-p, p + 1, count)) for _ in range(self.operands)]
         for row in rows:
@@ -99,19 +99,19 @@ class Operands:
         return rows
 
     def at_the_bottom(self, count: int) -> Rows:
-        """Products, quotients and operands near the smallest numbers."""
+        """Return products, quotients and operands near the smallest numbers."""
         return self._near(count, 1 - self.form.bias)
 
     def at_the_top(self, count: int) -> Rows:
-        """Products, quotients and operands near the largest numbers."""
+        """Return products, quotients and operands near the largest numbers."""
         return self._near(count, self.form.bias)
 
     def far_apart(self, count: int) -> Rows:
-        """Exponents as far from one another as the ways of adding tell apart, and farther."""
+        """Return exponents as far apart as the ways of adding distinguish, and farther."""
         return [self._with_exponents(self.random.integers(-180, 181, count)) for _ in range(self.operands)]
 
     def at_the_limits(self, count: int) -> Rows:
-        """Exponents at which the contracts' short ways end (docs/float.md, section 1), one or two beyond and within."""
+        """Return exponents up to two from where the contracts' short ways end (docs/float.md, section 1)."""
         single, bias = self.form.width == 32, self.form.bias
         low, high, middle, end = (50, 190, 189, 230) if single else (512, 1535, 1135, 200)
         beside = self.random.integers(-2, 3, (2, count))
@@ -127,8 +127,8 @@ class Operands:
         return [self._with_exponents(e - bias) for e in exponents]
 
     def remainders(self, count: int) -> Rows:
-        """(1 + j u) (1 +- k u) - (1 + (j +- k) u), u a unit of the last place: j k u^2 is left, the least that can be.
-        Scaled so that this is an ordinary number, or just not."""
+        """Return operands of (1 + j u) (1 +- k u) - (1 + (j +- k) u), u a unit of the last place: the least remainder,
+        j k u^2, scaled so that it is an ordinary number, or just not."""
         form, p = self.form, np.uint64(self.form.fraction)
         j, k = self.random.integers(1, 4, (2, count)).astype(np.uint64)
         above = self.random.integers(0, 2, count).astype(bool) | (j < k)
@@ -147,7 +147,7 @@ class Operands:
         p = self.form.fraction
         around = exponent + self.random.integers(-p - 3, p + 4, count)
         first = self.random.integers(1 - self.form.bias, self.form.bias + 1, count)
-        # A third each: all operands there, their product, their quotient.
+        # A third each: all operands near the exponent, their product, their quotient.
         kind = self.random.integers(0, 3, count)
         second = np.select([kind == 0, kind == 1], [around, around - first], first - around)
         first = np.where(kind == 0, exponent + self.random.integers(-3, 4, count), first)
@@ -156,7 +156,7 @@ class Operands:
         return rows[: self.operands] if self.operands > 1 else [self._with_exponents(around)]
 
     def _with_exponents(self, exponents: np.ndarray) -> Bits:
-        """Any sign and fraction; an exponent below the range makes a subnormal number, one above it infinity or NaN."""
+        """Any sign and fraction; an exponent below the range gives a subnormal number, above it infinity or NaN."""
         form = self.form
         e = np.clip(exponents + form.bias, 0, form.top).astype(np.uint64)
         bits = self.random.integers(0, 1 << (form.fraction + 1), len(e)).astype(np.uint64)

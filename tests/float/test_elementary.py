@@ -22,10 +22,10 @@ from .elementary_inputs import hard_cases, samples
 ROUNDED = [name for name in FUNCTIONS if name not in ("pow", "rsqrt")]
 NAN = 0x7FC00000
 BITS = 300  # of MPFR, for brackets
-EXPONENTS = 4000  # added, where a negative one would have to be divided by
+EXPONENTS = 4000  # added, because a negative exponent would require a division
 PROMISED = 100
 CODE_SIZE_LIMIT = 24_576  # EIP-170
-# Whichever the grid: up, to nearest or down; and both ends of what an entry may say.
+# On any grid: up, to nearest or down; and both ends of the admissible values of an entry.
 TOWARD = (Toward.BELOW, Toward.NEAREST, Toward.ABOVE)
 
 quick_and_slow = pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def batch(start_anvil: Callable[..., Anvil]) -> Batch:
 
 
 def bits_of(values: np.ndarray) -> U32:
-    """With the one NaN that is committed."""
+    """Return bits, with the committed NaN for every NaN."""
     return np.where(np.isnan(values), np.uint32(NAN), values.view(np.uint32)).astype(np.uint32)
 
 
@@ -89,7 +89,7 @@ def test_powers_of_all_special_pairs(batch: Batch) -> None:
 
 
 def test_powers_that_are_ties_go_to_even(batch: Batch) -> None:
-    """4097^2 = 2^24 + 2^13 + 1 and 4099^2 lie between two floats, 2^-150 and 9 2^-150 between two subnormal ones."""
+    """4097^2 = 2^24 + 2^13 + 1 and 4099^2 lie between two floats, 2^-150 and 9 2^-150 between two subnormal numbers."""
     a = np.array([4097, 4099, 2.0**-75, 3 * 2.0**-75], np.float32)
     b = np.full(4, 2, np.float32)
     want = np.array([4097**2 - 1, 4099**2 - 1, 0, 4 * 2.0**-149], np.float32)
@@ -126,7 +126,7 @@ def check_bracket(name: str, around: Bracket, operands: list[float], value: int)
 
 
 def directed(name: str, operands: list[float]) -> list[gmpy2.mpfr]:
-    """The value rounded down and up: MPFR rounds correctly."""
+    """Return the value rounded down and up: MPFR rounds correctly."""
     ends = []
     for toward in (gmpy2.RoundDown, gmpy2.RoundUp):
         with gmpy2.context(precision=BITS, round=toward):
@@ -161,14 +161,14 @@ def test_brackets_hold_the_value(name: str, count: int, batch: Batch) -> None:
     operands = operands_of_brackets(name, count)
     values = by_kernels(name, *operands).tolist()
     rows = rows_of(operands)
-    with gmpy2.context(precision=BITS):  # low, high and what `directed` gives are exact in it
+    with gmpy2.context(precision=BITS):  # low, high and the results of `directed` are exact in it
         for around, row, value in zip(batch.brackets(name, *operands), rows, values, strict=True):
             check_bracket(name, around, row, value)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_brackets_round_to_any_grid(name: str, batch: Batch) -> None:
-    """In every direction, and so do the ends of what is admissible: as the brackets of MPFR at 256 bits."""
+    """Compare roundings in every direction, and ends of the admissible values, with MPFR brackets of 256 bits."""
     operands = operands_of_brackets(name, 1_000)
     rows = rows_of(operands)
     decided = 0
@@ -194,7 +194,7 @@ def test_brackets_round_to_any_grid(name: str, batch: Batch) -> None:
 
 
 def test_it_can_be_deployed() -> None:
-    """With the functions of the tests besides."""
+    """Including the functions of the tests."""
     assert (
         len(compiled("tests/contracts/float/ElementaryBatch.sol", "ElementaryBatch").runtime)
         <= CODE_SIZE_LIMIT

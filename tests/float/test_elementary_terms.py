@@ -1,4 +1,4 @@
-"""What docs/float-elementary.md says of truncated fractions and series, at the arguments where they are worst; and the
+"""The error bounds of truncated fractions and series in docs/float-elementary.md, at the worst arguments; and the
 constants of the contracts.
 """
 
@@ -22,7 +22,7 @@ def precise() -> object:
 
 
 def fraction(square: mpfr, levels: int) -> mpfr:
-    """2 + square / (6 + square / (10 + ... / (4 levels + 2))): r coth(r / 2) for r^2, r cot(r / 2) for -r^2."""
+    """Return 2 + square / (6 + square / (10 + ... / (4 levels + 2))): r coth(r / 2) for r^2, r cot(r / 2) for -r^2."""
     c = mpfr(4 * levels + 2)
     for j in range(levels - 1, -1, -1):
         c = (4 * j + 2) + square / c
@@ -67,7 +67,7 @@ def test_log() -> None:
     "x", [*np.geomspace(2.0**-60, 0.05, 40), *np.arange(0.05, 3.5, 0.05), np.nextafter(3.5, 0)]
 )
 def test_erf_by_its_series(x: float) -> None:
-    """16 + 20 x terms, rounded down, of sqrt(pi)/2 erf(x) e^(x^2) / x. What is left grows with x between two counts."""
+    """16 + 20 x terms, rounded down, of sqrt(pi)/2 erf(x) e^(x^2) / x. The error grows with x between two counts."""
     z, sum_, term = mpfr(x) ** 2, mpfr(1), mpfr(1)
     for k in range(1, 16 + int(20 * x) + 1):
         term *= 2 * z / (2 * k + 1)

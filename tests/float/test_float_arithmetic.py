@@ -1,6 +1,6 @@
 """The contracts' binary32 and binary64 against this machine's processor, bit for bit, and against fractions.
 
-`-m slow` runs a million tuples of operands an operation. Results and counts are recorded in docs/float.md.
+`-m slow` runs a million tuples of operands for each operation. docs/float.md records results and counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WORST_GAS = 2_600
 
 Reference = Callable[..., Any]
 
-# Operations whose results are numbers of the operands' format, on the processor.
+# Operations that the processor computes in the operands' format.
 ARITHMETIC: dict[str, tuple[int, Reference]] = {
     "add": (2, np.add),
     "sub": (2, np.subtract),
@@ -34,13 +34,13 @@ ARITHMETIC: dict[str, tuple[int, Reference]] = {
     "neg": (1, np.negative),
 }
 COMPARISONS: dict[str, Reference] = {"eq": np.equal, "lt": np.less, "le": np.less_equal}
-# FloatGeneral's own, which the functions above use for rare operands only.
+# Functions of FloatGeneral, which the functions above use only for rare operands.
 GENERAL = {"generalFma": 3, "generalDiv": 2, "generalSqrt": 1}
 NAMES = [*ARITHMETIC, "fma", *COMPARISONS, "key", "maximum", "minimum", *GENERAL]
 
 
 def expected(name: str, form: Format, operands: list[Bits]) -> Bits:
-    """What the processor makes of it."""
+    """Return the processor's result."""
     name = {"generalFma": "fma", "generalDiv": "div", "generalSqrt": "sqrt"}.get(name, name)
     if name == "fma":
         return formats.fma(form, *operands)
@@ -70,7 +70,7 @@ class Chain(Contract):
         return self._pieces("values", name, operands, bits_in, bits_out)
 
     def gas(self, name: str, operands: list[Bits], bits_in: int) -> Bits:
-        """What each tuple costs, with finding the function: some 500 to 700 that do not depend on operands."""
+        """Return the gas of each tuple, and of finding the function: 500 to 700 that do not depend on operands."""
         return self._pieces("gas", name, operands, bits_in, 32)
 
     def _pieces(self, function: str, name: str, operands: list[Bits], bits_in: int, bits_out: int) -> Bits:
@@ -83,7 +83,7 @@ class Chain(Contract):
 
 @pytest.fixture
 def chain(start_anvil: Callable[..., Any]) -> Chain:
-    # A library that flushes subnormal numbers to zero would spoil the processor as a witness.
+    # A library that flushes subnormal numbers to zero would make the processor an unreliable witness.
     assert np.float32(2.0**-149) * np.float32(0.75) == np.float32(2.0**-149)
     return Chain(start_anvil(*ANVIL_OPTIONS).url, "FloatBatch")
 
@@ -135,9 +135,9 @@ def test_every_root_of_two_binades_expect_the_processors(chain: Chain) -> None:
 
 
 def conversions(count: int, seed: str) -> Iterator[tuple[str, int, int, Bits, Bits]]:
-    """(name, bits of operands and of results, operands, results of the processor)."""
+    """Yield (name, bits of operands and of results, operands, results of the processor)."""
     random = np.random.default_rng(list(seed.encode()))
-    # Integers of every size, and those at which binary32 or binary64 has to round: halves of a last place.
+    # Integers of every size, and integers that binary32 or binary64 must round: halves of a last place.
     integers = random.integers(-(1 << 63), 1 << 63, count, np.int64) >> random.integers(0, 64, count)
     ties = random.integers(1 << 24, 1 << 26, count) << random.integers(0, 38, count)
     ties = (ties + random.integers(-1, 2, count)) * random.choice([-1, 1], count)
@@ -165,7 +165,7 @@ def conversions(count: int, seed: str) -> Iterator[tuple[str, int, int, Bits, Bi
 
     doubles = Operands(F64, 1, seed).tuples(count)[0]
     near = F64.bits(F32.floats(both[~F32.is_nan(both)]).astype(np.float64))
-    # Numbers of binary32, halves of their last place, also of subnormal ones, and what is just beside these.
+    # Numbers of binary32, halves of their last place, also of subnormal numbers, and their neighbours.
     halves = np.uint64(1) << random.integers(28, 53, len(near)).astype(np.uint64)
     halves = np.where(random.integers(0, 2, len(near)), halves, np.uint64(1 << 28))
     near = near + halves + random.integers(-1, 2, len(near)).astype(np.uint64)
@@ -201,14 +201,14 @@ EXACT: dict[str, Callable[..., Fraction]] = {
 
 
 def exactly(name: str, form: Format, operands: tuple[int, ...]) -> int | None:
-    """The result by fractions; None where it is no rounding of a number other than 0."""
+    """Return the result by fractions; None unless it rounds a number other than 0."""
     if any(x & (form.sign - 1) >= form.infinity for x in operands):
         return None
     terms = [form.value(x) for x in operands]
     if name == "sqrt":
         if terms[0] <= 0:
             return None
-        # 2^600 times the root, cut off, and a place that says whether anything is left.
+        # 2^600 times the root, cut off, and a bit that is set if anything remains.
         scaled = terms[0] * 4**600
         root = math.isqrt(int(scaled))
         return form.nearest(Fraction(2 * root + (root * root != scaled), 2**601))
@@ -221,7 +221,7 @@ def exactly(name: str, form: Format, operands: tuple[int, ...]) -> int | None:
 @pytest.mark.parametrize("name", [*EXACT, "sqrt"])
 @pytest.mark.parametrize("form", [F32, F64], ids=["binary32", "binary64"])
 def test_processor_expect_fractions(form: Format, name: str) -> None:
-    """The witness itself: also that the C library's fma rounds once."""
+    """Check the witness itself: also that the C library's fma rounds once."""
     operands = Operands(form, operand_count(name), "fractions").tuples(2_000)
     chosen = np.random.default_rng(1).permutation(len(operands[0]))[:4_000]
     operands = [x[chosen] for x in operands]
@@ -253,7 +253,7 @@ def assert_bounded(chain: Chain, name: str, operands: list[Bits], bits_in: int) 
 
 
 def test_special_values_are_what_they_are_called() -> None:
-    """The lists above have what they promise: zeros, both ends, infinities, NaNs of all kinds."""
+    """The lists above have all they should: zeros, both ends, infinities, NaNs of all kinds."""
     for form in (F32, F64):
         values = np.array(special(form), np.uint64)
         floats = form.floats(values)

@@ -1,4 +1,4 @@
-"""Decisions of the contracts against referee_py, which is tested against fractions; and against fractions, a sample."""
+"""Decisions of the contracts against referee_py, which is tested against fractions, and a sample against fractions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from referee_py.errors import InvalidInput
+from referee_py.program.mode import Bounds
 from referee_py.rounding import elementary
 from referee_py.rounding.bounds import MAX_TERMS, gamma
 from referee_py.rounding.entries import WRITTEN
 from referee_py.rounding.exact import follow_entry, round_exact
 from referee_py.rounding.grid import Toward, decide, to_grid
-from referee_py.rounding.mode import Bounds
 from referee_py.rounding.primitives import DOWN, NOT_LOGGED, UP, rnd
 from tests.conftest import Anvil
 
@@ -41,7 +41,7 @@ def batch(start_anvil: Callable[..., Anvil]) -> Batch:
 
 
 def a_place(r: Random, b: int) -> int:
-    """Bits of a finite value of the grid: any, small, subnormal, around powers of two, the largest; no sign."""
+    """Return bits of a finite value of the grid: any, small, subnormal, near powers of two, the largest; no sign."""
     step = 1 << (32 - b)
     bits = r.choice(
         (
@@ -57,7 +57,7 @@ def a_place(r: Random, b: int) -> int:
 
 
 def units(bits: int) -> int:
-    """Of bits without sign, in units of 2^-298; of infinity 2^128."""
+    """Return the value of bits without sign, in units of 2^-298; for infinity 2^128."""
     m, e = bits & 0x7FFFFF, bits >> 23
     return (m | bool(e) << 23) << (max(e, 1) - 1 + 149)
 
@@ -68,14 +68,14 @@ def a_midpoint(r: Random, b: int) -> int:
 
 
 def a_case(r: Random) -> Case:
-    """A sum that is some radii from a midpoint or a value of the grid, exactly at the end, or anywhere."""
+    """Return a sum that is some radii from a midpoint or a value of the grid, exactly at the end, or anywhere."""
     b, bounds = r.randrange(26, 33), r.choice(list(Bounds))
     numerator, denominator = gamma(r.choice(TERMS), bounds)
     if r.random() < 0.05:
         numerator = 0
     centre = a_midpoint(r, b) if r.random() < 0.8 else units(a_place(r, b))
     way = r.randrange(4)
-    if way == 0:  # the midpoint is an end of the ball, or just inside or outside of it
+    if way == 0:  # the midpoint is an end of the ball, or just inside or outside
         k = r.randrange(1, 1 << r.randrange(1, max(centre.bit_length() - 40, 2)))
         total, magnitude = centre + r.choice((1, -1)) * (numerator * k + r.randrange(-1, 2)), denominator * k
     elif way == 1:
@@ -94,7 +94,7 @@ def a_case(r: Random) -> Case:
 
 
 def an_entry(r: Random, b: int, nearest: int) -> tuple[int, int]:
-    """Of every kind; written values are near, or what no honest trainer writes."""
+    """Return an entry of any kind; written values are near, or such that no honest trainer writes them."""
     kind = r.choice((NOT_LOGGED, DOWN, UP, DOWN, UP, WRITTEN, WRITTEN, WRITTEN))
     if kind != WRITTEN:
         return kind, 0
@@ -122,7 +122,7 @@ def an_entry(r: Random, b: int, nearest: int) -> tuple[int, int]:
 
 
 def decided(case: Case) -> int:
-    """By referee_py."""
+    """Return the decision of referee_py."""
     total, magnitude, fraction, kind, value, b = case
     assert isinstance(total, int)
     return bits_of(decide(ball(total, magnitude, fraction), kind, value_of(value), b))
@@ -147,7 +147,7 @@ def check_decisions(batch: Batch, seed: int, count: int) -> Counter[str]:
 
 
 def check_spread(seen: Counter[str], count: int) -> None:
-    """No kind of case was missing."""
+    """Check that no kind of case was missing."""
     kinds = [f"kind {k}, {what}" for k in (DOWN, UP, WRITTEN) for what in ("followed", "nearest")]
     for name in [
         *kinds,
@@ -213,7 +213,7 @@ def test_radii(batch: Batch, bounds: Bounds) -> None:
 
 
 def doubles(r: Random, count: int) -> np.ndarray:
-    """Bits of any kind, and of midpoints, values of the grid and what is next to them."""
+    """Return random bits, and bits of midpoints, of values of the grid and of their neighbours."""
     found = [r.randrange(1 << 64) for _ in range(count)]
     for _ in range(count):
         b = r.randrange(26, 33)
@@ -299,7 +299,7 @@ def test_many_elementary_functions(batch: Batch) -> None:
 
 
 def a_bracket(r: Random) -> tuple[int, int, int, int, int, int]:
-    """Around a midpoint, a value of the grid, or where an end of the ball meets a midpoint, of every width."""
+    """Return a bracket of any width around a midpoint, a value of the grid, or an end of a ball that is a midpoint."""
     b = r.randrange(26, 33)
     centre = Fraction(a_midpoint(r, b) if r.random() < 0.8 else units(a_place(r, b)), 1 << UNIT)
     if not centre:
@@ -329,7 +329,7 @@ def check_brackets(batch: Batch, seed: int, count: int) -> None:
         ]
         if have == UNDECIDED:
             undecided += 1
-            # Where a midpoint lies inside, nothing is decided, though some entries would hide that.
+            # With a midpoint inside, the contract decides nothing, though for some entries all values are equal.
             nearest = {round_exact(low, b), round_exact(high, b)}
             assert len(set(values)) > 1 or len(nearest) > 1, f"{case} is decided: {values[0]:#x}"
         else:

@@ -8,12 +8,12 @@ from random import Random
 import numpy as np
 import pytest
 
+from referee_py.program.mode import Bounds, Rounding
 from referee_py.rounding.additions import ADDITIONS
 from referee_py.rounding.bounds import gamma
 from referee_py.rounding.decide_exactly import decide_exactly
 from referee_py.rounding.entries import Entries
 from referee_py.rounding.exact import terms_of
-from referee_py.rounding.mode import Bounds, Rounding
 from tests.conftest import Anvil
 
 from . import elementary
@@ -31,7 +31,7 @@ def batch(start_anvil: Callable[..., Anvil]) -> Batch:
 
 
 def bits(values: np.ndarray) -> U32:
-    """Of the binary32 values that a float64 array has; one NaN."""
+    """Return the bits of the binary32 values in a float64 array, with one NaN."""
     narrow = values.astype(np.float32).view(np.uint32)
     return np.where(np.isnan(values), CANONICAL, narrow)
 
@@ -47,8 +47,8 @@ def entries_near(r: Random, nearest: U32, b: int) -> Entries:
 
 
 def near_midpoints(r: Random, b: int, rows: int, n: int) -> np.ndarray:
-    """Terms of sums that end near midpoints: a value of the grid, half a step, crumbs, what cancels; now and then one
-    that is not finite."""
+    """Return terms of sums that end near midpoints: a value of the grid, half a step, crumbs, cancelling terms; now
+    and then a term that is infinite or NaN."""
 
     def row() -> list[float]:
         field = r.randrange(60, 190)
@@ -67,7 +67,7 @@ def near_midpoints(r: Random, b: int, rows: int, n: int) -> np.ndarray:
 
 
 def operands(r: Random, name: str, b: int) -> tuple[list[np.ndarray], dict, tuple[int, ...]]:
-    """Inputs, attributes, and the output's shape."""
+    """Return inputs, attributes, and the output's shape."""
     n = r.choice((1, 2, 4, 7, 20))
     terms = near_midpoints(r, b, 12, n)
     if name == "mm":
@@ -149,5 +149,5 @@ def check_function(batch: Batch, brackets: elementary.Batch, name: str, count: i
 @pytest.mark.parametrize("count", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", elementary.FUNCTIONS)
 def test_elementary_functions(start_anvil: Callable[..., Anvil], batch: Batch, name: str, count: int) -> None:
-    """Never undecided. The brackets come from a chain of their own."""
+    """Never undecided. The brackets come from another chain."""
     check_function(batch, elementary.Batch(start_anvil(*ANVIL_OPTIONS).url), name, count, 10 + count)

@@ -32,7 +32,7 @@ def batch(start_anvil: Callable[..., Anvil]) -> Batch:
 
 
 def exactly(a: U32, b: U32) -> tuple[Sum, Sum]:
-    """Sum and sum of magnitudes, in units of 2^-298; what IEEE-754 gives where that is not finite."""
+    """Return sum and sum of magnitudes, in units of 2^-298, or the IEEE-754 results if these are not finite."""
     with np.errstate(invalid="ignore"):
         terms = a.view(np.float32).astype(np.float64) * b.view(np.float32).astype(np.float64)
         finite = np.isfinite(terms)
@@ -52,7 +52,7 @@ def finite_bits(rng: np.random.Generator, n: int) -> U32:
 
 
 def kinds_of_data(rng: np.random.Generator, n: int) -> Iterator[Pair]:
-    """Normal, any finite bits, subnormals, powers of two far apart, special values, what cancels, what only grows."""
+    """Yield normal, arbitrary finite, subnormal, far apart, special, cancelling and only growing terms."""
     normal = rng.standard_normal((2, n)).astype(np.float32).view(np.uint32)
     yield normal[0], normal[1]
     yield finite_bits(rng, n), finite_bits(rng, n)
@@ -98,7 +98,7 @@ def test_a_million_terms(batch: Batch) -> None:
 
 
 def test_term_by_term(batch: Batch) -> None:
-    """addProduct is addTerms of one; both are what Python gives. The set of exponents is that of the first factors."""
+    """addProduct is addTerms of one; both are exact. The exponents are those of the first factors."""
     rng = np.random.default_rng(5)
     for a, b in kinds_of_data(rng, 300):
         total, exponents = batch.steps(write_terms(a, b))
@@ -152,7 +152,7 @@ def test_sums_of_sums(batch: Batch) -> None:
 
 
 def test_sums_that_no_order_changes(batch: Batch) -> None:
-    """As referee_py: 53 bits from the last place of the smallest to the magnitude, and one more."""
+    """As in referee_py: 53 bits from the smallest term's last place to the magnitude, and one more."""
     rng, answers = np.random.default_rng(8), set()
     for _ in range(300):
         n, low = int(rng.integers(1, 6)), int(rng.integers(0, 200))

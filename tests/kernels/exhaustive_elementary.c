@@ -5,11 +5,10 @@
 // One input out of every STEP consecutive bit patterns, in parts FIRST to LAST - 1 of all PARTS; step 1 takes
 // all 2^32 / PARTS patterns of a part. test_elementary.py builds and runs it.
 //
-// The reference is the C library's 80-bit function, whose error is a few units of 2^-63, relatively. Where
-// the values 2^-48 below and above it round to the same float, that float must be the kernel's: a margin of
-// 2^15 such units. The inputs where they do not are printed with the kernel's result, for a
-// multiple-precision library to decide. For odd and even functions that is done for x >= 0, and f(-x) is
-// compared with f(x).
+// The reference is the C library's 80-bit function, whose relative error is a few units of 2^-63. If the
+// values 2^-48 below and above it round to one float, the kernel must give that float: a margin of 2^15 such
+// units. Otherwise the input is printed with the kernel's result, and a multiple-precision library decides.
+// Odd and even functions are tried for x >= 0, and f(-x) is compared with f(x).
 
 #include <math.h>
 #include <stdint.h>
@@ -38,7 +37,7 @@ static int same(float a, float b) {
     return bits(a) == bits(b) || (a != a && b != b);
 }
 
-// The inputs whose result needs no evaluation: 1 and the result, or 0.
+// Inputs whose result needs no evaluation: return 1 and set the result, or return 0.
 static int exp_special(float x, float *y) {
     *y = x > 0 ? INFINITY : 0;
     if (x == 0) *y = 1;
@@ -100,7 +99,7 @@ static int is_wrong(const struct function *f, float x, float y) {
     return 0;
 }
 
-// One chunk of inputs, and their mirror images where there is a symmetry.
+// Try one chunk of inputs, and their mirror images if there is a symmetry.
 static long try_chunk(const struct function *f, float *in, int best) {
     float out[CHUNK], other[CHUNK], mirrored[CHUNK];
     long wrong = 0;

@@ -1,4 +1,4 @@
-"""Bad input gives a typed error that names the argument, whichever way an operator is called."""
+"""Bad input gives a typed error that names the argument, for every way to call an operator."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ class Subclass(np.ndarray):
     pass
 
 
-# What an array must not be, and what is said of it.
+# Arrays that must be refused, and their errors.
 BAD_ARRAYS = {
     "list": (A.tolist(), ArrayError),
     "number": (1.0, ArrayError),
@@ -133,7 +133,7 @@ BAD_ATTRS = [
 def test_bad_attributes(attribute, value):
     good = {"dims": (0,), "keepdim": 1}
     for execute in (cpu.execute, reference.execute):
-        # NOTE: the good call first, so that a value equal to a good one (True, 1.0) would meet a cached answer.
+        # NOTE: the good call comes first, so that a value equal to a good one (True, 1.0) would meet a cached answer.
         execute("sum", [A], good)
         with pytest.raises(AttrError, match=f"sum: {attribute}|sum: dim out"):
             execute("sum", [A], {**good, attribute: value})
@@ -163,7 +163,7 @@ def test_sizes_that_overflow_are_refused_before_anything_is_allocated(name, inpu
     for execute in (cpu.execute, reference.execute):
         with pytest.raises(ShapeError, match=r"2\^40"):
             execute(name, inputs, attrs)
-    # The largest that is allowed is only a matter of memory.
+    # The largest allowed size is limited only by memory.
     assert repops.opset.lookup("arange").infer([], {"n": (1 << 40) - 1})
 
 

@@ -1,7 +1,7 @@
-"""The same bits from every compiler, level of optimisation and processor: recorded calls, replayed by a C program.
+"""Every compiler, level of optimisation and processor gives the same bits: a C program replays recorded calls.
 
-The slow tests take other options, other machines and the sanitizers. Compilers: gcc, and clang from the package
-ziglang, which has the C libraries of other machines too.
+The slow tests use other options, other machines and the sanitizers. Compilers: gcc, and clang from the package ziglang,
+which also has the C libraries of other machines.
 """
 
 import os
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(900)  # the first build for another machine mak
 
 @pytest.fixture(scope="module", autouse=True)
 def compiler_cache():
-    """The first build for a machine makes its C library, which takes a minute; later ones find it."""
+    """Keep the C library that the first build for a machine makes in a minute; later builds find it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZIG_GLOBAL_CACHE_DIR", str(ROOT / ".build" / "zig"))
         patch.setenv("ZIG_LOCAL_CACHE_DIR", str(ROOT / ".build" / "zig"))
@@ -55,7 +55,7 @@ def assert_same_bits(done):
     assert done.stdout.endswith("same bits\n")
 
 
-# It compiles only, and gcc links, so that there is no C library to make first.
+# clang only compiles and gcc links, so no C library has to be made first.
 CLANG = (*ZIG, "-target", f"{MACHINE}-linux-gnu")
 
 
@@ -70,7 +70,7 @@ def run_python(library, *arguments):
 
 
 def test_selftest_of_a_library_built_by_clang(tmp_path):
-    """What a user of that build would run."""
+    """Runs what a user of that build would run."""
     library = recording.build_library(tmp_path, CLANG, ["-O1"], link=["gcc"])
     for isa in ISA_NAMES[: BEST_ISA + 1]:
         done = run_python(library, "-m", "repops.selftest", "--isa", isa)
@@ -91,7 +91,7 @@ def test_fusion_by_clang(tmp_path):
 
 
 def test_a_wrong_bit_is_found(tmp_path):
-    """The control: one bit of the expected output is turned."""
+    """The control: one bit of the expected output is flipped."""
     program = recording.build(tmp_path, GCC, ["-O0"])
     inputs, attrs = random_call("mm", 2000, "long")
     (output,) = cpu.execute("mm", inputs, attrs)

@@ -1,4 +1,4 @@
-"""Native chains against the readable rules of referee_py/element: every state, from wherever it is continued."""
+"""Native chains against the readable rules of referee_py/element: every state, continued from any earlier state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.referee_py.element.operands import cases_of, reader
 MODES = {"f32": 1, "rounded": Rounding(32, Bounds.PROVEN).mode}
 CALLS = 30
 FEW = 40
-"""States of a long chain that are looked at, beside the first and the last ones."""
+"""States of a long chain that are compared, besides the first and the last ones."""
 
 
 def chain_of(case: Case, inputs: Sequence[np.ndarray]) -> Chain:
@@ -27,7 +27,7 @@ def chain_of(case: Case, inputs: Sequence[np.ndarray]) -> Chain:
 
 
 def agree(case: Case, inputs: Sequence[np.ndarray], rng: np.random.Generator) -> int:
-    """Every state of a chain by the rules and natively, each from the one before, and some from any earlier one."""
+    """Compare every state by the rules and natively, each from the one before, and some from an earlier one."""
     rule, chain = rule_of(case), chain_of(case, inputs)
     before = rule.begin(case)
     assert (chain.length, chain.state_bytes) == (rule.length(case), len(before))
@@ -47,7 +47,7 @@ def agree(case: Case, inputs: Sequence[np.ndarray], rng: np.random.Generator) ->
 def sampled(
     case: Case, inputs: Sequence[np.ndarray], rng: np.random.Generator, near: Sequence[int] = ()
 ) -> None:
-    """Some steps of a chain that is too long for the rules: one native state, by the rules, gives the next."""
+    """Compare some steps of a chain too long for the rules: the rules turn one native state into the next."""
     rule, chain = rule_of(case), chain_of(case, inputs)
     read, state, done = reader(inputs), rule.begin(case), 0
     assert (chain.length, chain.state_bytes) == (rule.length(case), len(state))
@@ -99,7 +99,7 @@ def test_some_states_of_long_calls(name: str, mode: str) -> None:
 )
 def test_sums_of_several_levels(shape: tuple[int, ...], dims: tuple[int, ...]) -> None:
     rng = np.random.default_rng(5)
-    # NOTE: one block of values again and again: a reference reads them one by one.
+    # NOTE: one block of values is repeated: a reference reads them one by one.
     x = np.resize(rng.standard_normal(65_537).astype(np.float32), shape)
     (case,) = cases_of("sum", [x], {"dims": dims, "keepdim": 0}, [0.7])
     for mode in MODES.values():
@@ -109,7 +109,7 @@ def test_sums_of_several_levels(shape: tuple[int, ...], dims: tuple[int, ...]) -
 
 @pytest.mark.parametrize("mode", MODES)
 def test_special_values_in_every_order(mode: str) -> None:
-    """NaNs, infinities, zeros of both signs, subnormals and the largest numbers, a few of them at a time."""
+    """NaNs, infinities, zeros of both signs, subnormals and the largest numbers, a few at a time."""
     rng = np.random.default_rng(9)
     special = SPECIAL_F32.view(np.float32)  # NOTE: with NaNs that are not canonical
     for _ in range(40):
@@ -175,7 +175,7 @@ def test_refusals() -> None:
 
 
 def test_bytes_that_are_no_state_do_no_harm() -> None:
-    """Whatever they say, no operand is read by them; a sanitizer would see it."""
+    """No bytes of a state select what is read of an operand; a sanitizer would see it."""
     rng = np.random.default_rng(1)
     for name in KINDS:
         inputs, attrs = random_call(name, "state", "tiny")

@@ -11,7 +11,7 @@ MOST_WORK = 600_000  # multiply-adds of a random case; the reference is slow
 
 
 def draw(rng, *shape):
-    """Ordinary numbers, or what would show a tap too many, too few or in the wrong order."""
+    """Draw ordinary numbers, or numbers that reveal a tap too many, too few or in the wrong order."""
     kind = rng.integers(5)
     x = rng.standard_normal(shape, dtype=np.float32)
     if kind == 0:
@@ -116,7 +116,7 @@ def test_a_chunk_ends_at_its_tap_even_where_few_taps_exist():
 
 @pytest.mark.parametrize("name", ["conv2d", "conv2d_input_grad", "conv2d_weight_grad"])
 def test_far_outside_the_image(name):
-    """Nearly all positions lie in the padding, 2^31 - 1 lines away; places there are never read."""
+    """Nearly all positions are in the padding, 2^31 - 1 lines away; places there are never read."""
     far = 2**31 - 1
     attrs = {"stride": (far, far), "padding": (far, far), "dilation": (far, 2), "groups": 1}
     rng = np.random.default_rng(3)

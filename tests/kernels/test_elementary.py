@@ -1,5 +1,5 @@
 """The correctly rounded functions against MPFR and 80-bit arithmetic: a sample of every exponent, the hardest inputs,
-exact and half-way powers; all 2^32 inputs of each one-argument function in the slow test.
+exact and half-way powers; in the slow test all 2^32 inputs of each one-argument function.
 """
 
 import shutil
@@ -48,7 +48,7 @@ def check(name, operands, want):
 
 
 def samples():
-    """Every exponent and sign, special values, and what is usual."""
+    """Return every exponent and sign, special values, and usual values."""
     anything = np.frombuffer(Source("elementary").bytes(4 * 20000), "<u4").astype(np.uint32)
     ordinary = np.linspace(-104.5, 89.5, 20000, dtype=np.float32)
     near_one = f32(np.arange(0x3F7FF000, 0x3F801000, 7))
@@ -110,7 +110,7 @@ def test_lengths_around_a_vector(name, length):
 
 @pytest.fixture(scope="session")
 def try_inputs(tmp_path_factory):
-    """Runs exhaustive_elementary.c on some of its parts, and lets MPFR decide what it leaves open."""
+    """Run exhaustive_elementary.c on some of its parts; MPFR decides the inputs that it leaves open."""
     if shutil.which("gcc") is None:
         pytest.fail("needs gcc")
     program, library = tmp_path_factory.mktemp("elementary") / "exhaustive", KERNELS / "repops"
@@ -139,7 +139,7 @@ def test_ten_million_inputs_of_all_exponents(name, try_inputs):
 @pytest.mark.parametrize("piece", range(PIECES))
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_all_inputs(name, piece, try_inputs):
-    """In pieces, so that the list of tests shows how far it is."""
+    """In pieces, so that the list of tests shows the progress."""
     try_inputs(name, 1, PARTS // PIECES * piece, PARTS // PIECES * (piece + 1))
 
 
@@ -147,7 +147,7 @@ def test_all_inputs(name, piece, try_inputs):
 
 
 def pairs():
-    """100,000 pairs of each kind, as binary64 arrays."""
+    """Return 100,000 pairs of each kind, as binary64 arrays."""
     count, random = 100_000, np.random.default_rng(17)
     normal, size = random.standard_normal(count), np.abs(random.standard_normal(count)) + 0.01
     bits = random.integers(0, 1 << 32, (2, count), dtype=np.uint32).view(np.float32)
@@ -192,7 +192,7 @@ SPECIAL = np.array([NAN, *SPECIAL, *(-x for x in SPECIAL)], np.float32)
 
 
 def test_pow_of_all_special_pairs():
-    """And of a base or an exponent that stands for a whole row."""
+    """Also with a base or an exponent that stands for a whole row."""
     x, y = (grid.ravel().copy() for grid in np.meshgrid(SPECIAL, SPECIAL))
     want = by_mpfr("pow", x, y)
     check("pow", [x, y], want)
@@ -206,7 +206,7 @@ def test_pow_of_all_special_pairs():
 
 
 def test_pow_ties_go_to_even():
-    """4097^2 = 2^24 + 2^13 + 1 and 4099^2 lie between two floats, 2^-150 and 9 2^-150 between two subnormal ones."""
+    """4097^2 = 2^24 + 2^13 + 1 and 4099^2 are midpoints of two floats, 2^-150 and 9 2^-150 of two subnormal ones."""
     x = np.array([4097, 4099, 2.0**-75, 3 * 2.0**-75], np.float32)
     y = np.full(4, 2, np.float32)
     want = np.array([4097**2 - 1, 4099**2 - 1, 0, 4 * 2.0**-149], np.float32)

@@ -1,4 +1,4 @@
-"""What other libraries do to the floating-point environment changes nothing, and is given back."""
+"""Changes of the floating-point environment by other libraries change no result, and the environment is restored."""
 
 import ctypes
 import os
@@ -96,7 +96,7 @@ def test_states_of_chains_where_others_flush_subnormals(flags):
 
 @pytest.fixture
 def fast_math_library(tmp_path):
-    """NOTE: crtfastmath.o is named, because gcc links it into shared libraries up to version 12 only."""
+    """NOTE: crtfastmath.o is linked by name, because gcc links it into shared libraries only up to version 12."""
     library = tmp_path / "libfast.so"
     printed = subprocess.run(
         ["gcc", "-print-file-name=crtfastmath.o"], check=True, capture_output=True, text=True
@@ -109,7 +109,7 @@ def fast_math_library(tmp_path):
 
 @x86_only
 def test_a_library_built_with_fast_math_changes_nothing(fast_math_library):
-    """In the thread that loads it, in threads from before and after, and in OpenMP's that inherited its settings."""
+    """Tests the loading thread, threads from before and after, and OpenMP's, which inherited its settings."""
     command = [sys.executable, HERE / "environment" / "process.py", fast_math_library]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -47,7 +47,7 @@ def test_any_seed(name, seed):
 
 
 def big(shape, seed):
-    """Large enough for several threads, tiles and blocks."""
+    """Return an array large enough for several threads, tiles and blocks."""
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
 
 
@@ -151,7 +151,7 @@ def test_convenience_functions():
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dilation", [1, 2, 3, 1000])
 def test_a_window_far_wider_than_the_plane(isa, dilation):
-    """Up to 2^62 taps, of which a few meet something: each result is the first maximum of those."""
+    """Up to 2^62 taps, of which a few meet an element: each result is the first maximum of those elements."""
     x = np.random.default_rng(dilation).integers(-3, 4, (2, 1, 5, 4)).astype(np.float32)
     reach = ((1 << 30) - 1) // dilation
     attrs = {"stride": (1, 1), "dilation": (dilation, dilation)}

@@ -1,4 +1,4 @@
-"""Operands made wide, and sums in binary64 with what bounds their errors: against exact sums, on every machine."""
+"""Operands converted to binary64, and sums with error bounds, against exact sums on every instruction set."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ U = 2.0**-53
 
 @pytest.fixture(params=[(isa, threads) for isa in range(BEST_ISA + 1) for threads in (1, 3)], autouse=True)
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every instruction set of this machine, alone and split."""
+    """Select every instruction set of this machine, with one thread and several."""
     isa, threads = request.param
     monkeypatch.setattr(cpu, "_isa", isa)
     monkeypatch.setattr(cpu, "_threads", threads)
 
 
 def any_size(rng: np.random.Generator, shape: tuple[int, ...]) -> F32:
-    """From subnormals to the largest numbers, and zeros of both signs."""
+    """Return numbers from subnormals to the largest, and zeros of both signs."""
     sizes = 2.0 ** rng.integers(-149, 127, shape) * rng.uniform(1, 2, shape)
     return (sizes * rng.choice([-1.0, 1.0, 0.0, -0.0], shape)).astype(np.float32)
 
@@ -91,7 +91,7 @@ def test_squares_of_what_is_not_finite() -> None:
 
 
 def scattered(base: F32, index: I64, source: F32) -> Scattered:
-    """To be read."""
+    """Compute the same readably."""
     rows = source.reshape(index.size, *base.shape[1:])
     sums, magnitudes = base.astype(np.float64), np.abs(base.astype(np.float64))
     added = np.zeros(base.shape[0], np.int64)
@@ -106,7 +106,7 @@ def scattered(base: F32, index: I64, source: F32) -> Scattered:
 
 def _scatter(base: F32, index: I64, source: F32) -> Scattered:
     space = Workspace()
-    for _ in range(2):  # in new memory, and in memory that was used before
+    for _ in range(2):  # in new memory, and in reused memory
         space.begin()
         space.array((base.size + source.size + 1000,)).fill(np.nan)
         space.begin()
@@ -120,7 +120,7 @@ ROWS = [(1,), (64,), (65,), (200,), (200, 1), (30, 17), (3, 2, 5), (40, 0), (0,)
 @pytest.mark.parametrize("shape", ROWS)
 @pytest.mark.parametrize("count", [(0,), (1,), (50,), (7, 9), (3000,)])
 def test_rows_that_are_met_are_added_up(shape: tuple[int, ...], count: tuple[int, ...]) -> None:
-    """In the order of the indices; those outside of the base meet nothing."""
+    """Rows are added in the order of the indices; indices outside the base are skipped."""
     rng = np.random.default_rng(5)
     index = rng.integers(-3, shape[0] + 3, count)
     index.reshape(-1)[:3] = [2**62, -(2**63), 2**63 - 1][: index.size]

@@ -26,7 +26,7 @@ OPERATORS = {
 
 @pytest.fixture(params=[(isa, threads) for isa in range(BEST_ISA + 1) for threads in (1, 3)], autouse=True)
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Every instruction set of this machine, alone and split."""
+    """Select every instruction set of this machine, with one thread and several."""
     isa, threads = request.param
     monkeypatch.setattr(cpu, "_isa", isa)
     monkeypatch.setattr(cpu, "_threads", threads)
@@ -49,10 +49,10 @@ SIZES = [
     ((2, 2, 3, 9, 8, 3, 2), window((2, 1), (0, 2), (1, 2), 2)),
     ((1, 2, 3, 8, 11, 3, 3), window((3, 2), (2, 1), (2, 1), 3)),
     ((2, 3, 13, 8, 8, 3, 3), window(padding=(1, 1))),  # rows of half a panel
-    ((6, 2, 9, 4, 4, 3, 3), window(padding=(1, 1))),  # several images a panel
+    ((6, 2, 9, 4, 4, 3, 3), window(padding=(1, 1))),  # several images per panel
     ((1, 2, 12, 5, 37, 3, 3), window(padding=(1, 1))),
     ((3, 2, 7, 6, 6, 1, 1), window()),
-    ((3, 2, 7, 7, 7, 1, 1), window((2, 2))),  # a step that is wider than the kernel
+    ((3, 2, 7, 7, 7, 1, 1), window((2, 2))),  # a step wider than the kernel
     ((1, 2, 3, 9, 9, 2, 2), window((4, 5), (1, 0))),
     ((1, 70, 30, 4, 5, 3, 3), window(padding=(1, 1))),  # more than one chunk of taps
     ((2, 1, 1, 1, 1, 1, 1), window()),
@@ -66,7 +66,7 @@ SIZES = [
 
 
 def shapes(size: tuple[int, ...], attrs: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
-    """Of x, w and dy."""
+    """Return the shapes of x, w and dy."""
     images, channels, filters, h, w, r, s = size
     groups = attrs["groups"]
     plane = taps.output_hw(attrs, (h, w), (r, s))
@@ -100,7 +100,7 @@ def terms(name: str, a: F32, b: F32, attrs: dict[str, Any]) -> int:
 
 
 def right_squared(name: str, a: F64, b: F64, attrs: dict[str, Any]) -> F64:
-    """Of what each element meets, the squares: the operator itself, with ones in the place of what they meet."""
+    """Return the sum of squares of what each element meets: the operator itself, with ones as the other operand."""
     groups = attrs["groups"]
     match name:
         case "conv2d":
@@ -113,7 +113,7 @@ def right_squared(name: str, a: F64, b: F64, attrs: dict[str, Any]) -> F64:
 
 
 def left_squared(name: str, a: F64, b: F64, attrs: dict[str, Any]) -> F64:
-    """Of each filter; of what meets each channel; of each filter's gradients."""
+    """Return the sums of squares of each filter; of what meets each channel; of each filter's gradients."""
     groups = attrs["groups"]
     match name:
         case "conv2d":
@@ -144,7 +144,7 @@ def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
 
 
 def _any_size(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    """From subnormals to the largest numbers, and zeros of both signs."""
+    """Return numbers from subnormals to the largest, and zeros of both signs."""
     sizes = 2.0 ** rng.integers(-149, 127, shape) * rng.uniform(1, 2, shape)
     return sizes * rng.choice([-1.0, 1.0, 0.0, -0.0], shape)
 
@@ -168,7 +168,7 @@ def test_results_are_sums_in_some_order_within_their_bounds(
         wide = a.astype(np.float64), b.astype(np.float64)
         magnitude = readable(name, *map(np.abs, wide), each)
         apart = np.abs(found.x - readable(name, *wide, each))
-        # Both are sums of the same terms; the magnitude is one too.
+        # Both are sums of the same terms, and so is the magnitude.
         assert (apart <= 2.001 * found.terms * U * magnitude).all(), name
         assert (
             found.left * found.right * (1 + (found.terms + 9) * U) >= magnitude * (1 - found.terms * U)
@@ -181,7 +181,7 @@ def test_results_are_sums_in_some_order_within_their_bounds(
 
 @pytest.mark.parametrize(("size", "attrs"), SIZES[:9])
 def test_what_is_not_finite_comes_through(size: tuple[int, ...], attrs: dict[str, Any]) -> None:
-    """Infinities and NaN reach exactly what meets them; unless they are among the weights, which `left` says."""
+    """Infinities and NaN reach exactly what meets them, except those among the weights, which `left` reports."""
     rng = np.random.default_rng(sum(size))
     odd = np.array([np.inf, -np.inf, np.nan])
     for name, first, second, each in calls(lambda shape: rng.integers(1, 9, shape), size, attrs):

@@ -215,7 +215,7 @@ def test_other_overlaps_are_refused():
 
 
 def test_elementary_functions_never_write_what_they_read():
-    """They return to a hard case's operand after its neighbours are done."""
+    """They read a hard case's operand again after its neighbours are written."""
     x = draw((300,), special=False)
     with pytest.raises(AliasError, match="overlaps x"):
         fusion.apply(lambda o, x: o.erf(x), x, out=[x])
@@ -223,7 +223,7 @@ def test_elementary_functions_never_write_what_they_read():
 
 @pytest.mark.parametrize("seed", range(60))
 def test_inputs_with_strides(seed):
-    """Short rows and long ones, whole or sliced, the same for some rows, or one item a row."""
+    """Short and long rows, whole or sliced, the same for some rows, or one item per row."""
     random = np.random.default_rng(seed)
     shape = (*random.integers(1, 7, 2).tolist(), int(random.choice([1, 3, 16, 40, 1500])))
     arrays, specs, strides = [], [], []

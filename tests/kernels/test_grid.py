@@ -11,10 +11,10 @@ from repops.opset import F32, I64, Shape
 from repops.phases import NotFusibleError
 from repops.rounding import single
 
+from referee_py.program.mode import Rounding
 from referee_py.rounding.decide_exactly import decide_exactly
 from referee_py.rounding.elementary import bracket
 from referee_py.rounding.entries import Entries
-from referee_py.rounding.mode import Rounding
 from referee_py.rounding.primitives import rnd
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
@@ -23,7 +23,7 @@ BITS = (26, 29, 31)
 ISAS = range(BEST_ISA + 1)
 ARITHMETIC = ("add", "sub", "mul", "div", "sqrt")
 FUNCTIONS = ("exp", "log", "log1p", "tanh", "erf", "sin", "cos", "rsqrt")
-LINE = 16  # elements that are looked at together
+LINE = 16  # elements that are processed together
 SPECIAL = np.array(
     [
         *(0.0, -0.0, 1, -1, 2, np.inf, -np.inf, np.nan, -np.nan, 0.5, 4, 10, 1e30, 1.8e19, 2.0**64, 2.0**18),
@@ -35,7 +35,7 @@ SPECIAL = np.array(
 
 
 def draw(seed: int, size: int = 3000) -> Floats:
-    """Any bits, numbers of any size, ordinary ones, and special ones."""
+    """Return any bits, numbers of any size, ordinary ones, and special ones."""
     rng = np.random.default_rng(seed)
     found = [
         rng.integers(0, 2**32, size, dtype=np.uint32).view(np.float32),
@@ -54,7 +54,7 @@ def fused(name: str, shapes: list[Shape], bits: int) -> fusion.Fused:
 
 
 def same(got: Floats, want: Floats) -> None:
-    """Bit for bit; of NaNs there is one."""
+    """Compare bit for bit; there is one NaN."""
     canonical = np.where(np.isnan(want), np.float32(np.nan), want).astype(np.float32)
     assert np.array_equal(got.view(np.uint32), canonical.view(np.uint32))
 
@@ -83,7 +83,7 @@ def test_arithmetic_is_that_of_binary64_rounded(name: str, bits: int) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 @np.errstate(invalid="ignore")
 def test_functions_are_the_truth_or_in_doubt(name: str, bits: int) -> None:
-    """In doubt only where the exact value is next to a midpoint: here of operands that are no value of the grid."""
+    """In doubt only if the exact value is next to a midpoint; here also for operands that are not on the grid."""
     given = np.concatenate(
         [draw(bits, 1000), np.random.default_rng(1).normal(0, 60, 1000).astype(np.float32)]
     )
@@ -105,7 +105,7 @@ def test_functions_are_the_truth_or_in_doubt(name: str, bits: int) -> None:
 
 
 def near_a_midpoint(name: str, x: float, bits: int) -> bool:
-    """Is the function's exact value within 2^-46 of itself?"""
+    """Return whether a midpoint is within a relative distance of 2^-46 of the function's exact value."""
     if not np.isfinite(x) or (name in ("log", "rsqrt") and x <= 0) or (name == "log1p" and x <= -1):
         return False
     around = bracket(name, [x], 128)
@@ -134,7 +134,7 @@ def test_a_value_at_a_midpoint_is_in_doubt(isa: int, bits: int) -> None:
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("shape", [(3, 5), (7, 64), (2, 2500)])
 def test_phases_and_items(shape: Shape, bits: int) -> None:
-    """A row's maximum, and what is made of it; a function of items; results that are selected."""
+    """A row's maximum and its uses; a function of items; selected results."""
     x = rnd(np.random.default_rng(bits).normal(0, 3, shape), bits).astype(np.float32)
     recorder = Recorder([(F32, shape)], "rows", ["x"])
     values = recorder.input(0)
@@ -161,7 +161,7 @@ def test_phases_and_items(shape: Shape, bits: int) -> None:
 
 
 def test_results_of_functions_may_not_take_an_operands_memory() -> None:
-    """NOTE: who decides what is in doubt here needs the operands."""
+    """NOTE: the caller that decides a case in doubt needs the operands."""
     assert not fused("rsqrt", [(8,)], 26).shareable
     assert fused("sqrt", [(8,)], 26).shareable
 

@@ -9,7 +9,7 @@ from repops.library import BEST_ISA
 from repops.tensors import ArrayError, DtypeError
 
 KIND = TreeKind(7, 9, hashlib.sha256(b"absent").digest())
-# Hashing takes up to 16 messages side by side, then pairs; a message has one block more from 55 bytes on, with its tag.
+# Hashing takes up to 16 messages side by side, then pairs; from 55 bytes on, a message with its tag has another block.
 LENGTHS = (
     *range(2),
     *range(53, 58),
@@ -29,7 +29,7 @@ paths = pytest.mark.parametrize(
 
 
 def naive_root(data: bytes) -> bytes:
-    """As docs/protocol.md, section 2, says: a perfect tree, padded with absent leaves."""
+    """Return the root by docs/protocol.md, section 2: a perfect tree, padded with absent leaves."""
     row = [hashlib.sha256(b"\x07" + data[i : i + 1024]).digest() for i in range(0, len(data), 1024)] or [
         KIND.empty_leaf
     ]

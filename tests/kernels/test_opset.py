@@ -1,4 +1,4 @@
-"""The table: stable ids, and clear refusals."""
+"""The table: stable ids, and clear errors."""
 
 import pytest
 from repops.calls import MAKERS
@@ -158,7 +158,7 @@ _SIDE = 1 << 15
     ],
 )
 def test_no_chain_is_longer_than_an_honest_side_computes(name, inputs, attrs):
-    """The longest is taken. Two more, so that both factors of a product may be halves, or one more row, is refused."""
+    """The longest chain is accepted; two more terms (both factors may be halves) or one more row are refused."""
     assert lookup(name).infer(inputs(_LONG), attrs)
     with pytest.raises(ChainError, match=name):
         lookup(name).infer(inputs(_LONG + (_SIDE if name == "max_pool2d" else 2)), attrs)
@@ -172,7 +172,7 @@ def test_a_window_may_be_larger_than_what_it_looks_at():
 
 
 def test_a_dimension_of_0_may_stand_anywhere():
-    """Among those that are reduced, too: what is left has elements."""
+    """Also among reduced dimensions: the result has elements."""
     for shape in ((0, 1 << 20, 1 << 19), (1 << 20, 0, 1 << 19), (1 << 20, 1 << 19, 0)):
         assert lookup("sum").infer([(F32, shape)], {"dims": (0, 1, 2), "keepdim": 0}) == [(F32, ())]
         assert lookup("neg").infer([(F32, shape)], {}) == [(F32, shape)]

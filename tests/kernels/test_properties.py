@@ -1,7 +1,7 @@
 """Ten thousand calls of each family of operators: the reference, and every instruction set on some threads.
 
-Most calls are tiny, because the reference is slow; tests/kernels/test_executors.py and the self-test go further. What
-the values are (subnormals, -0, NaNs, all exponents, small integers) is in repops/calls.py.
+Most calls are tiny, because the reference is slow; tests/kernels/test_executors.py and the self-test go further.
+repops/calls.py chooses the values (subnormals, -0, NaNs, all exponents, small integers).
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from repops.opset import OPS
 from repops.tensors import canonical
 
 CASES, SHARDS = 10_000, 5
-USUAL, LONG = 50, 1000  # one call in so many is of that scale
+USUAL, LONG = 50, 1000  # one call in this many has that scale
 ELEMENTARY_IDS = {9, 10, *range(12, 20)}
 
 # Families by the ranges of ids in docs/opset.md, so that a new operator belongs to one.
@@ -56,7 +56,7 @@ def test_any_call_has_the_reference_bits(family, shard):
     names = members(family)
     threads = Source(f"threads/{family}/{shard}")
     for case in range(shard, CASES, SHARDS):
-        # The quotient is what moves on from one operator to the next, so that each meets every scale.
+        # The quotient selects the operator, so that each operator meets every scale.
         name, scale = names[(case // SHARDS) % len(names)], scale_of(case // SHARDS // len(names))
         inputs, attrs = random_call(name, f"property/{case}", scale)
         want = reference.execute(name, inputs, attrs)
@@ -67,7 +67,7 @@ def test_any_call_has_the_reference_bits(family, shard):
 
 
 def test_the_cases_are_of_every_kind():
-    """What the calls above are meant to contain, they do contain."""
+    """The calls above contain the kinds of data that they are meant to contain."""
     values, sizes = [], set()
     for case in range(2000):
         for array in random_call("add", f"property/{case}", "tiny")[0]:

@@ -17,7 +17,7 @@ BITS = (26, 29, 32)
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], b: int) -> list[F64]:
-    """Any bits; numbers of any size; some zeros; neighbours of midpoints; powers of two and what is beside them."""
+    """Return any bits; numbers of any size; some zeros; neighbours of midpoints; powers of two and their neighbours."""
     powers = 2.0 ** rng.integers(-152, 129, shape)
     beside = np.array([0, 2.0**-25, -(2.0**-26), 2.0**-40, -(2.0**-26) - 2.0**-40, -(2.0**-53)])
     grid = rnd(rng.normal(size=shape), b)

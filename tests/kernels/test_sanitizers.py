@@ -1,7 +1,7 @@
 """The shared library with AddressSanitizer and UBSan, loaded by Python: any report ends the process, and so the test.
 
-tests/kernels/test_builds.py does the same to recorded calls; here the arrays are numpy's, of all shapes that the tests
-of the executors have.
+tests/kernels/test_builds.py does the same with recorded calls; here the arrays are numpy's, with all shapes of the
+tests of the executors.
 """
 
 import os
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def run_python(library, *arguments):
-    """With the sanitizer's allocator for everything, because numpy's arrays are what it must watch."""
+    """Run with the sanitizer's allocator for everything, because it must watch numpy's arrays."""
     asan = subprocess.run(
         ["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
     ).stdout.strip()

@@ -1,4 +1,4 @@
-"""What is no single pass is done in several, with the bits of the operators one by one."""
+"""An expression that is not a single pass is computed in several, with the bits of the operators one by one."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def draw(*shape, seed=0):
 
 
 def check(function, *inputs, **options):
-    """Against the operators one by one; the steps, as how many kernels are fused and how many not."""
+    """Compare with the operators one by one; return how many steps are fused kernels and how many are not."""
     expression = record(function, [spec_of(x) for x in inputs], **options)
     fused = []
 

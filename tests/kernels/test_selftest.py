@@ -1,4 +1,4 @@
-"""The committed digests: complete, the reference's, and the kernels give them."""
+"""The committed digests are complete and the reference's, and the kernels give them."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ NAMES = [op.name for op in OPS]
 
 
 def test_every_operator_has_a_digest_in_the_order_of_the_table():
-    """A new operator: python -m repops.selftest --backend reference --write"""
+    """After adding an operator: python -m repops.selftest --backend reference --write"""
     assert list(selftest.golden()) == NAMES
 
 

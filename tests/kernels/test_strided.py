@@ -21,7 +21,7 @@ def test_product_of_views_equals_bmm_of_copies(seed: int) -> None:
     m, k, n = draw.integers(1, 40, 3).tolist() if seed % 4 else draw.integers(1, 600, 3).tolist()
 
     def view(rows: int, columns: int) -> np.ndarray:
-        """Of a larger array, its dimensions in any order."""
+        """Return a view of a larger array, with dimensions in any order."""
         shape = (*batch, rows, columns)
         order = draw.permutation(len(shape))
         whole = draw.standard_normal([shape[d] + 2 for d in order], dtype=np.float32)

@@ -1,7 +1,7 @@
 """Cases that both twins must take or refuse alike: `validate` and the rules of operators, with every size and count.
 
-Of a case that is taken, chains are as long as a trial may be, tensors have the same sizes and leaves in both, a step of
-an element reads the same operands, and every move about it fits a transaction. What does not hold is a `Finding`.
+For a case that is taken, chains are no longer than a trial permits, tensors have the same sizes and leaves in both, a
+step of an element reads the same operands, and every move fits a transaction. Every deviation is a `Finding`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from referee_py.commit.tensor import LEAF_BYTES
 from referee_py.element import Case, rule_of
 from referee_py.errors import InvalidInput, Unplayable
 from referee_py.game.calldata import PROGRAM
-from referee_py.game.state import leaf_count
 from referee_py.program import Kind, Operand, Skeleton, Structure, TensorType, validate
 from referee_py.program.attributes import encode_attributes
 from referee_py.program.structure import MAX_CONSTANTS, MAX_NODES, MAX_SLOTS
-from referee_py.program.terms import Terms, check_steps, check_strides
+from referee_py.program.terms import Terms, check_steps, check_strides, leaf_count
 from tests.element.chain import CASE, Given, Refusal, Rules, decode, encode_call, packed
 from tests.element.large import anywhere
 from tests.element.twin import piece
@@ -37,13 +36,13 @@ NAMED = {
     *("NotMine", "WrongCounts", "NoSuchElement", "RankTooHigh", "TooManyElements", "ShapesUnfit"),
     *("AttributesEnd", "AttributesFollow", "AttributeUnfit", "ChainTooLong"),
 }
-"""What a case can be refused for. A panic, or no reason at all, is none of them."""
+"""Errors that may refuse a case. A panic, or a revert without a reason, is none of them."""
 COUNTS = "0x" + "00" * 18 + "c0de"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that does not hold."""
+    """A deviation."""
 
     what: str
     name: str
@@ -53,7 +52,7 @@ class Finding:
 
 @dataclass
 class Tally:
-    """What was looked at."""
+    """Counts of all that was checked."""
 
     cases: Counter[tuple[str, int]] = field(default_factory=Counter)
     taken: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -61,13 +60,13 @@ class Tally:
     steps: int = 0
     tensors: int = 0
     bytes: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
-    """By operator and mode: the most bytes of a move, and which it is."""
+    """By operator and mode: the most bytes of a move, and its name."""
     chain: dict[tuple[str, int], int] = field(default_factory=dict)
     programs: int = 0
     findings: list[Finding] = field(default_factory=list)
 
     def said(self, what: str, about: object, answer: object) -> None:
-        """A finding about no operator."""
+        """Note a finding about no operator."""
         self.findings.append(Finding(what, "", 0, f"{answer!r}; {about}"[:1500]))
 
     def found(self, what: str, given: Given, detail: object) -> None:
@@ -75,7 +74,7 @@ class Tally:
 
 
 class Agreement:
-    """Holds the twins together on one chain."""
+    """Compares the twins on one chain."""
 
     def __init__(self, rules: Rules, tally: Tally) -> None:
         self.rules, self.tally = rules, tally
@@ -83,7 +82,7 @@ class Agreement:
         rules._rpc("anvil_setCode", [COUNTS, "0x" + code.hex()])
 
     def check(self, name: str, mode: int, count: int, seed: object) -> None:
-        """So many cases of an operator in a mode."""
+        """Check `count` cases of an operator in a mode."""
         limits = Limits((seed, name, mode))
         cases = [self._case(limits, name, mode) for _ in range(count)]
         self._rules(limits, cases)
@@ -128,7 +127,7 @@ class Agreement:
                 self.tally.found("another step", case.given, f"{want}: {answer!r}")
 
     def _begun(self, limits: Limits, case: Proposed, length: int, first: bytes) -> list[Any]:
-        """A step to be compared, if there is one."""
+        """Return a step to be compared, if there is one."""
         which = case.case()
         rule = rule_of(which)
         key = case.name, case.given.mode
@@ -168,7 +167,7 @@ class Agreement:
                 self.tally.found("a structure is read otherwise", case.given, answer)
 
     def programs(self, count: int, seed: object) -> None:
-        """Counts of checkpoints, and which counts, steps and strides a program may have."""
+        """Compare counts of checkpoints, and the counts, steps and strides that a program may have."""
         random = Random(repr(("programs", seed)))
         runs = [(_number(random, 48), max(_number(random, 64), 1)) for _ in range(count)]
         calls = [(COUNTS, encode_call("checkpoints", ["uint64", "uint64"], list(run))) for run in runs]
@@ -201,7 +200,7 @@ class Agreement:
 
 @dataclass
 class Proposed:
-    """A call as a program might have it, and what `validate` says of it."""
+    """A call as in a program, with the verdict of `validate`."""
 
     name: str
     given: Given
@@ -233,7 +232,7 @@ class Proposed:
         return made
 
     def _validated(self) -> Structure:
-        """As the only node of a program, whose constants its inputs are."""
+        """Validate it as the only node of a program, with its inputs as constants."""
         types = [TensorType(Dtype(dtype), dims) for dtype, dims in self.given.inputs]
         outputs = tuple(TensorType(Dtype(dtype), dims) for dtype, dims in self.given.outputs)
         constants = {kind: i for i, kind in enumerate(dict.fromkeys(types))}
@@ -248,25 +247,25 @@ class Proposed:
 
     @property
     def elements(self) -> int:
-        """Of the output that is looked at."""
+        """Number of elements of the chosen output."""
         return math.prod(self.given.outputs[self.given.output][1])
 
     def case(self) -> Case:
-        """The element, as the twin has it."""
+        """Return the element as the twin's case."""
         types = tuple(TensorType(Dtype(dtype), dims) for dtype, dims in self.given.inputs)
         attrs, where = self.structure.attrs, (self.given.output, self.given.element)
         return Case(self.name, types, self.structure.outputs, attrs, *where, self.given.mode)
 
 
 def _number(random: Random, bits: int) -> int:
-    """Below 2^bits: anything, a power of two or its neighbour."""
+    """Return a number below 2^bits: random, a power of two or its neighbour."""
     power = 1 << random.randrange(bits)
     limit = (1 << bits) - 1
     return min(max(random.choice((random.randrange(1 << bits), power - 1, power, power + 1)), 0), limit)
 
 
 def _header(random: Random) -> Terms:
-    """Of a program, a third of whose counts are at their limits; most strides are what they should be."""
+    """Return terms of a program, a third with counts at their limits, and mostly correct strides."""
     strides = [1]
     while random.random() < 0.8 and strides[0] < 1 << 44:
         strides.insert(0, strides[0] * random.choice((1, 2, 2, 3, 8, (1 << 20) - 1)))

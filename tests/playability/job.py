@@ -1,4 +1,4 @@
-"""Jobs of a few nodes around one operator: its inputs are constants, slots and what earlier nodes have copied."""
+"""Jobs of a few nodes around one operator: its inputs are constants, slots and copies by earlier nodes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from repops.tensors import Array, canonical
 
 from referee_py.commit import NO_LOG, Record, tensor_hash
 from referee_py.commit.tensor import typed_hash
-from referee_py.program import MODE_REPOPS_F32, Kind, Operand, SlotSource, Structure, TensorType, validate
+from referee_py.program import Kind, Operand, SlotSource, Structure, TensorType, validate
+from referee_py.program.mode import is_rounded
 from referee_py.program.skeleton import Skeleton
+from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.blocks import log_digest
-from referee_py.rounding.mode import is_rounded
 from referee_py.rounding.truth import truth
 from referee_py.trial.solver import Operator
 from tests.referee_py.game.real import RealGraph
@@ -34,13 +35,13 @@ class CaseGraph(RealGraph):
     """A program about one operator, which is its last node."""
 
     opaque: dict[bytes, bytes] = field(default_factory=dict, compare=False, repr=False)
-    """Data roots of which nobody has the data, by the tensor hash that somebody claims."""
+    """Data roots without data, by the tensor hash that somebody claims."""
     _outputs: dict[Any, tuple[bytes, ...]] = field(default_factory=dict, compare=False, repr=False)
     _node_logs: dict[tuple[int, int], Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def node(self) -> int:
-        """The operator's."""
+        """Number of the operator's node."""
         return len(self.structures) - 1
 
     def structure_at(self, node: int) -> Structure:
@@ -53,7 +54,7 @@ class CaseGraph(RealGraph):
             if len(arrays) != len(self.operands[node]) or log not in self._logs:
                 return Graph.outputs(self, node, inputs, log)
             structure = self.structure_at(node)
-            # NOTE: by kernels, since the readable reference visits all taps of a window, inside the plane or not.
+            # NOTE: by kernels, since the readable reference visits all taps of a window, even outside the plane.
             if self.mode == MODE_REPOPS_F32:
                 results = cpu.execute(structure.name, arrays, structure.attrs)
             else:
@@ -64,7 +65,7 @@ class CaseGraph(RealGraph):
         return self._outputs[key]
 
     def bent(self, output: bytes, seed: int) -> bytes:
-        """One element wrong by one ulp; where there is none, or sometimes, a root over nothing that anybody has."""
+        """Change one element by one ulp; for an empty tensor, or sometimes, return a hash over data that nobody has."""
         if output not in self.pool:
             return value("bent", output, seed)
         array = self.pool[output]
@@ -83,7 +84,7 @@ class CaseGraph(RealGraph):
         return Operator(inputs, outputs, log) if turn is None else Liar(inputs, outputs, log, turn=turn)
 
     def _node_log(self, step: int, node: int) -> tuple[bytes, Log | None]:
-        """Of the operator, where it has one output of f32; directions and values anywhere in it."""
+        """Return the log of the operator, if it has one output of f32; directions and values anywhere in it."""
         key = step, node
         if key not in self._node_logs:
             self._node_logs[key] = self._made_log(step, node)
@@ -105,7 +106,7 @@ class CaseGraph(RealGraph):
 def graph_of(
     name: str, inputs: Sequence[Array], attrs: dict[str, Any], mode: int, random: Random
 ) -> CaseGraph:
-    """A job of one to three steps. Raises InvalidProgram, or Unplayable, if `validate` refuses the program."""
+    """Make a job of one to three steps. Raises InvalidProgram or Unplayable if `validate` refuses the program."""
     arrays = [canonical(np.asarray(array, order="C")) for array in inputs]
     steps = random.choice((1, 1, 2, 3))
     constants, initial, nodes = list[Array](), list[Array](), list[Structure]()
@@ -142,7 +143,7 @@ def _source(
     slots: list[SlotSource],
     kind: float,
 ) -> Operand:
-    """A constant, what a node has copied of one, or a slot that copies itself."""
+    """Return a constant, a node's copy of a constant, or a slot that copies itself."""
     if kind < 0.25 and len(nodes) < 4:
         initial.append(array)
         slot = Operand(Kind.SLOT, len(initial) - 1)
@@ -162,5 +163,5 @@ def _copy(array: Array, source: Operand) -> Structure:
 
 
 def rounded(graph: Graph) -> bool:
-    """Whether its runs have logs."""
+    """Return whether the runs of this graph have logs."""
     return is_rounded(graph.mode)

@@ -1,7 +1,7 @@
-"""Calls of every operator at and around the limits of the operator set: types and attributes, nothing that is computed.
+"""Calls of every operator at and around the limits of the operator set: types and attributes; nothing is computed.
 
-Ranks 0 to 9; dimensions 0, 1, usual and up to 2^40; products just below and just above 2^40, with a zero in each place;
-255 and 256 inputs; the longest attributes; windows, paddings, strides and dilations up to 2^31; every dtype.
+Ranks 0 to 9; dimensions 0, 1, usual and up to 2^40; products just below and just above 2^40, with a zero in each
+place; up to 256 inputs; the longest attributes; windows, paddings, strides and dilations up to 2^31; every dtype.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ LIMIT_OF_WINDOW = 1 << 31
 
 
 class Limits:
-    """An endless supply, the same for the same seed."""
+    """An endless supply of calls, determined by the seed."""
 
     def __init__(self, seed: object) -> None:
         self.random = Random(repr(seed))
 
     def call(self, name: str) -> Call:
-        """Types of inputs, and attributes; most are what the operator takes."""
+        """Return types of inputs, and attributes; the operator takes most of them."""
         specs, attrs = _MAKERS[name](self)
         if self.random.random() < 0.1:
             specs = self._spoiled(specs)
@@ -54,7 +54,7 @@ class Limits:
         return self.random.choice(items)
 
     def size(self) -> int:
-        """A dimension."""
+        """Return a dimension."""
         kinds: list[Sequence[int]] = [FEW, FEW, FEW, EDGES, HUGE, LAST]
         return self.random.choice(self.random.choices(kinds, (8, 4, 2, 4, 3, 0.2))[0])
 
@@ -67,7 +67,7 @@ class Limits:
     def shape(self, low: int = 0) -> Shape:
         rank = self.rank(low)
         kind = self.random.random()
-        if kind < 0.3:  # anything; of many dimensions most are 1
+        if kind < 0.3:  # any sizes; of many dimensions most are 1
             dims = [self.size() if self.random.random() < 3 / (rank or 1) else 1 for _ in range(rank)]
         elif kind < 0.6:
             dims = [self.small() for _ in range(rank)]
@@ -78,7 +78,7 @@ class Limits:
         return tuple(dims)
 
     def _full(self, rank: int) -> list[int]:
-        """As many elements as there may be, a few fewer or more; or up to 2^44."""
+        """Return dimensions with as many elements as permitted, slightly fewer or more; or up to 2^44."""
         dims, left = list[int](), MAX_ELEMENTS << self.choose(0, 0, 0, 1, 4)
         for place in range(rank):
             last = place == rank - 1
@@ -100,13 +100,13 @@ class Limits:
         return shapes
 
     def window(self) -> int:
-        """A stride, a dilation or a kernel."""
+        """Return a stride, a dilation or a kernel."""
         return int(
             self.choose(1, 1, 1, 2, 3, 7, self.choose(*EDGES), 1 << 20, LIMIT_OF_WINDOW - 1, LIMIT_OF_WINDOW)
         )
 
     def geometry(self, room: int) -> tuple[Shape, Shape, dict[str, Shape]]:
-        """Image, kernel and window attributes, which fit as long as they stay below their limits.
+        """Return image, kernel and window attributes, which fit as long as they are below their limits.
 
         `room` bounds the image's elements.
         """
@@ -126,10 +126,10 @@ class Limits:
                 attrs[key].append(value)
         return (sizes[0], sizes[1]), (kernels[0], kernels[1]), {key: tuple(v) for key, v in attrs.items()}  # type: ignore[return-value]
 
-    # ------------------------------------------------------------------ what is wrong
+    # ------------------------------------------------------------------ unsound calls
 
     def _spoiled(self, specs: list[Spec]) -> list[Spec]:
-        """Another dtype, rank or dimension somewhere, one input too many or too few."""
+        """Change a dtype, rank or dimension, or the number of inputs by one."""
         specs = list(specs)
         if not specs:
             return [(F32, ())]
@@ -150,7 +150,7 @@ class Limits:
         return specs
 
     def _bent(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """One attribute another, or a list longer or shorter."""
+        """Change one attribute, or the length of a list."""
         key = self.random.choice(sorted(attrs))
         value = attrs[key]
         match value:
@@ -166,7 +166,7 @@ class Limits:
 
 
 def outputs_of(name: str, specs: Sequence[Spec], attrs: dict[str, Any]) -> list[Spec]:
-    """What the operator's rule gives, whether or not the limits of tensors allow it; of what fits nowhere, anything."""
+    """Return the result of the operator's rule, within the limits of tensors or not; anything if the rule fails."""
     op = lookup(name)
     try:
         return op.rule(specs, op.normalize(attrs))
@@ -297,7 +297,7 @@ def _slice(limits: Limits) -> Call:
 def _cat(limits: Limits) -> Call:
     count = limits.choose(1, 2, 3, 12, 254, 255, 255, 256)
     shape, dtype = limits.shape(1), limits.dtype()
-    if count > 12 and limits.random.random() < 0.7:  # so many that fit
+    if count > 12 and limits.random.random() < 0.7:  # small enough that this many fit
         shape = tuple(min(d, limits.small()) for d in shape)
     dim = limits.random.randrange(max(len(shape), 1))
     sizes = [limits.choose(0, 1, 2, shape[dim] if shape else 1) for _ in range(count)]

@@ -1,10 +1,10 @@
 """One job on a local chain from two claims to payment: a right claim that moves second, and a lie.
 
-Whoever is right sends nothing before it has to. It lets its clock run down to a second for each move that it may still
-have to make, answers within one second from then on, and concludes in the last second that its clock has. The liar has
-all of its own time, answers at once, and shows first what it can; how it lies says `Style`.
+The honest party sends nothing before it has to. It lets its clock run down to a second for each move that it may still
+have to make, answers within one second from then on, and concludes in the last second of its clock. The liar has all
+of its own time, answers at once, and shows everything it can first; `Style` defines its lies.
 
-The Python twin (`ChainModel`) plays along, so every move is planned from its states; the chain must take each.
+The Python twin (`ChainModel`) plays along, so every move is planned from its states; the chain must accept each.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from typing import Any
 from eth_abi import decode
 from eth_account import Account
 
-from referee_py.game import clock
 from referee_py.game.calldata import MATCH_TERMS
 from referee_py.game.calldata import calls as calls_of
-from referee_py.game.chain_model import ChainModel
-from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
 from referee_py.game.rules import apply
 from referee_py.game.solver import plan
 from referee_py.game.state import Move, Phase
 from referee_py.game.state import Timeout as MatchTimeout
 from referee_py.game.view import ChainLog, LoggedView
-from referee_py.panel.contract import Hearing
-from referee_py.panel.state import HearingPhase, Rules
+from referee_py.jobs import JobPhase, Rules, commitment
+from referee_py.model.chain_model import ChainModel
+from referee_py.model.jobs import Claim, Job, JobTerms, Match
+from referee_py.model.panel import Hearing
+from referee_py.panel.state import HearingPhase
 from referee_py.program.playable import fitting
+from referee_py.walk import clock
 from tests.referee_py.game.actions import address
 from tests.referee_py.game.chain import Chain, Transaction
 from tests.referee_py.game.synthetic import value
@@ -46,7 +47,7 @@ from .votes import Votes
 STAKE, REWARD, BOND = 1_000_000, 500_000, 10_000
 PERIOD, CLOCK = 400, 300
 TOO_LONG = 400
-"""Transactions of a job that has been going round in circles."""
+"""Transactions of a job that goes round in circles."""
 
 
 class Play:
@@ -64,7 +65,7 @@ class Play:
         seed: object,
         one_by_one: bool,
     ) -> None:
-        """`side` is that of whoever is right; `one_by_one` whether it sends moves one by one."""
+        """`side` is that of the honest party; `one_by_one` is whether it sends moves one by one."""
         self.table, self.graph, self.side, self.style = table, graph, side, style
         self.rng, self.one_by_one, self.patience = Random(repr(seed)), one_by_one, Patience()
         self.runs = [Run(graph), Run(graph, (lie,))]
@@ -83,7 +84,7 @@ class Play:
 
     @property
     def pointless(self) -> bool:
-        """Whether the lie is none: the claims are one."""
+        """True if the lie changes nothing, so that both claims are equal."""
         return self.runs[0].root == self.runs[1].root
 
     @property
@@ -104,7 +105,7 @@ class Play:
 
     @property
     def match(self) -> Match | None:
-        """The one that is open or whose hearing is."""
+        """The match that is open, or whose hearing is."""
         found = [
             m
             for m in self.model.matches.values()
@@ -124,7 +125,7 @@ class Play:
     # ------------------------------------------------------------------ the whole job
 
     def play(self) -> None:
-        """To the end: the lie has lost its stake, the right root is accepted, and who claimed it lost nothing."""
+        """Play to the end: the lie loses its stake, the right root is accepted, and its claimant loses nothing."""
         everybody = [self.right, self.liar, self.client, self.auditor, *self.verifiers]
         self.chain.fund(everybody)
         before = self._balances(everybody)
@@ -158,7 +159,7 @@ class Play:
         assert gained[self.liar] < 0, f"a lie costs nothing: {gained}"
 
     def _open_request(self) -> None:
-        """Somebody requests places under the right root, and of the logs; the answers come in the last second."""
+        """Request places under the right root, and of the logs; the answers come in the last second."""
         who = self.auditor, self.right
         OpenRequest(self.table, self.graph, self.runs[0], self.job_id, who, self.rng).play()
 
@@ -214,7 +215,7 @@ class Play:
         self.model.post(self.terms, self.client, REWARD, now)
 
     def _claims(self) -> None:
-        """Who claims first is side 0; in rounded-f64 that is the trainer, and the other challenges."""
+        """Make both claims. The first is side 0; in rounded-f64 it is the trainer's, and the other one challenges."""
         order = [(self.right, self.runs[0]), (self.liar, self.runs[1])]
         if self.side:
             order.reverse()
@@ -250,7 +251,7 @@ class Play:
         self._rename()
 
     def _idle(self) -> None:
-        """Some blocks pass: a challenge needs a commitment that is old enough."""
+        """Let some blocks pass: a challenge needs a commitment that is old enough."""
         for _ in range(4):
             self.chain.mine([], self.now + 1)
 
@@ -276,7 +277,7 @@ class Play:
         self.table.send(f"jobs.{name}", Transaction(sender, self.chain.jobs.address, data, value), play, at)
 
     def _rename(self) -> None:
-        """The chain's id for the match that has just been opened."""
+        """Take the chain's id for the match that has just been opened."""
         topic = "0x" + self.chain.referee.topics["Opened"].hex()
         for receipt in self.chain.receipts.values():
             for entry in receipt["logs"]:
@@ -314,7 +315,7 @@ class Play:
     # ------------------------------------------------------------------ turns
 
     def _turn(self) -> None:
-        """The liar moves if it likes, else whoever is right, when it has to."""
+        """The liar moves if it wants to, else the honest party, when it has to."""
         match, hearing = self.match, self.hearing
         if hearing is not None:
             number = self.model.panel.trial_of(hearing.terms.hearing_id)

@@ -1,13 +1,14 @@
-"""Data requests in a job that is played: of places that exist and that do not, answered in the last second."""
+"""Data requests in a job that is played: of places that exist or do not, answered in the last second."""
 
 from __future__ import annotations
 
 from random import Random
 
 from referee_py.availability import Piece, Place
-from referee_py.availability.contract import Subject, deposit_of
+from referee_py.availability.prices import deposit_of
 from referee_py.availability.solver import response_of
 from referee_py.availability.state import OUTPUTS
+from referee_py.model.data_availability import Subject
 from tests.referee_py.game.chain import Transaction
 from tests.referee_py.game.random_request import Known
 from tests.referee_py.game.synthetic_run import Run
@@ -16,13 +17,13 @@ from .job import CaseGraph, rounded
 from .table import Table, most_gas
 
 PLACES = 3
-"""Under the claimed root."""
+"""Number of places under the claimed root."""
 BEYOND = 1 << 40
 """A leaf or a page that no tensor and no log has."""
 
 
 class OpenRequest:
-    """`who` requests, and who answers."""
+    """`who` are the requester and the responder."""
 
     def __init__(
         self, table: Table, graph: CaseGraph, run: Run, job_id: int, who: tuple[str, str], rng: Random
@@ -31,7 +32,7 @@ class OpenRequest:
         self.auditor, self.right = who
 
     def play(self) -> None:
-        """All of it: whatever is requested has an answer that the contract takes."""
+        """Play all of it: every request has an answer that the contract accepts."""
         asked = [(Subject(self.job_id, self.run.root), [self._place() for _ in range(PLACES)])]
         if rounded(self.graph):
             part = self.rng.choice((0, 0, 1, BEYOND))
@@ -70,7 +71,7 @@ class OpenRequest:
         return self.table.chain.jobs.address, about.job_id, about.root
 
     def _place(self) -> Place:
-        """Of a record or a leaf at the first checkpoint; some of tensors and leaves that there are not."""
+        """Return a record or a leaf at the first checkpoint; some tensors and leaves do not exist."""
         if self.rng.random() < 0.3:
             return Place(Piece.RECORD, 0, self.rng.randrange(len(self.graph.structures)))
         node = self.graph.structure_at(self.graph.node)

@@ -1,4 +1,4 @@
-"""The playability search: cases of every operator and mode, jobs about them, and what the worst of each took."""
+"""The playability search: cases of every operator and mode, jobs about them, and the worst of each."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from repops.tensors import Array
 from referee_py.element import Case, rule_of
 from referee_py.errors import InvalidInput
 from referee_py.program import TensorType
+from referee_py.program.mode import Bounds, Rounding
 from referee_py.program.playable import MAX_BYTES, MAX_GAS
-from referee_py.rounding.mode import Bounds, Rounding
 from tests.conftest import Anvil
 from tests.element.chain import ANVIL_OPTIONS as RULE_OPTIONS
 from tests.element.chain import Rules
@@ -38,18 +38,18 @@ MODES = [1, *ROUNDED]
 STYLES = (Style.SOLVER, Style.SOLVER, Style.GARBAGE, Style.GARBAGE, Style.SHOWS, Style.MUTE)
 LIES = ("input", "structure", "log", "arity", "step padding", "run padding", "checkpoint", "bogus refine")
 PLAYS_OF_A_CHAIN = 60
-"""anvil copies its whole state for each block: a long chain is a slow one."""
+"""anvil copies its whole state for each block, so a long chain is slow."""
 MOST_ELEMENTS, MOST_STEPS = 1 << 14, 1 << 17
-"""Of a case that is played: all elements of its tensors, and steps of its chains."""
+"""Limits of a case that is played: elements of all its tensors, and steps of its chains."""
 
 Call = tuple[list[Array], dict[str, Any]]
 
 
-# ------------------------------------------------------------------------------------------------------ what is played
+# ------------------------------------------------------------------------------------------------------- calls to play
 
 
 def edges() -> Iterator[tuple[str, Call]]:
-    """Where inability decides first: shapes without elements, windows beyond the plane, long sums, many inputs."""
+    """Yield calls that may exceed a party's means: empty shapes, windows beyond the plane, long sums, many inputs."""
     values = Source("playability/edges", "tiny")
     for shape in (
         (1 << 22, 1 << 20, 0),
@@ -88,7 +88,7 @@ def edges() -> Iterator[tuple[str, Call]]:
 
 
 def drawn(name: str, seed: object) -> Call:
-    """A usual call, or one at a limit that is small enough to be computed."""
+    """Return a usual call, or one at a limit that is small enough to be computed."""
     random = Random(repr((seed, name)))
     if random.random() < 0.5:
         return random_call(name, f"play/{seed}", "tiny")
@@ -119,7 +119,7 @@ def _computable(name: str, specs: Sequence[Any], attrs: dict[str, Any]) -> bool:
 
 @dataclass
 class Report:
-    """Of a whole search."""
+    """Results of a whole search."""
 
     tally: Tally = field(default_factory=Tally)
     played: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -131,7 +131,7 @@ class Report:
         return self.bills.setdefault((name, mode), Bill())
 
     def show(self) -> str:
-        """A line for each operator and kind of mode, and all together."""
+        """Return a line for each operator and kind of mode, and totals."""
         lines = [
             _ROW.format(
                 "operator",
@@ -183,7 +183,7 @@ _ROW = "{:<19}{:<12}{:>8}{:>8}{:>7}{:>15}{:>8} {:<14}{:>10} {:<14}{:>9}"
 
 
 def search(start_anvil: Callable[..., Anvil], cases: int, plays: int, share: int = 1) -> Report:
-    """So many cases of each operator in each mode, so many jobs of each operator, and jobs of every `share`-th edge."""
+    """Check `cases` cases of each operator and mode; play `plays` jobs of each operator, and each `share`-th edge."""
     report = Report()
     agreement = Agreement(Rules(start_anvil(*RULE_OPTIONS).url), report.tally)
     for name in NAMES:
@@ -210,7 +210,7 @@ class _Jobs:
         self._number = 0
 
     def play(self, name: str, call: Call, seed: int, mode: int | None = None) -> None:
-        """A job about this call, in some mode; nothing if the program is refused."""
+        """Play a job about this call, in some mode; do nothing if the program is refused."""
         self._number += 1
         random = Random(repr((seed, name, mode, self._number)))
         mode = random.choice((1, random.choice(ROUNDED))) if mode is None else mode
@@ -260,7 +260,7 @@ class _Jobs:
 
 
 def check(report: Report) -> None:
-    """Fails for whatever does not hold."""
+    """Fail for every deviation."""
     kinds = Counter((found.what, found.name) for found in report.tally.findings)
     first = report.tally.findings[:5]
     assert not kinds, f"{dict(kinds)}\n" + "\n".join(map(str, first))

@@ -1,4 +1,4 @@
-"""A local chain with all contracts and the Python twin beside it, and what transactions took."""
+"""A local chain with all contracts, its Python twin, and the costs of transactions."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from dataclasses import dataclass, field
 
 from eth_utils.address import to_checksum_address
 
-from referee_py.game.chain_model import ChainModel
-from referee_py.panel.registry import Registry
+from referee_py.model.chain_model import ChainModel
+from referee_py.model.registry import Registry
 from referee_py.program.playable import MAX_GAS, move_gas
 from tests.referee_py.game.chain import COMMIT_AGE, Chain, Contract, Transaction
 
 MIN_STAKE, LEAVE_DELAY = 100, 15
 RESERVE = 80
-"""Seconds that whoever is right keeps for the moves that it may still have to make."""
+"""Seconds that the honest party keeps for the moves that it may still have to make."""
 
 
 class Patience:
-    """When whoever is right moves: not before it has to."""
+    """The times of the honest party's moves, which are as late as possible."""
 
     def __init__(self) -> None:
         self._reserve = RESERVE
 
     def when(self, now: int, deadline: int, *, over: bool) -> int:
-        """In the last second if that ends it, else with a second for each move that may follow."""
+        """Return the last second if the move ends it, else an instant with a second for each possible later move."""
         self._reserve = max(self._reserve - 1, 1)
         return max(now + 1, deadline if over else deadline - self._reserve)
 
 
 @dataclass
 class Bill:
-    """What transactions took: by contract and functions, the most bytes and the most gas."""
+    """Costs of transactions: by contract and functions, the most bytes and the most gas."""
 
     bytes: dict[str, int] = field(default_factory=dict)
     gas: dict[str, int] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Bill:
 
 
 class Table:
-    """A chain with all contracts, and the model that goes with it."""
+    """A chain with all contracts, and the model of it."""
 
     def __init__(self, url: str) -> None:
         self.chain = Chain(url, MIN_STAKE, LEAVE_DELAY)
@@ -55,7 +55,7 @@ class Table:
         self.model = ChainModel(31337, *addresses, Registry(1, LEAVE_DELAY), MIN_STAKE, COMMIT_AGE)
         self.bill = Bill()
         self.fees: dict[str, int] = {}
-        """What everybody has paid for gas."""
+        """Payments of everybody for gas."""
 
     def send(
         self,
@@ -65,7 +65,7 @@ class Table:
         at: int | None = None,
         most_gas: int = MAX_GAS,
     ) -> None:
-        """In a block of its own at an instant; the next one if none is given. Chain and model must take it."""
+        """Send in a block of its own at `at`, or next if none is given. Chain and model must accept it."""
         at = self.chain.now + 1 if at is None else at
         assert at > self.chain.now, f"{name} at {at}, and it is {self.chain.now}"
         play(at)
@@ -80,10 +80,10 @@ class Table:
 
 
 def most_gas(made: Sequence[tuple[str, bytes]], inputs: int = 0) -> int:
-    """What `playable` says that these calls take at most, about a node of so many inputs."""
+    """Return the bound of `playable` on the gas of these calls, about a node of `inputs` inputs."""
     return sum(move_gas(name, len(data), inputs) for name, data in made)
 
 
 def whole(contract: Contract, made: Sequence[tuple[str, bytes]]) -> bytes:
-    """Calls as one."""
+    """Join calls to one."""
     return made[0][1] if len(made) == 1 else contract.calldata("multicall", [data for _, data in made])

@@ -1,4 +1,4 @@
-"""Whoever is right can always conclude: of every operator and mode, at and around every limit (`make playability`)."""
+"""An honest party can always conclude, for every operator and mode, at and around every limit (`make playability`)."""
 
 from __future__ import annotations
 

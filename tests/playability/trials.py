@@ -1,4 +1,4 @@
-"""The trials of one job: the liar plays as its style says, and whoever is right moves second and as late as it can."""
+"""The trials of one job: the liar plays by its style, and the honest party moves second and as late as it can."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 from random import Random
 
 from referee_py import trial as court
-from referee_py.panel.contract import Trial
+from referee_py.model.panel import Trial
 from referee_py.program.playable import fitting
 from referee_py.trial import Answer, NodesReveal, Post, ShowLeaf, ShowOutputs, Stage, Timeout
 from referee_py.trial.calldata import led
@@ -23,7 +23,7 @@ from .table import Patience, Table, most_gas, whole
 
 
 class Style(Enum):
-    """How the liar plays a trial."""
+    """The way in which the liar plays a trial."""
 
     SOLVER = "states that go wrong at some step"
     GARBAGE = "states that are none, and any place"
@@ -32,7 +32,7 @@ class Style(Enum):
 
 
 class Trials:
-    """`side` is that of whoever is right; `one_by_one` whether it sends moves one by one."""
+    """`side` is that of the honest party; `one_by_one` is whether it sends moves one by one."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class Trials:
         (self.right, self.liar), self.rng, self.one_by_one = players, rng, one_by_one
         self._patience: dict[int, Patience] = {}
         self._known: dict[tuple[int, int], Known] = {}
-        """By trial and side: what that side knows of the other."""
+        """By trial and side: the side's knowledge of the other side."""
 
     @property
     def now(self) -> int:
         return self.table.chain.now
 
     def turn(self, number: int, trial: Trial) -> None:
-        """The liar moves if it likes, else whoever is right, when it has to."""
+        """The liar moves if it wants to, else the honest party, when it has to."""
         state, other = trial.state, 1 - self.side
         late = court.late(state, self.now + 1)
         assert not late >> self.side & 1, "whoever is right is late"
@@ -92,7 +92,7 @@ class Trials:
         return found
 
     def _lies(self, number: int, trial: Trial, side: int) -> list[court.Move]:
-        """What the liar sends now, if anything."""
+        """Return the moves that the liar sends now, if any."""
         state, record = trial.state, trial.dispute.records[side]
         if self.style is Style.MUTE or (self.style is Style.SHOWS and state.stage is not Stage.OUTPUTS):
             return []
@@ -114,7 +114,7 @@ class Trials:
         found = plan(state, trial.dispute, side, own_case, self._seen(number, side), self.now + 1)
         if not found:
             return []
-        # A liar that would end it with its own loss keeps silent.
+        # A liar keeps silent where a move would end the trial with its own loss.
         after = court.apply(state, trial.dispute, found[0], self.liar, self.now + 1)
         return [] if after.losers >> side & 1 else found[:1]
 

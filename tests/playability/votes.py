@@ -1,11 +1,11 @@
-"""A hearing until it comes to a trial: the verifier signs the lie, and whoever is right appeals in the last second."""
+"""A hearing that ends in a trial: the verifier signs the lie, and the honest party appeals in the last second."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from referee_py.attestation import Verdict, sign
-from referee_py.panel.contract import Hearing
+from referee_py.model.panel import Hearing
 from referee_py.panel.solver import plan
 from referee_py.panel.state import Appeal, Attest, HearingPhase
 from tests.referee_py.game.chain import Transaction
@@ -15,7 +15,7 @@ from .trials import Style
 
 
 class Votes:
-    """`players`: whoever is right, on that `side`, and the liar. `stake`: the bond of an appeal, in wei."""
+    """`players`: the honest party, on that `side`, and the liar. `stake`: the bond of an appeal, in wei."""
 
     def __init__(
         self, table: Table, players: tuple[str, str], key: bytes, stake: int, *, side: int, style: Style

@@ -1,4 +1,4 @@
-"""The longest moves about a node, as they are really encoded, beside what `playable` says they may take at most."""
+"""The longest moves about a node, really encoded, against the bounds of `playable`."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from referee_py.game.state import (
 from referee_py.game.state import Move as MatchMove
 from referee_py.panel.state import Appeal, Stand, Submission
 from referee_py.panel.state import Move as HearingMove
-from referee_py.program import Structure, TensorType, Terms
+from referee_py.program import Structure, TensorType
+from referee_py.program.mode import is_rounded
 from referee_py.program.playable import MAX_BYTES, move_bytes
-from referee_py.rounding.mode import is_rounded
+from referee_py.program.terms import Terms
 from referee_py.trial import (
     Answer,
     Compare,
-    Dispute,
     JudgeStep,
     LogBlock,
     NodesDescend,
@@ -53,16 +53,16 @@ from referee_py.trial import (
     Stage,
     Tensor,
     TrialState,
-    TrialTerms,
 )
 from referee_py.trial import Move as TrialMove
+from referee_py.walk.dispute import Dispute, TrialTerms
 from tests.referee_py.game.chain import Contract
 from trainer_node.chain.wire import trial_call
 
 HASH = b"\xa5" * 32
 PLAYERS = ("0x" + "A0" * 20, "0x" + "B1" * 20)
 MOST = Record(HASH, (HASH,) * 255, (HASH,) * 8, HASH)
-"""What a liar may claim, and what an input may come from."""
+"""A record that a liar may claim, or that an input may come from."""
 NODE_DEPTH, SLOT_DEPTH, RUN_DEPTH, DATA_DEPTH, LOG_DEPTH = 24, 20, 48, 33, 54
 BLOCK_BYTES, STATE_BYTES, POST_BYTES = 6144, 204, 2048
 PROGRAM = Terms(
@@ -73,7 +73,7 @@ PROGRAM = Terms(
 def worst_moves(
     node: Structure, inputs: tuple[TensorType, ...], mode: int
 ) -> Iterator[tuple[str, int, int, int]]:
-    """Names of moves, bytes of their calldata, what `playable` says they have at most, and what they may have."""
+    """Yield names of moves, bytes of their calldata, the bounds of `playable`, and the limit of a transaction."""
     key = len(node.encode()), len(node.outputs), tuple(len(kind.shape) for kind in inputs)
     logged = is_rounded(mode) and any(kind.dtype == F32 for kind in node.outputs)
     sizes = _sizes(*key, max((len(kind.shape) for kind in inputs), default=0))
@@ -84,7 +84,7 @@ def worst_moves(
 
 @cache
 def _sizes(encoded: int, outputs: int, ranks: tuple[int, ...], rank: int) -> dict[str, int]:
-    """Of calldata of each move about a node with an encoding so long, so many outputs, and inputs of these ranks."""
+    """Return calldata bytes of each move, for an encoding of this length, this many outputs, inputs of these ranks."""
     referee, court, panel, requests = (
         _contract(name) for name in ("Referee", "Court", "Panel", "DataAvailability")
     )
@@ -115,7 +115,7 @@ def _contract(name: str) -> Contract:
 
 
 def _alone(contract: Contract, data: bytes) -> bytes:
-    """As the only one of a batch."""
+    """Return the call as the only one of a batch."""
     return contract.calldata("multicall", [data])
 
 

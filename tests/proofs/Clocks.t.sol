@@ -11,15 +11,16 @@ interface Assume {
 }
 
 /// @title ClocksProof
-/// @notice For every position, clocks and instant: who is late is exactly who owes a move and has run out of time; charging
-/// a clock takes the seconds since the last move from those who owe one, and nothing else; it never underflows.
+/// @notice For every position, clocks and instant: a side is late if and only if it owes a move and ran out of time, no
+/// later than the other side; charging takes the seconds since the last move from the sides that owe one, and nothing
+/// else; it never underflows.
 contract ClocksProof {
     using Clock for Match;
 
     Assume private constant vm = Assume(address(uint160(uint256(keccak256("hevm cheat code")))));
     Match private _match;
 
-    /// @dev Who owes a move by the table in Clock.sol, told by side.
+    /// @dev Returns whether a side owes a move, by the table in Clock.sol, written out by side.
     function _owes(Phase phase, uint8 posted, uint8 side) private pure returns (bool) {
         bool open = posted & (1 << side) == 0;
         if (phase == Phase.Refine) return open;
@@ -41,7 +42,7 @@ contract ClocksProof {
         uint32[2] memory clock
     ) external {
         _place(phase, posted, tick, instant, clock);
-        uint8 late = _match.late(instant);
+        uint8 late = _match.late(instant).bits();
         bool[2] memory over;
         for (uint8 side = 0; side < 2; ++side) {
             over[side] = _owes(Phase(phase), posted, side) && instant > uint256(tick) + clock[side];
@@ -49,7 +50,7 @@ contract ClocksProof {
         assert((late != 0) == (over[0] || over[1]));
         for (uint8 side = 0; side < 2; ++side) {
             if (late & (1 << side) == 0) continue;
-            // Whoever is named has run out of time, and did so no later than the other.
+            // A side that is named has run out of time, and no later than the other side.
             assert(over[side]);
             assert(!over[1 - side] || clock[side] <= clock[1 - side]);
             // Both are named only if they ran out in the same second.
@@ -65,7 +66,7 @@ contract ClocksProof {
         uint32[2] memory clock
     ) external {
         _place(phase, posted, tick, instant, clock);
-        vm.assume(_match.late(instant) == 0);
+        vm.assume(_match.late(instant).bits() == 0);
         // A panic is a failure: an underflow would be one.
         try this.charge(instant) {}
         catch {
@@ -77,7 +78,7 @@ contract ClocksProof {
             assert((side == 0 ? _match.clock0 : _match.clock1) == clock[side] - owed);
         }
         assert(_match.tick == instant);
-        assert(_match.late(instant) == 0);
+        assert(_match.late(instant).bits() == 0);
     }
 
     function charge(uint256 instant) external {

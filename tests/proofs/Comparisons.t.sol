@@ -14,8 +14,7 @@ struct Fields {
 }
 
 /// @title ComparisonsProof
-/// @notice For all operands: the comparisons are those of IEEE 754-2019, section 5.11, told by sign, exponent and fraction
-/// one after the other.
+/// @notice For all operands: the comparisons are those of IEEE 754-2019, section 5.11, by sign, exponent, fraction.
 contract ComparisonsProof {
     function check_lt32(uint32 a, uint32 b) external pure {
         assert(Float32.lt(a, b) == _less(_fields32(a), _fields32(b)));
@@ -61,7 +60,7 @@ contract ComparisonsProof {
         return x.sign == 0 ? _smaller(x, y) : _smaller(y, x);
     }
 
-    /// @dev The absolute value is smaller.
+    /// @dev Returns whether the absolute value is smaller.
     function _smaller(Fields memory x, Fields memory y) private pure returns (bool) {
         return x.exponent < y.exponent || (x.exponent == y.exponent && x.fraction < y.fraction);
     }

@@ -5,9 +5,9 @@ import {Assume} from "./Clocks.t.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
 
 /// @title PathsProof
-/// @notice For trees of up to eight leaves and every index, leaf and path: an index or a length that is not the tree's is
-/// refused. NOTE: that a root binds its leaves is a fuzz test (Merkle.t.sol): halmos 0.3.3 gives its symbolic SHA-256 the
-/// length in bytes as one in bits, and stops at every preimage that is not a constant.
+/// @notice For trees of up to eight leaves and every index, leaf and path: an index or a length that is not the tree's
+/// is refused. NOTE: a fuzz test (Merkle.t.sol) shows that a root binds its leaves: halmos 0.3.3 gives its symbolic
+/// SHA-256 the length in bytes as a length in bits, and stops at every preimage that is not constant.
 contract PathsProof {
     Assume private constant vm = Assume(address(uint160(uint256(keccak256("hevm cheat code")))));
 

@@ -8,14 +8,14 @@ import {Stage, Trial, TrialPosition, TrialTerms} from "contracts/interfaces/ICou
 import {IExaminer} from "contracts/interfaces/IExaminer.sol";
 
 /// @title TrialClocksProof
-/// @notice What ClocksProof says of a match, for a trial: its clocks are code of their own.
+/// @notice The statements of ClocksProof about a match, for a trial.
 contract TrialClocksProof is Court(IExaminer(address(0)), new Timekeeper(address(0), 0)) {
     Assume private constant vm = Assume(address(uint160(uint256(keccak256("hevm cheat code")))));
-    /// @dev Of nobody, and nothing said: what a move shows has no part in its time.
+    /// @dev Terms of no player, and no statements: the data that a move shows does not affect its time.
     TrialTerms private _trialTerms;
     TrialPosition private _trialPosition;
 
-    /// @dev Who owes a move by the table in CourtBase.sol, told by side.
+    /// @dev Returns whether a side owes a move, by the table in CourtBase.sol, written out by side.
     function _owes(Stage stage, uint8 posted, uint8 side) private pure returns (bool) {
         if (stage == Stage.Outputs || stage == Stage.Walk || stage == Stage.Leaf) {
             return posted & (1 << side) == 0 || posted == 3;
@@ -42,7 +42,7 @@ contract TrialClocksProof is Court(IExaminer(address(0)), new Timekeeper(address
         uint40 instant,
         uint32[2] memory clock
     ) external {
-        uint8 late = _late(_place(stage, posted, tick, instant, clock), instant);
+        uint8 late = _late(_place(stage, posted, tick, instant, clock), instant).bits();
         bool[2] memory over;
         for (uint8 side = 0; side < 2; ++side) {
             over[side] = _owes(Stage(stage), posted, side) && instant > uint256(tick) + clock[side];
@@ -50,7 +50,7 @@ contract TrialClocksProof is Court(IExaminer(address(0)), new Timekeeper(address
         assert((late != 0) == (over[0] || over[1]));
         for (uint8 side = 0; side < 2; ++side) {
             if (late & (1 << side) == 0) continue;
-            // Whoever is named has run out of time, and did so no later than the other.
+            // A side that is named has run out of time, and no later than the other side.
             assert(over[side]);
             assert(!over[1 - side] || clock[side] <= clock[1 - side]);
             // Both are named only if they ran out in the same second.
@@ -66,8 +66,8 @@ contract TrialClocksProof is Court(IExaminer(address(0)), new Timekeeper(address
         uint32[2] memory clock
     ) external {
         Trial storage t = _place(stage, posted, tick, instant, clock);
-        vm.assume(_late(t, instant) == 0);
-        // Nobody is late and the stage is right: nothing can stop the move, an underflow least of all.
+        vm.assume(_late(t, instant).bits() == 0);
+        // Nobody is late and the stage is right: nothing can stop the move, and no underflow does.
         try this.begin(_trialTerms, _trialPosition, Stage(stage)) {}
         catch {
             assert(false);
@@ -78,7 +78,7 @@ contract TrialClocksProof is Court(IExaminer(address(0)), new Timekeeper(address
             assert((side == 0 ? t.clock0 : t.clock1) == clock[side] - owed);
         }
         assert(t.tick == instant);
-        assert(_late(t, instant) == 0);
+        assert(_late(t, instant).bits() == 0);
     }
 
     function check_nobodyMovesLate(
@@ -88,7 +88,7 @@ contract TrialClocksProof is Court(IExaminer(address(0)), new Timekeeper(address
         uint40 instant,
         uint32[2] memory clock
     ) external {
-        vm.assume(_late(_place(stage, posted, tick, instant, clock), instant) != 0);
+        vm.assume(_late(_place(stage, posted, tick, instant, clock), instant).bits() != 0);
         try this.begin(_trialTerms, _trialPosition, Stage(stage)) {
             assert(false);
         } catch {}

@@ -11,7 +11,7 @@ from referee_py.adjudication import adjudicate
 from referee_py.commit import Record, tensor_hash
 from referee_py.errors import HashMismatch, InvalidInput
 from referee_py.program import Kind, Operand, Structure, TensorType
-from referee_py.rounding.mode import Form, Rounding
+from referee_py.program.mode import Form, Rounding
 from referee_py.rounding.step_log import NodeLog
 from tests.referee_py.rounding.logs import node_log
 
@@ -65,7 +65,7 @@ def narrow(up: bool, form: Form = Form.SPARSE) -> NodeLog:
 
 
 def value(log: NodeLog | None, rounding: Rounding = ROUNDED) -> tuple[bytes, bytes]:
-    """What the verdict says of the output, and of the log."""
+    """Return the output and the log of the verdict."""
     verdict = adjudicate(SUM, NEAR, [C, D], REFERENCE, rounding.mode, log)
     return verdict.outputs[0], verdict.log
 

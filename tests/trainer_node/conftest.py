@@ -16,6 +16,6 @@ def bench(anvil, tmp_path: Path) -> Bench:
 
 @pytest.fixture
 def slow(start_anvil, tmp_path: Path) -> Bench:
-    """A chain that mines only when told."""
+    """A chain that mines only on command."""
     chain = start_anvil("--no-mining")
     return Bench(chain.url, chain.keys[0], tmp_path)

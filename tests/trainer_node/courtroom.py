@@ -1,4 +1,4 @@
-"""A court room for verifiers: a job with one match whose operator is before the panel, and the two stores around it."""
+"""A court room for verifiers: a job with one match whose operator is before the panel, and its two stores."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from referee_py.panel.state import (
     HearingTerms,
     Move,
     Submission,
-    dispute_hash,
     hearing_id,
 )
+from referee_py.program.mode import Rounding, is_rounded
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.mode import Rounding, is_rounded
-from referee_py.trial import Dispute
+from referee_py.walk.dispute import Dispute, dispute_hash
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import ClaimView, Group, HearingInfo, JobPhase, JobView
 from trainer_node.chain.outbox import Value
@@ -49,7 +48,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 class Court:
-    """A job with one match whose operator is before the panel; ``sent`` and ``moved`` keep what is sent."""
+    """A job with one match whose operator is before the panel; ``sent`` and ``moved`` keep the calls made."""
 
     def __init__(self, folder: Path, uri: str, package: Package | None = None, node: int = NODE) -> None:
         self.store = Store(folder / "verifier", sync=False)
@@ -70,7 +69,7 @@ class Court:
         self.verifier = Verifier(self.node)
 
     def add(self, uri: str, **changes: Any) -> int:
-        """One more job with a match; returns the match's id."""
+        """Add a job with a match; return the match's id."""
         number = len(self.jobs) + 1
         match_id = 100 + number
         players = ("0x" + "aa" * 20, "0x" + "bb" * 20)
@@ -103,12 +102,12 @@ class Court:
         )
 
     def now_is(self, match_id: int = 101, **changes: Any) -> None:
-        """The hearing has come so far."""
+        """Set the state of the hearing."""
         hearing = self.heard[match_id]
         self.heard[match_id] = replace(hearing, state=replace(hearing.state, **changes))
 
     def tick(self, now: int = 1001) -> list[int]:
-        """One round at an instant; the matches for which a vote was sent in it."""
+        """Run one round at an instant; return the matches in which a vote was sent."""
         before = len(self.sent)
         self.now = now
         self.verifier.tick()
@@ -193,14 +192,14 @@ class Court:
 
 
 def publish(court: Court) -> None:
-    """The honest side puts the operator's inputs where the client serves."""
+    """Put the operator's inputs of the honest side where the client serves."""
     court.replay.publish(STEP, court.disputed)
     for tensor in court.right.inputs:
         Store(court.honest.root.parent / "client", sync=False).put_tensor(court.honest.get_tensor(tensor))
 
 
 def publish_logs(court: Court) -> Name:
-    """The honest side puts the run's logs there too; the name of the disputed step's."""
+    """Put the honest side's logs there too; return the name of the disputed step's log."""
     client = Store(court.honest.root.parent / "client", sync=False)
     run, step = court.replay.run_log_tree(), STEP
     assert run is not None

@@ -1,4 +1,4 @@
-"""A tiny job without a chain: a client who serves it, and what a node needs to work at it."""
+"""A tiny job without a chain: a client that serves it, and the parts that a node needs to work on it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from web3.contract import Contract
 
 from referee_py.availability import Piece, Place
 from referee_py.execute import Run
-from referee_py.panel.state import Rules
-from referee_py.program import Program, Terms
+from referee_py.jobs import Rules
+from referee_py.program import Program
+from referee_py.program.terms import Terms
 from tests.referee_py.program import tiny
 from trainer_node.chain import Call, JobPhase, JobView
 from trainer_node.db import Database
@@ -46,7 +47,7 @@ def tiny_package() -> Package:
 
 
 def put_package(store: Store, program: Program = PROGRAM) -> bytes:
-    """Offer the tiny job's tensors and that program file; returns the file's hash."""
+    """Put the tiny job's tensors and that program file into the store; return the file's hash."""
     for arrays in tiny.tensors():
         for array in arrays:
             store.put_tensor(array)
@@ -54,12 +55,12 @@ def put_package(store: Store, program: Program = PROGRAM) -> bytes:
 
 
 def rules(clock: int = 1000, *, threshold: int = 1) -> Rules:
-    """One vote makes a verdict; with a threshold of zero there are no verifiers."""
+    """Return rules in which one vote makes a verdict; with a threshold of zero there are no verifiers."""
     return Rules(threshold, 1000, 1000, clock)
 
 
 def job(number: int = 1, **changes: Any) -> JobView:
-    """A job about the tiny program, in training."""
+    """Return a job about the tiny program, in training."""
     values: dict[str, Any] = {
         "id": number,
         "phase": JobPhase.TRAINING,
@@ -105,13 +106,13 @@ def job(number: int = 1, **changes: Any) -> JobView:
 
 @dataclass
 class Sent:
-    """Takes the transactions that would be sent; the contracts would accept all of them."""
+    """Records the transactions that would be sent, as if the contracts accepted all of them."""
 
     address: str = "0x" + "aa" * 20
     calls: list[Call] = field(default_factory=list)
 
     def simulate(self, call: Call) -> None:
-        """It is accepted."""
+        """Accept the call."""
 
     def send(self, call: Call, *, timeout_s: float) -> Any:
         assert timeout_s <= 60
@@ -119,7 +120,7 @@ class Sent:
         return SimpleNamespace(gas_used=1)
 
     def places(self, contract: Contract, call: Call) -> list[Place]:
-        """Which places a call to the contract of requests names."""
+        """Return the places that a call to the contract of requests names."""
         function, arguments = contract.decode_function_input(HexBytes(call.data))
         if function.fn_name == "multicall":
             inner = [Call(call.action, call.to, data) for data in arguments["data"]]
@@ -130,7 +131,7 @@ class Sent:
 
 @dataclass
 class Remembered:
-    """Checkpoints of a run, in memory."""
+    """The checkpoints of a run, in memory."""
 
     found: list[Checkpoint] = field(default_factory=list)
 
@@ -143,7 +144,7 @@ class Remembered:
 
 @contextlib.contextmanager
 def serving(folder: Path, program: Program = PROGRAM) -> Iterator[str]:
-    """A client's server with the tiny job."""
+    """Run a client's server with the tiny job."""
     store = Store(folder, sync=False)
     put_package(store, program)
     with ArtifactServer(store) as server:
@@ -154,7 +155,7 @@ def serving(folder: Path, program: Program = PROGRAM) -> Iterator[str]:
 def runner(
     folder: Path, database: Database, *, backend: Any = None, max_memory: int = ENOUGH, **options: Any
 ) -> Iterator[JobRunner]:
-    """A node's runner on that folder; opened again with the same, it is the node after a restart."""
+    """Open a node's runner on that folder; opened again on the same folder, it is the node after a restart."""
     fetcher = Fetcher(Store(folder, sync=False), timeout_s=60.0, attempts=1)
     settings = {"max_memory": max_memory, "max_logs": ENOUGH, "evaluator": NumpyEvaluator, **options}
     made = JobRunner(fetcher, database, backend or repops.backend("cpu"), **settings)
@@ -165,7 +166,7 @@ def runner(
 
 
 def until(question: Callable[[], Any], seconds: float = 120.0) -> Any:
-    """Ask until the answer is true; returns it."""
+    """Ask until the answer is true; return it."""
     deadline = time.monotonic() + seconds
     while True:
         answer = question()

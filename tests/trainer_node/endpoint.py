@@ -1,4 +1,4 @@
-"""An RPC endpoint of which a test says what it answers, over real HTTP, and a client that reads it."""
+"""An RPC endpoint whose answers a test chooses, over real HTTP, and a client that reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEPLOYMENT = Deployment(31337, 0, dict.fromkeys(NAMES, ADDRESS), dict.fromkeys(N
 
 
 class Endpoint:
-    """Answers `eth_chainId` well, so that one can connect; everything else with `answer(request)`: status and body."""
+    """Answers `eth_chainId` correctly, so that clients connect, and the rest with `answer(request)`: status, body."""
 
     def __init__(self) -> None:
         self.answer: Callable[[dict], tuple[int, bytes]] = lambda _: (500, b"")
@@ -39,7 +39,7 @@ class Endpoint:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def client(self, timeout_s: float = 60.0) -> ChainClient:
-        """It reads a deployment whose contracts are all at one address."""
+        """Return a client of a deployment whose contracts are all at one address."""
         return ChainClient(connect(self.url, 31337, timeout_s=timeout_s, max_bytes=1 << 20), DEPLOYMENT)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A hearing, the trial in it, and the hearing_player at it; whoever tests it moves for the other side."""
+"""A hearing, its trial, and the hearing player in it; the test moves for the other side."""
 
 from __future__ import annotations
 
@@ -21,16 +21,10 @@ from referee_py.panel.state import (
     trial_terms_of,
 )
 from referee_py.trial import Move as TrialMove
-from referee_py.trial import (
-    NodesReveal,
-    ShowLeaf,
-    TrialState,
-    apply,
-    dispute_hash,
-    open_trial,
-)
+from referee_py.trial import NodesReveal, ShowLeaf, TrialState, apply, open_trial
 from referee_py.trial import solver as trials
 from referee_py.trial.solver import Operator
+from referee_py.walk.dispute import dispute_hash
 from tests.referee_py.trial.parties import Known, Setting
 from trainer_node.chain import HearingInfo, TrialInfo
 from trainer_node.chain.outbox import Value
@@ -45,12 +39,12 @@ ME, LIAR, STRANGER = "0x" + "aa" * 20, "0x" + "bb" * 20, "0x" + "cc" * 20
 VERIFIER = "0x" + "dd" * 20
 CLOCK, BEGAN, STAKE = 1000, 1000, 7
 PATIENT_S = 60.0
-"""So that what is due is sent in the round in which it is asked for."""
+"""Long enough that what is due is sent in the round that asks for it."""
 
 
 @dataclass
 class Told:
-    """A source that says what it is told to say, and counts how often it is asked."""
+    """A source with fixed answers that counts the questions."""
 
     record: Record | None
     tensors: Operator | None
@@ -70,7 +64,7 @@ class Told:
 
 
 class Room:
-    """A hearing about a product of matrices, of which the liar has one element wrong, and the hearing_player at it."""
+    """A hearing about a matrix product, one element of which is wrong at the liar, and the hearing player in it."""
 
     def __init__(self, folder: Path, me: str = ME, patience_s: float = PATIENT_S) -> None:
         rng = np.random.default_rng(7)
@@ -107,7 +101,7 @@ class Room:
         self.sent.append(call)
 
     def attend(self, source: Told, now: int = BEGAN + 1) -> Any:
-        """One look; the move that is sent, or the batch of a trial; None if nothing is."""
+        """Look once; return the move that is sent, or the batch of a trial, or None."""
         before = len(self.sent)
         snapshot: Any = SimpleNamespace(now=now, trial=lambda _hearing: self.trial_info())
         self.hearing_player.attend(snapshot, self.hearing, source)
@@ -117,7 +111,7 @@ class Room:
         self.hearing = replace(self.hearing, state=replace(self.hearing.state, phase=phase, **changes))
 
     def trial_info(self) -> TrialInfo:
-        """The trial as events and views tell of it."""
+        """Return the trial as events and views show it."""
         state = self.trial
         children = tuple(None if k.revealed is None else tuple(k.revealed) for k in self.shown)
         leaves = tuple(k.shown for k in self.shown)
@@ -127,7 +121,7 @@ class Room:
         )
 
     def accept(self, side: int, moves: Sequence[TrialMove], now: int = BEGAN + 1) -> TrialState:
-        """The court takes these moves."""
+        """Let the court accept these moves."""
         for move in moves:
             before = self.trial
             self.trial = apply(self.trial, self.dispute, move, (ME, LIAR)[side], now)

@@ -1,9 +1,9 @@
-"""A tiny job of the mode rounded-f64 in which every sum of every step is near a tie: its log has an entry for each.
+"""A tiny rounded-f64 job in which every sum of every step is near a tie: its log has an entry for each.
 
 node 0  full   1            node 2  take   the step's rows        node 4  sum    [8]: near a tie in every element
 node 1  sub    t - 1        node 3  take   [3, 8]                 node 5  add    weight + sum
 
-NOTE: without the third row the sums would be ties exactly, in binary64 as well, whatever the order of their terms; such
+NOTE: without the third row the sums would be exact ties, in binary64 as well and in every order of their terms; such
 sums need no entry.
 """
 
@@ -15,9 +15,10 @@ import numpy as np
 from repops.opset import I64
 
 from referee_py.commit.tensor import Array
-from referee_py.program import Program, SlotSource, TensorDescriptor, Terms
+from referee_py.program import Program, SlotSource, TensorDescriptor
+from referee_py.program.mode import Rounding
+from referee_py.program.terms import Terms
 from referee_py.rounding.entries import Log
-from referee_py.rounding.mode import Rounding
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.referee_py.program.tiny import STEP, Writer, constant, slot
 from trainer_node.package import Package
@@ -29,7 +30,7 @@ TIES, WIDTH = 4, 8
 
 
 def tensors() -> tuple[list[Array], list[Array]]:
-    """Constants (order, x) and the initial slot (weight). Rows by threes: near 1, half a unit of the first, tiny."""
+    """Return constants (order, x) and the initial slot (weight). Rows in threes: near 1, half a unit of that, tiny."""
     rows = np.random.default_rng(3).integers(0, 1 << 23, (4, WIDTH)) * 2.0**-23 + 1
     x = np.empty((12, WIDTH), np.float32)
     x[0::3], x[1::3], x[2::3] = rows, 2.0**-24, 2.0**-60
@@ -63,7 +64,7 @@ def package() -> Package:
 
 
 def put_package(store: Store) -> bytes:
-    """Offer the job; returns the program file's hash."""
+    """Put the job into the store; return the program file's hash."""
     for arrays in tensors():
         for array in arrays:
             store.put_tensor(array)
@@ -71,17 +72,17 @@ def put_package(store: Store) -> bytes:
 
 
 def entries(log: StepLog) -> Log:
-    """What a step's log says of the ties."""
+    """Return the entries of a step's log about the ties."""
     return log.entries(TIES, WIDTH)
 
 
 def with_entries(log: Log) -> StepLog:
-    """A step's log that says this of the ties."""
+    """Return a step's log with these entries about the ties."""
     return StepLog({TIES: NodeLog.of(log, ROUNDING.form)})
 
 
 def client(folder: Path) -> Store:
-    """A client's store with the job."""
+    """Return a client's store with the job."""
     store = Store(folder, sync=False)
     put_package(store)
     return store

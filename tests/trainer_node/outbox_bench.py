@@ -1,4 +1,4 @@
-"""A chain, a key and an outbox on disk, and contracts of a few bytes to send to."""
+"""A chain, a key and an outbox on disk, and contracts of a few bytes as recipients."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from trainer_node.db import Database
 GWEI = 10**9
 OTHER = "0x000000000000000000000000000000000000dEaD"
 
-# Init code that leaves this program: revert with the calldata as it is, if there is any; else stop.
+# Init code that leaves this program: revert with the calldata, if there is any; else stop.
 #   CALLDATASIZE PUSH1 5 JUMPI STOP JUMPDEST | CALLDATASIZE PUSH0 PUSH0 CALLDATACOPY CALLDATASIZE PUSH0 REVERT
 REVERTER = bytes.fromhex("36600557005b365f5f37365ffd")
-# Reverts while storage slot 0 is set, and sets it: the second of two such calls in one block fails.
+# Reverts if storage slot 0 is set, else sets it: the second of two such calls in one block fails.
 ONCE = bytes.fromhex("5f54600a5760015f55005b5f5ffd")
 
 ABI = [
@@ -31,7 +31,7 @@ ABI = [
 
 
 def deployer(runtime: bytes) -> bytes:
-    """Init code that returns the program that follows it."""
+    """Return init code that deploys this program."""
     return bytes([0x60, len(runtime), 0x60, 0x0B, 0x5F, 0x39, 0x60, len(runtime), 0x5F, 0xF3, 0x00]) + runtime
 
 
@@ -40,7 +40,7 @@ def custom_error(match_id: int, mask: int) -> bytes:
 
 
 class Clock:
-    """Time passes when somebody sleeps, however long it takes to look at the chain."""
+    """A clock that only sleeping advances, however long a look at the chain takes."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -53,7 +53,7 @@ class Clock:
 
 
 class Bench:
-    """A chain, a key and an outbox on disk; `manager()` is a process that starts on them."""
+    """A chain, a key and an outbox on disk; each `manager()` is a process that starts on them."""
 
     def __init__(self, url: str, key: str, folder: Path) -> None:
         self.web3 = connect(url, 31337)
@@ -87,13 +87,13 @@ class Bench:
         return self.web3.eth.get_transaction_count(self.address)
 
 
-# Credits what is sent, like contracts that credit what is too much; refuses less than 10^18 wei.
+# Accepts any value from 10^18 wei on, like contracts that credit the excess; refuses less.
 #   CALLVALUE PUSH8 10^18 GT PUSH1 16 JUMPI STOP | JUMPDEST PUSH0 PUSH0 REVERT
 TAKES_AN_ETHER = bytes.fromhex("34" + "67" + f"{10**18:016x}" + "11" + "600f57" + "00" + "5b5f5ffd")
 
 
 def poor_with(slow: Bench, wei: int) -> tuple[TransactionManager, str]:
-    """A manager whose account has so much, and a contract that takes an ether."""
+    """Return a manager whose account has this many wei, and a contract that takes an ether."""
     deploying = slow.manager()
     waiting = deploying.submit(Call("deploy", None, deployer(TAKES_AN_ETHER)))
     slow.mine()

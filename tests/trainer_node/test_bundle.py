@@ -1,4 +1,4 @@
-"""Bundles: a folder that is complete, and checked when it is read."""
+"""Bundles: a folder that is complete and is checked when read."""
 
 from __future__ import annotations
 
@@ -11,16 +11,8 @@ import pytest
 from repops.opset import F32
 
 from referee_py.errors import HashMismatch, InvalidEncoding, InvalidInput, Unavailable
-from referee_py.program import (
-    Kind,
-    Operand,
-    Program,
-    SlotSource,
-    Structure,
-    TensorDescriptor,
-    TensorType,
-    Terms,
-)
+from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
+from referee_py.program.terms import Terms
 from trainer_node.bundle import Bundle
 
 WEIGHT = np.arange(3, dtype=np.float32)
@@ -28,7 +20,7 @@ NAN = np.array([np.nan, 1, -0.0], dtype=np.float32)
 
 
 def bundle() -> Bundle:
-    """weight += constant, and the constant has a NaN."""
+    """Return the bundle of weight += constant, where the constant has a NaN."""
     add = Structure.make("add", [Operand(Kind.SLOT, 0), Operand(Kind.CONSTANT, 0)], [TensorType(F32, (3,))])
     program = Program(
         (add,), (SlotSource(0, 0),), (TensorDescriptor.of(NAN),), (TensorDescriptor.of(WEIGHT),)

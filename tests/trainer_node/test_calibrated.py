@@ -1,4 +1,4 @@
-"""A trainer whose settings name a calibration: its dense logs are small, and whoever follows them finds its claim."""
+"""A trainer whose settings name a calibration: its dense logs are small, and followers reach its claim."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STEPS = 4
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A job with dense logs, and a calibration beside it."""
+    """Build a job with dense logs, and a calibration beside it."""
     from trainer_node.capture import build, load_recipe
 
     folder = tmp_path_factory.mktemp("job")
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Desk:
-    """Nodes that work at the job, each in a folder of its own."""
+    """Nodes that work on the job, each in its own folder."""
 
     def __init__(self, folder: Path, home: Path) -> None:
         self.bundle, self._folder, self._home = Bundle.read(folder), folder, home
@@ -72,7 +72,7 @@ class Desk:
         return job(program=terms, program_file=program.file_hash(), uri=client)
 
     def logged(self, name: str, claim: RunClaim) -> int:
-        """Compressed bytes of the logs that a trainer's claim commits to."""
+        """Return the compressed bytes of the logs that a trainer's claim commits to."""
         from referee_py.commit import Tag
 
         store, nodes = self.store(name), self.bundle.terms.node_count

@@ -1,4 +1,4 @@
-"""Thresholds found by comparing evaluators: what they cover, and logs that are written with them."""
+"""Thresholds found by comparing evaluators: what they cover, and the logs written with them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TERMS = 512
 
 
 def products(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Matrices whose product has 16,000 elements; forwards and backwards some of 160 are rounded differently."""
+    """Return matrices with a product of 16,000 elements, some of 160 of them rounded differently by the two orders."""
     rng = np.random.default_rng(seed)
     a = rng.standard_normal((2000, TERMS)).astype(np.float32)
     a[::100] = ambiguous(rng, 20, TERMS, 32)
@@ -39,7 +39,7 @@ def products(seed: int) -> tuple[np.ndarray, np.ndarray]:
 class TestATally:
     @pytest.mark.parametrize("bits", [26, 32])
     def test_its_threshold_covers_every_divergence(self, bits: int) -> None:
-        """Whoever is the trainer logs what any other evaluator rounds differently, in every operator."""
+        """Each evaluator as trainer logs every element that any other rounds differently, in every operator."""
         evaluators = (*both(), *map(evaluator_of, ("numpy", "halves", "permuted", "blocked")))
         apart = 0
         for case in of_terms(ambiguous(np.random.default_rng(bits), 400, 40, bits)):
@@ -65,7 +65,7 @@ class TestATally:
 
     @pytest.mark.parametrize("place", PLACES)
     def test_a_device_is_compared_as_any_other(self, place: str) -> None:
-        """Every operator, with rows that are left out and operands that are not finite; either one may be first."""
+        """Every operator, with rows that are left out and non-finite operands; either evaluator may be first."""
         from trainer_node.rounded.device import TensorEvaluator
 
         fetched = Fetched("there", TensorEvaluator(device_of(place), place))
@@ -109,7 +109,7 @@ class TestATally:
 
 
 def calibrated(seed: int) -> Calibration:
-    """From one product and what is added to its rows."""
+    """Calibrate on one product, on its sum, and on a scatter_add of its rows."""
     compared = Compared(32, both())
     execute(compared, seed)
     return compared.calibration(bytes(32), 1)
@@ -150,7 +150,7 @@ def told_of(ignored: list[tuple[int, int, int]]) -> OnForged:
 
 @pytest.mark.parametrize("follower", VARIATIONS)
 def test_a_calibrated_trainer_is_followed_to_its_values(follower: str) -> None:
-    """Its dense logs are a fraction of those with the fixed threshold, and serve as well."""
+    """Its dense logs are a fraction of those with the fixed threshold, and work as well."""
     calibration, rounding = calibrated(1), Rounding(32, form=Form.DENSE)
     assert {t.operator for t in calibration.thresholds} == {"mm", "scatter_add", "sum"}
     for trainer in both():
@@ -170,7 +170,7 @@ def test_a_calibrated_trainer_is_followed_to_its_values(follower: str) -> None:
 
 @pytest.mark.parametrize("follower", VARIATIONS)
 def test_whatever_adds_otherwise_is_corrected(follower: str) -> None:
-    """NOTE: a library may add as one of the trainers does, and then its log corrects nothing. It cannot add as both."""
+    """NOTE: a library may add as one of the trainers does; then its log corrects nothing. It cannot add as both."""
     corrections, products_ = 0, []
     for trainer in both():
         log_source = MemoryLogs()

@@ -15,16 +15,8 @@ from eth_account import Account
 from repops.opset import F32
 
 from referee_py.errors import InvalidInput
-from referee_py.program import (
-    Kind,
-    Operand,
-    Program,
-    SlotSource,
-    Structure,
-    TensorDescriptor,
-    TensorType,
-    Terms,
-)
+from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
+from referee_py.program.terms import Terms
 from trainer_node.artifacts import Kind as ArtifactKind
 from trainer_node.artifacts import Name
 from trainer_node.bundle import Bundle
@@ -50,7 +42,7 @@ def bundle() -> Bundle:
 
 @pytest.fixture
 def assay(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Assay:
-    """`assay("key", "show")` gives exit code, standard output and standard error; run in an empty folder."""
+    """`assay("key", "show")` returns exit code, standard output and standard error; it runs in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSAY_PASSWORD", "secret")
     monkeypatch.setenv("ASSAY_LOG_LEVEL", "error")
@@ -109,7 +101,7 @@ def test_debug_shows_the_traceback(assay: Assay, monkeypatch: pytest.MonkeyPatch
 
 
 def import_key(assay: Assay, anvil, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Commands talk to that chain, with the key of its first account."""
+    """Make commands talk to that chain, with the key of its first account."""
     monkeypatch.setenv("ASSAY_RPC_URL", anvil.url)
     key = tmp_path / "private"
     key.write_text(anvil.keys[0])
@@ -266,7 +258,7 @@ def test_the_clocks_are_shown_stopped_and_started(
 
 
 def test_help_loads_no_library_of_the_chain() -> None:
-    """Names and what they are for come from a table: web3 alone takes seconds."""
+    """Names and help come from a table: importing web3 alone takes seconds."""
     told = "import sys; from trainer_node.cli.app import application; application(['--help']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()}
@@ -275,7 +267,7 @@ def test_help_loads_no_library_of_the_chain() -> None:
 
 
 def test_every_command_of_the_table_is_there() -> None:
-    """The help that names them is what each of them shows."""
+    """The short help in the table is that of each command."""
     group = typer.main.get_group(application([], complete=True))
     names = typer.main.get_group(application([]))
     assert list(names.commands) == list(COMMANDS)

@@ -1,4 +1,4 @@
-"""Jobs and matches read from real contracts, with what hostile parties put there."""
+"""Jobs and matches read from real contracts, with data that hostile parties put there."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rich.console import Console
 
 from referee_py.commit import Record, Tag, Tree
 from referee_py.errors import InvalidInput
-from referee_py.game.jobs import commitment
-from referee_py.game.state import Descend, Move, OpenRecord, Phase, Reason, Reveal, Timeout
-from referee_py.panel.state import Rules
-from referee_py.program import Terms
-from referee_py.rounding.mode import Rounding
+from referee_py.game.state import Descend, Move, OpenRecord, Phase, Reveal, Timeout
+from referee_py.jobs import Rules, commitment
+from referee_py.program.mode import Rounding
+from referee_py.program.terms import Terms
+from referee_py.walk.reason import Reason
 from trainer_node.chain import ChainClient, JobPhase, MatchInfo, Receipt, TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder, load_artifact
 from trainer_node.chain.outbox import Call
@@ -73,7 +73,7 @@ class Town:
         guardian: str | None = None,
         pause_budget: int = 0,
     ) -> None:
-        """The guardian of the clocks is the first of the people, if nobody else is named."""
+        """Deploy. The guardian of the clocks is the first of the people unless another is named."""
         self.web3, self.stake = connect(url, 31337), stake
         self.people = [
             TransactionManager(
@@ -91,7 +91,7 @@ class Town:
             self.people[0],
             folder / "31337.json",
             Parameters(
-                stake_gas=stake // 10**10,  # so that gas is cheap
+                stake_gas=stake // 10**10,  # low, so that gas is cheap
                 min_period=2,
                 commit_age=1,
                 guardian=guardian or self.people[0].address,
@@ -127,7 +127,7 @@ class Town:
         self.claim(job, (one, RUN, uris[0]), (two, LIED_RUN, uris[1]))
 
     def claim(self, job: int, *claims: tuple[TransactionManager, Tree, str | bytes]) -> None:
-        """By whoever takes the job's slots, all of them."""
+        """Let these people take all slots of the job, commit and claim."""
         jobs = self.contracts.jobs
         for person, _, _ in claims:
             person.send(Call.of(jobs, "join", job, value=self.stake))
@@ -150,7 +150,7 @@ class Town:
         return snapshot.match(found, snapshot.matches_of(job)[0])
 
     def play(self, job: int, person: TransactionManager, moves: list[Move]) -> Receipt:
-        """Moves in a job's match."""
+        """Send moves in a job's match."""
         match, now = self.match(job), self.client.snapshot().now
         return person.send(self.contracts.moves(match, moves, person.address, now))
 

@@ -1,4 +1,4 @@
-"""Clocks that a guardian stops: what nodes take for now, and what became of a match meanwhile."""
+"""Clocks that a guardian stops: the time that nodes take as now, and the progress of a match meanwhile."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from referee_py.game.state import Phase, Reason, Reveal, Timeout
-from referee_py.game.timekeeper import Pause, contract_time
+from referee_py.game.state import Phase, Reveal, Timeout
+from referee_py.walk.pauses import Pause, contract_time
+from referee_py.walk.reason import Reason
 from trainer_node.chain import client as chain_client
 from trainer_node.chain.events import Event
 from trainer_node.chain.outbox import Call
@@ -56,7 +57,7 @@ def test_now_is_what_the_contracts_call_it(town: Town) -> None:
     turn(town, "resume")
     wait(town, 10)
     turn(town, "pause")
-    wait(town, BUDGET)  # more than is left: they run again without anybody's leave
+    wait(town, BUDGET)  # longer than the rest of the budget: the clocks start again by themselves
     snapshot = town.client.snapshot()
     keeper = snapshot.timekeeper()
     assert (keeper.left, keeper.paused_until) == (0, 0)
@@ -64,7 +65,7 @@ def test_now_is_what_the_contracts_call_it(town: Town) -> None:
     with pytest.raises(Reverted, match="BudgetSpent"):
         turn(town, "pause")
     for number in range(snapshot.block.number + 1):
-        if number > town.client.deployment.block + 3:  # the contracts are there
+        if number > town.client.deployment.block + 3:  # the contracts exist
             assert snapshot.instant(number) == town.client.at(number).now, number
 
 
@@ -149,7 +150,7 @@ def test_an_endpoint_that_hides_a_pause_is_noticed(town: Town, monkeypatch: pyte
 
 
 class Moving:
-    """A block at 1000, and what the clocks say, one reading after the other; the last for good."""
+    """A block at 1000, and the contracts' time in each reading; the last one repeats."""
 
     def __init__(self, endpoint: Endpoint, *times: int) -> None:
         self.times, self.hash = list(times), "11"
@@ -174,7 +175,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.mark.parametrize("times", [(1030, 1000), (1030, 1060, 990)])
 def test_a_time_of_the_next_block_is_read_again(endpoint: Endpoint, times: tuple[int, ...]) -> None:
-    """As anvil gives it, if it mines while it is asked."""
+    """anvil gives such times if it mines while it is asked."""
     assert Moving(endpoint, *times).snapshot.now == times[-1]
 
 

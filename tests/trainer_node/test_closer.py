@@ -1,4 +1,4 @@
-"""Which late requests a node closes, and how seldom it reads for it what was requested."""
+"""The late requests that a node closes, and how rarely it reads the requests for that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from web3 import Web3
 
 from referee_py.availability import Piece, Place
-from referee_py.availability.contract import deposit_of
+from referee_py.availability.prices import deposit_of
 from trainer_node.chain import Contracts, Group, JobPhase, JobView
 from trainer_node.chain.data_requests import Ledger, OpenRequest
 from trainer_node.closer import Closer
@@ -23,7 +23,7 @@ RIGHT, WRONG = b"\1" * 32, b"\2" * 32
 OTHER = "0x" + "bb" * 20
 NOW, PERIOD = 5000, 1000
 WAITS = Group(1, WRONG, b"", 0, 1, 1, 0, (1, 2))
-"""The liars', in its second life."""
+"""The liars' group, in the second life of its root."""
 LIARS = job(
     phase=JobPhase.CHALLENGE,
     rules=replace(rules(), verdict_period=PERIOD),
@@ -33,7 +33,7 @@ LIARS = job(
 
 
 class Chain:
-    """What is requested in the job, and how often that was read."""
+    """The requests in the job, and a count of how often they were read."""
 
     def __init__(self) -> None:
         self.requests: list[OpenRequest] = []
@@ -48,7 +48,7 @@ class Chain:
 
 
 class Room:
-    """A node that has found what is right."""
+    """A node that has found the right result."""
 
     def __init__(self) -> None:
         self.chain, self.sent = Chain(), Sent()
@@ -56,7 +56,7 @@ class Room:
         self.closer = Closer(self.contracts, self.sent)  # type: ignore[arg-type]
 
     def attend(self, about: JobView = LIARS, right: bytes = RIGHT) -> list[int]:
-        """The nodes whose records' requests it closes."""
+        """Return the nodes whose record requests it closes."""
         self.sent.calls.clear()
         snapshot: Any = self.chain
         self.closer.attend(snapshot, about, right)
@@ -79,7 +79,7 @@ def test_one_late_request_is_closed_the_first(room: Room) -> None:
 
 
 def test_a_request_of_our_own_comes_first(room: Room) -> None:
-    """Half of the stakes is for whoever requested what is closed. An address may be written in either case."""
+    """Half of the stakes goes to the requester of what is closed. An address may be written in either case."""
     room.chain.requests = [record(0, NOW - 2), record(1, NOW - 1, who="0x" + "AA" * 20)]
     assert room.attend() == [1]
 
@@ -130,7 +130,7 @@ def test_the_ledger_is_read_again_when_something_may_be_late(room: Room) -> None
 
 
 def test_the_ledger_is_read_once_a_verdict_period_at_least(room: Room) -> None:
-    """What is requested after it was read may be late that much later, before what was open then."""
+    """A request made after the reading becomes late that much later, after those that were open then."""
     room.chain.requests = [record(0, NOW + 5 * PERIOD)]
     assert room.attend() == []
     room.chain.requests.append(record(1, NOW + PERIOD))

@@ -1,4 +1,4 @@
-"""A trainer stakes on nothing that it cannot do in time."""
+"""A trainer stakes only on jobs that it can finish in time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .desk import TERMS, job, rules, tiny_package
 
 
 class Clock:
-    """Moves on by ``tick`` seconds each time it is read."""
+    """A clock that moves on by ``tick`` seconds at each reading."""
 
     def __init__(self, tick: float) -> None:
         self.now = 0.0
@@ -69,7 +69,7 @@ def test_a_step_that_takes_too_long_is_left_in_the_middle() -> None:
 
 
 def test_a_trial_ends_when_the_node_stops() -> None:
-    """NOTE: that says nothing about the job."""
+    """NOTE: a stopped measurement says nothing about the job."""
     with pytest.raises(Unavailable):
         measure(tiny_package(), repops.backend("cpu"), limit_s=60, stop=lambda: True)
 
@@ -108,7 +108,7 @@ def test_a_job_whose_clock_is_shorter_than_our_dispute_is_left_to_others() -> No
 
 
 L1_S = 62.0
-"""From a move on the main chain until its answer is mined: three confirmations, a block to see it, one to be in."""
+"""Seconds from a move on the main chain until its answer is mined: three confirmations, a block each to see and act."""
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ L1_S = 62.0
 def test_time_for_moves_to_be_seen_and_mined_is_asked_for(
     term: str, name: str, seconds: float | None
 ) -> None:
-    """However little is to be computed: a clock of a minute cannot be kept where a move takes as long."""
+    """Even with little to compute, a clock of a minute is too short where a move takes a minute."""
     estimate, moves = CostEstimate(0.1, 0.1, NO_TRIAL), TRIAL_MOVES if term == "clock" else 2
     seconds = MARGIN * (estimate.match_s(TERMS) + moves * L1_S) if seconds is None else seconds
     long = replace(rules(10**6), verdict_period=10**6, appeal_period=10**6)
@@ -180,7 +180,7 @@ def test_the_longest_chain_of_a_node_is_that_of_its_elements(name: str) -> None:
 
 
 class Walked:
-    """A package of one long sum and some short operators, in an arithmetic mode."""
+    """A package of one long sum and some short operators, in some arithmetic mode."""
 
     def __init__(self, mode: int = 1, items: int = 3 << 20) -> None:
         x, initial = np.ones(items, np.float32), np.zeros((), np.float32)
@@ -217,14 +217,14 @@ def test_the_longest_chain_is_walked_on_its_operands_once(mode: int, monkeypatch
 
 
 def test_a_walk_is_measured_for_a_bounded_time() -> None:
-    """NOTE: by a clock of which every reading is a second."""
+    """NOTE: the clock advances one second with each reading."""
     walked = Walked()
     rate = walking_rate(walked.program.nodes[0], walked.inputs, 1, Clock(1.0))
     assert rate == SAMPLE_STEPS, "one slice"
 
 
 def test_a_first_step_whose_data_are_walked_at_once_does_not_say_how_long_a_trial_takes() -> None:
-    """The attack: positions are all of other rows in the first step, and all of this row later on."""
+    """The attack: all positions name other rows in the first step, and this row in later ones."""
     base, src = np.zeros(2, np.float32), np.ones(2 << 20, np.float32)
     positions = np.full(src.size, -1)
     structure = structure_of("scatter_add", [base, positions, src], {})

@@ -1,4 +1,4 @@
-"""Which requests a claimant answers."""
+"""The requests that a claimant answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = 500
 
 
 class Claimant:
-    """Has claimed its run in the root's third life."""
+    """A party that has claimed its run in the root's third life."""
 
     def __init__(self, folder: Path) -> None:
         self.replay = Replay(tiny_package(), repops.backend("cpu"), Store(folder, sync=False), Remembered())
@@ -34,7 +34,7 @@ class Claimant:
         self.sent = Sent()
 
     def attend(self, *requests: OpenRequest) -> list[Place]:
-        """The places that it answers."""
+        """Return the places that it answers."""
         ledger = Ledger(open={(request.root, request.place): request for request in requests})
         snapshot: Any = SimpleNamespace(now=NOW, pending=lambda *_: 1, ledger=lambda _: ledger)
         responder = DataResponder(self.contracts, self.sent)  # type: ignore[arg-type]
@@ -62,20 +62,20 @@ def test_what_is_requested_in_this_life_is_answered_in_the_order_of_its_time(cla
 
 
 def test_what_was_requested_in_former_lives_is_left(claimant: Claimant) -> None:
-    """It need not be computed: there may be much of it."""
+    """They need not be computed: there may be many."""
     root = claimant.group.root
     requests = record(root, 0, 1), record(root, 1, 2), record(root, 2, 3)
     assert [place.node for place in claimant.attend(*requests)] == [2]
 
 
 def test_what_is_requested_of_another_root_is_left(claimant: Claimant) -> None:
-    """Of one that is the same bytes as the root of the logs, too."""
+    """Also of a root with the same bytes as the root of the logs."""
     assert claimant.attend(record(b"\1" * 32, 0, 3), record(LOGS, 1, 1)) == []
     assert not claimant.sent.calls
 
 
 def test_late_pages_of_the_logs_are_closed(claimant: Claimant) -> None:
-    """In whichever life our root is."""
+    """In any life of our root."""
     page = Place(Piece.DIGESTS, 1, 0)
     claimant.attend(OpenRequest(LOGS, page, ME, 0, NOW - 1, 0, 10**9))
     assert [call.action for call in claimant.sent.calls] == ["close"]

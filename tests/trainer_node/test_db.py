@@ -1,4 +1,4 @@
-"""What a node remembers."""
+"""The persistent state of a node."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ import pytest
 from eth_account import Account
 
 from referee_py.execute import RunClaim as Result
-from referee_py.panel.state import Rules
-from referee_py.program import Terms
-from referee_py.rounding.mode import Bounds, Form, Rounding
+from referee_py.jobs import Rules
+from referee_py.program.mode import Bounds, Form, Rounding
+from referee_py.program.terms import Terms
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
 from trainer_node.config import Mode
 from trainer_node.decide import (
@@ -116,7 +116,7 @@ DEAD = replace(DEAD, groups=(replace(DEAD.groups[0], spokesman=1, until=NOW + 1)
 
 
 def later(until: int = NOW + 1, members: int = 1, spokesman: int = 1) -> JobView:
-    """The challenge phase is over; so many have claimed the right root, of whom so many have lost."""
+    """Return a job after its challenge phase whose right root has this many claims, `spokesman` of which have lost."""
     right = replace(DEAD.groups[0], until=until, members=tuple(range(members)), spokesman=spokesman)
     return replace(DEAD, phase=JobPhase.CLOSING, groups=(right, DEAD.groups[1]))
 
@@ -129,19 +129,19 @@ def later(until: int = NOW + 1, members: int = 1, spokesman: int = 1) -> JobView
         (claimed(JobPhase.CHALLENGE, WRONG), RESULT, Mode.WATCH, []),
         (claimed(JobPhase.CHALLENGE, RIGHT), RESULT, Mode.CHALLENGE, []),
         (claimed(JobPhase.CHALLENGE, WRONG, RIGHT), RESULT, Mode.CHALLENGE, []),
-        # The right claim was given away by its spokesman: it is claimed again.
+        # The right claim's spokesman gave it away: it is claimed again.
         (DEAD, RESULT, Mode.CHALLENGE, [JobAction.CHALLENGE]),
         (later(), RESULT, Mode.CHALLENGE, [JobAction.CHALLENGE]),
         (later(until=NOW), RESULT, Mode.CHALLENGE, []),
-        # Whoever is left may give it away, too: it is claimed behind him, unless somebody has done so.
+        # The remaining spokesman may give it away, too: it is claimed behind him, unless that has been done.
         (later(members=2), RESULT, Mode.CHALLENGE, [JobAction.CHALLENGE]),
         (later(members=3), RESULT, Mode.CHALLENGE, []),
         (later(members=3, spokesman=2, until=0), RESULT, Mode.CHALLENGE, [JobAction.CHALLENGE]),
         (later(spokesman=0), RESULT, Mode.CHALLENGE, []),
         (claimed(JobPhase.CLOSING, WRONG), RESULT, Mode.CHALLENGE, []),
-        # Where logs are withheld nothing will be accepted.
+        # With withheld logs nothing will be accepted.
         (replace(DEAD, finder=OTHER), RESULT, Mode.CHALLENGE, []),
-        # SAFETY: whoever could not replay does not dispute.
+        # SAFETY: a party that could not replay does not dispute.
         (claimed(JobPhase.CHALLENGE, WRONG), None, Mode.CHALLENGE, []),
         (claimed(JobPhase.CHALLENGE, WRONG, owner=ME), RESULT, Mode.CHALLENGE, []),
         (claimed(JobPhase.REVEAL, WRONG), RESULT, Mode.CHALLENGE, []),
@@ -157,7 +157,7 @@ ROUNDINGS = [Rounding(b, bounds, form) for b in (26, 32) for bounds in Bounds fo
 
 @pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
 def test_who_chooses_data_may_make_a_result_wrong_that_is_within_probable_bounds(rounding: Rounding) -> None:
-    """The arithmetic of it: rounded/test_chosen_data.py."""
+    """The arithmetic is in rounded/test_chosen_data.py."""
     situation = job(JobPhase.TRAINING)
     assert too_uncertain(situation, False) is None, "repops-f32"
     rounded = replace(situation, program=replace(situation.program, mode=rounding.mode))

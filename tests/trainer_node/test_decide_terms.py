@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from referee_py.panel.state import Rules
+from referee_py.jobs import Rules
 from trainer_node.decide import too_long
 
 from .desk import job

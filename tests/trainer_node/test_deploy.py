@@ -8,7 +8,7 @@ import pytest
 from eth_account import Account
 from repops.opset import OPS
 
-from referee_py.program import MODE_REPOPS_F32
+from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Rounding
 from trainer_node.chain import ChainClient, Contracts, Deployment, TransactionManager, connect
 from trainer_node.chain.contracts import EXACT_RULES, NAMES, ROUNDED_RULES, error_decoder, load_artifact
@@ -17,7 +17,7 @@ from trainer_node.deploy import NOBODY, Parameters, deploy
 from trainer_node.errors import AssayError, ConfigError, DeployError, WrongChain
 
 CODE_SIZE_LIMIT = 20_000
-"""Of EIP-170's 24,576: what is left is room to repair."""
+"""Below EIP-170's 24,576 bytes: the difference is room to repair."""
 PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, stake_gas=10**7, min_period=2, commit_age=1)
 
 
@@ -95,7 +95,7 @@ def test_a_live_deployment_is_not_overwritten(anvil, start_anvil, tmp_path: Path
     second = deploy(web3, sender, path, PARAMETERS, chain_id=31337, force=True)
     assert second.jobs != first.jobs
 
-    fresh = start_anvil()  # a restarted development chain: the old deployment is gone
+    fresh = start_anvil()  # a restarted development chain does not have the old deployment
     web3 = connect(fresh.url, 31337)
     with pytest.raises(WrongChain, match="no code"):
         Contracts(web3, second).verify()

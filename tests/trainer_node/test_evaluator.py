@@ -1,4 +1,4 @@
-"""Evaluators of other libraries: within the bounds of a job, so that a trainer's log makes all of them one."""
+"""Evaluators of other libraries: within the bounds of a job, so that with a trainer's log all of them agree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DENSE = Rounding(26, Bounds.PROVEN, Form.DENSE)
 @pytest.mark.parametrize("rounding", [Rounding(26), Rounding(32, Bounds.PROBABLE), DENSE])
 @pytest.mark.parametrize("name", [n for n in VARIATIONS if n != "numpy"])
 def test_either_side_follows_the_other(name: str, rounding: Rounding) -> None:
-    """Ambiguous and cancelling sums, paddings, operands that are not finite, and sizes of 0 and 1."""
+    """Ambiguous and cancelling sums, paddings, non-finite operands, and sizes of 0 and 1."""
     library, others = evaluator_of(name), (evaluator_of("numpy"), *both())
     rng = np.random.default_rng(rounding.mode)
     logged = corrections = apart = 0
@@ -43,7 +43,7 @@ def test_either_side_follows_the_other(name: str, rounding: Rounding) -> None:
 
 @pytest.mark.parametrize("name", ["torch", "unfolded", "direct"])
 def test_a_stranger_s_dilation_takes_no_memory(name: str) -> None:
-    """Taps a million apart, all outside but the middle one: zeros around the gradients would be terabytes."""
+    """Taps a million apart, all outside except the middle one: zeros around the gradients would be terabytes."""
     far = 1 << 20
     attrs = {"stride": (1, 1), "padding": (far, far), "dilation": (far, far), "groups": 1}
     rng = np.random.default_rng(1)

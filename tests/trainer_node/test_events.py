@@ -1,4 +1,4 @@
-"""Ranges of events that are too much, for the endpoint or for us, are read in halves."""
+"""Ranges of events that are too large, for the endpoint or for us, are read in halves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .endpoint import ADDRESS, Endpoint, result
 MATCH = 7
 LAST = 99
 BLOCKS = (0, 12, 12, 12, 13, 50, 98, 99)
-"""Where the logs are."""
+"""Blocks of the chain's logs."""
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 class Logs:
-    """The logs of a chain, and the ranges that were asked for. ``refuse`` says no to as many logs."""
+    """The logs of a chain, and the ranges requested. ``refuse`` refuses an answer by its number of logs."""
 
     def __init__(
         self, client: ChainClient, refuse: Callable[[dict, int], tuple[int, bytes] | None], data: int = 0
@@ -63,7 +63,7 @@ class Logs:
 
 
 def taken(_request: dict, _count: int) -> None:
-    """Nothing is refused."""
+    """Refuse nothing."""
 
 
 def error(request: dict, code: int, message: str) -> bytes:
@@ -73,7 +73,7 @@ def error(request: dict, code: int, message: str) -> bytes:
 
 
 def more_than(most: int, status: int = 200) -> Callable[[dict, int], tuple[int, bytes] | None]:
-    """An endpoint that gives no more logs at once."""
+    """Return an endpoint's refusal of answers with more logs than that."""
 
     def refuse(request: dict, count: int) -> tuple[int, bytes] | None:
         said = f"query returned more than {most} results"
@@ -100,7 +100,7 @@ def test_a_range_that_is_not_refused_is_read_at_once(endpoint: Endpoint) -> None
 
 
 def test_a_range_of_more_bytes_than_we_take_is_read_in_halves(endpoint: Endpoint) -> None:
-    logs = Logs(endpoint.client(), taken, data=100_000)  # 200,000 digits each, of a mebibyte
+    logs = Logs(endpoint.client(), taken, data=100_000)  # 200,000 digits each; the limit is a mebibyte
     endpoint.answer = logs.answer
     assert [event.block for event in logs.read()] == list(BLOCKS)
     assert logs.asked[:2] == [(0, 63), (0, 31)]
@@ -109,7 +109,7 @@ def test_a_range_of_more_bytes_than_we_take_is_read_in_halves(endpoint: Endpoint
 def test_an_answer_that_comes_too_slowly_is_read_in_halves(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two seconds for each log, of ten for an answer."""
+    """Two seconds for each log, within ten seconds for an answer."""
     client, clock = endpoint.client(timeout_s=5.0), [0]
     logs = Logs(client, taken)
 

@@ -1,4 +1,4 @@
-"""What is offered for gas, and what in its place: rules of the network, and ends of the account."""
+"""Gas fees that are offered, and their replacements: rules of the network, and limits of the account."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_who_has_less_offers_what_the_next_block_takes() -> None:
 @pytest.mark.parametrize("tip", [0, 1, GWEI])
 @pytest.mark.parametrize("base", [0, 1, GWEI, 90 * GWEI])
 def test_a_replacement_is_one_that_the_network_takes(tip: int, base: int) -> None:
-    """Both fees by an eighth at least, and the tip by something: then it is offered; else it is not."""
+    """It is offered if both fees rise by at least an eighth and the tip rises at all; else it is not."""
     policy = FeePolicy(max_fee=100 * GWEI, priority_fee=tip)
     offered: Offered | None = Offered(3 * GWEI, tip)
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""Server and fetcher over real HTTP on 127.0.0.1, against servers that lie, stall and drown."""
+"""Server and fetcher over real HTTP on 127.0.0.1, against servers that lie, stall or send without end."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def fetcher(mine: Store) -> Fetcher:
 
 @pytest.fixture
 def impatient(mine: Store) -> Fetcher:
-    """For servers that stall."""
+    """A fetcher for servers that stall."""
     return Fetcher(mine, timeout_s=0.5, min_rate=1e9, attempts=2, backoff_s=0.01)
 
 
 @pytest.fixture
 def hostile() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
-    """Starts raw servers: `hostile(answer)` gives the base URI of one that calls `answer` for each connection."""
+    """Start raw servers: `hostile(answer)` returns the base URI of one that calls `answer` for each connection."""
     open_sockets: list[socket.socket] = []
 
     def start(answer: Callable[[socket.socket], None]) -> str:
@@ -233,7 +233,7 @@ def test_hostile_answer_is_refused_and_leaves_nothing(
 def test_a_server_that_stalls_is_left(
     stall: str, mine: Store, impatient: Fetcher, hostile: Callable[..., str]
 ) -> None:
-    """It would go on for minutes, and one that drips has the right bytes in the end."""
+    """It would take minutes; a server that drips would even send the right bytes in the end."""
     with pytest.raises(Unavailable):
         impatient.blob(WANTED, [hostile(STALLS[stall])], max_bytes=len(PAYLOAD))
     assert [path for path in mine.root.rglob("*") if path.is_file()] == []

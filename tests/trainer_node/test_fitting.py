@@ -1,4 +1,4 @@
-"""A party sends several moves at once as far as a transaction holds them, and the others once these are mined."""
+"""A party sends as many moves at once as a transaction holds, and the others once these are mined."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 from web3 import Web3
 
 from referee_py.program.playable import MAX_BYTES
-from referee_py.trial import TrialTerms, dispute_hash, open_trial
+from referee_py.trial import open_trial
 from referee_py.trial.solver import plan
+from referee_py.walk.dispute import TrialTerms, dispute_hash
 from tests.referee_py.trial.parties import Known, Setting
 from trainer_node.chain import Contracts
 from trainer_node.chain.contracts import Deployment

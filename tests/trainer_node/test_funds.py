@@ -1,4 +1,4 @@
-"""What a job takes, now and later; and jobs that nobody should stake on for that."""
+"""The cost of a job, now and later; and jobs on which no node should stake because of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RIGHT, WRONG = b"\x01" * 32, b"\x02" * 32
 
 
 def claimed(**changes: Any) -> JobView:
-    """Somebody has claimed the wrong root."""
+    """Return a job in which another party has claimed the wrong root."""
     claim = ClaimView(0, OTHER, 1, 0, True, False, False, "")
     group = Group(0, WRONG, bytes(32), 0, 0, 0, 0, (0,))
     return job(**{"phase": JobPhase.CHALLENGE, "claims": (claim,), "groups": (group,), **changes})
@@ -29,7 +29,7 @@ def claimed(**changes: Any) -> JobView:
     ("stake", "most", "dear"), [(1, 0, False), (1, 1, False), (2, 0, False), (2, 1, True)]
 )
 def test_no_more_is_staked_than_is_allowed(stake: int, most: int, dear: bool) -> None:
-    """Zero is no limit. Who the verifiers are does not matter: the court has the last word."""
+    """Zero is no limit. The choice of verifiers does not matter: the court has the last word."""
     assert (too_dear(stake, most) is not None) == dear
 
 
@@ -37,7 +37,7 @@ def test_no_more_is_staked_than_is_allowed(stake: int, most: int, dear: bool) ->
     ("founded", "followers", "root", "want"),
     [
         (0, 0, RIGHT, 1250),
-        (11, 0, RIGHT, 1999),  # 1,687 and a quarter would do for a second claim of the root
+        (11, 0, RIGHT, 1999),  # 1,687 and a quarter suffices for a second claim of the root
         (15, 0, RIGHT, 1999),
         (16, 0, RIGHT, 2500),
         (16, 1, RIGHT, 2500),
@@ -83,7 +83,7 @@ def test_a_bound_below_what_gas_costs_is_refused_with_its_numbers() -> None:
 
 
 def test_a_large_stake_pays_for_disputes_and_not_for_answers() -> None:
-    """What is requested is paid for by what gas counts for, whatever the stake is."""
+    """Requests are paid at the price that gas counts for, whatever the stake."""
     reason = unpaid(offered(high_fee=40 * GWEI, stake=100 * STAKE_GAS * 60 * GWEI), 0, DEAR)
     assert reason is not None
     assert "answers to requests" in reason
@@ -96,7 +96,7 @@ def test_what_we_never_pay_is_not_asked_of_a_job() -> None:
 
 
 def test_what_we_expect_the_lower_bound_must_pay() -> None:
-    """Whoever claims when gas is cheap stakes what the lower bound asks for, and gas may be dear in the dispute."""
+    """A claim made while gas is cheap stakes by the lower bound, and gas may be dear in the dispute."""
     assert unpaid(offered(), 20 * GWEI, DEAR) is None
     reason = unpaid(offered(), 21 * GWEI, DEAR)
     assert reason is not None
@@ -109,7 +109,7 @@ def test_what_we_expect_the_lower_bound_must_pay() -> None:
 
 @pytest.mark.parametrize("base", [0, 1, 7, 8, 9, 30 * GWEI])
 def test_as_much_as_the_next_block_may_take_will_do(base: int) -> None:
-    """EIP-1559: the base fee rises by an eighth at most, and by 1 at least."""
+    """EIP-1559: the base fee rises by at most an eighth, and at least by 1."""
     assert next_base_fee(base) >= base + max(base // 8, 1)
     situation = offered(base_fee=base, stake=0, low_fee=0)
     sent = situation.stake_sent
@@ -140,7 +140,7 @@ def test_of_a_claim_no_less_is_sent_than_it_takes() -> None:
 
 
 def test_a_slot_keeps_what_the_reveal_and_a_dispute_may_take() -> None:
-    """Gas may become as dear as we pay at most; from a reveal on nothing more is taken for the slot."""
+    """Gas may rise to our cap; from the reveal on nothing more is kept for the slot."""
     taken, dear = STAKE_GAS * 60 * GWEI, 100 * GWEI
     bond, gas = STAKE_GAS * 200 * GWEI, min_stake.worst_gas() * dear
     situation = offered(trainers=slot_of(taken))

@@ -1,4 +1,4 @@
-"""What a spokesman does in a hearing and in its trials; the other side serves, withholds, and is not to be trusted."""
+"""A spokesman in a hearing and its trials; the other side serves or withholds, and is not to be trusted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_verdict_that_calls_the_right_record_wrong_expect_an_appeal_with_a_bon
 
 
 def test_the_own_record_turns_out_wrong_expect_no_appeal(room: Room) -> None:
-    """A faulty device has computed it; executed once more, the operator gives what the liar says."""
+    """A faulty device has computed it; executed again, the operator gives the liar's record."""
     room.has_come_to(HearingPhase.RULED, verdict=room.dispute.records[1].hash())
     source = replace(room.source(), record=room.dispute.records[1])
     assert room.attend(source) is None
@@ -131,7 +131,7 @@ def test_without_tensors_yet_expect_a_timeout_at_least(room: Room) -> None:
 def test_the_liar_names_a_tensor_of_another_shape_expect_only_the_own_half(
     room: Room, tmp_path: Path
 ) -> None:
-    """Its record is well formed, its output is served, and is none of this operator."""
+    """Its record is well formed and its output is served, but the output is not this operator's."""
     false, other = np.zeros((3, 3), np.float32), Store(tmp_path / "other", sync=False)
     right, wrong = room.dispute.records
     wrong = replace(wrong, outputs=(other.put_tensor(false),))

@@ -1,4 +1,4 @@
-"""Hearings and trials from views and events: an endpoint that hides or forges events is found out."""
+"""Hearings and trials from views and events: an endpoint that hides or forges events is detected."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ from referee_py.trial import (
     ShowLeaf,
     ShowOutputs,
     Stage,
-    TrialTerms,
     apply,
-    dispute_hash,
-    dispute_wire,
     open_trial,
 )
 from referee_py.trial.calldata import position_hash
 from referee_py.trial.solver import plan
+from referee_py.walk.dispute import TrialTerms, dispute_hash, dispute_wire
 from tests.referee_py.trial.parties import Known, Setting
 from trainer_node.chain.events import Event
 from trainer_node.chain.hearings import HearingInfo, TrialInfo, hearing_view, trial_view
@@ -123,7 +121,7 @@ def test_a_hearing_that_cannot_be_is_refused(changes: dict[str, int]) -> None:
 
 
 class Play:
-    """A trial by the rules, as the contract keeps it and as its events tell it, after every move."""
+    """A trial by the rules, as the contract stores it and as its events tell it, after every move."""
 
     def __init__(self) -> None:
         self.state = open_trial(SETTING.dispute, PLAYERS, (CLOCK, CLOCK), 0)

@@ -1,4 +1,4 @@
-"""What a hearing_player has computed beside the loop: no trial waits for another's states."""
+"""Computations of the hearing player beside the loop: no trial waits for the states of another."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .hearing_room import BEGAN, CLOCK, Room
 
 @dataclass
 class Slow(Operator):
-    """Has its states when it is let go on; as a long chain, it asks whether to stop meanwhile."""
+    """An operator that has its states once it is released; until then it asks whether to stop, as a long chain does."""
 
     go: threading.Event = field(default_factory=threading.Event)
     failure: Exception | None = None
@@ -52,7 +52,7 @@ def slow(room: Room) -> Slow:
 
 
 def at_the_states(folder: Path) -> Room:
-    """A trial in which this side has to post its states."""
+    """Return a trial in which this side has to post its states."""
     room = Room(folder)
     room.has_come_to(HearingPhase.TRIAL, trials=1)
     while room.trial.stage is not Stage.POST:
@@ -143,7 +143,7 @@ def test_a_node_that_stops_or_lets_go_ends_what_it_computes(tmp_path: Path, how:
 
 
 def test_more_trials_than_tensors_are_kept_expect_every_one_to_go_on(tmp_path: Path) -> None:
-    """All are begun before one is done; those that find no room wait for it, and nobody loses its place at work."""
+    """All begin before one is done; those without room wait for it, and none loses its place at work."""
     room = at_the_states(tmp_path)
     room.hearing_player = impatient(room)
     hearings = [second_hearing(room, number) for number in range(2, 2 + 3 * MAX_KEPT)]
@@ -167,6 +167,6 @@ def test_more_trials_than_tensors_are_kept_expect_every_one_to_go_on(tmp_path: P
 
 
 def impatient(room: Room) -> HearingPlayer:
-    """One that never waits for what it computes."""
+    """Return a player that never waits for its computations."""
     old = room.hearing_player
     return HearingPlayer(old._contracts, old._transactions, old._opponents, room.stop, patience_s=0.0)

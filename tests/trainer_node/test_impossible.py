@@ -1,4 +1,4 @@
-"""An endpoint whose answers are well formed and tell of what cannot be: every one becomes one of our errors."""
+"""An endpoint whose answers are well formed but describe impossible states: each becomes one of our errors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from eth_abi.abi import encode
 from eth_utils.abi import collapse_if_tuple, event_abi_to_log_topic, function_abi_to_4byte_selector
 
 from referee_py.game.calldata import match_id, match_terms, position_hash
-from referee_py.game.jobs import JobPhase
 from referee_py.game.rules import opened
-from referee_py.game.state import MatchTerms, Phase, Reason
+from referee_py.game.state import MatchTerms, Phase
+from referee_py.jobs import JobPhase
 from referee_py.panel.state import HearingPhase, Submission, hearing_id
-from referee_py.program import Terms
-from referee_py.trial import Stage, TrialTerms, dispute_hash, dispute_wire, open_trial
+from referee_py.program.terms import Terms
+from referee_py.trial import Stage, open_trial
 from referee_py.trial.calldata import position_hash as trial_position_hash
+from referee_py.walk.dispute import TrialTerms, dispute_hash, dispute_wire
+from referee_py.walk.reason import Reason
 from trainer_node.chain.client import Snapshot
 from trainer_node.chain.contracts import load_artifact
 from trainer_node.errors import RpcCorrupt
@@ -46,7 +48,7 @@ SOUND: dict[str, dict[str, Any]] = {
         "position": trial_position_hash(open_trial(DISPUTE, PLAYERS, (9, 9), 0)),
     },
 }
-"""What each view answers; whatever is not named is zero."""
+"""The answer of each view; fields that are not named are zero."""
 EVENTS: dict[str, dict[str, Any]] = {
     "Submitted": {"submission": SUBMISSION.wire(), "dispute": dispute_wire(DISPUTE)},
     "Opened": {"matchTerms": match_terms(TERMS)},
@@ -55,7 +57,7 @@ EVENTS: dict[str, dict[str, Any]] = {
 
 
 class Liar:
-    """Answers for all contracts at once: `answers` are what views give, `events` what every subject's log has."""
+    """Answers for all contracts at once: `answers` are the results of views, `events` the log of every subject."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         abis = [
@@ -115,7 +117,7 @@ def _log(place: int, item: Any, given: dict[str, Any], topics: list[str]) -> dic
 
 
 def _value(item: Any, given: dict[str, Any]) -> Any:
-    """The value of that part of an answer: what is given for its name, else zero."""
+    """Return the value of one part of an answer: the one given for its name, else zero."""
     kind = item["type"]
     if item["name"] in given:
         return given[item["name"]]

@@ -1,4 +1,4 @@
-"""Many jobs, bad jobs and an endpoint that fails: ours are looked at, every round and first."""
+"""With many jobs, bad jobs and a failing endpoint, our own jobs are attended to every round and first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 class Chain:
-    """A snapshot of ``count`` jobs; ``broken`` ones cannot be read. ``down``: it answers nothing."""
+    """A snapshot of ``count`` jobs; ``broken`` ones cannot be read. ``down``: it does not answer at all."""
 
     def __init__(self, count: int, broken: dict[int, Exception] | None = None, *, down: bool = False) -> None:
         self.count = count
@@ -51,7 +51,7 @@ class Chain:
 
 
 def go(scheduler: Scheduler, chain: Any, attend: Callable[[JobView], bool] = lambda _: False) -> list[int]:
-    """One round; the jobs that were attended to."""
+    """Run one round; return the jobs that were attended to."""
     seen: list[int] = []
 
     def attended(found: JobView) -> bool:
@@ -75,7 +75,7 @@ def test_a_round_looks_at_ours_first_and_at_some_others(database: Database) -> N
 
 
 def test_new_jobs_come_before_those_that_were_looked_at(database: Database) -> None:
-    """And leave them half of a round, however many are posted."""
+    """And leave half of a round to those, however many are posted."""
     scheduler, chain = Scheduler(JobQueue(database, per_round=6), {}), Chain(100)
     assert go(scheduler, chain)[:3] == [98, 99, 100]
     chain.count = 102
@@ -100,7 +100,7 @@ def test_jobs_of_others_that_have_ended_do_not_come_again(database: Database) ->
 
 
 def test_what_we_work_at_has_its_turn_every_round(database: Database) -> None:
-    """A package that is here, or a run that is done, is not left for a turn through all jobs; of so many at a time."""
+    """A fetched package or a finished run does not wait for a turn through all jobs; only so many at a time."""
     working = {40, 60}
     scheduler = Scheduler(JobQueue(database, per_round=4), {}, lambda number: number in working)
     for _ in range(30):
@@ -172,7 +172,7 @@ def test_an_outage_ends_the_round_soon(database: Database) -> None:
 
 
 def test_a_job_of_ours_that_has_ended_has_one_more_turn(database: Database) -> None:
-    """A reorganisation may bring it back."""
+    """A reorganisation may revive it."""
     queue = JobQueue(database)
     queue.mark(3, True)
     queue.mark(3, False, ended=True)

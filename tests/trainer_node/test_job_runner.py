@@ -1,4 +1,4 @@
-"""Where a node computes: unsound jobs are refused for good, all else is tried again, and no job harms another."""
+"""The computing part of a node: unsound jobs are refused for good, all else is retried, no job harms another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import repops
 
-from referee_py.program import Terms
+from referee_py.program.terms import Terms
 from trainer_node import job_runner as module
 from trainer_node.db import Database
 
@@ -34,7 +34,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Slow:
-    """A backend that waits at every operator until it is let go, and counts them, and how often it was."""
+    """A backend that waits at every operator until it is released, and counts operators and waits."""
 
     name = "slow"
 
@@ -95,7 +95,7 @@ def test_an_unsound_job_is_refused_for_good(
         assert words in (works.refused(1) or "")
         assert works.train(bad) is None
         assert not works.busy, "nothing is tried again"
-        # The next job is none the worse for it.
+        # The next job is not affected.
         if not limits:
             assert until(lambda: works.train(job(2, uri=uri))) == CLAIM
 
@@ -108,7 +108,7 @@ def test_a_job_that_nobody_serves_is_tried_again(tmp_path: Path, database: Datab
         works.prepare(nowhere)
         assert works.refused(1) is None
         with serving(tmp_path / "client"):
-            # It comes from elsewhere now: by hand, say.
+            # The package now comes from elsewhere: by hand, say.
             for kind in ("tensor", "blob"):
                 (tmp_path / "client" / kind).rename(tmp_path / "node" / kind)
             assert until(lambda: works.train(nowhere)) == CLAIM
@@ -142,13 +142,13 @@ def test_an_unforeseen_error_is_contained_and_tried_again(tmp_path: Path, databa
 def test_a_run_goes_on_after_a_restart(tmp_path: Path, database: Database) -> None:
     with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database) as works:
         assert until(lambda: works.train(job(uri=uri))) == CLAIM
-        # Nobody serves anything any more.
+        # Nobody serves anything from here on.
     with runner(tmp_path / "node", database) as works:
         assert until(lambda: works.train(job(uri="http://127.0.0.1:9"))) == CLAIM
 
 
 def test_a_finished_run_comes_back_while_another_job_is_at_work(tmp_path: Path, database: Database) -> None:
-    """It may be in a dispute, and its clock does not wait for a stranger's job."""
+    """It may be in a dispute, and its clock does not wait for another client's job."""
     longer = Terms.of(PROGRAM, 11, (4, 2, 1))
     with serving(tmp_path / "client") as uri:
         with runner(tmp_path / "node", database) as works:

@@ -60,7 +60,7 @@ def test_what_is_no_keystore(tmp_path: Path, content: str) -> None:
 
 @pytest.mark.parametrize("version", [4, 5, "3", None])
 def test_a_keystore_of_another_version(tmp_path: Path, version: object) -> None:
-    """Version 4 has its work factor in another place, where nobody would bound it."""
+    """Version 4 keeps its work factor elsewhere, where it would not be bounded."""
     path = tmp_path / "key"
     create_key(path, "secret", work_factor=FAST)
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": version}))

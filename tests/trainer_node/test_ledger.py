@@ -1,4 +1,4 @@
-"""What was requested in a job and what became of it, from events."""
+"""The requests in a job and their fate, from events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def test_jobs_of_other_contracts_are_not_asked_for(endpoint: Endpoint) -> None:
-    """Somebody has closed a request of a job of the same number, in a Jobs contract of his own."""
+    """A request of a job with the same number, in another Jobs contract, was closed."""
     client = endpoint.client()
     topic = Contracts(client.web3, client.deployment).data_availability.events.Closed().topic
     words = ["0x" + "00" * 12 + address.removeprefix("0x").lower() for address in (OTHER_JOBS, ADDRESS)]

@@ -1,4 +1,4 @@
-"""The two sources of logs: what was written never changes, and what is followed is what was committed to."""
+"""The two sources of logs: written logs never change, and followed logs are those that were committed to."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class TestWritten:
 
 
 class Served:
-    """A trainer's server, and the log_source of somebody who follows."""
+    """A trainer's server, and the log source of a follower."""
 
     def __init__(self, folder: Path, uri: str, threads: ThreadPoolExecutor) -> None:
         self.theirs = Store(folder / "theirs", sync=False)
@@ -125,7 +125,7 @@ class Served:
 
     @property
     def here(self) -> set[int]:
-        """The steps whose logs have arrived."""
+        """Return the steps whose logs have arrived."""
         return {step for step in range(1, STEPS + 1) if self.mine.has(name_of(step))}
 
 
@@ -150,7 +150,7 @@ class TestFollowed:
         served.publish()
         log_source = served.log_source()
         log_source.get(1)
-        served.threads.submit(lambda: None).result()  # what was asked for before has been done or begun
+        served.threads.submit(lambda: None).result()  # earlier requests are done or begun
         served.threads.shutdown(wait=True)
         assert served.here == set(range(1, 2 * WINDOW + 1))
 
@@ -211,7 +211,7 @@ class TestFollowed:
             served.log_source().put(1, LOGS[0])
 
     def test_the_tree_must_be_that_of_the_steps(self, served: Served) -> None:
-        """Inner nodes of a tree pass for its leaves unless their number is known."""
+        """Inner nodes of a tree can pass for its leaves unless their number is known."""
         shallow = Tree(Tag.LOG_RUN_TREE, [TREE.node(1, k) for k in range(1 << (TREE.depth - 1))])
         assert shallow.root == TREE.root
         served.theirs.put_tree(shallow)

@@ -1,4 +1,4 @@
-"""A match as the player finds it: the opponent serves, withholds, stalls; the endpoint hides what he published."""
+"""A match seen by the player: the opponent serves, withholds, stalls; the endpoint hides the opponent's moves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ POSTED = 1000
 
 @dataclass
 class Sent:
-    """Takes what would be sent."""
+    """Records the moves that would be sent."""
 
     address: ClassVar[str] = ME
     batches: list[list[Move]] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Sent:
 
 
 class Table:
-    """My honest run against a liar's root, and the player at it."""
+    """My honest run against a liar's root, and the player in their match."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder / "own", sync=False)
@@ -63,7 +63,7 @@ class Table:
         self.player = MatchPlayer(contracts, self.sent, Opponents(fetcher, patience_s=60.0))  # type: ignore[arg-type]
 
     def play(self, uris: list[str], now: int = POSTED + 1) -> list[str] | None:
-        """Names of the moves that were sent; None if there were none."""
+        """Return the names of the moves that were sent; None if there were none."""
         log = self.log
         snapshot: Any = SimpleNamespace(now=now, history=lambda _match: SimpleNamespace(log=log))
         group = Group(0, b"", b"", 1, 0, 0, 0, (0,))
@@ -72,7 +72,7 @@ class Table:
         return [move.function for move in self.sent.batches[-1]] if len(self.sent.batches) > before else None
 
     def accept(self, now: int = POSTED + 1) -> MatchState:
-        """The chain takes what was sent last."""
+        """Let the chain accept what was sent last."""
         state = self.match.state
         for move in self.sent.batches[-1]:
             after = apply(state, self.match.terms, move, ME, now)
@@ -106,7 +106,7 @@ def test_the_opponent_withholds_expect_my_half_and_then_silence(table: Table) ->
 
 
 def test_an_old_look_repeats_a_move_for_the_chain_to_refuse(table: Table) -> None:
-    """With confirmations the state is older than the tip; nothing but a simulation is spent on that."""
+    """With confirmations the state is older than the tip; the repetition costs only a simulation."""
     assert table.play([]) == table.play([]) == ["reveal"]
     assert table.sent.batches[0] == table.sent.batches[1]
 

@@ -1,4 +1,4 @@
-"""The least stake: its tables are what is measured, its counts are the protocol's, and the prize pays the winner."""
+"""The least stake: its tables match measurements, its counts the protocol, and the prize pays the winner."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from repops.opset import MAX_STEPS
 
-from referee_py.game.chain_model import VERDICT_DIVISOR
-from referee_py.game.escrow import PRIZE_DIVISOR
 from referee_py.game.state import Reveal, Timeout
-from referee_py.program import Terms
+from referee_py.params import PRIZE_DIVISOR, VERDICT_DIVISOR
+from referee_py.program.terms import Terms
 from referee_py.trial import Stage, TrialState, places
 from trainer_node import min_stake
 from trainer_node.chain import connect
@@ -29,7 +28,7 @@ from .test_client import RUN, Town
 
 SNAPSHOTS = Path(__file__).parents[1] / "contracts/snapshots"
 SPARE = 1.15
-"""The table may be above what is measured by that much: contracts change by a few units of gas."""
+"""Factor by which the table may exceed the measurement: contracts change by a few units of gas."""
 
 
 def measured(group: str, move: str) -> int:
@@ -46,7 +45,7 @@ def test_the_table_is_what_moves_were_measured_to_cost() -> None:
         "refine": measured("worst", "refine"),
         "openRecord": measured("worst", "openRecord"),
         "submit": measured("worst", "submit"),
-        # What an appeal shows again, and the court tells, is what was submitted.
+        # An appeal shows, and the court reports, what was submitted.
         "appeal": measured("panel", "appeal") + dispute,
         "proceed": measured("panel", "proceed, two bonds taken"),
         "finalize": measured("jobs", "finalize"),
@@ -65,7 +64,7 @@ def test_no_other_conclusion_is_dearer() -> None:
 
 @cache
 def rounds_of(height: int, trees: int) -> int:
-    """The most rounds in so many run trees that are that high together."""
+    """Return the most rounds in this many run trees with this total height."""
     if not trees or not height:
         return 0
     highest = (MAX_RUN_LEAVES - 1).bit_length()
@@ -75,7 +74,7 @@ def rounds_of(height: int, trees: int) -> int:
 
 
 def test_the_counts_are_the_protocols() -> None:
-    # Each tree may be one level higher than its part of the 48 bits that steps are counted with.
+    # Each tree may be one level higher than its part of the 48 bits of a step number.
     assert rounds_of(48 + MAX_STRIDES, MAX_STRIDES) == min_stake.RUN_ROUNDS
     assert min_stake.STEP_ROUNDS == 6
     state = TrialState(("", ""), Stage.POST, 0, (0, 0), 0, state_bytes=204)
@@ -93,7 +92,7 @@ def test_the_prize_of_the_least_stake_pays_for_the_worst_dispute() -> None:
 
 
 def test_the_prize_pays_for_a_dispute_that_a_verdict_ends() -> None:
-    """Then the verifiers' share is the winner's, too; but it has played no trial."""
+    """Then the winner also gets the verifiers' share, but it has not played a trial."""
     price = 7 * 10**9
     stake = least_stake(price)
     assert stake // PRIZE_DIVISOR - stake // VERDICT_DIVISOR >= min_stake.verdict_gas() * price
@@ -125,7 +124,7 @@ def test_a_price_that_no_chain_asks_is_refused() -> None:
 
 
 def test_who_wins_against_one_who_withholds_ends_with_more(anvil, tmp_path: Path) -> None:
-    """On a chain whose least stake was derived from its price: all that the winner has paid is less than its prize."""
+    """On a chain whose least stake follows from its price, all payments of the winner are less than its prize."""
     price = chain_price(connect(anvil.url, 31337))
     town = Town(anvil.url, anvil.keys[:4], tmp_path, stake=least_stake(price))
     before = town.web3.eth.get_balance(town.people[1].address)
@@ -160,7 +159,7 @@ def test_who_wins_against_one_who_withholds_ends_with_more(anvil, tmp_path: Path
 def test_a_side_publishes_and_concludes_in_every_round_of_the_walk(
     steps: int, strides: tuple[int, ...], nodes: int, rounds: int
 ) -> None:
-    """Four generations a round; besides that it refines each level, opens the record and submits."""
+    """Four generations a round; in addition it refines each level, opens the record and submits."""
     root = bytes(32)
     terms = Terms(1, 1, nodes, 1, 1, steps, root, root, root, root, strides)
     assert match_moves(terms) == 2 * rounds + len(strides) + 2

@@ -1,4 +1,4 @@
-"""Rounding logs put together from answers: what an honest trainer has written, and what else a root may commit to."""
+"""Rounding logs assembled from answers: those of an honest trainer, and others that a root may commit to."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from referee_py.availability.solver import response_of
 from referee_py.availability.state import BLOCK_LEVELS
 from referee_py.commit import NO_LOG, Record, Tag, Tree, digest, empty, fold_path
 from referee_py.errors import Unavailable
-from referee_py.program import Program, Structure, TensorType, Terms
+from referee_py.program import Program, Structure, TensorType
+from referee_py.program.mode import Form, Rounding
+from referee_py.program.terms import Terms
 from referee_py.rounding.blocks import BLOCK, LogTree, digest_of_block
 from referee_py.rounding.entries import Log
-from referee_py.rounding.mode import Form, Rounding
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.e2e.brink import COUNT, MIRROR, STEPS, Y, Z, bundle
 from trainer_node.onchain_logs import Shown
@@ -70,7 +71,7 @@ class Withholder:
 
 
 def obtained(trainer: Withholder, program: Program = JOB.program) -> tuple[Shown, int]:
-    """What whoever requests all that is missing gets, in how many rounds."""
+    """Return what a party obtains that requests all that is missing, and the number of rounds."""
     terms = trainer.terms
     root, answers = trainer.run_log_tree().root, dict[tuple[bytes, Place], Response]()
     for rounds in range(10):
@@ -103,7 +104,7 @@ def test_what_an_honest_trainer_has_written_is_a_file_again() -> None:
 
 
 def expect_proofs(trainer: Withholder, shown: Shown) -> None:
-    """Every digest and block can be shown on, up to the root that was committed to."""
+    """Check that every digest and block can be shown again, up to the committed root."""
     root = trainer.run_log_tree().root
     for step, log in shown.steps().items():
         tree = log.tree(trainer.terms.node_count)
@@ -119,7 +120,7 @@ def expect_proofs(trainer: Withholder, shown: Shown) -> None:
 
 
 def test_a_log_of_another_number_of_elements_says_nothing_and_can_be_shown() -> None:
-    """NOTE: so many that nobody could ask for all of it, with entries where nobody looks."""
+    """NOTE: too many to request all of them, with entries where nobody looks."""
     huge = Log(1 << 39, np.array([1, 1 << 38]), np.array([True, True]), np.array([7]), np.array([2.5]))
     trainer = Withholder({Y: huge})
     shown, rounds = obtained(trainer)
@@ -130,7 +131,7 @@ def test_a_log_of_another_number_of_elements_says_nothing_and_can_be_shown() -> 
 
 
 def test_a_log_may_be_of_as_many_elements_as_a_number_can_say() -> None:
-    """NOTE: more than a file may have, and than any tensor."""
+    """NOTE: more than a file or any tensor may have."""
     none = np.zeros(0, np.int64)
     for elements in (1 << 40, 1 << 50, (1 << 63) - 1):
         trainer = Withholder({Y: Log(elements, np.array([3]), np.array([True]), none, np.zeros(0))})
@@ -185,7 +186,7 @@ def test_what_is_beyond_the_last_node_is_not_looked_at() -> None:
 
 
 def test_blocks_beyond_the_last_element_have_no_answer() -> None:
-    """They are requested, too: whoever has hidden something there cannot show it."""
+    """They are requested, too: a trainer that has hidden something there cannot show it."""
     elements = 40 * BLOCK
     log = Log(elements, np.array([5]), np.array([True]), np.zeros(0, np.int64), np.zeros(0))
     tree = LogTree(log)

@@ -28,7 +28,7 @@ def root_of(tree: Tree | None) -> bytes | None:
 
 
 class Stalling:
-    """Accepts connections and says nothing; counts them."""
+    """Accepts connections, counts them and sends nothing."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -61,7 +61,7 @@ def stalling() -> Iterator[Stalling]:
 
 
 class Counting(Fetcher):
-    """Counts how often something was asked for, and how often that came to an end."""
+    """Counts requests, and those that came to an end."""
 
     asked = ended = 0
 
@@ -78,7 +78,7 @@ class Counting(Fetcher):
 
 
 class Clock:
-    """The real one, plus what a test adds."""
+    """The real clock plus the seconds that a test adds."""
 
     def __init__(self) -> None:
         self.added = 0.0
@@ -99,7 +99,7 @@ def fetcher(tmp_path: Path) -> Counting:
 
 @pytest.fixture
 def opponents(fetcher: Counting, clock: Clock) -> Iterator[Opponents]:
-    """Who have patience with whoever answers at all."""
+    """Opponents with patience for every server that answers at all."""
     made = Opponents(fetcher, patience_s=60.0, clock=clock)
     yield made
     made.close()
@@ -107,7 +107,7 @@ def opponents(fetcher: Counting, clock: Clock) -> Iterator[Opponents]:
 
 @pytest.fixture
 def impatient(fetcher: Counting, clock: Clock) -> Iterator[Opponents]:
-    """For servers that stall, much longer than this."""
+    """Opponents with little patience, for servers that stall much longer."""
     made = Opponents(fetcher, patience_s=PATIENCE_S, clock=clock)
     yield made
     made.close()
@@ -130,7 +130,7 @@ def test_64_stalling_servers_cost_one_patience_and_then_nothing(
 ) -> None:
     uris = [f"{stalling.uri}/{k}" for k in range(64)]
     asked = impatient.ask(uris)
-    for leaves in range(5, 15):  # a batch asks at every position that it comes to
+    for leaves in range(5, 15):  # a batch asks at every position that it reaches
         assert asked.tree(TREE.tag, TREE.root, leaves) is None
         assert asked.record(RECORD.hash()) is None
     assert (fetcher.asked, fetcher.ended) == (1, 0), "nobody has waited for the end of it, or asked again"
@@ -141,7 +141,7 @@ def test_64_stalling_servers_cost_one_patience_and_then_nothing(
             assert impatient.ask(uris).tree(TREE.tag, TREE.root, 5) is None
         assert fetcher.asked == number, "banned servers cost nothing"
         clock.added += ban + 1
-        assert impatient.ask(uris).tree(TREE.tag, TREE.root, 5) is None  # once more, and banned for longer
+        assert impatient.ask(uris).tree(TREE.tag, TREE.root, 5) is None  # once more, then banned for longer
     assert (fetcher.asked, fetcher.ended) == (4, 0)
     clock.added += MAX_BAN_S
     assert not impatient.banned(tuple(uris[:4]))
@@ -155,7 +155,7 @@ def test_one_opponent_who_stalls_does_not_silence_another(
     assert impatient.ask([stalling.uri]).tree(TREE.tag, TREE.root, 5) is None
     assert impatient.banned((stalling.uri,))
     with ArtifactServer(store) as server:
-        # NOTE: on a busy machine a server may take longer than this patience; it is not banned for the other's sake.
+        # NOTE: on a busy machine a server may exceed this patience; it is not banned because of the other one.
         assert not impatient.banned((server.uri,))
         answers = (root_of(impatient.ask([server.uri]).tree(TREE.tag, TREE.root, 5)) for _ in range(100))
         assert TREE.root in answers

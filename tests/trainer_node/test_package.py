@@ -1,4 +1,4 @@
-"""A job's package comes from a stranger: each way in which it can be unsound is refused by name, at little cost."""
+"""A job's package is untrusted: each kind of unsoundness is refused by name, at little cost."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from referee_py.errors import (
     Unavailable,
     UnknownVersion,
 )
-from referee_py.program import MODE_REPOPS_F32, Program, SlotSource, TensorDescriptor, Terms
-from referee_py.rounding.mode import Rounding
+from referee_py.program import Program, SlotSource, TensorDescriptor
+from referee_py.program.mode import Rounding
+from referee_py.program.terms import MODE_REPOPS_F32, Terms
 from tests.referee_py.program.tiny import Writer, constant, slot
 from trainer_node.errors import Corrupt
 from trainer_node.fetch import Fetcher
@@ -52,7 +53,7 @@ def test_a_sound_package_is_what_the_terms_name(fetcher: Fetcher, tmp_path: Path
 
 
 def edited(change: Callable[[dict], None]) -> bytes:
-    """The program file, edited and written canonically again."""
+    """Return the program file, edited and written canonically again."""
     content = cbor2.loads(PROGRAM.to_bytes())
     change(content)
     return cbor2.dumps(content, canonical=True)
@@ -119,7 +120,7 @@ def test_terms_that_are_not_the_programs_are_refused(
 def test_a_file_that_is_not_the_one_named_is_unavailable_not_unsound(
     fetcher: Fetcher, tmp_path: Path
 ) -> None:
-    """NOTE: it says something about the server, nothing about the job."""
+    """NOTE: the failure is the server's, not the job's."""
     store = Store(tmp_path / "client", sync=False)
     put_package(store)
     path = next((store.root / "blob").rglob(PROGRAM.file_hash().hex()))
@@ -134,7 +135,7 @@ def test_a_file_that_is_not_the_one_named_is_unavailable_not_unsound(
 def test_tensors_of_another_shape_than_declared_are_refused_before_anything_is_staked(
     fetcher: Fetcher, tmp_path: Path
 ) -> None:
-    """The graph fits the declared shapes, the tensor that the hash names has another."""
+    """The graph fits the declared shapes, but the tensor with that hash has another."""
     x, y = PROGRAM.constants[1], PROGRAM.constants[2]
     liar = Program(
         PROGRAM.nodes,
@@ -162,7 +163,7 @@ def test_more_memory_than_allowed_is_refused_before_any_tensor_is_fetched(
 
 
 def test_images_that_are_unfolded_count_in_rounded_f64() -> None:
-    """Few weights and pixels, but each of 4,096 places reads 4,096 taps: of an image they take 256 MiB, twice."""
+    """Few weights and pixels, but each of 4,096 places reads 4,096 taps: one image takes 256 MiB, twice."""
     small, large = (
         images(np.zeros((1, 2, size, size), np.float32), np.zeros((2, 2, kernel, kernel), np.float32))
         for size, kernel in ((4, 2), (127, 64))
@@ -178,7 +179,7 @@ def test_images_that_are_unfolded_count_in_rounded_f64() -> None:
 
 
 def images(x: Array, w: Array) -> Program:
-    """A convolution and both of its gradients."""
+    """Return the program of a convolution and both of its gradients."""
     op = Writer([w], [x])
     attrs: dict[str, Any] = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
     y = op("conv2d", slot(0), constant(0), **attrs)

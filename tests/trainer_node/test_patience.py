@@ -1,4 +1,4 @@
-"""Who waits for cheaper gas: in matches, hearings and trials, with acts and withdrawals, and never for too long."""
+"""Waiting for cheaper gas: in matches, hearings and trials, with acts and withdrawals, and never for too long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from referee_py.panel.state import HearingPhase
-from referee_py.rounding.mode import Rounding
+from referee_py.program.mode import Rounding
 from trainer_node import min_stake
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
 from trainer_node.chain.fees import GWEI
@@ -62,7 +62,7 @@ def test_the_rule() -> None:
 
 
 def play(table: Table, now: int, patient: Patience, side: int = 0) -> list[str]:
-    """Names of the moves that are sent."""
+    """Return the names of the moves that are sent."""
     snapshot: Any = SimpleNamespace(now=now, history=lambda _match: SimpleNamespace(log=table.log))
     group, before = Group(0, b"", b"", 1, 0, 0, 0, (0,)), len(table.sent.batches)
     table.player.play(snapshot, Seat(table.match, side, True, group, group), table.replay, [], patient)
@@ -95,14 +95,14 @@ def test_what_waits_is_worked_out_once(table: Table, monkeypatch: pytest.MonkeyP
 
 
 def test_half_a_clock_is_half_of_what_the_job_gives_not_of_what_is_left(table: Table) -> None:
-    """Or each move would wait half of what those before it have left."""
+    """Otherwise each move would wait half of what the moves before it have left."""
     table.match = replace(table.match, state=replace(table.match.state, clock=(60, 100)))
     assert play(table, POSTED + 9, DEAR) == []
     assert play(table, POSTED + 10, DEAR) == ["reveal"]
 
 
 def test_the_opponent_is_late_expect_a_timeout_at_leisure(table: Table) -> None:
-    """Whoever is late has lost, whenever that is claimed."""
+    """A late side has lost, no matter when that is claimed."""
     assert play(table, POSTED + 1, CHEAP) == ["reveal"]
     table.accept()
     late = POSTED + MATCH_CLOCK + 1
@@ -115,7 +115,7 @@ def test_the_opponent_is_late_expect_a_timeout_at_leisure(table: Table) -> None:
 
 
 def attend(room: Room, now: int, patient: Patience) -> list[Any]:
-    """What is sent in one look."""
+    """Return what is sent in one look."""
     before = len(room.sent)
     snapshot: Any = SimpleNamespace(now=now, trial=lambda _hearing: room.trial_info())
     room.hearing_player.attend(snapshot, room.hearing, room.source(), patient)
@@ -168,7 +168,7 @@ NOW = 5000
 
 
 def staked(phase: JobPhase, **changes: Any) -> JobView:
-    """A job in which a liar's claim has staked what a fee of 100 wei asks for, and we hold such a slot."""
+    """Return a job in which a liar's claim has the stake for a fee of 100 wei, and we hold such a slot."""
     stake = 100 * STAKE_GAS
     claims = (ClaimView(0, "0x" + "bb" * 20, stake, 0, True, False, False, ""),)
     groups = (Group(0, b"\2" * 32, bytes(32), 0, 0, 0, 0, (0,)),)
@@ -225,7 +225,7 @@ def test_the_end_of_a_job_waits_at_leisure() -> None:
 
 
 class Till:
-    """A contract that owes us something, and who is asked to pay it."""
+    """A contract that owes us something, and the teller that withdraws it."""
 
     address = "0x" + "11" * 20
 

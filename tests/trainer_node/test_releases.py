@@ -1,4 +1,4 @@
-"""Releases on a real chain: a node takes what was published, and refuses what is withdrawn or not its own code."""
+"""Releases on a real chain: a node uses the published one, and refuses withdrawn ones or code that is not its own."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Publisher:
         return Settings(**values)
 
     def listed(self, version: str, **others: str) -> Deployment:
-        """What a node makes of the same release with other contracts in places of its own."""
+        """Return a node's deployment for the same release with some other contracts."""
         addresses = {**self.deployment.addresses, **others}
         self.sender.send(self.releases.publish(version, self.deployment.block, addresses))
         return self.releases.deployment(version, 31337)
@@ -124,7 +124,7 @@ def test_contracts_that_ask_others_for_a_judgement_are_refused(publisher: Publis
         publisher.listed("1.1", Referee=referee)
     jobs = publisher.create("Jobs", at["Notary"], at["DataAvailability"], 1)
     assert jobs != at["Jobs"]
-    publisher.listed("1.2", Jobs=jobs)  # the same code and the same links are as good
+    publisher.listed("1.2", Jobs=jobs)  # the same code and the same links are equally good
     other = publisher.create("VerifierRegistry", 1, 1, at["Timekeeper"])
     notary = publisher.create("Notary", other, 1, 1, 2)
     jobs = publisher.create("Jobs", notary, at["DataAvailability"], 1)

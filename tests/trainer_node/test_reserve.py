@@ -1,4 +1,4 @@
-"""What is kept for jobs that we have staked on, though blocks are read late."""
+"""Funds that are kept for jobs on which we have staked, even if blocks are read late."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_what_is_kept_for_one_job_is_not_for_another() -> None:
 
 
 def test_a_block_from_before_the_stake_says_nothing_of_it() -> None:
-    """Three blocks late: the stake is in block 11, so what block 8 shows is older."""
+    """Three blocks late: the stake is in block 11, so the view of block 8 is older."""
     chain = Chain()
     kept = reserve(chain)
     kept.staking(1, 9)

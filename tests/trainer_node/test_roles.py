@@ -1,11 +1,11 @@
-"""Which scenarios a demonstration can have, and who lies in them."""
+"""The scenarios that a demonstration can have, and their liars."""
 
 from __future__ import annotations
 
 import pytest
 
 from referee_py.errors import InvalidInput
-from referee_py.program import MODE_REPOPS_F32
+from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Rounding
 from trainer_node.demo.roles import ABOUT_VERDICTS, Scenario, check, roles
 from trainer_node.faults import Fault, Lie

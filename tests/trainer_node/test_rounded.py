@@ -1,4 +1,4 @@
-"""Runs of the mode rounded-f64: the trainer's log is an input, and whoever follows it comes to the trainer's claim."""
+"""Runs in rounded-f64: the trainer's log is an input, and its followers reach the trainer's claim."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OWNER = "0x" + "aa" * 20
 
 
 class Trainer:
-    """A trainer's folder and database; what is made from them again is the trainer after a restart."""
+    """A trainer's folder and database; objects made from them again are the trainer after a restart."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder, sync=False)
@@ -59,7 +59,7 @@ def replay_of(
 
 @pytest.fixture(autouse=True)
 def _every_level() -> None:
-    """NOTE: a node that another test has opened may have left warnings out."""
+    """NOTE: a node opened by another test may have switched warnings off."""
     structlog.reset_defaults()
 
 
@@ -71,7 +71,7 @@ def trainer(tmp_path: Path) -> Iterator[Trainer]:
 
 
 def flipped(trainer: Trainer, step: int, element: int) -> None:
-    """The trainer writes, for one tie of a step it has not executed yet, that it was rounded the other way."""
+    """Let the trainer's log say that one tie of a step not executed yet was rounded the other way."""
     other = Trainer(trainer.store.root.parent / "other")
     other.replay().train()
     log = other.log_source.get(step)
@@ -128,7 +128,7 @@ class TestTheTrainer:
 class TestWhoeverFollows:
     @pytest.mark.parametrize("evaluator", ["numpy", "torch", "halves"])
     def test_comes_to_the_claim_of_the_log(self, trainer: Trainer, tmp_path: Path, evaluator: str) -> None:
-        """An admissible direction is no fault, whichever it is: the value follows from it."""
+        """Either admissible direction is correct: the value follows from it."""
         plain = Trainer(tmp_path / "plain").replay().train()
         flipped(trainer, 5, 3)
         claim = trainer.replay().train()
@@ -181,7 +181,7 @@ class TestWhoeverFollows:
 
 
 def forged(honest: Trainer, step: int, element: int) -> StepLog:
-    """The honest log of a step, but for one element that is said to be 3."""
+    """Return the honest log of a step, except that it gives one element the value 3."""
     log = honest.log_source.get(step)
     assert log is not None
     said = near.entries(log)
@@ -196,13 +196,13 @@ def forged(honest: Trainer, step: int, element: int) -> StepLog:
 
 
 class Posted:
-    """The client's server, the trainer's runner and what the chain says of both."""
+    """The client's server, the trainer's runner, and the chain's data about both."""
 
     def __init__(self, folder: Path, client: str, trainer: ArtifactServer) -> None:
         self.folder, self.client, self.server = folder, client, trainer
 
     def view(self, logs: bytes | None = None, uri: str | None = None) -> JobView:
-        """The job before the reveal, or with a trainer's claim and its logs."""
+        """Return the job before the reveal, or with a trainer's claim and its logs."""
         at = {"program": TERMS, "program_file": PROGRAM.file_hash(), "uri": self.client}
         if logs is None:
             return job(**at)
@@ -254,7 +254,7 @@ def test_a_challenger_follows_the_logs_that_were_revealed(
 def test_another_log_is_another_run(
     posted: Posted, tmp_path: Path, database: Database, other_database: Database
 ) -> None:
-    """SAFETY: no checkpoint of one run may get into that of another log, whatever the reorganisation."""
+    """SAFETY: in any reorganisation, no checkpoint of one run may get into the run of another log."""
     with runner(tmp_path / "node", database) as works:
         claim = until(lambda: works.train(posted.view()))
     liar = Trainer(tmp_path / "liar")

@@ -1,4 +1,4 @@
-"""The frame of a daemon: errors are contained, signals end it, nobody else gets in."""
+"""The frame of a daemon: errors are contained, signals end it, a second process is refused."""
 
 from __future__ import annotations
 

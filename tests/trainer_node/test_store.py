@@ -1,4 +1,4 @@
-"""The store keeps exactly the bytes that a name stands for."""
+"""The store keeps only the bytes that a name stands for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from referee_py.commit import LEAF_BYTES, Record, Tag, Tree, tensor_hash
 from referee_py.errors import InvalidInput, Unavailable
-from referee_py.rounding.mode import Form
+from referee_py.program.mode import Form
 from referee_py.rounding.step_log import NodeLog, StepLog, compress
 from tests.referee_py.rounding.logs import node_log
 from trainer_node.artifacts import Fold, Kind, Name, check_for, encode_tensor_header, parse_hash, parse_tag

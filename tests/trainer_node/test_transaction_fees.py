@@ -1,4 +1,4 @@
-"""What transactions offer and send, against a real chain: replacement, and ends of the account."""
+"""Fees that transactions offer, against a real chain: replacement, and limits of the account."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_replacement_stops_at_the_cap(slow: Bench) -> None:
 
 
 def test_a_fee_is_raised_up_to_the_cap(slow: Bench) -> None:
-    """Twice the base fee is more than the cap, and the base fee is not."""
+    """The cap lies between the base fee and twice the base fee."""
     manager = slow.manager(replace_after_s=0.02, fees=FeePolicy(max_fee=10 * GWEI))
     transaction = manager.submit(slow.pay())
     assert manager._outbox.row(transaction).attempts[0].max_fee == 3 * GWEI
@@ -64,7 +64,7 @@ def test_a_fee_is_raised_up_to_the_cap(slow: Bench) -> None:
 
 
 def test_what_a_node_forgets_is_raised_in_its_time(slow: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pools drop what pays least while gas becomes dearer; to send it again does not put its replacement off."""
+    """Pools drop the lowest bids when gas becomes dearer; sending one again does not delay its replacement."""
     manager = slow.manager(poll_s=0.5, replace_after_s=45.0)
     transaction = manager.submit(slow.pay())
     slow.rpc("anvil_dropTransaction", "0x" + manager._outbox.row(transaction).attempts[0].hash.hex())
@@ -107,7 +107,7 @@ def test_what_a_node_calls_underpriced_is_raised_at_once(
 
 
 def test_a_replacement_that_cannot_be_paid_leaves_the_first(slow: Bench) -> None:
-    """The fee is raised as far as the account goes, and what a node refuses does not keep it from the last it took."""
+    """The fee rises as far as the account allows. A bid that a node refuses does not replace the last it accepted."""
     manager, contract = poor_with(slow, 15 * 10**17)
     transaction = manager.submit(Call("stake", contract, b"\1", 2 * 10**18, 10**18))
     row = manager._outbox.row(transaction)
@@ -115,7 +115,7 @@ def test_a_replacement_that_cannot_be_paid_leaves_the_first(slow: Bench) -> None
     with pytest.raises(TransactionPending):
         manager.wait(transaction, timeout_s=10)
     assert [a.hash for a in manager._outbox.row(transaction).attempts] == [row.attempts[0].hash]
-    manager._outbox.bump(row, 900 * GWEI, 2 * GWEI)  # as if it had been richer
+    manager._outbox.bump(row, 900 * GWEI, 2 * GWEI)  # as if the account had been richer
     slow.rpc("anvil_dropTransaction", "0x" + row.attempts[0].hash.hex())
     with pytest.raises(TransactionPending):
         manager.wait(transaction, timeout_s=3)
@@ -162,7 +162,7 @@ def test_what_open_transactions_may_take_is_not_free(slow: Bench) -> None:
 
 
 def test_who_has_less_than_is_wanted_sends_what_there_is(slow: Bench) -> None:
-    """Twice as much would be safer, and what is taken is enough."""
+    """Twice as much would be safer, but the accepted amount suffices."""
     manager, contract = poor_with(slow, 15 * 10**17)
     transaction = manager.submit(Call("stake", contract, b"\1", 2 * 10**18, 10**18))
     row = manager._outbox.row(transaction)
@@ -177,7 +177,7 @@ def test_who_has_less_than_is_wanted_sends_what_there_is(slow: Bench) -> None:
 
 
 def test_the_last_wei_will_do(slow: Bench) -> None:
-    """Where there is not enough for gas twice as dear, what the next block may ask for is offered."""
+    """If gas at twice the price cannot be paid, the most that the next block may ask for is offered."""
     manager, contract = poor_with(slow, 10**18)
     call = Call("stake", contract, b"\1", 3 * 10**18, 10**18)
     with pytest.raises(InsufficientFunds, match="gas"):

@@ -58,7 +58,7 @@ def test_deploy_and_decode_reverts(bench: Bench) -> None:
 
 
 def test_failed_transaction_is_typed(slow: Bench) -> None:
-    """Somebody is faster: the simulation passed, the transaction reverts."""
+    """Another account is faster: the simulation passed, the transaction reverts."""
     manager = slow.manager()
     waiting = manager.submit(Call("deploy", None, deployer(ONCE)))
     slow.mine()
@@ -124,7 +124,7 @@ def test_restart_confirms_what_was_mined_meanwhile(slow: Bench) -> None:
 
 
 def test_crash_between_signing_and_sending(slow: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The transaction is in the outbox only: its nonce is a gap until the next life sends it."""
+    """The transaction is only in the outbox: its nonce is a gap until the restarted process sends it."""
     crashing = slow.manager()
 
     def die(_row: object) -> None:
@@ -223,13 +223,13 @@ def test_wrong_chain(anvil) -> None:
 
 
 def test_what_is_open_is_not_sent_again(slow: Bench) -> None:
-    """A round gives up waiting for it after a minute; the next one decides the same."""
+    """A round stops waiting for it after a minute; the next round decides the same."""
     waiting = slow.manager().submit(Call("deploy", None, deployer(REVERTER)))
     slow.mine()
     contract = slow.manager().wait(waiting).contract
     manager = slow.manager()
     first = manager.submit(Call("move", contract, b""))
-    slow.rpc("anvil_setCode", contract, "0x00")  # takes anything, data too
+    slow.rpc("anvil_setCode", contract, "0x00")  # accepts anything, including data
     moved = manager.submit(Call("move", contract, b"\1"))
     assert manager.submit(Call("the same by another name", contract, b"\1", 0)) == moved
     assert manager.submit(Call("move", contract, b"\2")) != moved

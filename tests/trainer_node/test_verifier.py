@@ -1,4 +1,4 @@
-"""A verifier signs what is right, for inputs that it has seen, stands by that, and does nothing else."""
+"""A verifier signs the right record for inputs that it has seen, stands by it, and does nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import structlog
 from referee_py.attestation import Verdict, recover
 from referee_py.commit import Record
 from referee_py.panel.state import HearingPhase
-from referee_py.rounding.mode import Bounds, Rounding
+from referee_py.program.mode import Bounds, Rounding
 from trainer_node import verifier as module
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import ClaimView, HearingInfo, JobPhase, JobView
@@ -99,7 +99,7 @@ def test_a_job_whose_periods_would_hold_the_bond_for_long_is_not_signed(court: C
 def test_a_verdict_that_there_is_no_time_to_stand_by_is_not_signed(
     court: Court, term: str, name: str
 ) -> None:
-    """Else both sides of a match are one person, who gives it away and has half of our bond."""
+    """Otherwise one person on both sides of a match could give it away and gain half of our bond."""
     publish(court)
     late = SimpleNamespace(**{**vars(court.node.settings), "latency_s": 62.0})
     needed = {"appeal_period": 4 * 62, "clock": 2 * TRIAL_MOVES * 62}
@@ -128,7 +128,7 @@ def test_votes_are_cast_in_time_once_and_only_when_called(court: Court) -> None:
 
 
 def test_jobs_that_cannot_be_judged_do_not_keep_us_from_the_next(court: Court) -> None:
-    """The client of one names a referee of his own, that of another a match that is none; one hides its events."""
+    """The client of one names its own referee, that of another an impossible match; one hides its events."""
     publish(court)
     uri = court.jobs[0].uri
     court.jobs.clear()
@@ -201,7 +201,7 @@ def test_what_was_earned_is_drawn(court: Court) -> None:
 
 @pytest.fixture
 def rounded(tmp_path: Path) -> Iterator[Court]:
-    """The same about a sum whose every element is a tie, so that the log decides its outputs."""
+    """A court about a sum whose every element is a tie, so that the log decides its outputs."""
     client = near.client(tmp_path / "client")
     with ArtifactServer(client) as server:
         yield Court(tmp_path, server.uri, near.package(), near.TIES)
@@ -275,7 +275,7 @@ def test_both_spokesmen_are_asked_before_a_crowd(court: Court) -> None:
 
 
 def overruled(court: Court, verdict: Record) -> None:
-    """We have signed that; side 0, whom it calls wrong, has won before the court."""
+    """Set a verdict that we signed as overruled: side 0, which it calls wrong, has won before the court."""
     signed = (KEY.address, verdict.hash())
     court.now_is(phase=HearingPhase.DEFENCE, verdict=verdict.hash(), votes=(signed,), voters=(KEY.address,))
 

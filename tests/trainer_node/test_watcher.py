@@ -1,4 +1,4 @@
-"""When a watcher commits, and what it leaves to others. Whole jobs: tests/e2e/test_watching.py."""
+"""When a watcher commits, and which jobs it leaves to others. Whole jobs are in tests/e2e/test_watching.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GWEI = 10**9
 
 @dataclass
 class Terms:
-    """What these decisions go by, of a job in its training phase."""
+    """The terms of a job in its training phase that these decisions use."""
 
     slots: int = 1
     commitments: int = 0
@@ -57,7 +57,7 @@ def test_a_bounty_must_pay_for_its_transactions() -> None:
     cost = WATCH_GAS * 2 * GWEI
     assert too_little(job(base_fee=GWEI), pool(4 * cost + 4)) is None
     assert "its bounty" in str(too_little(job(base_fee=GWEI), pool(4 * cost)))
-    # The eighth of those for whom there are four places gets a quarter of what the fourth does.
+    # With four shares, the eighth watcher gets a quarter of what the fourth does.
     assert too_little(job(base_fee=GWEI), pool(16 * cost + 16, watchers=7)) is None
     assert too_little(job(base_fee=GWEI), pool(16 * cost, watchers=7))
 

@@ -9,21 +9,10 @@ from hexbytes import HexBytes
 from web3 import HTTPProvider, Web3
 
 from referee_py.errors import AssayError
-from referee_py.trial import (
-    Dispute,
-    Move,
-    NodesReveal,
-    ShowLeaf,
-    Stage,
-    TrialState,
-    TrialTerms,
-    apply,
-    dispute_hash,
-    dispute_wire,
-    open_trial,
-)
+from referee_py.trial import Move, NodesReveal, ShowLeaf, Stage, TrialState, apply, open_trial
 from referee_py.trial.calldata import led, position_hash
 from referee_py.trial.solver import plan
+from referee_py.walk.dispute import Dispute, TrialTerms, dispute_hash, dispute_wire
 from tests.conftest import Anvil
 from tests.referee_py.trial.parties import Known, Setting
 from tests.solidity import compiled
@@ -44,7 +33,7 @@ class Played:
 
 
 class Stand:
-    """A court over all rules, with a client that opens trials."""
+    """A court with all rules, and a trial client that opens trials."""
 
     def __init__(self, anvil: Anvil) -> None:
         self.web3 = Web3(HTTPProvider(anvil.url))
@@ -62,7 +51,7 @@ class Stand:
         address = self._create(client.abi, client.bytecode, self.court.address)
         self.client = self.web3.eth.contract(address, abi=client.abi)
         self.trials = self.sent = 0
-        """Trials so far, and bytes of calldata of the last transaction."""
+        """Number of trials so far, and bytes of calldata of the last transaction."""
 
     def _deploy(self, name: str, *arguments: Any) -> str:
         artifact = load_artifact(name)
@@ -81,7 +70,7 @@ class Stand:
         return TrialTerms(self.client.address, self.trials, players, dispute_hash(setting.dispute))
 
     def play(self, setting: Setting, served: bool, clock: int = 1000, *, one_by_one: bool = False) -> Played:
-        """To the end, or move by move; after every transaction the contract's trial is that of the Python rules."""
+        """Play to the end, or move by move. After every transaction the contract's trial equals the Python rules'."""
         trial = self.open(setting, clock)
         state = open_trial(setting.dispute, (self.players[0], self.players[1]), (clock, clock), self.now())
         known = [Known(setting.sides[1 - side].outputs if served else None) for side in (0, 1)]
@@ -110,7 +99,7 @@ class Stand:
     def send(
         self, trial: TrialTerms, dispute: Dispute, state: TrialState, moves: list[Move], side: int
     ) -> int:
-        """The gas of these moves in one transaction."""
+        """Send these moves in one transaction, and return its gas."""
         made = led(state, dispute, moves, self.players[side], self.now())
         calls = [self.court.encode_abi(*trial_call(move, trial, dispute, before)) for move, before in made]
         self.sent = len(HexBytes(self.court.encode_abi("multicall", [calls])))
@@ -133,7 +122,7 @@ class Stand:
             assert named["stateBytes"] == state.state_bytes
 
     def errors(self) -> list[Any]:
-        """Of the court, of its libraries and of the rules."""
+        """Return the errors of the court, of its libraries and of the rules."""
         abis = (load_artifact(name).abi for name in ("Court", "Examiner", *RULES))
         return [item for abi in abis for item in abi if item["type"] == "error"]
 

@@ -1,6 +1,6 @@
-"""A log that is about nothing: of an output that is never rounded, or of another number of elements.
+"""A log without effect: of an output that is never rounded, or of another number of elements.
 
-Its author serves it to nobody, so that whoever follows has only what was requested on the chain. That is enough for
+Its author serves it to nobody, so a follower has only the pieces that it requested on the chain. These suffice for
 every move: the honest side compares, and wins.
 """
 
@@ -34,7 +34,7 @@ WINDOW = {"kernel": (1, 2), "stride": (1, 2), "padding": (0, 0), "dilation": (1,
 
 @dataclass(frozen=True)
 class Case:
-    """An operator, the output that is lied about, and the elements of the log."""
+    """An operator, the output with the lie, and the elements of the log."""
 
     name: str
     inputs: Sequence[np.ndarray]
@@ -65,7 +65,7 @@ CASES = [
 
 
 def withheld(case: Case, log: Log) -> LogTree:
-    """The log of the operator, as whoever requests all that can be wanted gets it."""
+    """Return the log of the operator, as a party obtains it by requesting every piece that it may need."""
     structure = structure_of(case.name, case.inputs, case.attrs)
     program = Program((structure,), (), (), ())
     terms = replace(JOB.terms, node_count=1, steps=3, strides=(1,))
@@ -76,7 +76,7 @@ def withheld(case: Case, log: Log) -> LogTree:
 
 
 def disputed(case: Case, honest: int) -> Setting:
-    """A liar has one element of the output wrong. Its log has an entry for it, and one where nobody looks."""
+    """Return a dispute about one wrong element of the output. The log has an entry for it, and another one."""
     places = np.array([WHERE, case.elements - 1])
     log = Log(case.elements, places, np.ones(2, np.bool_), np.zeros(0, np.int64), np.zeros(0))
     counts = [kind.count for kind in structure_of(case.name, case.inputs, case.attrs).outputs]
@@ -102,7 +102,7 @@ def test_a_log_about_nothing_stops_nobody(case: Case, start_anvil: Any) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_its_block_is_wanted_for_f32_alone(case: Case) -> None:
-    """What is shown of the log of another output is not looked at."""
+    """The log of another output is not read."""
     setting = disputed(case, 0)
     kind = structure_of(case.name, case.inputs, case.attrs).outputs[case.output]
     block = setting.sides[0].block(case.output, WHERE)

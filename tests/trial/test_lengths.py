@@ -1,4 +1,4 @@
-"""ATTACKS by chains that nobody computes in time: an honest side has as many steps to compute as there are operands."""
+"""ATTACKS by chains that nobody computes in time: an honest side computes no more steps than there are operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a log says of an element: the contract's rule is the Python one, whatever it is shown."""
+"""Entries of a log for an element: the contract's rule is that of Python, for anything that is shown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def reader(start_anvil: Callable[..., Anvil]) -> Any:
 
 
 def random_block(rng: np.random.Generator) -> bytes:
-    """Of ascending entries, most of them; some with a byte changed or cut off."""
+    """Return a block, mostly of ascending entries; some have a byte changed or cut off."""
     places = np.unique(rng.integers(0, BLOCK, rng.integers(1, 30))).tolist()
     kinds = rng.choice([0, 2, 3, 1], len(places), p=[0.4, 0.4, 0.18, 0.02]).tolist()
     values = rng.integers(0, 1 << 32, len(places)).tolist()
@@ -98,7 +98,7 @@ def test_the_entry_of_an_element_is_shown_by_its_block(reader: Any, elements: in
 
 
 def refused(reader: Any, log: bytes, count: int, element: int, shown: tuple[int, bytes, list[bytes]]) -> None:
-    """By the contract, and for the same reason by Python."""
+    """Check that the contract refuses the proof, and Python for the same reason."""
     elements, block, path = shown
     index = element // BLOCK if elements == count else 0
     try:
@@ -115,7 +115,7 @@ def refused(reader: Any, log: bytes, count: int, element: int, shown: tuple[int,
 
 @pytest.mark.parametrize("elements", [0, 1, 699, 701, 5 * BLOCK, (1 << 40) - 1])
 def test_a_log_of_another_number_of_elements_says_nothing(reader: Any, elements: int) -> None:
-    """Its first block is enough to see that."""
+    """Its first block suffices to see that."""
     entries = {3: True} if elements > 3 else {}
     tree = LogTree(log_from(elements, entries))
     shown = elements, tree.block(0), tree.path(0)

@@ -1,4 +1,4 @@
-"""Trials on a local chain: whoever has one element of any operator wrong by one ulp loses to whoever has it right."""
+"""Trials on a local chain: a party with one element wrong by one ulp, of any operator, loses to the honest party."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from repops.calls import random_call
 from repops.opset import OPS
 
 from referee_py.element import NO_ENTRY, Entry
-from referee_py.program import MODE_REPOPS_F32
+from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import UP, Bounds, Rounding
 from tests.conftest import Anvil
 from tests.referee_py.trial import logged
@@ -58,7 +58,7 @@ def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str) -> Non
 
 @pytest.mark.parametrize("rounding", ROUNDINGS[::3], ids=str)
 def test_any_operator_may_have_a_log(stand: Stand, rounding: Rounding) -> None:
-    """Also one that is not rounded or in one way only: its entry is shown and says nothing. Of i64 and bool none is."""
+    """Also one that rounds in one way only or not at all: its entry is shown, to no effect. i64 and bool show none."""
     for number, name in enumerate(op.name for op in OPS):
         calls = (random_call(name, f"any/{k}", "tiny") for k in range(40))
         settings = (
@@ -74,7 +74,7 @@ def test_any_operator_may_have_a_log(stand: Stand, rounding: Rounding) -> None:
 
 @pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
 def test_whoever_goes_by_the_log_wins(stand: Stand, rounding: Rounding) -> None:
-    """Every operator with a log, of several blocks: entries that count, none, and entries that do not count."""
+    """Every operator with a log, of several blocks: entries that count, no entries, and entries that do not count."""
     rng = np.random.default_rng(rounding.mode)
     kinds, names = Counter[str](), set[str]()
     for number, case in enumerate(logged.cases(rng, rounding, 1100)):

@@ -32,12 +32,12 @@ from referee_py.trial import (
     Timeout,
     TrialState,
     apply,
-    dispute_wire,
     open_trial,
-    owing,
 )
-from referee_py.trial.refusals import Refusal
 from referee_py.trial.solver import plan
+from referee_py.walk.clock import owing
+from referee_py.walk.dispute import dispute_wire
+from referee_py.walk.refusals import Refusal
 from tests.conftest import Anvil
 from tests.referee_py.rounding.logs import log_of
 from tests.referee_py.rounding.test_blocks import words
@@ -71,7 +71,7 @@ def other(value: bytes) -> bytes:
 
 
 def strangers() -> Iterator[Move]:
-    """A move of each stage, of another operator."""
+    """Yield a move of each stage, of another operator."""
     hash_, opening = bytes([7]) * 32, Opening(0, 0, b"1234", ())
     yield ShowOutputs((hash_, NOT_SHOWN))
     yield ShowOutputs((NOT_SHOWN, NOT_SHOWN))
@@ -86,7 +86,7 @@ def strangers() -> Iterator[Move]:
 
 
 def spoiled(state: TrialState, move: Move) -> Iterator[Move]:
-    """Moves beside a good one."""
+    """Yield variations of a good move, which the rules refuse."""
     match move:
         case ShowOutputs():
             first, second = move.roots
@@ -137,7 +137,7 @@ def spoiled(state: TrialState, move: Move) -> Iterator[Move]:
 
 
 def error_names(stand: Stand) -> dict[str, str]:
-    """Errors by their selectors, as hexadecimal digits."""
+    """Return the errors by their selectors, as hexadecimal digits."""
     return {
         keccak(text=f"{e['name']}({','.join(i['type'] for i in e['inputs'])})")[:4].hex(): e["name"]
         for e in stand.errors()
@@ -145,7 +145,7 @@ def error_names(stand: Stand) -> dict[str, str]:
 
 
 class Table:
-    """One trial on both boards."""
+    """One trial on the chain and in the Python rules."""
 
     def __init__(self, stand: Stand, setting: Setting) -> None:
         self.stand, self.setting = stand, setting
@@ -156,7 +156,7 @@ class Table:
         self.seen = set[str]()
 
     def to(self, stage: Stage, known: list[Known]) -> Iterator[int]:
-        """Plays to this stage, and gives the sides that owe a move there."""
+        """Play to this stage, and yield the sides that owe a move there."""
         while self.state.stage is not stage:
             for side in (0, 1):
                 sides, now = self.setting.sides, self.stand.now()
@@ -191,7 +191,7 @@ class Table:
     def compare(self, move: Move) -> None:
         for side in (0, 1):
             want, found = self.by_rules(move, side), self.by_contract(move, side)
-            # NOTE: where paths lead to no root, contract and rules may look at another thing first.
+            # NOTE: if paths lead to no root, contract and rules may check different things first.
             assert found == want or {found, want} == {"a proof", "AnotherHash"}, (move, side)
             self.seen |= {want} if want else set()
 
@@ -280,7 +280,7 @@ SAYS_NOTHING = {
 def test_a_log_with_a_block_that_is_none_says_nothing(
     start_anvil: Callable[..., Anvil], honest: int, subtests: pytest.Subtests
 ) -> None:
-    """The liar goes by the entry that it can be seen to have, which alone would count."""
+    """The liar follows the entry that its block seems to have, which alone would count."""
     stand, case = Stand(start_anvil()), tie(40)
     (plain,), (up,) = (
         outputs_of(case.name, case.inputs, case.attrs, Rounding(32).mode, log)

@@ -1,7 +1,7 @@
-"""The dearest move of each kind in a trial, each a transaction of its own: what the least stake is derived from.
+"""The dearest move of each kind in a trial, each in a transaction of its own: the least stake is derived from them.
 
-ATTACK: the dearest operator that the limits allow. Were a move about it longer than what public nodes relay, or dearer
-than what fits a block, whoever is right could not send it.
+ATTACK: the dearest operator that the limits allow. If a move about it were longer than public nodes relay, or dearer
+than a block permits, the honest side could not send it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from trainer_node.min_stake import TRIAL_GAS
 from .stand import Stand
 
 MAX_BYTES, MAX_GAS = 100_000, 12_000_000
-"""Public nodes refuse transactions over 131,072 bytes, and EIP-7825 those over 16,777,216 gas."""
+"""Limits below those of public nodes, which refuse transactions over 131,072 bytes, and of EIP-7825, 16,777,216 gas."""
 SPARE = 1.15
-"""The table may be above what is measured by that much: contracts change by a few units of gas."""
+"""Maximum ratio of the table to the measured gas: contracts change by a few units of gas."""
 
 
 def joined() -> Setting:
-    """255 inputs of rank 8, all of whose types each move names again; an element of the last one, and a log whose block
-    for it is the longest that there is: every entry a written value."""
+    """Return a dispute of 255 inputs of rank 8, whose types each move repeats; an element of the last input, and a log
+    with the longest possible block for it: every entry is a written value."""
     rng, mode = np.random.default_rng(3), Rounding(32).mode
     inputs = [rng.standard_normal((2,) * 7 + (3,)).astype(np.float32) for _ in range(255)]
     (truth,) = outputs_of("cat", inputs, {"dim": 7}, mode)
@@ -41,7 +41,7 @@ def joined() -> Setting:
 
 
 def logged() -> Setting:
-    """A chain of 4,096 steps whose states have 200 bytes, and a log whose every entry is a written value."""
+    """Return a dispute about a chain of 4,096 steps with states of 200 bytes; every entry of its log is written."""
     rng, mode = np.random.default_rng(4), Rounding(32).mode
     inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((40, 4096), (4096, 60))]
     (bare,) = outputs_of("mm", inputs, {}, mode)

@@ -1,7 +1,7 @@
 """Lowering rules that are composites of repops: activations, softmax, dropout, and their gradients.
 
-One definition serves both: the rule calls the composite with the builder as its `Ops`, so the program holds exactly the
-operators that an executor may fuse (docs/opset.md, section 10).
+A rule calls the composite with the builder as its `Ops`, so that one definition serves both: the program holds exactly
+the operators that an executor may fuse (docs/opset.md, section 10).
 """
 
 # ruff: noqa: ARG001  (a rule has the signature of its ATen operator)
@@ -73,7 +73,7 @@ def gelu_backward(c: Context, grad: Ref, x: Ref, *, approximate: str = "none") -
 
 
 def _by_rows(c: Context, dim: int, function: Callable[..., Ref], *tensors: Ref) -> Ref:
-    """Composites work on the last dimension: another one is brought there, and back."""
+    """Apply a composite, which works on the last dimension, along `dim`: permute there and back."""
     rank = tensors[0].rank
     if rank == 0:
         rows = [c.b.op("reshape", x, shape=(1,)) for x in tensors]
@@ -91,7 +91,7 @@ def softmax(c: Context, x: Ref, dim: int, half_to_float: bool) -> Ref:
 
 @lowers("aten._safe_softmax.default")
 def safe_softmax(c: Context, x: Ref, dim: int, dtype: object = None) -> Ref:
-    """A row of -inf only, which attention has where everything is masked, gives zeros."""
+    """Lower a softmax that gives zeros for a row of -inf only (attention where everything is masked)."""
     y = _by_rows(c, dim, composites.softmax, x)
     if c.notes.get(("keeps one", x)):
         return y
@@ -131,7 +131,7 @@ def where(c: Context, condition: Ref, a: Ref | float, b: Ref | float) -> Ref:
 
 
 def _keeps_one(c: Context, mask: Ref) -> bool:
-    """Whether a mask that is known now leaves something in every row."""
+    """Return whether the mask is known now and keeps something in every row."""
     value = c.known.value(mask)
     return value is not None and bool(value.any(-1).all())
 
@@ -141,7 +141,7 @@ def _keeps_one(c: Context, mask: Ref) -> bool:
 
 @lowers("aten.native_dropout.default")
 def dropout(c: Context, x: Ref, p: float, train: bool | None = True) -> tuple[Ref, Ref]:
-    """The mask is kept for the gradient."""
+    """Lower dropout; the mask is an output, for the gradient."""
     if c.backward:
         # SAFETY: a layer that runs again for its gradient would draw another mask.
         raise Unsupported(
@@ -157,5 +157,5 @@ def dropout(c: Context, x: Ref, p: float, train: bool | None = True) -> tuple[Re
 
 @lowers("aten.native_dropout_backward.default")
 def dropout_backward(c: Context, grad: Ref, mask: Ref, scale: float) -> Ref:
-    """As the composite, whose condition is the mask."""
+    """Apply the mask to the gradient, as the composite does to the input."""
     return c.o.where(mask, c.o.mul(grad, c.o.scalar(scale)), c.o.scalar(0.0))

@@ -1,7 +1,7 @@
 """Lowering rules: ranges, embeddings, indexing and its gradients.
 
-The operator set takes and adds rows of the first dimension. An index by several tensors is brought to that form: the
-indexed dimensions become one, in front, and the tensors one row number.
+The operator set takes and adds rows of the first dimension. To index by several tensors, the rules merge the indexed
+dimensions into one, in front, and the tensors into one row number.
 """
 
 # ruff: noqa: ARG001  (a rule has the signature of its ATen operator)
@@ -32,7 +32,7 @@ def arange_start(c: Context, start: float, end: float, **_: Any) -> Ref:
 
 @lowers("aten.arange.start_step")
 def arange_step(c: Context, start: float, end: float, step: float = 1, **_: Any) -> Ref:
-    """Counted in integers and scaled in the result's dtype, as PyTorch does."""
+    """Count in integers and scale in the result's dtype, as PyTorch does."""
     dtype = c.out.dtype
     values = c.tensor(c.b.op("arange", n=c.out.shape[0]), dtype)
     if step != 1:
@@ -49,7 +49,7 @@ def iota(c: Context, n: int, *, start: int, step: int, **_: Any) -> Ref:
 
 
 def _check(c: Context, index: Ref, size: int, lowest: int, what: str) -> None:
-    """NOTE: a row that does not exist reads as zeros where PyTorch raises, so what is known is checked here."""
+    """Check an index. NOTE: a missing row reads as zeros where PyTorch raises, so known indices are checked here."""
     bounds = c.known.bounds(index)
     if bounds is not None and not lowest <= bounds[0] <= bounds[1] < size:
         raise Unsupported(
@@ -67,7 +67,7 @@ def embedding(c: Context, weight: Ref, index: Ref, padding_idx: int = -1, *_: An
 def embedding_dense_backward(
     c: Context, grad: Ref, index: Ref, rows: int, padding_idx: int, scale: bool
 ) -> Ref:
-    """The row `padding_idx` gets no gradient: -1 names no row."""
+    """Add the gradients of the rows. Row `padding_idx` gets none: its index becomes -1, which names no row."""
     if scale:
         raise Unsupported("an embedding with scale_grad_by_freq", "leave it at its default")
     if padding_idx >= 0:
@@ -80,7 +80,7 @@ def embedding_dense_backward(
 
 
 class _Places:
-    """Dimensions [first, last) of a shape, indexed by tensors that broadcast; `rows` is one number for them all."""
+    """Dimensions [first, last) of a shape, indexed by tensors that broadcast; `rows` is their common row number."""
 
     def __init__(self, c: Context, shape: Sequence[int], indices: Sequence[Ref | None]) -> None:
         used = [d for d, index in enumerate(indices) if index is not None]
@@ -106,7 +106,7 @@ class _Places:
         self.rows = rows
 
     def _positive(self, index: Ref, size: int) -> Ref:
-        """A negative index counts from the end."""
+        """Return the index counted from the start: a negative one counts from the end."""
         index = self.c.tensor(index, I64)
         _check(self.c, index, size, -size, "a dimension")
         bounds = self.c.known.bounds(index)
@@ -116,18 +116,18 @@ class _Places:
         return self.c.b.op("where", negative, self.c.b.op("add", index, self.c.b.full(size, I64)), index)
 
     def in_front(self, x: Ref) -> Ref:
-        """x with the indexed dimensions as one, the first."""
+        """Return x with the indexed dimensions merged into one, the first."""
         moved = self.c.b.op("permute", x, dims=tuple(self._front))
         return self.c.b.op("reshape", moved, shape=(math.prod(self.sizes), *self.rest))
 
     def back(self, x: Ref) -> Ref:
-        """The inverse of `in_front`."""
+        """Undo `in_front`."""
         moved = self.c.b.op("reshape", x, shape=(*self.sizes, *self.rest))
         order = tuple(self._front.index(d) for d in range(len(self.shape)))
         return self.c.b.op("permute", moved, dims=order)
 
     def taken(self, rank: int) -> tuple[int, ...]:
-        """The dims that bring a result [*rows.shape, *rest] into PyTorch's order, where the rows' come at `first`."""
+        """Return the dims that bring a result [*rows.shape, *rest] into PyTorch's order, with the rows' at `first`."""
         r = self.rows.rank
         return (*range(r, r + self.first), *range(r), *range(r + self.first, rank))
 
@@ -138,9 +138,7 @@ def index_(c: Context, x: Ref, indices: Sequence[Ref | None]) -> Ref:
     rows = places.in_front(x)
     known = c.known.value(places.rows)
     if known is not None and np.array_equal(known.reshape(-1), np.arange(rows.shape[0])):
-        found = c.b.op(
-            "reshape", rows, shape=(*places.rows.shape, *rows.shape[1:])
-        )  # every row, in its order
+        found = c.b.op("reshape", rows, shape=(*places.rows.shape, *rows.shape[1:]))  # every row, in order
     else:
         found = c.b.op("take", rows, places.rows)
     return c.b.op("permute", found, dims=places.taken(found.rank))
@@ -186,7 +184,7 @@ def flip(c: Context, x: Ref, dims: Sequence[int]) -> Ref:
 
 
 def _everywhere(c: Context, shape: Sequence[int], dim: int, index: Ref) -> list[Ref | None]:
-    """Index tensors for every dimension: `index` along `dim`, its own place along the others."""
+    """Return index tensors for every dimension: `index` along `dim`, each element's own position along the others."""
     tensors: list[Ref | None] = []
     for d in range(len(shape)):
         own = c.b.op("arange", n=index.shape[d])
@@ -210,7 +208,7 @@ def scatter_add(c: Context, x: Ref, dim: int, index: Ref, source: Ref) -> Ref:
 
 @lowers("aten.scatter.src")
 def scatter(c: Context, x: Ref, dim: int, index: Ref, source: Ref) -> Ref:
-    """Into zeros, as the gradient of a maximum has it: each place is written once."""
+    """Scatter into zeros, as the gradient of a maximum does: each place is written once."""
     if not c.b.is_zero(x) or not c.backward:
         raise Unsupported("scatter", "use scatter_add, or torch.where")
     return scatter_add(c, x, dim, index, source)

@@ -19,9 +19,9 @@ _NONE, _MEAN, _SUM = 0, 1, 2  # PyTorch's codes of a loss's reduction
 
 
 def _classes(c: Context, logp: Ref, target: Ref, ignore: int) -> tuple[Ref, Ref]:
-    """The target of each example, i64 [N, 1], outside [0, C) if it is ignored; and arange(C).
+    """Return the target of each example, i64 [N, 1], outside [0, C) if it is ignored; and arange(C).
 
-    NOTE: a target that is no class would count as a loss of 0 where PyTorch raises, so what is known is checked here.
+    NOTE: a target that is no class would give a loss of 0 where PyTorch raises, so known targets are checked here.
     """
     n, classes = logp.shape
     if classes <= 0 or n <= 0:
@@ -40,7 +40,7 @@ def _classes(c: Context, logp: Ref, target: Ref, ignore: int) -> tuple[Ref, Ref]
 
 
 def _weights(c: Context, logp: Ref, target: Ref, weight: Ref | None, ignore: int) -> Ref | None:
-    """How much each example counts, f32 [N, 1]; None if all count 1, as far as is known."""
+    """Return the weight of each example, f32 [N, 1]; None if all are known to be 1."""
     n = logp.shape[0]
     counts = c.b.op("ne", target, c.tensor(ignore, target.dtype))
     if weight is not None:
@@ -60,7 +60,7 @@ def _total(c: Context, x: Ref) -> Ref:
 def nll_loss(
     c: Context, logp: Ref, target: Ref, weight: Ref | None, reduction: int, ignore: int
 ) -> tuple[Ref, Ref]:
-    """The loss, and the sum of the examples' weights."""
+    """Return the loss and the sum of the examples' weights."""
     column, classes = _classes(c, logp, target, ignore)
     logits = c.notes.get(("log_softmax", logp))
     if logits is not None:
@@ -105,7 +105,7 @@ def nll_loss_backward(
 
 
 def _by_class_last(c: Context, logp: Ref, target: Ref) -> tuple[Ref, Ref]:
-    """[N, C, ...] scores as [N ..., C], and the targets of these rows."""
+    """Return [N, C, ...] scores as [N ..., C], and the targets of these rows."""
     dims = (0, *range(2, logp.rank), 1)
     rows = c.b.op("permute", logp, dims=dims)
     return (

@@ -86,7 +86,7 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Ref:
-    """A transposed convolution is the input gradient of the other."""
+    """Lower a convolution. A transposed one is the input gradient of the plain one."""
     window = _Window(x, stride, padding, dilation, groups)
     image, kernel = window.image(c, x), window.image(c, w)
     if transposed:
@@ -115,7 +115,7 @@ def convolution_backward(
     groups: int,
     wanted: Sequence[bool],
 ) -> tuple[Ref | None, Ref | None, Ref | None]:
-    """Two convolutions and a sum."""
+    """Compose the gradients of two convolutions and a sum."""
     window = _Window(x, stride, padding, dilation, groups)
     g, image, kernel = (window.image(c, value) for value in (grad, x, w))
     of_x, of_w, of_bias = wanted
@@ -149,7 +149,7 @@ def max_pool2d(
     ceil_mode: bool = False,
 ) -> tuple[Ref, ...]:
     window = _window(stride or kernel, padding, dilation)
-    # SAFETY: a window that reads padding only would have index -1, and the backward pass would add to a neighbour.
+    # SAFETY: a window of padding alone would have index -1, and the backward pass would add to a neighbouring plane.
     if ceil_mode or x.rank != 4 or (set(window["dilation"]) != {1} and any(window["padding"])):
         raise Unsupported(
             "max pooling with ceil_mode, without a batch dimension, or with dilation and padding",
@@ -170,7 +170,7 @@ def max_pool2d_backward(
     ceil_mode: bool,
     index: Ref,
 ) -> Ref:
-    """Each gradient is added where its window's maximum was: plane * H * W + index, in all planes at once."""
+    """Add each gradient at its window's maximum, plane * H * W + index, in all planes at once."""
     planes, size = x.shape[0] * x.shape[1], x.shape[2] * x.shape[3]
     first = c.b.op("mul", c.b.op("arange", n=planes), c.b.full(size, I64))
     place = c.b.op("add", index, c.b.op("reshape", first, shape=(*x.shape[:2], 1, 1)))
@@ -188,7 +188,7 @@ def _averaging(
     count_include_pad: bool,
     divisor: int | None,
 ) -> tuple[Ref, dict[str, object]]:
-    """Average pooling is a convolution of each channel with the same number."""
+    """Express average pooling as a convolution of each channel with a constant kernel."""
     if ceil_mode or x.rank != 4 or (any(padding) and not count_include_pad):
         raise Unsupported(
             "average pooling with ceil_mode, count_include_pad=False, or without a batch dimension",
@@ -231,7 +231,7 @@ def avg_pool2d_backward(
 
 
 def _even(x: Ref, grid: Sequence[int]) -> dict[str, Any]:
-    """Adaptive pooling whose windows are all the same: plain pooling with that window."""
+    """Express adaptive pooling with equal windows as plain pooling with that window."""
     if x.rank != 4 or x.shape[2] % grid[0] or x.shape[3] % grid[1]:
         raise Unsupported(
             f"adaptive pooling of {list(x.shape)} to {list(grid)}", "use an output size that divides [H, W]"

@@ -19,7 +19,7 @@ from .lowering import Context, lowers
 
 
 def _rows(c: Context, x: Ref, normalised: Sequence[int]) -> Ref:
-    """With the normalised dimensions as one, the last."""
+    """Merge the normalised dimensions into one, the last."""
     lead = x.shape[: x.rank - len(normalised)]
     return c.b.op("reshape", x, shape=(*lead, math.prod(normalised)))
 
@@ -109,7 +109,7 @@ def rms_norm_backward(
 
 
 def _grouped(c: Context, x: Ref, groups: int) -> Ref:
-    """[N, C, ...] as [N * groups, the rest]: each group of channels is a row."""
+    """Return [N, C, ...] as [N * groups, the rest]: each group of channels is a row."""
     rows = x.shape[0] * groups
     return c.b.op("reshape", x, shape=(rows, x.count // rows))
 
@@ -126,7 +126,7 @@ def group_norm(
     groups: int,
     eps: float,
 ) -> tuple[Ref, Ref, Ref]:
-    """A layer norm of each group, then weight and bias of each channel."""
+    """Lower to a layer norm of each group, then weight and bias of each channel."""
     rows = _grouped(c, x, groups)
     y, mean, scale = composites.layer_norm(c.o, rows, c.o.scalar(1.0), c.o.scalar(0.0), eps=eps)
     y = _planes(c, c.b.op("reshape", y, shape=x.shape))
@@ -164,7 +164,7 @@ def group_norm_backward(
 
 
 def _planes(c: Context, x: Ref) -> Ref:
-    """[N, C, L]: everything after the channels as one dimension."""
+    """Return [N, C, L]: the dimensions after the channels merged into one."""
     return c.b.op("reshape", x, shape=(*x.shape[:2], math.prod(x.shape[2:])))
 
 
@@ -195,7 +195,7 @@ def batch_norm(
     y, mean, variance, scale = _training_norm(c, x, weight, bias, eps)
     n = x.count // x.shape[1]
     if n > 1:
-        variance = c.o.mul(variance, c.o.scalar(n / (n - 1)))  # the sample's, as PyTorch keeps it
+        variance = c.o.mul(variance, c.o.scalar(n / (n - 1)))  # the sample variance, which PyTorch keeps
     kept = (running_mean, mean), (running_var, variance)
     after = (composites.running_average(c.o, old, _flat(c, new), momentum=momentum) for old, new in kept)
     return c.b.op("reshape", y, shape=x.shape), _flat(c, mean), _flat(c, scale), *after

@@ -15,7 +15,7 @@ Operand = Ref | float
 
 
 def _register_binary(aten: str, op: str) -> None:
-    """Both operands in the result's dtype: PyTorch has already decided the promotion."""
+    """Register a rule that casts both operands to the result's dtype: PyTorch has already decided the promotion."""
 
     def rule(c: Context, a: Operand, b: Operand) -> Ref:
         return c.b.op(op, c.tensor(a, c.out.dtype), c.tensor(b, c.out.dtype))
@@ -58,7 +58,7 @@ def add(c: Context, a: Operand, b: Operand, alpha: float = 1) -> Ref:
 
 
 def _rows_into(c: Context, left: Ref, right: Ref) -> Ref | None:
-    """A gradient by rows (of an embedding) is added into the other gradient (of a tied weight) instead of zeros."""
+    """Add a gradient by rows (of an embedding) into the other gradient (of a tied weight) instead of into zeros."""
     for base, rows in ((left, right), (right, left)):
         scatter = c.b.made_by(rows, "scatter_add")
         if scatter and base.shape == rows.shape and c.b.is_zero(scatter.inputs[0]):
@@ -67,7 +67,7 @@ def _rows_into(c: Context, left: Ref, right: Ref) -> Ref | None:
 
 
 def _side_by_side(c: Context, left: Ref, right: Ref) -> Ref | None:
-    """Gradients of the slices of a tensor, each padded with zeros to its size: one next to the other."""
+    """Join gradients of slices of a tensor, each padded with zeros to its size, without the padding."""
     one, two = c.b.made_by(left, "cat"), c.b.made_by(right, "cat")
     if one is None or two is None or one.attrs != two.attrs:
         return None
@@ -102,7 +102,7 @@ def reciprocal(c: Context, x: Ref) -> Ref:
 
 
 def _register_extreme(aten: str, prim: str, op: str, comparison: str) -> None:
-    """Of floats by the operator, of integers by comparison."""
+    """Register a rule that uses the operator for floats, a comparison for integers."""
 
     def rule(c: Context, a: Operand, b: Operand) -> Ref:
         left, right = c.tensor(a, c.out.dtype), c.tensor(b, c.out.dtype)
@@ -119,7 +119,7 @@ _register_extreme("minimum", "fmin", "minimum", "lt")
 
 @lowers("aten.clamp.default", "aten.clamp.Tensor", "aten.clamp_min.default", "aten.hardtanh.default")
 def clamp(c: Context, x: Ref, low: Operand | None = None, high: Operand | None = None) -> Ref:
-    """By comparison, so that integers can be clamped too; where x is NaN it stays so."""
+    """Clamp by comparison, so that integers can be clamped too; NaN stays NaN."""
     dtype = c.out.dtype
     x = c.tensor(x, dtype)
     for bound, op in ((low, "lt"), (high, "gt")):
@@ -150,7 +150,7 @@ def sign(c: Context, x: Ref) -> Ref:
 
 @lowers("aten.pow.Tensor_Scalar")
 def pow_(c: Context, x: Ref, exponent: float) -> Ref:
-    """Small powers are products and roots; any other exponent is one correctly rounded operator."""
+    """Lower small powers to products and roots; any other exponent is one correctly rounded operator."""
     x = c.tensor(x, c.out.dtype)
     if exponent == 0:
         return c.b.full(1, c.out.dtype, x.shape)
@@ -172,7 +172,7 @@ def pow_(c: Context, x: Ref, exponent: float) -> Ref:
 
 @lowers("aten.expm1.default", "prims.expm1.default")
 def expm1(c: Context, x: Ref) -> Ref:
-    """exp(x) - 1, which loses its digits near 0; there 2 t / (1 - t), t = tanh(x / 2)."""
+    """Compute exp(x) - 1, but near 0, where that loses digits, 2 t / (1 - t) with t = tanh(x / 2)."""
     o, x = c.o, c.tensor(x, F32)
     one = o.scalar(1.0)
     t = o.tanh(o.mul(o.scalar(0.5), x))
@@ -185,7 +185,7 @@ _EXACT = 1 << 23  # below it, the quotient of two integers in f32 is never round
 
 
 def _shifted(c: Context, x: Ref, divisor: int) -> tuple[Ref, int]:
-    """x plus so many times the divisor that it is not negative."""
+    """Return x plus a multiple of the divisor that makes it non-negative, and the number of divisors added."""
     bounds = c.known.bounds(x)
     if bounds is None or divisor < 1 or bounds[1] - min(bounds[0], 0) + divisor >= _EXACT:
         raise Unsupported(
@@ -198,7 +198,7 @@ def _shifted(c: Context, x: Ref, divisor: int) -> tuple[Ref, int]:
 
 @lowers("aten.floor_divide.default", "aten.div.Tensor_mode", "aten.div.Scalar_mode")
 def floor_divide(c: Context, x: Ref, divisor: Operand, *, rounding_mode: str | None = "floor") -> Ref:
-    """Of integers by a positive number that is known."""
+    """Divide integers by a known positive number."""
     n = c.known.value(divisor) if isinstance(divisor, Ref) else divisor
     bounds = c.known.bounds(x)
     below = bounds is None or bounds[0] < 0
@@ -211,7 +211,7 @@ def floor_divide(c: Context, x: Ref, divisor: Operand, *, rounding_mode: str | N
 
 @lowers("aten.remainder.Scalar", "aten.remainder.Tensor", "prims.remainder.default")
 def remainder(c: Context, x: Ref, divisor: Operand) -> Ref:
-    """With the divisor's sign, as in Python."""
+    """Return the remainder with the divisor's sign, as in Python."""
     whole = floor_divide(c, x, divisor)
     return c.b.op("sub", x, c.b.op("mul", whole, c.tensor(divisor, I64)))
 

@@ -16,7 +16,7 @@ from .lowering import Context, lowers
 
 
 def dims_of(x: Ref, dims: int | Sequence[int] | None) -> tuple[int, ...]:
-    """Ascending, non-negative; none given means all."""
+    """Return the dimensions in ascending order, non-negative; all if none is given."""
     given = [dims] if isinstance(dims, int) else list(dims or [])
     return tuple(sorted(d % x.rank for d in given)) if given else tuple(range(x.rank))
 
@@ -50,7 +50,7 @@ def prims_sum(c: Context, x: Ref, dims: Sequence[int], **_: Any) -> Ref:
 
 @lowers("prims.var.default")
 def var(c: Context, x: Ref, dims: Sequence[int], correction: float = 1, **_: Any) -> Ref:
-    """The mean first, then the squared deviations: no cancellation."""
+    """Compute the mean first, then the squared deviations: this avoids cancellation."""
     size = math.prod(x.shape[d] for d in dims_of(x, dims))
     deviation = c.b.op("sub", x, c.b.op("div", reduce(c, "sum", x, dims, True), c.b.full(size)))
     squares = reduce(c, "sum", c.b.op("mul", deviation, deviation), dims, False)
@@ -149,7 +149,7 @@ def expand(c: Context, x: Ref, _: Sequence[int], implicit: bool = False) -> Ref:
 
 @lowers("prims.broadcast_in_dim.default")
 def broadcast_in_dim(c: Context, x: Ref, shape: Sequence[int], places: Sequence[int]) -> Ref:
-    """Dimension k of x becomes dimension places[k]; the others are new."""
+    """Expand x so that its dimension k becomes dimension places[k]; the others are new."""
     aligned = [1] * len(shape)
     for size, place in zip(x.shape, places, strict=True):
         aligned[place] = size
@@ -158,7 +158,7 @@ def broadcast_in_dim(c: Context, x: Ref, shape: Sequence[int], places: Sequence[
 
 @lowers("aten.cat.default", "prims.cat.default")
 def cat(c: Context, parts: Sequence[Ref], dim: int = 0) -> Ref:
-    """PyTorch skips parts of shape [0], whatever the others' rank."""
+    """Concatenate. As PyTorch, skip parts of shape [0] for any rank of the others."""
     rest = [c.tensor(part, c.out.dtype) for part in parts if part.shape != (0,) or c.out.shape == (0,)]
     return c.b.op("cat", *rest, dim=dim % len(c.out.shape)) if len(rest) > 1 else rest[0]
 
@@ -218,7 +218,7 @@ def _between_zeros(c: Context, x: Ref, dim: int, before: int, after: int) -> Ref
 
 
 def _padded(c: Context, x: Ref, dim: int, before: int, after: int, value: float) -> Ref:
-    """`x` with so much of a value on both sides; a negative number cuts off as much."""
+    """Pad `x` with `before` and `after` copies of a value; a negative number cuts off as many elements."""
     if min(before, after) < 0:
         start, stop = max(0, -before), x.shape[dim] - max(0, -after)
         x = c.b.op("slice", x, dim=dim, start=start, stop=stop, step=1)
@@ -233,7 +233,7 @@ def _padded(c: Context, x: Ref, dim: int, before: int, after: int, value: float)
 
 @lowers("aten.constant_pad_nd.default")
 def constant_pad_nd(c: Context, x: Ref, pad: Sequence[int], value: float = 0) -> Ref:
-    """`pad` lists both sides of the last dimension, then of the one before it, and so on."""
+    """Pad each dimension. `pad` lists both sides of the last dimension, then of the one before it, and so on."""
     for k in range(len(pad) // 2):
         x = _padded(c, x, x.rank - 1 - k, pad[2 * k], pad[2 * k + 1], value)
     return x
@@ -249,7 +249,7 @@ def slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> Ref:
-    """`x` with a slice of it replaced."""
+    """Return `x` with a slice of it replaced."""
     if step != 1:
         raise Unsupported("assignment to a slice with a step", "slice without a step, or use torch.where")
     dim %= x.rank
@@ -274,7 +274,7 @@ def _replaced(c: Context, x: Ref, source: Ref, dim: int, first: int, stop: int) 
 
 @lowers("aten.repeat.default")
 def repeat(c: Context, x: Ref, times: Sequence[int]) -> Ref:
-    """Each dimension d becomes (times, d), all of them expanded at once."""
+    """Repeat by splitting each dimension d into (times, d) and expanding all of them at once."""
     sizes = (1,) * (len(times) - x.rank) + x.shape
     pairs = [(n, size) for n, size in zip(times, sizes, strict=True)]
     apart = c.b.op("reshape", x, shape=tuple(s for _, size in pairs for s in (1, size)))
@@ -285,7 +285,7 @@ def repeat(c: Context, x: Ref, times: Sequence[int]) -> Ref:
 
 @lowers("aten.roll.default")
 def roll(c: Context, x: Ref, shifts: Sequence[int], dims: Sequence[int] = ()) -> Ref:
-    """What leaves at the end comes in at the start; without dims, of the elements in row-major order."""
+    """Move the end of each dimension to its start; without dims, roll all elements in row-major order."""
     shape = x.shape
     if not dims:
         x, dims = c.b.op("reshape", x, shape=(x.count,)), (0,)
@@ -301,7 +301,7 @@ def roll(c: Context, x: Ref, shifts: Sequence[int], dims: Sequence[int] = ()) ->
 def _check_strides(
     c: Context, x: Ref, size: Sequence[int], stride: Sequence[int], offset: int | None
 ) -> None:
-    """Raises unless as_strided is a reshape, or says again what the tensor has: in programs nothing has strides."""
+    """Raise unless as_strided is a reshape or repeats the tensor's own strides: a program has no strides."""
     traced = c.traced[0]
     dense = [math.prod(size[d + 1 :]) for d in range(len(size))]
     wanted = traced.stride() if tuple(size) == x.shape else dense if traced.is_contiguous() else ()
@@ -324,6 +324,6 @@ def as_strided(
 def as_strided_scatter(
     c: Context, x: Ref, source: Ref, size: Sequence[int], stride: Sequence[int], offset: int | None = None
 ) -> Ref:
-    """All of x is written over."""
+    """Replace all of x."""
     _check_strides(c, x, size, stride, offset)
     return c.b.op("reshape", source, shape=x.shape)

@@ -1,11 +1,11 @@
-"""Builds a program node by node: each as simple as can be, equal ones merged, and in canonical form at the end.
+"""Builds a program node by node: simplifies each, merges equal ones, and brings the result into canonical form.
 
     a = builder.constant("data.x", x)
     w = builder.slot("param.weight", initial_weight)
     builder.update(w, builder.op("sub", w, ...))
     built = builder.finish()
 
-Everything here is decided by the order of the calls alone: no hash order, no names, no device.
+Only the order of the calls decides the result: no hash order, no names, no device.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .errors import CaptureError
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A value of the step: where it comes from and what it is."""
+    """A value of the step: its source and its type."""
 
     kind: Kind
     index: int
@@ -59,7 +59,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class DraftNode:
-    """One operator, before anybody has asked whether it is needed. `fixed`: it needs no slot, constant or step."""
+    """One operator, before it is decided whether it is needed. `fixed`: it depends on no slot, constant or step."""
 
     name: str
     inputs: tuple[Ref, ...]
@@ -69,14 +69,14 @@ class DraftNode:
 
 
 class Builder:
-    """`label` names the origin of the nodes that are made from now on."""
+    """A program under construction. `label` names the origin of the nodes made from now on."""
 
     def __init__(self) -> None:
         self.label = ""
         self._constants: list[tuple[str, Source]] = []
         self._slots: list[tuple[str, Source]] = []
         self._types: tuple[list[TensorType], list[TensorType]] = [], []  # of constants, of slots
-        # NOTE: what is captured defines a program, whatever mode it is run in: so numbers are worked out ahead, in f32.
+        # NOTE: a captured program must not depend on the mode of its run, so known numbers are folded in f32.
         self._graph = Graph(*self._types, ahead=True)
         self._labels: list[str] = []  # of the graph's nodes
         self._fixed: list[bool] = []
@@ -90,7 +90,7 @@ class Builder:
         return self._add(Kind.CONSTANT, self._constants, name, source)
 
     def table(self, name: str, table: Array) -> Ref:
-        """A constant; the one that holds the same numbers already, if there is one."""
+        """Add a constant, or return the one that holds the same numbers already."""
         key = (table.dtype.str, table.shape, table.tobytes())
         if key not in self._tables:
             number = f".{len(self._tables)}" if self._tables else ""
@@ -98,7 +98,7 @@ class Builder:
         return self._tables[key]
 
     def slot(self, name: str, initial: Source | Array) -> Ref:
-        """A tensor of the state, before the step. It stays as it is unless `update` is called."""
+        """Add a tensor of the state and return its value before the step. Without `update` it stays unchanged."""
         return self._add(Kind.SLOT, self._slots, name, initial)
 
     def _add(self, kind: Kind, tensors: list[tuple[str, Source]], name: str, given: Source | Array) -> Ref:
@@ -111,7 +111,7 @@ class Builder:
         return Ref(Kind.STEP, 0, 0, TensorType(I64, ()))
 
     def full(self, value: float, dtype: Dtype = F32, shape: Sequence[int] = ()) -> Ref:
-        """A tensor of one value, rounded once to the dtype."""
+        """Return a tensor of one value, rounded once to the dtype."""
         if dtype == F32:
             with np.errstate(over="ignore"):
                 bits = int(np.float32(value).view(np.uint32))
@@ -123,15 +123,15 @@ class Builder:
 
     @functools.cached_property
     def compose(self) -> Compose:
-        """For composites: `composites.gelu(b.compose, x)` appends its operators."""
+        """The builder for composites: `composites.gelu(b.compose, x)` appends its operators."""
         return Compose(self)
 
     def op(self, name: str, *inputs: Ref, **attrs: Any) -> Ref:
-        """The only output of an operator, or a simpler value with its bits (referee_py.program.simplify)."""
+        """Return the only output of an operator, or a simpler value with its bits (referee_py.program.simplify)."""
         return self._ref(self._graph.op(name, *(ref.operand for ref in inputs), **attrs))
 
     def ops(self, name: str, *inputs: Ref, **attrs: Any) -> list[Ref]:
-        """All outputs of an operator as it is; the node that computes the same already, if there is one."""
+        """Return all outputs of an operator, unsimplified; an existing node that computes the same is reused."""
         types = lookup(name).infer([(i.dtype, i.shape) for i in inputs], attrs)
         outputs = [TensorType(dtype, shape) for dtype, shape in types]
         made = Structure.make(name, [ref.operand for ref in inputs], outputs, **attrs)
@@ -145,14 +145,14 @@ class Builder:
         return Ref(operand.kind, operand.index, operand.output, self._graph.type_of(operand))
 
     def scalar_value(self, ref: Ref) -> np.float32 | None:
-        """The value of a rank-0 `full` of f32, if it is one."""
+        """Return the value of a rank-0 f32 `full`, else None."""
         node = self.made_by(ref, "full")
         if node is None or ref.rank or ref.dtype != F32:
             return None
         return np.uint32(node.attrs["bits"]).view(np.float32)
 
     def is_full(self, ref: Ref, bits: int) -> bool:
-        """Whether it is one value everywhere, and which."""
+        """Return whether the value is a `full` with these bits."""
         node = self.made_by(ref, "full")
         return node is not None and node.attrs["bits"] == bits
 
@@ -163,12 +163,12 @@ class Builder:
         return self._constants[constant.index][1]
 
     def made_by(self, ref: Ref, *names: str) -> DraftNode | None:
-        """The node that a value comes from, if it is one of these operators."""
+        """Return the node that a value comes from if it is one of these operators, else None."""
         node = self.node(ref)
         return node if node and node.name in names else None
 
     def node(self, ref: Ref) -> DraftNode | None:
-        """The node that a value comes from; none if it is a slot, a constant or the step."""
+        """Return the node that a value comes from; None for a slot, a constant or the step."""
         if ref.kind != Kind.NODE:
             return None
         node = self._graph.nodes[ref.index]
@@ -179,7 +179,7 @@ class Builder:
     # ---------------------------------------------------------------------------------------------- results
 
     def update(self, slot: Ref, value: Ref) -> None:
-        """The slot's value after the step."""
+        """Set the slot's value after the step."""
         if slot.kind != Kind.SLOT or slot.type != value.type:
             raise CaptureError(
                 f"slot {self._slots[slot.index][0]} is {slot.type}; it cannot become {value.type}"
@@ -190,13 +190,13 @@ class Builder:
         self._metrics[name] = self._as_node(value)
 
     def _as_node(self, ref: Ref) -> Ref:
-        """A slot or a constant that is an output as it stands gets a copy node."""
+        """Return the value as a node's output: a slot or constant gets a copy node."""
         if ref.kind == Kind.NODE:
             return ref
         return self.ops("reshape", ref, shape=ref.shape)[0]
 
     def finish(self) -> Draft:
-        """The program of the nodes that a slot or a metric needs, in canonical form."""
+        """Return the program of the nodes that a slot or a metric needs, in canonical form."""
         self.label = "unchanged slot"
         after = [
             self._as_node(self._updates.get(j, Ref(Kind.SLOT, j, 0, source.type)))
@@ -220,8 +220,8 @@ class Builder:
 class Compose:
     """A builder as the `Ops` of repops.expression: a composite appends exactly its operators, none left out or folded.
 
-    So an executor that knows the composite's expression finds it in the program; operators that are in it twice, or in
-    two composites, are still one node.
+    So an executor that knows the composite's expression finds it in the program. Operators that occur twice in a
+    composite, or in two composites, are still one node.
     """
 
     def __init__(self, builder: Builder) -> None:

@@ -1,4 +1,4 @@
-"""A captured program before its tensors are read: nothing of the weights is in memory.
+"""A captured program before its tensors are read: no weight is in memory.
 
 draft = sketch(model_on_the_meta_device, ...)
 draft.skeleton.structure_root               # known without weights
@@ -23,14 +23,14 @@ from .errors import CaptureError
 
 @dataclass(frozen=True)
 class Source:
-    """A tensor that a program commits to: its type and how to read it, or None where nobody has said what is in it."""
+    """A tensor that a program commits to: its type and how to read it (None if it has no values)."""
 
     type: TensorType
     read: Callable[[], Array] | None
 
     @classmethod
     def of(cls, array: Array) -> Source:
-        """A copy, so that a later write to the caller's array cannot change the program."""
+        """Copy the array, so that a later write by the caller cannot change the program."""
         copy = np.array(array, order="C", copy=True)
         return cls(TensorType.of(copy), lambda: copy)
 
@@ -39,7 +39,7 @@ class Source:
         return cls(type_, lambda: np.zeros(type_.shape, _NUMPY[type_.dtype.name]))
 
     def array(self, name: str) -> Array:
-        """The tensor, contiguous. Raises CaptureError if it is not known or is not what was announced."""
+        """Return the contiguous tensor. Raises CaptureError if it has no values or is not of the announced type."""
         if self.read is None:
             raise CaptureError(
                 f"{name} has no values (the module was made on the meta device, or with fake tensors); "
@@ -56,7 +56,7 @@ _NUMPY: dict[str, Any] = {"F32": np.float32, "I64": np.int64, "BOOL": np.bool_}
 
 @dataclass(frozen=True)
 class Labels:
-    """Names for people, beside the program and never part of it. `metrics` says where each metric stands."""
+    """Names for people, kept beside the program and never part of it. `metrics` gives the output of each metric."""
 
     nodes: list[str]
     slots: list[str]
@@ -76,7 +76,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Draft:
-    """A program's skeleton, where to read its tensors, and labels."""
+    """A program's skeleton, the sources of its tensors, and labels."""
 
     skeleton: Skeleton
     constants: list[Source]
@@ -96,7 +96,7 @@ class Draft:
         )
 
     def build(self) -> Built:
-        """The program with all its tensors in memory. Raises CaptureError for one that has no values."""
+        """Return the program with all its tensors in memory. Raises CaptureError for one that has no values."""
         constants = [s.array(name) for name, s in zip(self.labels.constants, self.constants, strict=True)]
         initial = [s.array(name) for name, s in zip(self.labels.slots, self.initial, strict=True)]
         program = Program.of(self.skeleton, map(tensor_hash, constants), map(tensor_hash, initial))

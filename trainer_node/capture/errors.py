@@ -1,7 +1,7 @@
-"""Errors of capture. Each names what was found and what to do about it.
+"""Errors of capture. Each message names the problem and a remedy.
 
 AssayError
-└── CaptureError         a training step that cannot become a program as it is
+└── CaptureError         a training step that cannot become a program as it is written
     └── Unsupported      it uses a PyTorch operator, dtype or option without a lowering
 """
 
@@ -15,7 +15,7 @@ class CaptureError(AssayError):
 
 
 class Unsupported(CaptureError):
-    """Something PyTorch can do and the operator set cannot. `where` is filled in on the way up."""
+    """Something that PyTorch can do and the operator set cannot. Callers up the stack fill in `where`."""
 
     def __init__(self, what: str, remedy: str, where: str = "") -> None:
         self.what, self.remedy, self.where = what, remedy, where

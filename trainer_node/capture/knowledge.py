@@ -1,7 +1,7 @@
-"""What is known of a value before the program runs: all of it, its range, or the numbers that it is made of.
+"""Facts about a value before the program runs: the whole value, its range, or the numbers that occur in it.
 
-Operators are total: an index that does not exist gives zeros, a target that is no class a loss of 0, where PyTorch
-raises. So whatever can be known is checked at capture.
+Operators are total: an index that does not exist gives zeros, and a target that is no class gives a loss of 0, where
+PyTorch raises. So capture checks everything that can be known.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from referee_py.program import Kind
 
 from .builder import Builder, DraftNode, Ref
 
-_MAX_ELEMENTS = 1 << 24  # of a value that is worked out here
+_MAX_ELEMENTS = 1 << 24  # of a value that is computed here
 _MOVED = ("reshape", "permute", "expand", "slice")
 Bounds = tuple[int, int]
 
 
 class Knowledge:
-    """Answers about values of one builder, each found once."""
+    """Facts about the values of one builder, each found once."""
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
@@ -30,7 +30,7 @@ class Knowledge:
         self._bounds: dict[Ref, Bounds | None] = {}
 
     def value(self, ref: Ref) -> Array | None:
-        """All of it, if it depends on no tensor and no step."""
+        """Return the whole value, or None if it depends on a tensor or the step."""
         if ref not in self._values:
             self._values[ref] = self._evaluate(ref)
         return self._values[ref]
@@ -45,7 +45,7 @@ class Knowledge:
         return repops.backend("cpu").execute(node.name, inputs, node.attrs)[ref.output]
 
     def bounds(self, ref: Ref) -> Bounds | None:
-        """The smallest and the largest that an i64 or bool value can have."""
+        """Return bounds (least, greatest) of an i64 or bool value, or None if none are known."""
         if ref not in self._bounds:
             self._bounds[ref] = self._find_bounds(ref)
         return self._bounds[ref]
@@ -85,7 +85,7 @@ class Knowledge:
         return (low, high) if low >= -(1 << 63) and high < 1 << 63 else None
 
     def leaves(self, ref: Ref) -> list[Array] | None:
-        """Arrays that hold every number of an i64 value, if it only moves numbers about."""
+        """Return arrays that hold every number of an i64 value that only moves numbers about, else None."""
         if (value := self.value(ref)) is not None:
             return [value]
         if ref.kind == Kind.CONSTANT:
@@ -107,7 +107,7 @@ class Knowledge:
         return [array for arrays in found if arrays is not None for array in arrays]
 
     def _replaced(self, node: DraftNode) -> list[Array] | None:
-        """where(x == number, other, x): the numbers of x but that one, and those of the other."""
+        """Return the numbers of where(x == number, other, x): those of x except that one, and those of the other."""
         condition, other, x = node.inputs
         equal = self._builder.made_by(condition, "eq")
         number = self.value(equal.inputs[1]) if equal and equal.inputs[0] == x else None

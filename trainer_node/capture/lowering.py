@@ -1,11 +1,11 @@
 """Pass 3: each ATen operator of the traced graph becomes nodes of the operator set.
 
-The rules live in `aten_*`, one function an operator:
+The rules are in `aten_*`, one function for each operator:
 
     @lowers("aten.mm.default")
     def mm(c: Context, a: Ref, b: Ref) -> Ref: ...
 
-A rule gets the call's arguments with tensors as `Ref`s, and gives a Ref (or a tuple, for several outputs).
+A rule gets the arguments of the call, tensors as `Ref`s, and gives a Ref (or a tuple, for several outputs).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RULES: dict[str, Rule] = {}
 
 _DTYPES = {torch.float32: F32, torch.int64: I64, torch.bool: BOOL}
 _SMALL = {torch.int32: I64, torch.int16: I64, torch.int8: I64}
-"""Values on the way may be small integers: they are computed as i64, so nothing wraps at 32 bits."""
+"""Dtypes that intermediate values may have: they are computed as i64, so nothing wraps at 32 bits."""
 
 
 def lowers(*names: str) -> Callable[[Rule], Rule]:
@@ -58,7 +58,7 @@ class Noise:
     _sites: int = 0
 
     def uniform(self, shape: Sequence[int]) -> Ref:
-        """f32 in [0, 1), of a site of its own."""
+        """Return f32 in [0, 1) from a new site."""
         site, self._sites = self._sites, self._sites + 1
         return self.b.op("philox", self._key, self.b.step(), shape=tuple(shape), dtype=F32, site=site)
 
@@ -68,7 +68,7 @@ class Noise:
 
 
 class Uninitialised:
-    """What `torch.empty` gives: nobody may read it."""
+    """The result of `torch.empty`, which no operator may read."""
 
 
 _OVERWRITES = {
@@ -82,21 +82,21 @@ _OVERWRITES |= {"aten.fill.Scalar", "aten.fill.Tensor", "aten.zero.default", "pr
 
 @dataclass
 class Context:
-    """What a rule works with: the builder, and what PyTorch says the call's outputs are."""
+    """The state that a rule works with: the builder, and the types that PyTorch gives the call's outputs."""
 
     b: Builder
     known: Knowledge
     noise: Noise
     notes: dict[
         tuple[str, Ref], Any
-    ]  # what one rule wants another to know of a value, while one graph is lowered
+    ]  # what one rule passes on to another about a value, while one graph is lowered
     outputs: tuple[TensorType | None, ...] = ()
-    traced: tuple[Any, ...] = ()  # the arguments as PyTorch had them: fake tensors with strides
+    traced: tuple[Any, ...] = ()  # PyTorch's own arguments: fake tensors with strides
     backward: bool = False
 
     @property
     def o(self) -> Compose:
-        """For composites: their operators, and only these."""
+        """The builder for composites, which appends their operators exactly as they are."""
         return self.b.compose
 
     @property
@@ -107,13 +107,13 @@ class Context:
         return first
 
     def tensor(self, value: Ref | float, dtype: Dtype) -> Ref:
-        """An operand of that dtype: a tensor is cast, a Python number becomes a rank-0 constant."""
+        """Return an operand of that dtype: a tensor is cast, a Python number becomes a rank-0 constant."""
         if isinstance(value, Ref):
             return self.b.op("cast", value, dtype=dtype)
         return self.b.full(value, dtype)
 
     def like(self, value: float, ref: Ref | TensorType) -> Ref:
-        """A tensor of one value, with the dtype and shape of another."""
+        """Return a tensor of one value, with the dtype and shape of another."""
         return self.b.full(value, ref.dtype, ref.shape)
 
 
@@ -127,7 +127,7 @@ def dtype_of(dtype: torch.dtype) -> Dtype:
 
 
 def type_of(value: Any) -> TensorType | None:
-    """The type of a traced output, None for what is no tensor."""
+    """Return the type of a traced output, None if it is no tensor."""
     if not isinstance(value, torch.Tensor):
         return None
     try:
@@ -138,7 +138,7 @@ def type_of(value: Any) -> TensorType | None:
 
 
 def lower(graph: torch.fx.GraphModule, inputs: Sequence[Ref], builder: Builder, noise: Noise) -> list[Any]:
-    """Append the graph's nodes to the builder; gives its outputs, each a Ref or None.
+    """Append the graph's nodes to the builder; return its outputs, each a Ref or None.
 
     Raises Unsupported, naming module path, ATen operator and remedy.
     """
@@ -187,7 +187,7 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
     for ref, expected in zip(
         result if isinstance(result, tuple) else (result,), context.outputs, strict=True
     ):
-        # INVARIANT: a rule gives what PyTorch says the operator gives; whatever else it is, it is a bug here.
+        # INVARIANT: a rule gives the types that PyTorch gives. A difference is a bug in the rule.
         assert not isinstance(ref, Ref) or ref.type == expected, f"{node.target}: {ref.type}, not {expected}"
     return result
 
@@ -200,7 +200,7 @@ def _remedy(target: Any) -> str:
 
 
 def _lifted(graph: torch.fx.GraphModule, name: str, builder: Builder) -> Ref:
-    """A tensor that the code made itself: a constant. SAFETY: a parameter must not be baked in."""
+    """Return a tensor that the captured code made itself, as a constant. SAFETY: it must not be a parameter."""
     tensor = getattr(graph, name)
     if tensor.requires_grad:
         raise Unsupported(
@@ -215,7 +215,7 @@ def _lifted(graph: torch.fx.GraphModule, name: str, builder: Builder) -> Ref:
 
 
 def source_of(tensor: torch.Tensor) -> Source:
-    """How to read a tensor of PyTorch; a tensor on the meta device or a fake one has no values."""
+    """Return how to read a tensor of PyTorch; a tensor on the meta device or a fake one has no values."""
     type_ = TensorType(dtype_of(tensor.dtype), tuple(tensor.shape))
     if tensor.device.type == "meta" or isinstance(tensor, FakeTensor):
         return Source(type_, None)

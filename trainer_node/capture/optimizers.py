@@ -1,12 +1,12 @@
-"""Optimizers as nodes of the operator set: PyTorch's update rules, by the composites of repops.
+"""Optimizers as nodes of the operator set: PyTorch's update rules, built from the composites of repops.
 
     SGD(0.1, momentum=0.9)
     Adam(3e-4, weight_decay=0.1, decoupled=True)
     Groups([(Adam(3e-4, weight_decay=0.1, decoupled=True), weights), (Adam(3e-4), biases)])
-    Optimizer.of(torch.optim.AdamW(module.parameters(), 3e-4), scheduler, steps=1000)
+    from_torch(torch.optim.AdamW(module.parameters(), 3e-4), scheduler, steps=1000)
 
-What does not depend on a parameter (bias corrections, a schedule's entry) is computed once for all of them: equal
-expressions are one node.
+Parts that do not depend on a parameter (bias corrections, a schedule's entry) are computed once for all parameters:
+equal expressions are one node.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -44,17 +43,6 @@ class Optimizer(ABC):
 
     @abstractmethod
     def build(self, b: Builder, parameters: Sequence[Parameter], steps: int) -> None: ...
-
-    @staticmethod
-    def of(optimizer: torch.optim.Optimizer, scheduler: Any = None, steps: int | None = None) -> Optimizer:
-        """The same rule as an optimizer of PyTorch that has not stepped yet, parameter groups included.
-
-        A scheduler is run for `steps` steps to note its rates, and then put back. Raises CaptureError for a kind or an
-        option without a counterpart.
-        """
-        from .torch_optim import convert
-
-        return convert(optimizer, scheduler, steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +77,7 @@ class SGD(Optimizer):
             b.update(p.value, after)
 
     def _with_momentum(self, b: Builder, p: Parameter, rate: Ref) -> Ref:
-        """v = mu v + (1 - dampening) g, but v_1 = g; the direction is v, or g + mu v with nesterov."""
+        """Return the direction v with v = mu v + (1 - dampening) g and v_1 = g, or g + mu v with nesterov."""
         o, mu = b.compose, b.full(self.momentum)
         gradient = p.gradient
         if self.weight_decay:
@@ -138,7 +126,7 @@ class Adam(Optimizer):
 class Groups(Optimizer):
     """Parameter groups: each parameter follows the first rule that claims it.
 
-    A claim is a list of names, or a function of the parameter. Raises CaptureError for a parameter that nobody claims.
+    A claim is a list of names, or a function of the parameter. Raises CaptureError for a parameter that no rule claims.
     """
 
     groups: Sequence[tuple[Optimizer, Sequence[str] | Callable[[Parameter], bool]]]
@@ -161,7 +149,7 @@ def _claims(claim: Sequence[str] | Callable[[Parameter], bool], p: Parameter) ->
 
 
 def learning_rate(b: Builder, lr: LearningRate, steps: int) -> Ref:
-    """This step's learning rate: a scalar, or an entry of a table of constants."""
+    """Return this step's learning rate: a scalar, or an entry of a table of constants."""
     if isinstance(lr, int | float):
         return b.full(lr)
     table = np.asarray(lr, dtype=np.float32)
@@ -173,12 +161,12 @@ def learning_rate(b: Builder, lr: LearningRate, steps: int) -> Ref:
 
 
 def step_index(b: Builder) -> Ref:
-    """t - 1: the row of this step in a table."""
+    """Return t - 1: the row of this step in a table."""
     return b.op("sub", b.step(), b.full(1, I64))
 
 
 def clip(b: Builder, gradients: Sequence[Ref], limit: float) -> list[Ref]:
-    """`torch.nn.utils.clip_grad_norm_`: all gradients, scaled so that their common norm is `limit` at most.
+    """Scale all gradients so that their common norm is at most `limit`, as `torch.nn.utils.clip_grad_norm_`.
 
     g min(1, limit / (sqrt(sum of squares) + 1e-6))
     """
@@ -196,5 +184,5 @@ def clip(b: Builder, gradients: Sequence[Ref], limit: float) -> list[Ref]:
 
 
 def _zeros(b: Builder, name: str, p: Parameter) -> Ref:
-    """A slot like the parameter's that begins with zeros."""
+    """Add a slot with the parameter's type that begins with zeros."""
     return b.slot(f"{name}.{p.name}", Source.zeros(p.value.type))

@@ -8,18 +8,15 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import math
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 
 from referee_py.commit.tensor import Array
-from referee_py.program import Terms, suggest_strides
+from referee_py.program.terms import Terms, suggest_strides
 
 from ..bundle import Bundle
 from .draft import Built
@@ -32,9 +29,10 @@ from .trace import Loss
 
 @dataclass(frozen=True)
 class Recipe:
-    """`initial` is "seeded" (own draws, the same everywhere) or "module" (as it is); the seed is also dropout's.
+    """The definition of a training job.
 
-    `loss`, `data`, `inputs`, `accumulate` and `clip_norm` are as `capture` takes them.
+    `initial` is "seeded" (drawn from `seed`, the same on every machine) or "module" (the module's own values). `seed`
+    also seeds dropout. `loss`, `data`, `inputs`, `accumulate` and `clip_norm` are those of `capture`.
     """
 
     name: str
@@ -54,7 +52,7 @@ class Recipe:
 
 @runtime_checkable
 class RecipeJob(Protocol):
-    """What a recipe may give instead: anything that builds a bundle by itself (trainer_node.inference)."""
+    """An alternative to a recipe: an object that builds a bundle by itself (trainer_node.inference)."""
 
     def build(self) -> Bundle: ...
 
@@ -89,7 +87,7 @@ def build(recipe: Recipe | RecipeJob) -> Bundle:
 
 
 def bundle_of(name: str, built: Built, steps: int, strides: tuple[int, ...] | None) -> Bundle:
-    """The bundle of a run of so many steps. Strides are suggested if not given."""
+    """Return the bundle of a run of `steps` steps. Strides are suggested if not given."""
     return Bundle(
         name,
         built.program,
@@ -106,12 +104,12 @@ def bundle_of(name: str, built: Built, steps: int, strides: tuple[int, ...] | No
 
 
 def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[[], Array]]:
-    """Initial values that do not depend on torch's generator, each made when it is read.
+    """Return initial values that do not depend on torch's generator. Each is made when it is read.
 
     Weights and biases of linear and convolution layers are uniform in +-1/sqrt(fan in), as PyTorch's defaults;
-    embeddings are uniform with variance 1. Matrices of a model of `transformers` that says so are uniform with standard
-    deviation `config.initializer_range`. What begins as zeros (biases there, the second factor of LoRA) stays so, and
-    other parameters (norms) keep the values they have.
+    embeddings are uniform with variance 1. If a `transformers` configuration has `initializer_range`, matrices are
+    uniform with that standard deviation, and biases keep their values. Parameters that begin as zeros (the second
+    factor of LoRA) stay zero, and other parameters (norms) keep their values.
     """
     bounds: dict[str, float] = {}
     spread = getattr(getattr(module, "config", None), "initializer_range", None)
@@ -132,43 +130,3 @@ def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[
         for name, parameter in module.named_parameters()
         if name in bounds
     }
-
-
-def load_recipe(spec: str, **overrides: Any) -> Recipe | RecipeJob:
-    """A recipe by built-in name (`digits-mlp`), or `path/to/file.py:function`. Runs that file: it must be trusted.
-
-    `overrides` are given to the function, for example `steps=100`; those that are None are left out.
-    """
-    from .recipes import BUILTIN
-
-    if spec in BUILTIN:
-        function: Callable[..., Recipe] = BUILTIN[spec]
-    elif ":" in spec:
-        function = _from_file(*spec.rsplit(":", 1))
-    else:
-        raise CaptureError(
-            f"no recipe {spec!r}; give path/to/file.py:function or one of {', '.join(sorted(BUILTIN))}"
-        )
-    try:
-        recipe = function(**{name: value for name, value in overrides.items() if value is not None})
-    except TypeError as error:
-        raise CaptureError(f"recipe {spec}: {error}") from error
-    if not isinstance(recipe, Recipe | RecipeJob):
-        raise CaptureError(f"recipe {spec} gives {type(recipe).__name__}; it must give a Recipe")
-    return recipe
-
-
-def _from_file(file: str, name: str) -> Callable[..., Recipe]:
-    path = Path(file)
-    if not path.is_file():
-        raise CaptureError(f"recipe file {file} does not exist")
-    spec = importlib.util.spec_from_file_location(f"assay_recipe_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise CaptureError(f"recipe file {file} is not a Python file")
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded  # NOTE: dataclasses and pickling inside the file look themselves up there
-    spec.loader.exec_module(loaded)
-    function = getattr(loaded, name, None)
-    if not callable(function):
-        raise CaptureError(f"recipe file {file} has no function {name}")
-    return function  # type: ignore[no-any-return]

@@ -1,8 +1,13 @@
-"""Built-in recipes by name; here those of scikit-learn's handwritten digits (1,797 images of 8 x 8)."""
+"""Recipes by name: `load_recipe`, and built-in ones. This file has those of scikit-learn's handwritten digits (1,797
+images of 8 x 8)."""
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -12,11 +17,11 @@ from referee_py.commit.tensor import Array
 from . import recipes_models as models
 from .errors import CaptureError
 from .optimizers import SGD, Adam
-from .recipe import Recipe
+from .recipe import Recipe, RecipeJob
 
 
 def digits(image: bool) -> Mapping[str, Array]:
-    """Pixels in [0, 1], exact in f32 (they are sixteenths), and classes 0..9."""
+    """Return pixels in [0, 1], exact in f32 (they are sixteenths), and classes 0..9."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -27,7 +32,7 @@ def digits(image: bool) -> Mapping[str, Array]:
 
 
 def digits_mlp(steps: int = 200, batch_size: int = 64, seed: int = 0) -> Recipe:
-    """64-128-10, SGD with momentum."""
+    """Layers 64-128-10, SGD with momentum."""
     module = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
     return Recipe(
         name="digits-mlp",
@@ -42,7 +47,7 @@ def digits_mlp(steps: int = 200, batch_size: int = 64, seed: int = 0) -> Recipe:
 
 
 def digits_mlp_adam(steps: int = 200, batch_size: int = 64, seed: int = 0) -> Recipe:
-    """64-128-10, AdamW with a linear warm-up and decay."""
+    """Layers 64-128-10, AdamW with a linear warm-up and decay."""
     ramp = np.minimum(np.arange(1, steps + 1) / max(1, steps // 10), 1.0)
     fall = np.linspace(1.0, 0.1, steps)
     module = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
@@ -59,7 +64,7 @@ def digits_mlp_adam(steps: int = 200, batch_size: int = 64, seed: int = 0) -> Re
 
 
 def digits_cnn(steps: int = 200, batch_size: int = 32, seed: int = 0) -> Recipe:
-    """Two convolutions, maximum and average pooling; Adam."""
+    """Two convolutions, max and average pooling; Adam."""
     module = nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1),
         nn.ReLU(),
@@ -98,3 +103,41 @@ BUILTIN: dict[str, Callable[..., Recipe]] = {
     "llama-tiny": models.llama_tiny,
     "llama-lora-tiny": models.llama_lora_tiny,
 }
+
+
+def load_recipe(spec: str, **overrides: Any) -> Recipe | RecipeJob:
+    """Return a recipe by built-in name (`digits-mlp`) or `path/to/file.py:function`. The file is run: trust it first.
+
+    `overrides` are passed to the function, for example `steps=100`; those that are None are left out.
+    """
+    if spec in BUILTIN:
+        function: Callable[..., Recipe] = BUILTIN[spec]
+    elif ":" in spec:
+        function = _from_file(*spec.rsplit(":", 1))
+    else:
+        raise CaptureError(
+            f"no recipe {spec!r}; give path/to/file.py:function or one of {', '.join(sorted(BUILTIN))}"
+        )
+    try:
+        recipe = function(**{name: value for name, value in overrides.items() if value is not None})
+    except TypeError as error:
+        raise CaptureError(f"recipe {spec}: {error}") from error
+    if not isinstance(recipe, Recipe | RecipeJob):
+        raise CaptureError(f"recipe {spec} gives {type(recipe).__name__}; it must give a Recipe")
+    return recipe
+
+
+def _from_file(file: str, name: str) -> Callable[..., Recipe]:
+    path = Path(file)
+    if not path.is_file():
+        raise CaptureError(f"recipe file {file} does not exist")
+    spec = importlib.util.spec_from_file_location(f"assay_recipe_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise CaptureError(f"recipe file {file} is not a Python file")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = loaded  # NOTE: dataclasses and pickling in the file look it up there
+    spec.loader.exec_module(loaded)
+    function = getattr(loaded, name, None)
+    if not callable(function):
+        raise CaptureError(f"recipe file {file} has no function {name}")
+    return function  # type: ignore[no-any-return]

@@ -1,6 +1,6 @@
 """Built-in recipes of models, full-size and tiny, on synthetic data. Nothing is downloaded.
 
-Those of `transformers` are built from a configuration, with the library's own code and its own loss.
+Those of `transformers` are built from a configuration, with the library's own code and loss.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _peft() -> Any:
 
 
 def decayed(lr: float, decay: float, betas: tuple[float, float] = (0.9, 0.999)) -> Optimizer:
-    """AdamW with weight decay on matrices only: none on biases and norms."""
+    """Return AdamW with weight decay on matrices only, not on biases and norms."""
     matrices = Adam(lr=lr, betas=betas, weight_decay=decay, decoupled=True)
     others = Adam(lr=lr, betas=betas)
     return Groups([(matrices, _is_matrix), (others, lambda _: True)])
@@ -109,7 +109,7 @@ def resnet50(steps: int = 100, batch_size: int = 16, seed: int = 0) -> Recipe:
 
 
 def resnet_tiny(steps: int = 100, batch_size: int = 16, seed: int = 0) -> Recipe:
-    """Bottleneck blocks like ResNet-50's, three of them, narrow."""
+    """Three narrow bottleneck blocks like those of ResNet-50."""
     small = {"embedding_size": 8, "hidden_sizes": [16, 32], "depths": [1, 2]}
     return _resnet("resnet-tiny", SGD(lr=0.02, momentum=0.9), steps, batch_size, seed, **small)
 
@@ -120,7 +120,7 @@ def resnet_tiny(steps: int = 100, batch_size: int = 16, seed: int = 0) -> Recipe
 def _own_loss(
     name: str, module: nn.Module, optimizer: Optimizer, data: Mapping[str, Array], size: tuple[int, int, int]
 ) -> Recipe:
-    """For a model that computes its loss; `size` is steps, batch size and seed."""
+    """Return the recipe of a model that computes its own loss; `size` is (steps, batch size, seed)."""
     steps, batch_size, seed = size
     return Recipe(
         name=name,
@@ -159,7 +159,7 @@ def gpt2_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int 
 
 
 def _llama() -> nn.Module:
-    """Two layers of width 64, two queries to a key."""
+    """Build two layers of width 64, with two queries to a key."""
     hf = _transformers()
     config = hf.LlamaConfig(
         vocab_size=256,
@@ -201,7 +201,7 @@ def llama_100m(steps: int = 100, batch_size: int = 4, seed: int = 0, length: int
 
 
 def llama_lora_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int = 32) -> Recipe:
-    """Low-rank adapters on all projections of a frozen tiny Llama: only they are in the state."""
+    """Low-rank adapters on all projections of a frozen tiny Llama: only the adapters are in the state."""
     peft, base = _peft(), _llama()
     config = peft.LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
     size = (steps, batch_size, seed)

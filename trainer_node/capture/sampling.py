@@ -1,7 +1,7 @@
-"""Random numbers that are the same everywhere: SHAKE-128 of a seed and a name, no library's generator.
+"""Random numbers that are the same on every machine: SHAKE-128 of a seed and a name, no library's generator.
 
-Nobody has to reproduce them (initial weights and data order are committed tensors); but a client that builds a
-program twice should get the same program, whatever its torch, numpy and processor.
+No other party has to reproduce them, because initial weights and data order are committed tensors. But a client that
+builds a program twice should get the same program, with any version of torch and numpy and on any processor.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ _DOMAIN = b"assay/sampling/1"
 
 
 def stream(seed: int, name: str, nbytes: int) -> bytes:
-    """`nbytes` pseudo-random bytes that belong to this seed and name."""
+    """Return the `nbytes` pseudo-random bytes that belong to this seed and name."""
     head = _DOMAIN + seed.to_bytes(8, "big") + name.encode()
     return hashlib.shake_128(head).digest(nbytes)
 
 
 def uniform(seed: int, name: str, shape: tuple[int, ...], bound: float) -> npt.NDArray[np.float32]:
-    """f32 in [-bound, bound): 24 random bits each, scaled by one exact and one rounded product."""
+    """Return f32 in [-bound, bound): 24 random bits each, scaled by one exact and one rounded product."""
     words = np.frombuffer(stream(seed, name, 4 * math.prod(shape)), dtype="<u4") >> np.uint32(8)
     centred = words.astype(np.int64) - (1 << 23)  # [-2^23, 2^23): exact in f32
     return (centred.astype(np.float32) * np.float32(bound / (1 << 23))).reshape(shape)
 
 
 def permutation(seed: int, name: str, size: int) -> npt.NDArray[np.int64]:
-    """0 ... size-1, shuffled: sorted by 64 random bits each."""
+    """Return 0 ... size-1 shuffled: sorted by 64 random bits each."""
     keys = np.frombuffer(stream(seed, name, 8 * size), dtype="<u8")
     return np.argsort(keys, kind="stable").astype(np.int64)
 
 
 def data_order(seed: int, size: int, batch: int, steps: int) -> npt.NDArray[np.int64]:
-    """[steps, batch]: which examples each step takes. Epoch after epoch, each shuffled anew; batches run across."""
+    """Return [steps, batch]: the examples of each step. Each epoch is shuffled anew; a batch may span two epochs."""
     epochs = -(-steps * batch // size)
     order = np.concatenate([permutation(seed, f"order/{epoch}", size) for epoch in range(epochs)])
     return order[: steps * batch].reshape(steps, batch)

@@ -33,7 +33,7 @@ from .optimizers import Optimizer, Parameter, clip, step_index
 from .trace import Loss, Objective, Traced, trace
 
 Initial = Mapping[str, Array | Callable[[], Array]]
-"""Values of parameters and buffers by name: an array, or a function that reads one when it is wanted."""
+"""Values of parameters and buffers by name: an array, or a function that reads one when it is needed."""
 
 
 def capture(
@@ -50,20 +50,20 @@ def capture(
     clip_norm: float | None = None,
     gradients: bool = False,
 ) -> Built:
-    """The program that trains `module` for `len(order)` steps, with its tensors.
+    """Return the program that trains `module` for `len(order)` steps, with its tensors.
 
     data        arrays of the same length, f32, i64 or bool
-    loss        `loss(output, *rest)` of the arrays that are not `inputs`; None: the output's own `.loss`
+    loss        `loss(output, *rest)`, where `rest` are the arrays not in `inputs`; None: the output's own `.loss`
     inputs      names of the arrays given to the module: the first array if None; several are given by keyword. With no
                 loss, every array is given by keyword
     order       i64 [steps, batch]: `order[t-1]` lists the examples of step t
-    initial     replaces parameters and buffers by name; the others start as the module has them
+    initial     replaces parameters and buffers by name; the others start with the module's values
     seed        of dropout, below 2^64
-    accumulate  the batch is taken in so many parts, whose gradients (and losses) are averaged
+    accumulate  number of parts into which the batch is split; their gradients (and losses) are averaged
     clip_norm   scales the gradients so that their common norm is at most this
     gradients   adds a metric `gradient.<parameter>` for each parameter: its gradient before clipping
 
-    Raises CaptureError, or Unsupported naming module path, ATen operator and remedy. The module is not changed.
+    Raises CaptureError, or Unsupported, which names module path, ATen operator and remedy. Does not change the module.
     """
     return sketch(
         *(module, loss, optimizer, data, order, initial),
@@ -89,7 +89,7 @@ def sketch(
     clip_norm: float | None = None,
     gradients: bool = False,
 ) -> Draft:
-    """As `capture`, before any tensor of the module is read: it may be on the meta device, or made of fake tensors."""
+    """Capture without reading any tensor of the module, which may be on the meta device or made of fake tensors."""
     if not 0 <= seed < 1 << 64:
         raise CaptureError(f"seed {seed}; it must be at least 0 and below 2^64")
     objective = Objective.of(loss, inputs, list(data))
@@ -138,7 +138,7 @@ class _Step:
         }
         self._buffer_slots = {n: self._buffers[n] for n in changed}
         self.gradients: dict[str, Ref] = {}
-        """Of the parameters that the loss depends on: as PyTorch's optimizers, no gradient, no update, no decay."""
+        """Gradients of the parameters that the loss depends on. As in PyTorch, others get no update and no decay."""
         self.metrics: dict[str, Ref] = {}
 
     def run(self, batches: Sequence[Sequence[Ref]]) -> None:
@@ -168,7 +168,7 @@ class _Step:
 
 
 def _changed_buffers(traced: Traced) -> list[str]:
-    """The buffers whose value after the step is not what went in: part of the state."""
+    """Return the buffers whose value changes in the step: they are part of the state."""
     nodes = list(traced.graph.graph.nodes)
     inputs = [node for node in nodes if node.op == "placeholder"]
     first = len(traced.parameters) + len(traced.frozen)
@@ -177,7 +177,7 @@ def _changed_buffers(traced: Traced) -> list[str]:
 
 
 def _origin(node: torch.fx.Node) -> torch.fx.Node:
-    """Through copies, to the node that made the value."""
+    """Return the node that made the value, looking through copies."""
     while str(node.target) in ("aten.clone.default", "aten.detach.default", "aten.alias.default"):
         node = node.args[0]  # type: ignore[assignment]
     return node
@@ -199,9 +199,9 @@ def _batches(b: Builder, data: Mapping[str, Array], order: Array, parts: int) ->
 
 
 def _check_data(data: Mapping[str, Array], order: Array, parts: int) -> int:
-    """The number of examples in one part of a batch.
+    """Return the number of examples in one part of a batch. Raises CaptureError.
 
-    Raises CaptureError. NOTE: `take` of a row that does not exist gives zeros, so it is checked here.
+    NOTE: `take` of a row that does not exist gives zeros, so the order is checked here.
     """
     sizes = {name: len(array) if array.ndim else None for name, array in data.items()}
     if not data or len(set(sizes.values())) != 1 or None in sizes.values():
@@ -221,7 +221,7 @@ def _check_data(data: Mapping[str, Array], order: Array, parts: int) -> int:
 
 
 def _check_dtype(name: str, tensor: torch.Tensor) -> None:
-    """Raises CaptureError, with the tensor's name, for a dtype that is not in the operator set."""
+    """Raise CaptureError, with the tensor's name, for a dtype that is not in the operator set."""
     try:
         dtype_of(tensor.dtype)
     except CaptureError as error:
@@ -230,7 +230,7 @@ def _check_dtype(name: str, tensor: torch.Tensor) -> None:
 
 @dataclass(frozen=True)
 class _Initial:
-    """Where each tensor of the module begins."""
+    """The initial value of each tensor of the module."""
 
     given: Initial
     traced: Traced

@@ -1,4 +1,4 @@
-"""PyTorch's optimizers and schedulers as ours: options are read, never the optimizer's code."""
+"""PyTorch's optimizers and schedulers as ours: only their options are read, their code is never run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ from .errors import CaptureError
 from .optimizers import SGD, Adam, Groups, LearningRate, Optimizer, Parameter
 
 _NEVER = {"amsgrad": False, "maximize": False, "differentiable": False}  # options that must have this value
-_SPEED = {"foreach", "fused", "capturable", "params", "param_names"}  # these change no number
-_SCHEDULE = {"lr", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"}  # of a scheduler
+_SPEED = {"foreach", "fused", "capturable", "params", "param_names"}  # these change no result
+_SCHEDULE = {"lr", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"}  # a scheduler's options
 
 
-def convert(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int | None) -> Optimizer:
-    """See `Optimizer.of`."""
+def from_torch(
+    optimizer: torch.optim.Optimizer, scheduler: Any = None, steps: int | None = None
+) -> Optimizer:
+    """The same rule as an optimizer of PyTorch that has not stepped yet, parameter groups included.
+
+    A scheduler is run for `steps` steps to note its rates, and then put back. Raises CaptureError for a kind or an
+    option without a counterpart.
+    """
     rule = _RULES.get(type(optimizer))
     if rule is None:
         known = ", ".join(kind.__name__ for kind in _RULES)
@@ -29,7 +35,7 @@ def convert(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int | None)
     if scheduler is not None:
         if steps is None:
             raise CaptureError(
-                "a scheduler needs the number of steps: Optimizer.of(optimizer, scheduler, steps)"
+                "a scheduler needs the number of steps: from_torch(optimizer, scheduler, steps)"
             )
         rates = list(_schedule(optimizer, scheduler, steps))
     groups = [
@@ -45,7 +51,7 @@ def _members(group: Mapping[str, Any]) -> Callable[[Parameter], bool]:
 
 
 def _schedule(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int) -> list[list[float]]:
-    """The rates of every group at every step. Scheduler and optimizer are as before afterwards."""
+    """Return the rates of every group at every step. Leaves scheduler and optimizer as they were."""
     if getattr(scheduler, "optimizer", None) is not optimizer:
         raise CaptureError("the scheduler belongs to another optimizer")
     state, before = copy.deepcopy(scheduler.state_dict()), [dict(group) for group in optimizer.param_groups]
@@ -70,17 +76,17 @@ def _schedule(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int) -> l
 
 def _advance(scheduler: Any) -> None:
     try:
-        with warnings.catch_warnings(action="ignore"):  # it steps without its optimizer
+        with warnings.catch_warnings(action="ignore"):  # the scheduler steps without its optimizer
             scheduler.step()
     except (TypeError, ValueError) as error:
         raise CaptureError(
-            f"{type(scheduler).__name__} cannot be run by itself for so many steps ({error}); "
+            f"{type(scheduler).__name__} cannot be run by itself for all steps ({error}); "
             "a schedule is a table that depends on the step number alone"
         ) from error
 
 
 def _options(kind: str, group: Mapping[str, Any], *used: str) -> dict[str, Any]:
-    """The options that a rule reads. Raises CaptureError for one that it would have to ignore."""
+    """Return the options that a rule reads. Raises CaptureError for one that it would have to ignore."""
     for name, value in group.items():
         if name in _NEVER and value != _NEVER[name]:
             raise CaptureError(f"{kind} with {name}={value} has no counterpart; use {name}={_NEVER[name]}")

@@ -1,10 +1,10 @@
 """Passes 1 and 2: a training step as a graph of ATen operators without mutation.
 
-1. `make_fx` over forward, loss and `autograd.grad`, with fake tensors: no arithmetic runs, nothing is baked in, and no
-   weight is in memory.
+1. `make_fx` over forward, loss and `autograd.grad`, with fake tensors: no arithmetic runs, no value is baked in, and
+   no weight is in memory.
 2. `functionalize` removes in-place writes; operators without a row in our table are decomposed by PyTorch's own rules.
 
-`torch.export` is of no use here: it fails on every step that contains `autograd.grad`.
+`torch.export` does not help here: it fails on every step that contains `autograd.grad`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Loss = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Objective:
-    """What a batch is to the module.
+    """Assignment of the arrays of a batch to the module and the loss.
 
-    With a `loss`, the module is given the arrays named in `inputs`: one by position, several by keyword; the loss gets
-    the output and the other arrays, in order. Without one, the module is given the whole batch by keyword and its
-    output's `loss` is minimised, as models of `transformers` have it.
+    With a `loss`, the module gets the arrays named in `inputs`: one by position, several by keyword; the loss gets the
+    output and the other arrays, in order. Without a loss, the module gets the whole batch by keyword and the `loss` of
+    its output is minimised, as in `transformers`.
     """
 
     loss: Loss | None
@@ -49,7 +49,7 @@ class Objective:
 
     @classmethod
     def of(cls, loss: Loss | None, inputs: Sequence[str] | None, names: Sequence[str]) -> Objective:
-        """`inputs` is the first array if not given. Raises CaptureError for names that the data does not have."""
+        """Check the names. `inputs` defaults to the first array. Raises CaptureError for an unknown name."""
         if loss is None:
             if inputs is not None:
                 raise CaptureError(
@@ -83,7 +83,7 @@ def _own_loss(output: Any) -> torch.Tensor:
 
 @dataclass
 class Traced:
-    """The graph takes the tensors of `parameters`, `frozen`, `buffers` and the batch, in that order.
+    """A traced step. The graph takes the tensors of `parameters`, `frozen`, `buffers` and the batch, in that order.
 
     It gives: loss, a gradient for each parameter (None if the loss does not depend on it), the new value of each
     buffer, the metrics in order of `metric_names`. The tensors are the module's own, possibly without data.
@@ -120,7 +120,7 @@ def trace(
     def step(tensors: list[torch.Tensor]) -> list[torch.Tensor | None]:
         given = dict(zip(names, tensors[: len(names)], strict=True))
         trained = [given[name].requires_grad_() for name in traced.parameters]
-        # NOTE: clones, so that in-place writes to buffers (running statistics) become values that we can return.
+        # NOTE: clones, so that in-place writes to buffers (running statistics) become values to return.
         state = {**given, **{name: given[name].clone() for name in traced.buffers}}
         inputs = dict(zip(batch, tensors[len(names) :], strict=True))
         forward = lambda *args, **kwargs: functional_call(module, state, args, kwargs)  # noqa: E731
@@ -148,9 +148,9 @@ def functional_graph(
     lowered: Sequence[str],
     phases: Phases,
 ) -> torch.fx.GraphModule:
-    """A function of tensors of these shapes and dtypes as a graph of ATen operators without mutation.
+    """Return a function of tensors of these shapes and dtypes as a graph of ATen operators without mutation.
 
-    `module` is what it calls, for the labels. Raises Unsupported where the function depends on values.
+    `module` is the module it calls, for the labels. Raises Unsupported where the function depends on values.
     """
     with FakeTensorMode(allow_non_fake_inputs=True):
         tensors = [torch.empty(shape, dtype=dtype, device="cpu") for shape, dtype in shapes]
@@ -175,7 +175,7 @@ def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
 
 @contextlib.contextmanager
 def _capture_settings() -> Iterator[None]:
-    """What has to hold while tracing, so that the graph does not depend on the machine."""
+    """Set what keeps the traced graph independent of the machine."""
     with (
         warnings.catch_warnings(action="ignore"),
         enable_python_dispatcher(),
@@ -188,7 +188,7 @@ def _capture_settings() -> Iterator[None]:
 
 _CHECKPOINTING = (
     "it runs a second time in the backward pass (activation checkpointing)",
-    "switch checkpointing off for the capture: whoever runs the program decides what to keep",
+    "switch checkpointing off for the capture: the executor of the program decides what to keep",
 )
 
 
@@ -201,13 +201,13 @@ class Phases:
         self._backward = False
 
     def where(self) -> str:
-        """The module that is running, or that the error which is being handled came from."""
+        """Name the module that is running, or the one that raised the error being handled."""
         path = self._open[-1][0] if self._open else self._failed
         return f"module {path}" if path else "loss or gradient"
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
-        """What PyTorch raises while it traces, with the module's path and a remedy."""
+        """Add the module's path and a remedy to PyTorch's errors while it traces."""
         try:
             yield
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
@@ -241,8 +241,8 @@ class Phases:
 
     def _enter(self, path: str) -> Callable[..., None]:
         def hook(*_: Any) -> None:
-            # SAFETY: layers that run again for the backward pass would draw other dropout masks there, and the
-            # gradients would be wrong without a sign of it.
+            # SAFETY: a layer that runs again in the backward pass would draw other dropout masks there, and the
+            # gradients would be wrong without any sign of it.
             if self._backward:
                 raise Unsupported(*_CHECKPOINTING, f"module {path}")
             annotation = torch.fx.traceback.annotate({"module": path})
@@ -252,7 +252,7 @@ class Phases:
         return hook
 
     def _leave(self, *_: Any) -> None:
-        # NOTE: the forward hook is called even where the module's pre-hook raised, and then there is nothing to close.
+        # NOTE: the forward hook is called even if the module's pre-hook raised; then there is nothing to close.
         if self._open:
             path, annotation = self._open.pop()
             annotation.__exit__(None, None, None)

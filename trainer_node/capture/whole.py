@@ -1,8 +1,8 @@
-"""`scaled_dot_product_attention` in the form that composites have: one scale, one mask, one softmax.
+"""`scaled_dot_product_attention` in the form of the composites: one scale, one mask, one softmax.
 
 PyTorch's own decomposition scales queries and keys each by a root, writes out a mask of floats and, where several heads
-share a key, copies of the keys. This one gives the same numbers with fewer large tensors. `rms_norm`, which PyTorch
-decomposes before it can be recognised, is sent to the operator that has a gradient of its own.
+share a key, copies of the keys. This one gives the same numbers with fewer large tensors. PyTorch decomposes `rms_norm`
+before it can be recognised, so it is sent to the operator that has its own gradient.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .errors import Unsupported
 
 
 class WholeOperators(TorchFunctionMode):
-    """Puts `attention` and `rms_norm` in the place of PyTorch's, wherever they are called from."""
+    """Replaces PyTorch's attention and `rms_norm` with the functions below, wherever they are called from."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[Any], args: Any = (), kwargs: Any = None
@@ -42,7 +42,7 @@ def rms_norm(
 
 
 class _RmsNorm(torch.autograd.Function):
-    """The two operators that PyTorch has for it, kept whole."""
+    """PyTorch's two operators for the norm and its gradient, kept whole."""
 
     @staticmethod
     def forward(  # type: ignore[override]
@@ -79,7 +79,7 @@ def attention(
     heads, length, keys = query.shape[-3:-2], query.shape[-2], key.shape[-2]
     shape = (*query.shape[:-1], keys)
     shared = enable_gqa and heads != key.shape[-3:-2]
-    if shared:  # the queries of the heads that share a key are rows of one product
+    if shared:  # the queries of the heads that share a key become rows of one product
         query = query.reshape(*key.shape[:-2], -1, query.shape[-1])
     scores = torch.matmul(query, key.transpose(-2, -1)).reshape(
         shape if shared else (*query.shape[:-1], keys)
@@ -101,7 +101,7 @@ def attention(
 
 
 class _Masked(torch.autograd.Function):
-    """Scores where the mask is 1, -inf elsewhere. Its gradient needs no mask: the softmax's is 0 there already."""
+    """Scores where the mask is 1, -inf elsewhere. The gradient needs no mask: the softmax's gradient is 0 there."""
 
     @staticmethod
     def forward(_: Any, scores: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:  # type: ignore[override]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from referee_py.game.jobs import JobPhase
+from referee_py.jobs import JobPhase
 from referee_py.watch import WatcherState
 
 from .rpc import guarded

@@ -21,8 +21,8 @@ from web3.contract import Contract
 from web3.exceptions import BlockNotFound
 
 from referee_py.errors import InvalidInput
-from referee_py.game.timekeeper import Pause, contract_time
 from referee_py.panel.state import HearingPhase, hearing_id
+from referee_py.walk.pauses import Pause, contract_time
 
 from ..errors import RpcCorrupt, RpcUnavailable
 from .bounties import PoolInfo, WatcherInfo, pool_view, watcher_view

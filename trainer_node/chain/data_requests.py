@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from referee_py.availability import Blocks, Digests, LeafShown, Piece, Place, RecordShown, Response, StepProof
-from referee_py.availability.contract import MAX_RANK, deposit_of
+from referee_py.availability.prices import deposit_of
+from referee_py.params import MAX_RANK
 
 from ..errors import RpcCorrupt
 from .events import Event

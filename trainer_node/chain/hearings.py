@@ -11,18 +11,12 @@ from typing import Any
 
 from referee_py.commit import Record
 from referee_py.element import NO_ENTRY, Entry
-from referee_py.panel.state import (
-    ZERO,
-    HearingPhase,
-    HearingState,
-    HearingTerms,
-    defended,
-    trial_terms_of,
-)
+from referee_py.panel.state import HearingPhase, HearingState, HearingTerms, defended, trial_terms_of
 from referee_py.rounding.entries import WRITTEN
-from referee_py.trial import Dispute, Stage, TrialState, TrialTerms, dispute_hash, places
+from referee_py.trial import Stage, TrialState, places
 from referee_py.trial.calldata import position_hash as trial_position_hash
 from referee_py.trial.rules import split
+from referee_py.walk.dispute import ZERO, Dispute, TrialTerms, dispute_hash
 
 from ..errors import RpcCorrupt
 from .events import Event

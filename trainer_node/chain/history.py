@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from referee_py.game.state import Reason
 from referee_py.game.view import ChainLog
+from referee_py.walk.reason import Reason
 
 from .events import Event
 from .rpc import guarded

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from referee_py.game import clock
 from referee_py.game.calldata import match_id as match_id_of
 from referee_py.game.calldata import position_hash
-from referee_py.game.state import MatchState, MatchTerms, Phase, Reason
+from referee_py.game.state import MatchState, MatchTerms, Phase
+from referee_py.walk import clock
+from referee_py.walk.reason import Reason
 
 from ..errors import RpcCorrupt
 from .events import Event
@@ -29,7 +30,7 @@ class MatchInfo:
 
     @property
     def deadline(self) -> int:
-        """Walk, Refine, Open: the last second in which a move is in time. Else zero."""
+        """ChainStates, Refine, Open: the last second in which a move is in time. Else zero."""
         return clock.first_deadline(self.state)
 
     def side_of(self, address: str) -> int | None:

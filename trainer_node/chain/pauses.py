@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from referee_py.game.timekeeper import Pause
+from referee_py.walk.pauses import Pause
 
 from ..errors import RpcCorrupt
 from .events import Event

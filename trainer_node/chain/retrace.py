@@ -46,7 +46,8 @@ from referee_py.panel.state import (
     trial_terms_of,
 )
 from referee_py.panel.state import Move as HearingMove
-from referee_py.trial import Dispute, Stage, TrialState, dispute_hash
+from referee_py.trial import Stage, TrialState
+from referee_py.walk.dispute import Dispute, dispute_hash
 
 from .client import Snapshot
 from .matches import MatchInfo

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from referee_py.game.jobs import JobPhase, claim_price, fee_at
-from referee_py.panel.state import Rules
-from referee_py.program import Terms
+from referee_py.jobs import JobPhase, Rules, claim_price, fee_at
+from referee_py.program.terms import Terms
 
 from ..errors import RpcCorrupt
 from .fees import next_base_fee

@@ -19,7 +19,6 @@ from referee_py.program import TensorType
 from referee_py.trial import (
     Answer,
     Compare,
-    Dispute,
     JudgeStep,
     LogBlock,
     Move,
@@ -32,10 +31,9 @@ from referee_py.trial import (
     Tensor,
     Timeout,
     TrialState,
-    TrialTerms,
-    dispute_wire,
 )
 from referee_py.trial.calldata import position
+from referee_py.walk.dispute import Dispute, TrialTerms, dispute_wire
 
 # ---------------------------------------------------------------------- to the chain
 

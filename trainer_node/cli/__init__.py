@@ -13,7 +13,7 @@ from referee_py.errors import AssayError
 
 def main() -> None:
     """Entry point of the `assay` command."""
-    # NOTE: --debug is taken wherever it stands, so that it can be added to any command that failed.
+    # NOTE: --debug is accepted anywhere, so that it can be appended to any command that failed.
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     from .app import application

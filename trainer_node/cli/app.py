@@ -1,5 +1,5 @@
-"""The commands, put together. Each group is a file of its own, loaded when it is asked for: they import the chain's
-libraries, which takes seconds."""
+"""The table of all commands. Each group is a separate file that is loaded only when it is called: the groups import the
+chain's libraries, which takes seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DISTRIBUTION = "assay-referee"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command or a group of them: where it is, and what it is for."""
+    """A command or a group of them: its module, its attribute there, and its help."""
 
     module: str
     attribute: str
@@ -29,15 +29,15 @@ COMMANDS = {
     "deploy": Command(
         "deploy", "deploy_command", "Deploy the contracts, list them as a release, and write their addresses."
     ),
-    "release": Command("release", "app", "Versions of the contracts, on a list on the chain."),
+    "release": Command("release", "app", "Versions of the contracts in a list on the chain."),
     "clocks": Command("clocks", "app", "The clocks of the contracts, which a guardian can stop."),
     "data": Command("data", "app", "Data sets: committed tensors, and proofs of their rows."),
     "program": Command("program", "app", "Programs: training steps as operator graphs."),
     "calibrate": Command("calibrate", "calibrate_command", "Compare evaluators of rounded-f64."),
-    "job": Command("job", "app", "Jobs: programs that somebody wants trained."),
+    "job": Command("job", "app", "Jobs: programs that clients pay to have trained."),
     "artifacts": Command("artifacts", "app", "Programs, tensors, trees, records and rounding logs by hash."),
     "trainer": Command("roles", "trainer", "Train jobs for a reward, and defend the result."),
-    "challenger": Command("roles", "challenger", "Check what others claim, and dispute what is wrong."),
+    "challenger": Command("roles", "challenger", "Check the claims of others, and dispute wrong ones."),
     "verifier": Command("roles", "verifier", "Re-execute disputed operators, and sign verdicts."),
     "dispute": Command("dispute", "app", "Disputes: matches between two claims."),
     "demo": Command(
@@ -47,7 +47,7 @@ COMMANDS = {
 
 
 def application(arguments: Sequence[str], *, complete: bool = False) -> typer.Typer:
-    """All commands. Only those that ``arguments`` name are loaded, or all if ``complete``: the others are names."""
+    """Return the app. Only commands named in ``arguments`` are loaded, or all if ``complete``; others are names."""
     app = typer.Typer(
         name="assay",
         help="Train neural networks for others, check what others trained, and let a contract decide who is right.",
@@ -79,7 +79,7 @@ def _show_version(wanted: bool) -> None:
 
 def root(
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error. Works anywhere.")
+        bool, typer.Option("--debug", help="Show the traceback of an error. Can stand anywhere.")
     ] = False,
     version: Annotated[
         bool,

@@ -1,4 +1,4 @@
-"""Flags that choose a program's arithmetic, and its name in words."""
+"""Flags that choose a program's arithmetic, and its description in words."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from referee_py.errors import InvalidInput
-from referee_py.program import MODE_REPOPS_F32
-from referee_py.rounding.mode import Bounds, Form, Rounding, is_rounded
-from referee_py.rounding.primitives import MAX_BITS, MIN_BITS
+from referee_py.program.mode import MAX_BITS, MIN_BITS, Bounds, Form, Rounding, is_rounded
+from referee_py.program.terms import MODE_REPOPS_F32
 
 _PANEL = "Arithmetic"
 
@@ -43,11 +42,11 @@ ModeOption = _option(
     Arithmetic, "--mode", "repops-f32, or rounded-f64: binary64 in any order, with rounding logs."
 )
 BitsOption = _option(
-    int, "--bits", "Of rounded-f64: bits of a result, 26 to 32; 32.", min=MIN_BITS, max=MAX_BITS
+    int, "--bits", "In rounded-f64: bits of a result, 26 to 32; 32.", min=MIN_BITS, max=MAX_BITS
 )
-BoundsOption = _option(BoundsName, "--bounds", "Of rounded-f64: how far orders differ: proven, or probable.")
+BoundsOption = _option(BoundsName, "--bounds", "In rounded-f64: kind of error bounds: proven, or probable.")
 LogOption = _option(
-    FormName, "--log", "Of rounded-f64: entries of a log by position (sparse), or all (dense)."
+    FormName, "--log", "In rounded-f64: log entries by position (sparse), or for every element (dense)."
 )
 
 
@@ -58,9 +57,9 @@ def mode_of(
     log: FormName | None,
     default: int = MODE_REPOPS_F32,
 ) -> int:
-    """The mode byte that the flags ask for; what is not given is as in ``default``.
+    """Return the mode byte for the flags; flags that are None are taken from ``default``.
 
-    Raises InvalidInput for flags that belong to rounded-f64 only, in another mode.
+    Raises InvalidInput for flags of rounded-f64 in another mode.
     """
     rounded = is_rounded(default) if mode is None else mode is Arithmetic.ROUNDED_F64
     if not rounded:
@@ -77,7 +76,7 @@ def mode_of(
 
 
 def mode_words(mode: int) -> str:
-    """A mode byte for people."""
+    """Describe a mode byte for people."""
     if not is_rounded(mode):
         return Arithmetic.REPOPS_F32
     rounding = Rounding.of(mode)
@@ -86,7 +85,7 @@ def mode_words(mode: int) -> str:
 
 
 def mode_flags(mode: int) -> list[str]:
-    """The flags that ask for a mode byte."""
+    """Return the flags that select a mode byte."""
     if not is_rounded(mode):
         return ["--mode", Arithmetic.REPOPS_F32]
     rounding = Rounding.of(mode)

@@ -1,4 +1,4 @@
-"""`assay artifacts`: serve what the store has."""
+"""`assay artifacts`: serve the content of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`assay calibrate`: how far libraries diverge on a program, what its logs hold, and thresholds for dense ones."""
+"""`assay calibrate`: the divergence of libraries on a program, the size of its logs, and thresholds for dense ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from referee_py.errors import InvalidInput
 from referee_py.execute import Interpreter, Run, State, StepTrace
+from referee_py.program.mode import MAX_BITS, MIN_BITS
 from referee_py.rounding.band import NARROW
-from referee_py.rounding.primitives import MAX_BITS, MIN_BITS
 
 from ..bundle import Bundle
 from ..devices import evaluator_of
@@ -38,7 +38,7 @@ def calibrate_command(
     evaluators: Annotated[
         str,
         typer.Option(
-            help="Two or more, by the names that `program run` has; cuda is a GPU. The first one's results are used."
+            help="Two or more, by the names in `program run`; cuda is a GPU. The results of the first are used."
         ),
     ] = "torch,numpy,blocked,halves",
     bits: Annotated[
@@ -47,7 +47,7 @@ def calibrate_command(
 ) -> None:
     """Compare evaluators on a program: divergences, the sizes of rounding logs, thresholds of dense ones.
 
-    Ctrl-C ends it early; what was seen until then is shown, and written if it holds a whole step.
+    Ctrl-C ends the comparison early. Its results until then are shown, and written if they cover a whole step.
     """
     names = [name.strip() for name in evaluators.split(",")]
     if len(set(names)) != len(names) or len(names) < 2:
@@ -71,7 +71,7 @@ def calibrate_command(
 
 def _compared(bits: int, names: Sequence[str]) -> Compared:
     found = [evaluator_of("torch", "cuda") if name == "cuda" else evaluator_of(name) for name in names]
-    from ..rounded.divergence import Compared, Fetched  # torch is there, or evaluator_of says that it is not
+    from ..rounded.divergence import Compared, Fetched  # torch is there, or evaluator_of has raised
 
     return Compared(bits, [side if side.device is None else Fetched("cuda", side) for side in found])
 
@@ -86,7 +86,7 @@ def _bundle(program: str) -> Bundle:
 
 
 def _execute(bundle: Bundle, compared: Compared, steps: int) -> int:
-    """How many steps were finished when all were, or when a person had enough."""
+    """Execute the steps, or fewer on Ctrl-C; return the number of finished steps."""
     tensors, terms = (bundle.program, bundle.constants), bundle.terms
     executor = Interpreter(*tensors, compared)
     run = Run(*tensors, bundle.initial, terms.steps, terms.strides, compared, executor=executor)
@@ -128,14 +128,14 @@ def _show(tallies: Sequence[Tally]) -> None:
         half = t.tau * 2.0 ** (t.bits - 8)
         logged = [_share(count, t.elements) for count in (t.at_fixed, t.at_tau)]
         dense.add_row(*labels, f"{t.tau:.6g}", f"1 - {1 - half:.2g}", *logged)
-    # NOTE: never cut: where a terminal is narrow its lines wrap.
+    # NOTE: never cut: on a narrow terminal the lines wrap.
     wide = Console(highlight=False, width=max(out.width, 160))
     wide.print("Divergence against the bounds (--bounds), and what sparse logs hold", style="bold")
     wide.print(diverging)
     wide.print(
         f"rounded apart, divergence (the largest, in quanta): where the proven bound is below {NARROW:g} quanta; "
         "elsewhere values are logged.\nproven/seen, probable/seen: bound over divergence, the least of all elements; "
-        "below 0.5 somebody was beyond the bound.\n",
+        "below 0.5 some evaluator exceeded the bound.\n",
         style="dim",
     )
     wide.print("Thresholds of dense logs (--log dense)", style="bold")

@@ -1,4 +1,4 @@
-"""`assay clocks`: the time that the contracts go by, which a guardian can stop for a while."""
+"""`assay clocks`: the clocks of the contracts, which a guardian can stop for a while."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True)
 @app.command()
 @with_settings(CHAIN)
 def show(settings: Settings) -> None:
-    """What time it is for the contracts, and who can stop their clocks for how long."""
+    """Show the contracts' time, who can stop their clocks, and for how long."""
     snapshot = reader(settings).snapshot()
     keeper = snapshot.timekeeper()
     behind = snapshot.block.timestamp - snapshot.now
@@ -35,14 +35,14 @@ def show(settings: Settings) -> None:
 @app.command()
 @with_settings(ACCOUNT)
 def stop(settings: Settings) -> None:
-    """Stop all clocks and periods. The guardian only; moves, claims and withdrawals go on."""
+    """Stop all clocks and periods. Only for the guardian; moves, claims and withdrawals go on."""
     _turn(settings, "pause")
 
 
 @app.command()
 @with_settings(ACCOUNT)
 def start(settings: Settings) -> None:
-    """Let them run again. The guardian only."""
+    """Let the clocks run again. Only for the guardian."""
     _turn(settings, "resume")
 
 

@@ -1,4 +1,4 @@
-"""What commands share: flags for settings, and access to the chain for commands that act once."""
+"""Shared parts of commands: flags for settings, and access to the chain for commands that act once."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _CHAIN: dict[str, Any] = {
     "config": _option(Path, "--config", "Configuration file in TOML; ./assay.toml if it exists."),
     "rpc_url": _option(str, "--rpc-url", "JSON-RPC endpoint of the chain."),
     "chain_id": _option(int, "--chain-id", "Id of the chain; 31337 is a local one."),
-    "deployment": _option(Path, "--deployment", "Where the contracts are: deployments/<chain id>.json."),
-    "releases": _option(str, "--releases", "A list of releases on the chain, in place of a deployment file."),
-    "release": _option(str, "--release", "Which version of that list."),
-    "data_dir": _option(Path, "--data-dir", "Database and artifacts of this node: .assay."),
+    "deployment": _option(Path, "--deployment", "The contracts' addresses: deployments/<chain id>.json."),
+    "releases": _option(str, "--releases", "Address of a list of releases, in place of that file."),
+    "release": _option(str, "--release", "Version on the list of releases."),
+    "data_dir": _option(Path, "--data-dir", "Folder of this node's database and artifacts: .assay."),
     "log_level": _option(str, "--log-level", "debug, info, warning or error."),
     "log_format": _option(str, "--log-format", "console or json."),
 }
@@ -58,10 +58,10 @@ _SERVER: dict[str, Any] = {
     "public_uri": _option(str, "--public-uri", "Base URI at which others reach the artifact server."),
 }
 _DAEMON: dict[str, Any] = {
-    "confirmations": _option(int, "--confirmations", "Blocks on top before a state counts."),
+    "confirmations": _option(int, "--confirmations", "Blocks on top of a block before its state counts."),
     "threads": _option(int, "--threads", "Threads for the kernels; 0 takes all cores."),
     "device": _option(str, "--device", "Where training runs: cpu or cuda."),
-    "poll_s": _option(float, "--poll", "Seconds between looks at the chain."),
+    "poll_s": _option(float, "--poll", "Seconds between two reads of the chain."),
 }
 _MODE: dict[str, Any] = {
     "mode": _option(Mode, "--mode", "watch, defend or challenge."),
@@ -80,7 +80,7 @@ CHALLENGER = {**DAEMON, **_MODE}
 
 CourtOnlyOption = Annotated[
     bool,
-    typer.Option("--court-only", help="Without verifiers: the court alone judges a disputed operator."),
+    typer.Option("--court-only", help="Without verifiers: only the court judges a disputed operator."),
 ]
 
 
@@ -111,13 +111,13 @@ def with_settings(options: dict[str, Any]) -> Callable[[Callable[..., None]], Ca
 
 
 def reader(settings: Settings) -> ChainClient:
-    """A client for one look at the chain; the code at the addresses is verified."""
+    """Return a client for one look at the chain; it verifies the code at the addresses."""
     return open_client(settings)
 
 
 @contextlib.contextmanager
 def sender(settings: Settings) -> Iterator[TransactionManager]:
-    """A transaction manager for one act. Raises AlreadyRunning while a daemon uses the same key."""
+    """Open a transaction manager for one command. Raises AlreadyRunning while a daemon uses the same key."""
     account = load_account(settings)
     limits = settings.limits
     with exclusive(settings.keystore_path, f"key {settings.keystore_path}"):
@@ -145,7 +145,7 @@ def sender(settings: Settings) -> Iterator[TransactionManager]:
 
 
 def ether(text: str) -> int:
-    """Wei from an amount like "0.5", "0.5ether", "20gwei" or "7wei". Raises InvalidInput."""
+    """Return wei for an amount like "0.5", "0.5ether", "20gwei" or "7wei". Raises InvalidInput."""
     from decimal import Decimal, InvalidOperation
 
     units = {"ether": 10**18, "gwei": 10**9, "wei": 1}
@@ -153,14 +153,14 @@ def ether(text: str) -> int:
     try:
         wei = Decimal(text.removesuffix(unit).strip()) * units[unit]
     except InvalidOperation:
-        raise InvalidInput(f"{text!r} is no amount; write 0.5, 0.5ether, 20gwei or 7wei") from None
+        raise InvalidInput(f"{text!r} is not an amount; write 0.5, 0.5ether, 20gwei or 7wei") from None
     if not wei.is_finite() or wei != int(wei) or not 0 <= wei < 1 << 128:
-        raise InvalidInput(f"{text!r} is no whole number of wei from 0 on")
+        raise InvalidInput(f"{text!r} is not a whole, non-negative number of wei")
     return int(wei)
 
 
 def show_ether(wei: int) -> str:
-    """An amount for people."""
+    """Format an amount for people."""
     from decimal import Decimal
 
     if 0 < wei < 10**9:
@@ -169,26 +169,26 @@ def show_ether(wei: int) -> str:
 
 
 def show_rows(title: str, rows: dict[str, object]) -> None:
-    """Names and values, a line each. NOTE: never cut or wrapped: hashes are there to be copied. No markup is read."""
+    """Print names and values, one per line. NOTE: never cut or wrapped, so that hashes can be copied; no markup."""
     out.print(Text(title, style="bold"), soft_wrap=True)
     for name, value in rows.items():
         out.print(Text.assemble((f"  {name:17}", "dim"), str(value)), soft_wrap=True)
 
 
 def short(value: bytes | str) -> str:
-    """The beginning of a hash or address."""
+    """Return the beginning of a hash or address."""
     text = value.hex() if isinstance(value, bytes) else value
     return text[:12] + "…" if len(text) > 14 else text
 
 
 def printable(text: object, limit: int = 80) -> str:
-    """Text of a stranger for the terminal. SAFETY: an escape sequence in it must not reach the terminal."""
+    """Make untrusted text printable. SAFETY: an escape sequence in it must not reach the terminal."""
     plain = "".join(c if c.isprintable() else "�" for c in str(text)[: limit + 1])
     return plain if len(plain) <= limit else plain[:limit] + "…"
 
 
 def moment(instant: int) -> str:
-    """An instant in local time: unix seconds, on the clocks of the contracts where those have set it."""
+    """Format an instant in local time: unix seconds, on the contracts' clocks if the contracts have set it."""
     from datetime import datetime
 
     if not 0 < instant < 1 << 40:
@@ -197,5 +197,5 @@ def moment(instant: int) -> str:
 
 
 def interactive() -> bool:
-    """Whether a person sits at the terminal."""
+    """Return whether standard input is a terminal."""
     return sys.stdin.isatty()

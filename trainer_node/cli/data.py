@@ -1,4 +1,4 @@
-"""`assay data`: make a data set, look at one, prove a row of it."""
+"""`assay data`: build, show and prove data sets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def build(
     source: Annotated[
         Path, typer.Argument(help="A .npz or .safetensors file, a text, or a folder of images by class.")
     ],
-    folder: Annotated[Path, typer.Argument(help="Where to write the data set.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write the data set to.")],
     names: Annotated[
         str | None, typer.Option(help='Arrays to take, in order: "x,y".', rich_help_panel=_ARRAYS)
     ] = None,
@@ -54,7 +54,7 @@ def build(
     ] = None,
     pairs: Annotated[
         bool | None,
-        typer.Option("--pairs", help="x and y instead of one row of tokens.", rich_help_panel=_TEXT),
+        typer.Option("--pairs", help="Write x and y instead of one row of tokens.", rich_help_panel=_TEXT),
     ] = None,
     size: Annotated[
         str | None, typer.Option(help="Height and width: 32x32.", rich_help_panel=_IMAGES)
@@ -94,7 +94,7 @@ def show(
     folder: Annotated[Path, typer.Argument(help="A data set.")],
     row: Annotated[int | None, typer.Option(help="Show the values of this row too.")] = None,
 ) -> None:
-    """Check a data set and show what it holds."""
+    """Check a data set and show its contents."""
     dataset = Dataset.read(folder)
     _show(dataset, folder)
     if row is not None:
@@ -106,12 +106,12 @@ def show(
 @app.command("prove")
 def prove_command(
     folder: Annotated[Path, typer.Argument(help="A data set, or the bundle of a program.")],
-    row: Annotated[int, typer.Argument(help="Which row, from 0.")],
-    file: Annotated[Path, typer.Argument(help="Where to write the proof.")],
+    row: Annotated[int, typer.Argument(help="Number of the row, from 0.")],
+    file: Annotated[Path, typer.Argument(help="File to write the proof to.")],
     tensor: Annotated[
         list[str] | None,
         typer.Option(
-            help="Prove the row of this tensor only; may be repeated. Of a program: data.order too."
+            help="Prove the row of this tensor only; may be repeated. In a program, data.order is one too."
         ),
     ] = None,
 ) -> None:
@@ -139,14 +139,14 @@ def prove_command(
 def verify(
     file: Annotated[Path, typer.Argument(help="A proof.")],
     root: Annotated[
-        str, typer.Option(help="The root that you trust: of a data set, or a program's constants.")
+        str, typer.Option(help="The root that you trust: that of a data set, or a program's constant root.")
     ],
     row: Annotated[int, typer.Option(help="The row that you asked for.")],
     save: Annotated[
         Path | None, typer.Option(help="Write the row's tensors, by number, to this safetensors file.")
     ] = None,
 ) -> None:
-    """Check a proof. Needs no data: only the root."""
+    """Check a proof. Needs only the root, not the data."""
     with file.open("rb") as stream:
         proof = RowProof.from_bytes(stream.read(MAX_PROOF_BYTES + 1))
     found = proof.verify(parse_hash(root), row)
@@ -156,7 +156,7 @@ def verify(
 
 
 def _committed(folder: Path) -> tuple[dict[str, Array], list[bytes], bytes]:
-    """The tensors under a root, by name and in order; their hashes; the root."""
+    """Return the tensors under a root, by name and in order; their hashes; the root."""
     if is_dataset(folder):
         dataset = Dataset.read(folder)
         return dict(dataset.tensors), list(dataset.hashes().values()), dataset.root()
@@ -171,7 +171,7 @@ def _committed(folder: Path) -> tuple[dict[str, Array], list[bytes], bytes]:
 
 
 def _only(given: dict[str, Any], kind: str, *allowed: str) -> dict[str, Any]:
-    """The options that were given. Raises InvalidInput for one that says nothing about this kind of source."""
+    """Return the given options. Raises InvalidInput for one that does not apply to this kind of source."""
     options = {name: value for name, value in given.items() if value is not None}
     for name in options:
         if name not in allowed:

@@ -1,4 +1,4 @@
-"""`assay demo`: a job with a liar in it, on a local chain of its own."""
+"""`assay demo`: a job with a liar in it, on its own local chain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from referee_py.rounding.mode import is_rounded
+from referee_py.program.mode import is_rounded
 
 from ..bundle import Bundle
 from ..demo import Result, Scenario, check, digits, middle, play
@@ -27,7 +27,7 @@ def demo(
     scenario: Annotated[
         str | None,
         typer.Option(
-            help=f"Who stands against whom: {', '.join(Scenario)}. In rounded-f64 one trainer only."
+            help=f"The parties of the dispute: {', '.join(Scenario)}. In rounded-f64 one trainer only."
         ),
     ] = None,
     court_only: CourtOnlyOption = False,
@@ -35,17 +35,17 @@ def demo(
         int, typer.Option(help="Training steps of the built-in program.", min=20, max=100_000)
     ] = 300,
     bundle: Annotated[
-        Path | None, typer.Option(help="Another program, as `assay program build` writes it.")
+        Path | None, typer.Option(help="Another program, written by `assay program build`.")
     ] = None,
     fault_step: Annotated[
-        int | None, typer.Option(help="Where the lie begins; after the middle if not given.", min=1)
+        int | None, typer.Option(help="First step of the lie; just after the middle if not given.", min=1)
     ] = None,
     fault_node: Annotated[
-        int | None, typer.Option(help="The operator that wrong-op-output is about.", min=0)
+        int | None, typer.Option(help="The operator that wrong-op-output gets wrong.", min=0)
     ] = None,
-    folder: Annotated[Path, typer.Option(help="Where everything is written; emptied first.")] = Path(
-        ".build/demo"
-    ),
+    folder: Annotated[
+        Path, typer.Option(help="Folder for everything that is written; emptied first.")
+    ] = Path(".build/demo"),
     mode: ModeOption = None,
     bits: BitsOption = None,
     bounds: BoundsOption = None,

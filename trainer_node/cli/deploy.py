@@ -27,33 +27,33 @@ def deploy_command(
     min_fee: Annotated[
         str | None,
         typer.Option(
-            help="What a job lets a unit of gas count for at least, as 20gwei: stakes and deposits follow it; if not "
-            f"given, {PRICE_FACTOR} times what the chain asks now."
+            help="Least price that a unit of gas counts for in a job, as 20gwei; stakes and deposits follow it. If not "
+            f"given, {PRICE_FACTOR} times the chain's current price."
         ),
     ] = None,
     min_period: Annotated[int, typer.Option(help="Shortest phase or clock, in seconds.")] = 60,
     commit_age: Annotated[
         int,
         typer.Option(
-            help="Seconds, less than --min-period: how old a commitment must be for a challenge. Several blocks, "
-            "so that one that misses a block cannot be copied.",
+            help="Minimum age in seconds of a commitment for a challenge, below --min-period. Several blocks, so that "
+            "a challenge that misses a block cannot be copied.",
             min=1,
         ),
     ] = 48,
     guardian: Annotated[
-        str, typer.Option(help="Who may stop all clocks for a while; nobody if not given.")
+        str, typer.Option(help="Account that may stop all clocks for a while; nobody if not given.")
     ] = NOBODY,
     pause_budget: Annotated[
         int,
         typer.Option(
-            help="Seconds that the clocks may stand still, all pauses together.", min=0, max=365 * DAY_S
+            help="Seconds that the clocks may stand still, summed over all pauses.", min=0, max=365 * DAY_S
         ),
     ] = 30 * DAY_S,
     force: Annotated[bool, typer.Option(help="Replace a deployment file whose contracts are live.")] = False,
 ) -> None:
-    """Deploy Jobs and all that it needs to judge, write deployments/<chain id>.json, and publish the release.
+    """Deploy Jobs and the contracts that judge its disputes, write deployments/<chain id>.json, publish the release.
 
-    On the list --releases, or on a new one; as version --release, or that of this build.
+    It goes on the list --releases, or a new list, as version --release, or the version of this build.
     """
     web3 = connect(settings.rpc_url, settings.chain_id)
     fee = ether(min_fee) if min_fee is not None else PRICE_FACTOR * chain_price(web3)
@@ -96,7 +96,7 @@ def deploy_command(
 
 
 def _derive(fee: int, how: str) -> None:
-    """Says what the least stake is, and why."""
+    """Print the least stake and its derivation."""
     out.print("least stake: what one side may have to send in the worst dispute")
     for line in worst_dispute():
         out.print(f"  {line.move:27} {line.times:3} x {line.gas:9,} gas", style="dim")

@@ -10,8 +10,10 @@ from rich.text import Text
 from rich.tree import Tree
 
 from referee_py.errors import InvalidInput
-from referee_py.game.state import NOBODY, Phase, Reason, sides
+from referee_py.game.state import Phase
 from referee_py.panel.state import HearingPhase
+from referee_py.walk.reason import Reason
+from referee_py.walk.sides import NOBODY, sides
 
 from ..chain import HearingInfo, JobView, MatchInfo
 from ..chain.client import Snapshot
@@ -32,7 +34,7 @@ def show(
         str | None, typer.Argument(help="Id of the match, or the beginning of it; all matches if not given.")
     ] = None,
 ) -> None:
-    """Show how a dispute went: from the run roots down to what decided it."""
+    """Show the course of a dispute, from the run roots down to its decision."""
     snapshot = reader(settings).snapshot()
     found = snapshot.job(job)
     ids = [number for number in snapshot.matches_of(job) if match is None or _named(number, match)]
@@ -45,7 +47,7 @@ def show(
 
 
 def render(snapshot: Snapshot, job: JobView, match: MatchInfo) -> Tree:
-    """The walk as a tree: one branch for each level of commitments."""
+    """Return the walk as a tree, with a branch for each level of commitments."""
     history = snapshot.history(match.id)
     title = Text.assemble((f"match {match.id:#066x}"[:20] + "…", "bold"), f" of job {job.id}")
     tree = Tree(title)
@@ -67,7 +69,7 @@ def render(snapshot: Snapshot, job: JobView, match: MatchInfo) -> Tree:
 
 
 def _add_hearing(tree: Tree, snapshot: Snapshot, hearing: HearingInfo) -> None:
-    """What became of the operator: a branch for the hearing, one for each trial."""
+    """Add what became of the operator: a branch for the hearing, and one for each trial."""
     told = [(event, 0) for event in snapshot.hearing_events(hearing.id)]
     for number in range(1, hearing.state.trials + 1):
         told += [(event, number) for event in snapshot.trial_events(hearing.trial(number))]
@@ -133,7 +135,7 @@ def _of_trial(event: Event) -> Iterator[str]:
 
 
 def describe(event: Event, match: MatchInfo) -> str:
-    """One line about an event; empty for those that say nothing new."""
+    """Return one line about an event; empty if it adds nothing."""
     args = event.args
     return "".join(_words(event.name, args, match))
 
@@ -174,7 +176,7 @@ def _words(name: str, args: dict[str, Any], match: MatchInfo) -> Iterator[str]:
 def _outcome(match: MatchInfo) -> str:
     state = match.state
     if state.phase is Phase.HEARING:
-        return "hearing: the panel says how it ends"
+        return "hearing: the panel decides it"
     if state.phase is not Phase.DONE:
         return f"{state.phase.name.lower()}: the next move is due {moment(match.deadline)}"
     reason = state.reason.name.lower().replace("_", " ")

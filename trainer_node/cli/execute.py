@@ -1,4 +1,4 @@
-"""`assay program run`: execute a program here, without any chain."""
+"""`assay program run`: execute a program here, without a chain."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from referee_py.compiled import Cuda
 from referee_py.compiled.rounded import RoundedCpu
 from referee_py.errors import InvalidInput
 from referee_py.execute import Backend, FastExecutor, Interpreter, Metrics, Run, State, StepTrace
+from referee_py.program.mode import Rounding, is_rounded
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs, run_log_tree
-from referee_py.rounding.mode import Rounding, is_rounded
 from referee_py.rounding.step_log import StepLog
 
 from ..bundle import Bundle
@@ -31,17 +31,17 @@ from .common import show_rows
 
 def run_command(
     folder: Annotated[Path, typer.Argument(help="A bundle.")],
-    steps: Annotated[int | None, typer.Option(help="Stop after so many steps.", min=1)] = None,
+    steps: Annotated[int | None, typer.Option(help="Stop after this many steps.", min=1)] = None,
     root: Annotated[
-        bool, typer.Option(help="Commit as a trainer would, and show the run root; needs all steps.")
+        bool, typer.Option(help="Commit as a trainer does, and show the run root; needs all steps.")
     ] = True,
     save: Annotated[Path | None, typer.Option(help="Where to write the state, as safetensors.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads of a kernel.", min=1)] = None,
+    threads: Annotated[int | None, typer.Option(help="Number of threads of a kernel.", min=1)] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     evaluator: Annotated[
         str,
         typer.Option(
-            help="What computes in rounded-f64: torch, unfolded, numpy, blocked, interleaved, permuted, halves or "
+            help="Evaluator in rounded-f64: torch, unfolded, numpy, blocked, interleaved, permuted, halves or "
             "direct."
         ),
     ] = "torch",
@@ -50,7 +50,7 @@ def run_command(
     bounds: BoundsOption = None,
     log: LogOption = None,
 ) -> None:
-    """Execute a bundle's program on this machine: metrics, and the root that an honest trainer claims."""
+    """Execute a bundle's program on this machine: show its metrics, and the root that an honest trainer claims."""
     bundle = Bundle.read(folder)
     bundle = bundle.with_mode(mode_of(mode, bits, bounds, log, bundle.terms.mode))
     terms, last = bundle.terms, steps or bundle.terms.steps
@@ -102,7 +102,7 @@ def run_command(
 def _run(
     bundle: Bundle, device: str, evaluator: str, log_source: MemoryLogs | None
 ) -> tuple[Run, Mapping[str, Array]]:
-    """The run, and its metrics of the latest step. ``log_source`` takes the logs, in rounded-f64."""
+    """Return the run, and its metrics of the latest step. In rounded-f64, ``log_source`` receives the logs."""
     terms = bundle.terms
     tensors = bundle.program, bundle.constants
     executor: FastExecutor | Interpreter

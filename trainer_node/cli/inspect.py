@@ -13,11 +13,13 @@ from rich.text import Text
 
 from referee_py.errors import InvalidEncoding, InvalidInput
 from referee_py.execute.plan import StepPlan
-from referee_py.program import MAX_FILE_BYTES, Program, Skeleton, SlotSource, Terms
+from referee_py.program import MAX_FILE_BYTES, Program, SlotSource
 from referee_py.program.canonical import Canonical, canonical_program
 from referee_py.program.describe import Graph, Line, Names, line, lines
 from referee_py.program.describe_diff import Difference, differences
 from referee_py.program.describe_stats import stats
+from referee_py.program.read import read_program, read_skeleton
+from referee_py.program.terms import Terms
 
 from ..bundle import Bundle
 from .arithmetic import mode_words
@@ -29,7 +31,7 @@ _LARGEST = 8
 
 @dataclass(frozen=True)
 class Opened:
-    """A bundle, or the file of a program or of a skeleton."""
+    """A bundle, a program file or a skeleton file that was read."""
 
     path: Path
     graph: Graph
@@ -38,12 +40,12 @@ class Opened:
 
     @classmethod
     def read(cls, path: Path) -> Opened:
-        """Read and check it; both are hostile. Raises InvalidInput, HashMismatch or Unavailable."""
+        """Read and check an untrusted path. Raises InvalidInput, HashMismatch or Unavailable."""
         if path.is_dir():
             bundle = Bundle.read(path)
             return cls(path, bundle.program, Names.of(bundle.labels, bundle.program), bundle)
         if not path.is_file():
-            raise InvalidInput(f"{path} does not exist; give a bundle, or the file of a program")
+            raise InvalidInput(f"{path} does not exist; give a bundle, a program file or a skeleton file")
         with path.open("rb") as file:
             graph = _parse(file.read(MAX_FILE_BYTES + 1))
         return cls(path, graph, Names())
@@ -55,15 +57,15 @@ class Opened:
 
 def _parse(data: bytes) -> Graph:
     try:
-        return Program.from_bytes(data)
+        return read_program(data)
     except InvalidEncoding as error:
         try:
-            return Skeleton.from_bytes(data)
+            return read_skeleton(data)
         except InvalidEncoding:
             raise error from None
 
 
-_PathArgument = Annotated[Path, typer.Argument(help="A bundle, or the file of a program or of a skeleton.")]
+_PathArgument = Annotated[Path, typer.Argument(help="A bundle, a program file or a skeleton file.")]
 
 
 def show(
@@ -72,9 +74,9 @@ def show(
     op: Annotated[str | None, typer.Option(help="List only nodes of this operator.")] = None,
     label: Annotated[str | None, typer.Option(help="List only nodes with this text in their label.")] = None,
     first: Annotated[int, typer.Option("--from", help="List nodes from this number on.", min=0)] = 0,
-    count: Annotated[int, typer.Option(help="List so many nodes; 0 is all of them.", min=0)] = _COUNT,
+    count: Annotated[int, typer.Option(help="List this many nodes; 0 lists all.", min=0)] = _COUNT,
 ) -> None:
-    """Check a program and show what it holds."""
+    """Check a program and show its contents."""
     opened = Opened.read(path)
     show_summary(opened)
     if not (nodes or op is not None or label is not None or first):
@@ -115,9 +117,9 @@ def show_summary(opened: Opened) -> None:
 
 def stats_command(
     path: _PathArgument,
-    largest: Annotated[int, typer.Option(help="List so many of the largest tensors.", min=0)] = _LARGEST,
+    largest: Annotated[int, typer.Option(help="Number of largest tensors to list.", min=0)] = _LARGEST,
 ) -> None:
-    """What one step of a program costs: nodes, operations, memory, the largest tensors. Nothing is run."""
+    """Show the cost of one step of a program: nodes, operations, memory, the largest tensors. Nothing is run."""
     opened = Opened.read(path)
     graph = opened.graph
     found = stats(graph, largest)
@@ -149,7 +151,7 @@ def stats_command(
 def diff(
     first: _PathArgument,
     second: _PathArgument,
-    limit: Annotated[int, typer.Option(help="List so many differences of a kind.", min=1)] = 20,
+    limit: Annotated[int, typer.Option(help="Most differences of a kind to list.", min=1)] = 20,
 ) -> None:
     """Compare two programs: terms, hyperparameters, the first different node, tensors. Exits with 1 if they differ."""
     one, two = Opened.read(first), Opened.read(second)
@@ -175,9 +177,9 @@ def diff(
 
 def canonicalise(
     path: _PathArgument,
-    target: Annotated[Path, typer.Argument(help="Where to write it: a folder for a bundle, else a file.")],
+    target: Annotated[Path, typer.Argument(help="Path to write: a folder for a bundle, else a file.")],
 ) -> None:
-    """Write a program in its canonical form: the same bits, no node to spare, in an order of its own."""
+    """Write a program in its canonical form: the same bits, no unneeded node, in an order given by the graph alone."""
     opened = Opened.read(path)
     if not isinstance(opened.graph, Program):
         raise InvalidInput(f"{path} is a skeleton; give a program or a bundle")
@@ -199,7 +201,7 @@ def canonicalise(
 
 
 def _canonical_bundle(bundle: Bundle, names: Names, program: Program, found: Canonical) -> Bundle:
-    """The bundle of the canonical program; names move with what they name."""
+    """Return the bundle of the canonical program; each name moves with its node, constant or metric."""
     places = dict(zip(names.metrics, found.keep, strict=True))
     labels: dict[str, Any] = {
         **bundle.labels,
@@ -245,7 +247,7 @@ def _show_differences(title: str, found: Sequence[Difference], limit: int) -> No
 
 
 def _terms(first: Bundle | None, second: Bundle | None) -> list[Difference]:
-    """What is in the terms besides the graph. Only bundles have any."""
+    """Return the differences of the terms besides the graph. Only bundles have terms."""
     if first is None or second is None:
         return []
     shown: dict[str, Callable[[Any], str]] = {"steps": str, "strides": str, "mode": mode_words}
@@ -254,7 +256,7 @@ def _terms(first: Bundle | None, second: Bundle | None) -> list[Difference]:
 
 
 def table_of(*headings: str) -> Table:
-    """A table without lines: words on the left, numbers to the right."""
+    """Make a table without lines: the first column left-aligned, the others right-aligned."""
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="dim")
     for k, heading in enumerate(headings):
         table.add_column(heading, justify="right" if k else "left", no_wrap=True)

@@ -1,4 +1,4 @@
-"""`assay job`: post jobs, look at them, end them, draw the money."""
+"""`assay job`: post jobs, show them, end them, withdraw the money."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from referee_py.errors import InvalidInput
-from referee_py.rounding.mode import is_rounded
+from referee_py.program.mode import is_rounded
 from referee_py.watch import WatcherState
 
 from ..bundle import Bundle
@@ -43,14 +43,14 @@ app = typer.Typer(no_args_is_help=True)
 
 DEFAULT_STAKE = 10**17
 FEE_RANGE, MAX_FEE = 100, 2**40 - 1
-"""The most that gas counts for, beside the least, if nothing else is said; and in wei, what the contract takes."""
+"""Default high fee as a multiple of the low one; the largest fee, in wei, that the contract takes."""
 JobNumber = Annotated[int, typer.Argument(help="Number of the job; `assay job list` shows them.", min=1)]
 
 Collected = Annotated[
     list[int],
     typer.Option(
         "--job",
-        help="First collect what our claim in this job gets, or its bounty; once it is over. Repeatable.",
+        help="First collect the share of our claim in this job, or its bounty, once the job is over. Repeatable.",
     ),
 ]
 
@@ -70,29 +70,29 @@ def post(
     low_fee: Annotated[
         str | None,
         typer.Option(
-            help="What a unit of gas counts for at least, as 5gwei: stakes and deposits follow it; if not given, the "
-            "chain's least."
+            help="Least price that a unit of gas counts for, as 5gwei; stakes and deposits follow it. If not given, "
+            "the chain's least."
         ),
     ] = None,
     high_fee: Annotated[
         str | None,
-        typer.Option(help=f"What it counts for at most; if not given, {FEE_RANGE} times the least."),
+        typer.Option(help=f"Highest price that it counts for; if not given, {FEE_RANGE} times the least."),
     ] = None,
-    slots: Annotated[int, typer.Option(help="How many trainers are wanted.", min=1, max=16)] = 1,
+    slots: Annotated[int, typer.Option(help="Number of trainers wanted.", min=1, max=16)] = 1,
     train: Annotated[int, typer.Option(help="Training phase, in seconds.")] = 3600,
     watch: Annotated[
         str,
         typer.Option(
-            help="In ether: for those who knew the right result before anybody revealed one; not in rounded-f64."
+            help="Bounty, in ether, for those who committed to the right result before any reveal; not in rounded-f64."
         ),
     ] = "0",
     watch_shares: Annotated[
-        int, typer.Option(help="For how many of them: none gets more than this part.", min=1, max=255)
+        int, typer.Option(help="Number of shares of the bounty: nobody gets more than one.", min=1, max=255)
     ] = 4,
     watch_period: Annotated[
         int,
         typer.Option(
-            help="Seconds after the last trainer's commitment before anybody reveals: what watchers have to finish. As "
+            help="Seconds between the last trainer's commitment and the first reveal, in which watchers finish. As "
             "long as a run takes, if --watch is to be of use."
         ),
     ] = 0,
@@ -108,16 +108,16 @@ def post(
         list[str] | None,
         typer.Option(help="Address of a verifier; repeat it. All registered ones if not given."),
     ] = None,
-    threshold: Annotated[int, typer.Option(help="How many verifiers make a verdict; 0 is a majority.")] = 0,
+    threshold: Annotated[int, typer.Option(help="Verifiers needed for a verdict; 0 is a majority.")] = 0,
     mode: ModeOption = None,
     bits: BitsOption = None,
     bounds: BoundsOption = None,
     log: LogOption = None,
 ) -> None:
-    """Post a job for a bundle: checks it, puts its artifacts into the store, escrows the reward.
+    """Post a job for a bundle: check it, put its artifacts into the store, escrow the reward.
 
-    Serve the artifacts at --public-uri with `assay artifacts serve`. The arithmetic is the bundle's unless another is
-    given; in rounded-f64 there is one slot.
+    Serve the artifacts at --public-uri with `assay artifacts serve`. Without --mode the arithmetic is the bundle's. In
+    rounded-f64 there is one slot.
     """
     content = Bundle.read(bundle)
     content = content.with_mode(mode_of(mode, bits, bounds, log, content.terms.mode))
@@ -166,7 +166,7 @@ def post(
 @app.command("list")
 @with_settings(CHAIN)
 def list_jobs(
-    settings: Settings, last: Annotated[int, typer.Option(help="How many of the newest to show.", min=1)] = 20
+    settings: Settings, last: Annotated[int, typer.Option(help="Number of newest jobs to show.", min=1)] = 20
 ) -> None:
     """List the newest jobs."""
     snapshot = reader(settings).snapshot()
@@ -215,7 +215,7 @@ def show(settings: Settings, job: JobNumber) -> None:
 @app.command()
 @with_settings(ACCOUNT)
 def finalize(settings: Settings, job: JobNumber) -> None:
-    """End a job whose phases are over and whose matches are decided. Anybody may."""
+    """End a job whose phases are over and whose matches are decided. Anybody may do this."""
     client = reader(settings)
     with sender(settings) as transactions:
         transactions.send(Call.of(client.contracts.jobs, "finalize", job))
@@ -233,7 +233,7 @@ def result(
         Path | None, typer.Option(help="The job's bundle: its labels name the tensors.")
     ] = None,
 ) -> None:
-    """Fetch the trained state of an accepted job, proven to be what was accepted."""
+    """Fetch the trained state of an accepted job, proven against the accepted root."""
     found = reader(settings).snapshot().job(job)
     limits = settings.limits
     store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
@@ -252,7 +252,7 @@ def result(
 @app.command()
 @with_settings(ACCOUNT)
 def withdraw(settings: Settings, jobs: Collected | None = None) -> None:
-    """Draw what the contracts owe this account: rewards, prizes, stakes, bonds of appeals."""
+    """Withdraw what the contracts owe this account: rewards, prizes, stakes, bonds of appeals."""
     client = reader(settings)
     with sender(settings) as transactions:
         for number in jobs or ():
@@ -268,7 +268,7 @@ def withdraw(settings: Settings, jobs: Collected | None = None) -> None:
 
 
 def _collections(client: ChainClient, number: int, account: str) -> list[Call]:
-    """What credits an account with what it gets of a job that is over: of its claim, of watching, of its own bounty."""
+    """Return the calls that credit an account with its share of a finished job: claim, watching, own bounty."""
     snapshot, contracts = client.snapshot(), client.contracts
     job = snapshot.job(number)
     claim, bounty = job.claim_of(account), contracts.bounty(number, job.client)
@@ -284,7 +284,7 @@ def _collections(client: ChainClient, number: int, account: str) -> list[Call]:
 
 
 def _bounty(pool: PoolInfo) -> str:
-    """What watching pays."""
+    """Describe the bounty for watchers."""
     if not pool.amount:
         return "none"
     text = f"{show_ether(pool.amount)} for {pool.shares} watchers, {pool.watchers} have committed"
@@ -292,7 +292,7 @@ def _bounty(pool: PoolInfo) -> str:
 
 
 def _judges(job: JobView) -> str:
-    """Who judges the operator that a match comes down to."""
+    """Describe who judges the operator that a match comes down to."""
     rules = job.rules
     if not rules.has_verifiers:
         return "the court judges them"

@@ -20,19 +20,17 @@ app = typer.Typer(no_args_is_help=True)
 def new(
     settings: Settings,
     from_stdin: Annotated[
-        bool, typer.Option("--import", help="Encrypt the private key (hex) that is read from standard input.")
+        bool, typer.Option("--import", help="Encrypt the private key (hex) read from standard input.")
     ] = False,
     light: Annotated[
-        bool, typer.Option(help="Weak encryption that opens at once: for development chains only.")
+        bool, typer.Option(help="Weak encryption that opens fast: for development chains only.")
     ] = False,
 ) -> None:
     """Make a new key, encrypted with a password, and show its address."""
     password = settings.read_password()
     if password is None:
         if from_stdin or not interactive():
-            raise KeystoreError(
-                "there is nobody to ask for a password; set --password-file or ASSAY_PASSWORD"
-            )
+            raise KeystoreError("no terminal to ask for a password; set --password-file or ASSAY_PASSWORD")
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
     key = sys.stdin.readline().strip() if from_stdin else None
     path = settings.keystore_path

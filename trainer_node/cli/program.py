@@ -1,4 +1,4 @@
-"""`assay program`: capture a training job into a bundle. The commands that read one are in `inspect`."""
+"""`assay program`: capture a training job into a bundle. The commands that read bundles are in `inspect`."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def build(
             help="A built-in recipe, path/to/file.py:function (that file is run), or model.onnx (it is not)."
         ),
     ],
-    folder: Annotated[Path, typer.Argument(help="Where to write the bundle.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write the bundle to.")],
     steps: Annotated[int | None, typer.Option(help="Number of training steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of initial weights and data order.")] = None,
     strides: Annotated[
         str | None, typer.Option(help='Checkpoint strides, such as "100,10,1"; suggested if not given.')
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="A data set, as assay data build writes it.", rich_help_panel=_ONNX)
+        Path | None, typer.Option(help="A data set, written by assay data build.", rich_help_panel=_ONNX)
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Examples in a step: 32.", rich_help_panel=_ONNX)] = None,
     loss: Annotated[
@@ -63,7 +63,7 @@ def build(
     ] = None,
     optimizer: Annotated[str | None, typer.Option(help="sgd, adam or adamw.", rich_help_panel=_ONNX)] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate: 0.001.", rich_help_panel=_ONNX)] = None,
-    momentum: Annotated[float | None, typer.Option(help="Of sgd: 0.", rich_help_panel=_ONNX)] = None,
+    momentum: Annotated[float | None, typer.Option(help="Momentum of sgd: 0.", rich_help_panel=_ONNX)] = None,
     weight_decay: Annotated[float | None, typer.Option(help="0 if not given.", rich_help_panel=_ONNX)] = None,
     freeze: Annotated[
         list[str] | None,
@@ -83,7 +83,7 @@ def build(
     decode: Annotated[
         int | None,
         typer.Option(
-            help="Do not train: continue each row of the data to so many tokens.", rich_help_panel=_ONNX
+            help="Do not train: continue each row of the data to this many tokens.", rich_help_panel=_ONNX
         ),
     ] = None,
     stop: Annotated[
@@ -115,13 +115,13 @@ def build(
     given = {name: value for name, value in options.items() if value is not None}
     if recipe.endswith(".onnx") and ("predict" in given or "decode" in given):
         if steps is not None or seed is not None:
-            raise InvalidInput("--steps and --seed are for training; the data says how long inference takes")
+            raise InvalidInput("--steps and --seed are for training; the data sets the length of inference")
         training = _inference(Path(recipe), given)
     elif recipe.endswith(".onnx"):
         training = _from_onnx(Path(recipe), steps or 200, seed or 0, given)
     elif given:
         flag = next(iter(given)).replace("_", "-")
-        raise InvalidInput(f"--{flag} is for ONNX files; recipe {recipe} says these things itself")
+        raise InvalidInput(f"--{flag} is for ONNX files; recipe {recipe} defines this itself")
     else:
         training = capture.load_recipe(recipe, steps=steps, seed=seed)
     if strides is not None:
@@ -132,14 +132,14 @@ def build(
 
 
 def captured(recipe: str) -> Bundle:
-    """A recipe's job, as it comes. Raises ConfigError without torch, CaptureError for no recipe."""
+    """Return the bundle of a recipe as it stands. Raises ConfigError without torch, CaptureError for no recipe."""
     capture = _capture()
     bundle: Bundle = capture.build(capture.load_recipe(recipe))
     return bundle
 
 
 def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
-    """The recipe of a model file. Raises InvalidInput if what cannot be guessed is not given."""
+    """Return the recipe of a model file. Raises InvalidInput if an option without a default is missing."""
     _require(path, given, "data", "loss", "optimizer")
     from ..capture.onnx import training
 
@@ -164,7 +164,7 @@ def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
 
 
 def _inference(path: Path, given: dict[str, Any]) -> Any:
-    """Prediction or decoding with a model file. Raises InvalidInput for options that say nothing about it."""
+    """Return prediction or decoding with a model file. Raises InvalidInput for options of training."""
     allowed = (
         {"data", "decode", "stop", "output"}
         if "decode" in given
@@ -172,7 +172,7 @@ def _inference(path: Path, given: dict[str, Any]) -> Any:
     )
     for name in given:
         if name not in allowed:
-            raise InvalidInput(f"--{name.replace('_', '-')} says nothing about inference; leave it out")
+            raise InvalidInput(f"--{name.replace('_', '-')} does not apply to inference; leave it out")
     _require(path, given, "data")
     from ..capture.onnx import load
     from ..inference import Decode, Predict
@@ -200,7 +200,7 @@ def _listed(names: str | None) -> list[str] | None:
 def _require(path: Path, given: dict[str, Any], *flags: str) -> None:
     for flag in flags:
         if flag not in given:
-            raise InvalidInput(f"{path} says nothing of {flag}; give --{flag}")
+            raise InvalidInput(f"{path} does not give {flag}; add --{flag}")
 
 
 def _strides(text: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""`assay release`: the versions of the contracts that a publisher has put on a list on the chain."""
+"""`assay release`: the versions of the contracts that a publisher has listed on the chain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .common import ACCOUNT, CHAIN, out, sender, with_settings
 app = typer.Typer(no_args_is_help=True)
 
 Version = Annotated[str, typer.Argument(help="The version, as `assay release list` shows it.")]
-Reason = Annotated[str, typer.Argument(help="Why, for whoever uses it: 256 bytes at most.")]
+Reason = Annotated[str, typer.Argument(help="Reason for the users of this version: at most 256 bytes.")]
 
 
 def _list(settings: Settings) -> Releases:
@@ -29,11 +29,11 @@ def _list(settings: Settings) -> Releases:
 @app.command("list")
 @with_settings(CHAIN)
 def list_releases(settings: Settings) -> None:
-    """All releases, oldest first."""
+    """List all releases, oldest first."""
     releases = _list(settings)
     table = Table("version", "status", "opset", "Jobs", "block", "reason", box=None)
     for release in releases.every():
-        # SAFETY: versions and reasons are a publisher's; no markup or control character of theirs is read.
+        # SAFETY: versions and reasons are a publisher's text; no markup or control character in them is read.
         words = (release.version, release.status.name.lower(), str(release.opset), release.addresses["Jobs"])
         row = (*words, str(release.published), release.reason)
         table.add_row(*(Text("".join(c if c.isprintable() else "\ufffd" for c in word)) for word in row))
@@ -43,14 +43,14 @@ def list_releases(settings: Settings) -> None:
 @app.command()
 @with_settings(ACCOUNT)
 def supersede(settings: Settings, version: Version, reason: Reason) -> None:
-    """There is a better one: nodes that use this one warn. The publisher only."""
+    """Mark a version as superseded: nodes that use it warn. Only for the publisher."""
     _say(settings, _list(settings).supersede(version, reason))
 
 
 @app.command()
 @with_settings(ACCOUNT)
 def withdraw(settings: Settings, version: Version, reason: Reason) -> None:
-    """Nodes must not start on it any more. The publisher only; its jobs go on as they are."""
+    """Withdraw a version: nodes refuse to start on it. Its jobs go on unchanged. Only for the publisher."""
     _say(settings, _list(settings).withdraw(version, reason))
 
 

@@ -19,7 +19,7 @@ verifier = typer.Typer(no_args_is_help=True)
 
 
 _LIE: dict[str, Any] = {
-    "help": "Cheat in this way, on a chain of your own.",
+    "help": "Cheat in this way; only on your own chain.",
     "rich_help_panel": "Demonstration",
     "show_default": False,
 }
@@ -29,7 +29,7 @@ FaultStep = Annotated[
 ]
 FaultNode = Annotated[
     int | None,
-    typer.Option("--fault-node", **{**_LIE, "help": "The operator that wrong-op-output is about."}, min=0),
+    typer.Option("--fault-node", **{**_LIE, "help": "The operator that wrong-op-output gets wrong."}, min=0),
 ]
 FaultAppeals = Annotated[
     bool,
@@ -38,7 +38,7 @@ FaultAppeals = Annotated[
     ),
 ]
 FalseVerdicts = Annotated[
-    bool, typer.Option("--false-verdicts", **{**_LIE, "help": "Sign what is wrong, on a chain of your own."})
+    bool, typer.Option("--false-verdicts", **{**_LIE, "help": "Sign wrong records; only on your own chain."})
 ]
 
 
@@ -77,7 +77,7 @@ def run_challenger(
 @verifier.command("run")
 @with_settings(DAEMON)
 def run_verifier(settings: Settings, false_verdicts: FalseVerdicts = False) -> None:
-    """Judge disputed operators of jobs that name this verifier, and stand by it. Runs until interrupted."""
+    """Judge disputed operators of jobs that name this verifier, and defend its verdicts. Runs until interrupted."""
     _run("verifier", settings, lies=false_verdicts)
 
 
@@ -86,7 +86,7 @@ def run_verifier(settings: Settings, false_verdicts: FalseVerdicts = False) -> N
 def register(
     settings: Settings,
     bond: Annotated[str, typer.Option(help="Bond, in ether.")] = "1",
-    uri: Annotated[str, typer.Option(help="Base URI at which the verifier is reached; may be empty.")] = "",
+    uri: Annotated[str, typer.Option(help="Base URI of the verifier; may be empty.")] = "",
 ) -> None:
     """Register this account as a verifier. Its bond answers to the deployment's panel for false verdicts."""
     value = ether(bond)

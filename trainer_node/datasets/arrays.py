@@ -1,4 +1,4 @@
-"""Arrays from .npz and .safetensors files. Both are read as hostile: no pickle, sizes known before memory is taken."""
+"""Arrays from .npz and .safetensors files. Both are untrusted: no pickle, sizes known before memory is allocated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidEncoding, InvalidInput
 
 MAX_BYTES = 16 << 30
-"""Of all tensors of a data set together, unless the caller says otherwise."""
+"""Default limit on the bytes of all tensors of a data set together."""
 MAX_TENSORS = 64
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _EXACT = {"u1": np.int64, "u2": np.int64, "u4": np.int64, "i1": np.int64, "i2": np.int64, "i4": np.int64}
@@ -27,7 +27,7 @@ _EXACT |= {"f2": np.float32, "f4": np.float32, "i8": np.int64, "b1": np.bool_}
 def read_arrays(
     path: Path, names: Sequence[str] = (), *, rounded: bool = False, max_bytes: int = MAX_BYTES
 ) -> dict[str, Array]:
-    """The named arrays of a .npz or .safetensors file, in that order; all of them, by name, if none is named.
+    """Return the named arrays of a .npz or .safetensors file, in that order; all of them, by name, if none is named.
 
     Smaller integers become i64 and f16 becomes f32, which is exact; f64 becomes f32 only if `rounded`.
     Raises InvalidInput or InvalidEncoding.
@@ -43,7 +43,7 @@ def read_arrays(
 
 
 def converted(name: str, array: Array, rounded: bool) -> Array:
-    """The array as f32, i64 or bool: C-contiguous, writable, in this machine's byte order."""
+    """Return the array as f32, i64 or bool: C-contiguous, writable, in this machine's byte order."""
     kind = array.dtype.str[1:]
     if kind == "f8" and rounded:
         with np.errstate(over="ignore"):
@@ -55,7 +55,7 @@ def converted(name: str, array: Array, rounded: bool) -> Array:
 
 
 def check_name(name: object) -> str:
-    """The name of a tensor. Raises InvalidInput unless it is plain."""
+    """Return the name of a tensor. Raises InvalidInput unless it is plain."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidInput(
             f"{str(name)[:80]!r} is no name of a tensor; use letters, digits, '_', '.' and '-'"
@@ -64,7 +64,7 @@ def check_name(name: object) -> str:
 
 
 def read_safetensors(path: Path, names: Sequence[str] = (), max_bytes: int = MAX_BYTES) -> dict[str, Array]:
-    """Arrays of a .safetensors file; errors as `read_arrays`. NOTE: the reader checks all offsets by itself."""
+    """Read arrays of a .safetensors file; errors as `read_arrays`. NOTE: the reader itself checks all offsets."""
     try:
         size = path.stat().st_size
         if size > max_bytes:
@@ -77,7 +77,7 @@ def read_safetensors(path: Path, names: Sequence[str] = (), max_bytes: int = MAX
 
 
 def _chosen(path: Path, found: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Which arrays to read. Raises InvalidInput for one that is not there or cannot be a name."""
+    """Return the names of the arrays to read. Raises InvalidInput for one that is missing or is no valid name."""
     for name in names:
         if name not in found:
             raise InvalidInput(f"{path} has no array {name!r}; it has {', '.join(found[:20]) or 'none'}")
@@ -88,8 +88,8 @@ def _chosen(path: Path, found: Sequence[str], names: Sequence[str]) -> list[str]
 
 
 def _read_npz(path: Path, names: Sequence[str], max_bytes: int) -> dict[str, Array]:
-    """SAFETY: a member's real size is compared with what its header declares before an array is made, and zipfile
-    gives no more bytes than the directory declares, so a small file cannot become a large array."""
+    """Read arrays of a .npz file. SAFETY: a member's real size is compared with its header before an array is made, and
+    zipfile gives no more bytes than the directory declares, so a small file cannot become a large array."""
     with path.open("rb") as file:
         return _read_archive(path, file, names, max_bytes)
 

@@ -1,4 +1,4 @@
-"""A data set: named tensors with as many rows each, and the one root that commits to all of them.
+"""A data set: named tensors with the same number of rows, and one root that commits to all of them.
 
     root = tree (tag 13, as for the constants of a program) over the TENSOR hashes, in order
 
@@ -41,7 +41,7 @@ _EXTRA_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 class Dataset:
     """`tensors` are f32, i64 or bool, each `[rows, ...]`, in the order of the root. `origin` is for people.
 
-    `extras` are small files to keep beside the tensors (a tokenizer), by name. Raises InvalidInput.
+    `extras` are small files kept beside the tensors (a tokenizer), by name. Raises InvalidInput.
     """
 
     tensors: Mapping[str, Array]
@@ -68,17 +68,17 @@ class Dataset:
         return len(first) if first.ndim else 0
 
     def hashes(self) -> dict[str, bytes]:
-        """The TENSOR hash of each."""
+        """Return the TENSOR hash of each tensor."""
         return {name: tensor_hash(array) for name, array in self.tensors.items()}
 
     def root(self) -> bytes:
-        """32 bytes that commit to every tensor and to their order; names are not part of it."""
+        """Return the 32 bytes that commit to every tensor and to their order, but not to their names."""
         return Tree(Tag.CONSTANT_TREE, list(self.hashes().values())).root
 
     # ------------------------------------------------------------------------------------------------ folder
 
     def write(self, folder: Path) -> Path:
-        """Write the bundle; gives the folder. Refuses a folder that holds anything but an older bundle."""
+        """Write the bundle; return the folder. Refuses a folder that holds anything but an older bundle."""
         known = {"data.safetensors", "manifest.json", *self.extras}
         if folder.exists() and (foreign := {path.name for path in folder.iterdir()} - known):
             raise InvalidInput(f"{folder} holds {sorted(foreign)[0]!r} already; choose a new folder")
@@ -124,12 +124,12 @@ class Dataset:
 
 
 def is_dataset(folder: Path) -> bool:
-    """Whether there is a bundle; it may be broken."""
+    """Return whether the folder holds a bundle, valid or not."""
     return (folder / "manifest.json").is_file()
 
 
 def _check_values(name: str, array: Array) -> None:
-    """Training data is finite: a NaN in it is a mistake of whoever made it."""
+    """Raise InvalidInput for values that are not finite: in training data they are a mistake of its author."""
     if array.dtype == np.float32 and not (finite := np.isfinite(array)).all():
         place = tuple(int(k) for k in np.argwhere(~finite)[0])
         raise InvalidInput(
@@ -139,12 +139,12 @@ def _check_values(name: str, array: Array) -> None:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """manifest.json with its hashes parsed. SAFETY: names become paths and keys, so they are checked here."""
+    """Return manifest.json with its hashes parsed. SAFETY: names become paths and keys, so they are checked here."""
     path = folder / "manifest.json"
     try:
         if path.stat().st_size > MAX_MANIFEST_BYTES:
             raise InvalidEncoding(f"{path} has more than {MAX_MANIFEST_BYTES} bytes, the limit")
-        # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets only.
+        # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.
         found = from_json(path.read_bytes())
         if found["format"] != FORMAT:
             raise UnknownVersion(f"{folder} is of format {found['format']!r}; this build reads {FORMAT}")

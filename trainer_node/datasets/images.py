@@ -2,10 +2,10 @@
 
     folder/cat/001.png   folder/cat/002.jpg   folder/dog/001.png        classes: cat = 0, dog = 1
 
-Classes and files are taken in the order of their names' bytes, so the same folder gives the same rows. A pixel v
-becomes the f32 nearest to v / 255. What an image decoder or its scaling gives may differ between versions of it: the
-tensors are committed, so nobody has to decode again. Images are read as hostile: known formats only, and sizes are
-checked before a pixel is decoded.
+Classes and files are ordered by the bytes of their names, so the same folder gives the same rows. A pixel v becomes the
+f32 nearest to v / 255. Decoding and scaling may differ between versions of the library; the tensors are committed, so
+nobody decodes again. Images are untrusted: only known formats are read, and sizes are checked before a pixel is
+decoded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MODES = {1: "L", 3: "RGB"}
 def read_images(
     folder: Path, size: tuple[int, int], channels: int = 3, *, max_bytes: int = MAX_BYTES
 ) -> Dataset:
-    """The images of a folder, scaled to `size` (height, width) where they differ.
+    """Return the images of a folder as a data set, scaled to `size` (height, width) where they differ.
 
     Raises InvalidInput; ConfigError if Pillow is missing.
     """
@@ -50,7 +50,7 @@ def read_images(
     for name in classes:
         if (
             not name.isprintable()
-        ):  # NOTE: bytes that are no UTF-8 come as surrogates, which are not printable either
+        ):  # NOTE: bytes that are not UTF-8 come as surrogates, which are not printable either
             raise InvalidInput(f"class folder {name!r} has no plain name; rename it")
     files = [(k, path) for k, name in enumerate(classes) for path in _files(folder / name)]
     if not files:
@@ -62,7 +62,7 @@ def read_images(
         )
     pixels = np.empty((len(files), channels, height, width), np.float32)
     for row, (_, path) in enumerate(files):
-        # NOTE: one IEEE division of integers that f32 holds exactly: the nearest f32 to v / 255.
+        # NOTE: one IEEE division of integers that f32 holds exactly gives the f32 nearest to v / 255.
         pixels[row] = _pixels(path, size, channels).astype(np.float32) / np.float32(255)
     labels = np.array([k for k, _ in files], np.int64)
     return Dataset(
@@ -77,7 +77,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """SAFETY: a link could lead out of the folder, so it is refused rather than followed."""
+    """Yield the files of a class. SAFETY: a link could lead out of the folder, so it is refused, not followed."""
     for entry in sorted(_entries(folder), key=lambda entry: os.fsencode(entry.name)):
         if not entry.is_file(follow_symlinks=False):
             raise InvalidInput(f"{entry.path} is not a plain file; a class folder holds images only")
@@ -87,11 +87,11 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _pixels(path: Path, size: tuple[int, int], channels: int) -> npt.NDArray[np.uint8]:
-    """u8 `[channels, height, width]`."""
+    """Return u8 `[channels, height, width]`."""
     library = _library()
     try:
         with warnings.catch_warnings(action="ignore"), library.open(path, formats=FORMATS) as image:
-            # SAFETY: only the header has been read; a bomb is refused before its pixels are.
+            # SAFETY: only the header has been read so far; a bomb is refused before its pixels are decoded.
             if image.width * image.height > MAX_PIXELS:
                 raise InvalidInput(
                     f"{path} has {image.width} x {image.height} pixels; the limit is {MAX_PIXELS} in all"

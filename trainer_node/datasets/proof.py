@@ -1,10 +1,10 @@
-"""Proof that a row belongs to a data set, for whoever holds only the root.
+"""Proof that a row belongs to a data set, for a verifier that holds only the root.
 
     root ── TENSOR hash k ── data root ── leaves that cover the row ── the row's bytes
          path of k           siblings left and right of those leaves
 
 Tensors are little-endian bytes in leaves of 1024 (docs/protocol.md, section 2), so a row is a range of bytes in a
-range of leaves, and its proof carries those leaves and the hashes beside them. The root is that of a data set, or the
+range of leaves. Its proof carries those leaves and the hashes beside them. The root is that of a data set, or the
 constant root of a program: both are trees over TENSOR hashes.
 
 The file is canonical CBOR, a map with the keys `format` (1), `row` and `tensors`, a list of
@@ -42,12 +42,12 @@ from ..artifacts import NUMPY_DTYPE
 FORMAT = 1
 MAX_PROOF_BYTES = 256 << 20
 MAX_TENSORS = 1 << 20
-"""The limit on constants of a program."""
+"""Limit on the number of constants of a program."""
 
 
 @dataclass(frozen=True)
 class TensorRow:
-    """The part of a proof that is about one tensor: `number` in the tree, its type, and the hashes."""
+    """The part of a proof about one tensor: its `number` in the tree, its type, and the hashes."""
 
     number: int
     dtype: Dtype
@@ -62,20 +62,20 @@ class TensorRow:
 
 @dataclass(frozen=True)
 class RowProof:
-    """Row `row` of some tensors under one root."""
+    """Proof of row `row` of some tensors under one root."""
 
     row: int
     tensors: tuple[TensorRow, ...]
 
     def verify(self, root: bytes, row: int) -> dict[int, Array]:
-        """The row of each tensor, by the tensor's number. Raises InvalidProof unless all of them are under `root`.
+        """Return the row of each tensor, by its number. Raises InvalidProof unless all of them are under `root`.
 
-        `row` is the one that was asked for: a proof of another row is no answer.
+        `row` is the requested row: a proof of another row is refused.
         """
         if self.row != row:
             raise InvalidProof(f"the proof is of row {self.row}, not of row {row}")
         if not self.tensors:
-            raise InvalidProof("the proof is of no tensor at all")
+            raise InvalidProof("the proof covers no tensor")
         return {tensor.number: _verify(tensor, row, root) for tensor in self.tensors}
 
     def to_bytes(self) -> bytes:
@@ -87,7 +87,7 @@ class RowProof:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RowProof:
-        """Read a proof from a stranger. Raises InvalidEncoding or UnknownVersion."""
+        """Read an untrusted proof. Raises InvalidEncoding or UnknownVersion."""
         if len(data) > MAX_PROOF_BYTES:
             raise InvalidEncoding(f"a proof of {len(data)} bytes; the limit is {MAX_PROOF_BYTES}")
         try:
@@ -132,8 +132,8 @@ def _prove(array: Array, number: int, tree: Tree, row: int) -> TensorRow:
 
 
 def _verify(tensor: TensorRow, row: int, root: bytes) -> Array:
-    """INVARIANT: everything but the bytes themselves (which leaves, how many hashes, where they go) follows from the
-    shape, which the TENSOR hash commits to; so a proof has no freedom to be about another place."""
+    """Return the row after checking its path. INVARIANT: which leaves, how many hashes and their places all follow from
+    the shape, which the TENSOR hash commits to; so a proof of one place cannot pass for another."""
     where = f"tensor {tensor.number}"
     if not tensor.shape or not row < tensor.shape[0]:
         raise InvalidProof(f"{where} has no row {row}: its shape is {list(tensor.shape)}")
@@ -142,7 +142,7 @@ def _verify(tensor: TensorRow, row: int, root: bytes) -> Array:
         raise InvalidProof(f"a row of {where} has no element: its shape is {list(tensor.shape)}")
     total = width * tensor.shape[0]
     covered = _cover(row, width)
-    # NOTE: numbers are compared before a list of that length is made; a shape may promise 2^32 leaves.
+    # NOTE: numbers are compared before a list of that length is made: a shape may claim 2^32 leaves.
     sizes = [len(leaf) for leaf in tensor.leaves]
     if len(sizes) != len(covered) or sizes != [min(LEAF_BYTES, total - k * LEAF_BYTES) for k in covered]:
         raise InvalidProof(
@@ -157,23 +157,21 @@ def _verify(tensor: TensorRow, row: int, root: bytes) -> Array:
     start = row * width - covered.start * LEAF_BYTES
     data = bytearray(b"".join(tensor.leaves)[start : start + width])
     if tensor.dtype is Dtype.BOOL and max(data) > 1:
-        raise InvalidProof(
-            f"{where} has a bool that is neither 0 nor 1; whoever made the root made no tensor"
-        )
+        raise InvalidProof(f"{where} has a bool that is neither 0 nor 1; the root is not that of a tensor")
     return np.frombuffer(data, NUMPY_DTYPE[tensor.dtype]).reshape(tensor.shape[1:])
 
 
 def _cover(row: int, width: int) -> range:
-    """The leaves that hold the bytes of a row of `width` bytes."""
+    """Return the range of leaves that hold the bytes of a row of `width` bytes."""
     if not width:
         return range(0)
     return range(row * width // LEAF_BYTES, ((row + 1) * width - 1) // LEAF_BYTES + 1)
 
 
 def _beside(count: int, covered: range) -> Iterator[tuple[int, int]]:
-    """`(height, index)` of the nodes that lead from the covered leaves to the root of a tree of `count` leaves.
+    """Yield `(height, index)` of the nodes that lead from the covered leaves to the root of a tree of `count` leaves.
 
-    From below, left before right. A node over absent leaves only is known to everybody and left out.
+    Order: from below, left before right. A node over absent leaves only is a constant and left out.
     """
     first, last = covered.start, covered.stop - 1
     for height in range(depth_of(count)):
@@ -187,7 +185,7 @@ def _beside(count: int, covered: range) -> Iterator[tuple[int, int]]:
 def _fold_range(
     nodes: list[bytes], count: int, covered: range, siblings: Sequence[bytes], where: str
 ) -> bytes:
-    """The root over neighbouring leaves and what is beside them."""
+    """Compute the root over neighbouring leaves and the nodes beside them."""
     beside = list(_beside(count, covered))
     if len(siblings) != len(beside):
         raise InvalidProof(f"{where}: {len(siblings)} siblings where the tree has {len(beside)}")

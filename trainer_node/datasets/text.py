@@ -1,10 +1,10 @@
 """Text as tokens in windows for next-token training.
 
-    text ──> tokens t_0 t_1 t_2 ...        bytes (256 of them), or byte-pair encoding by a tokenizer
-    row k = t_(k s) ... t_(k s + T)        T inputs and T targets in T + 1 tokens; s is the stride, T if not given
+    text ──> tokens t_0 t_1 t_2 ...        bytes (256 values), or byte-pair encoding by a tokenizer
+    row k = t_(k s) ... t_(k s + T)        T inputs and T targets in T + 1 tokens; s is the stride, T by default
 
-A tokenizer is trained on the text itself, or read from a tokenizer.json whose SHA-256 is recorded. Either way the file
-is kept beside the data set, so that whoever uses the model can encode and decode as it was trained.
+A tokenizer is trained on the text itself, or read from a tokenizer.json. Its SHA-256 is recorded and the file is kept
+beside the data set, so that users of the model can encode and decode as in training.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .dataset import Dataset
 
 MAX_TEXT_BYTES = 4 << 30
 MAX_BPE_BYTES = 1 << 30
-"""Byte-pair encoding holds several times its text in memory."""
+"""Largest text for byte-pair encoding, which holds several times its size in memory."""
 MAX_TOKENIZER_BYTES = 64 << 20
 MAX_VOCABULARY = 1 << 20
 TOKENIZER_FILE = "tokenizer.json"
@@ -40,7 +40,7 @@ class Tokens:
     tokenizer: bytes | None = field(default=None, repr=False)
 
     def windows(self, length: int, stride: int | None = None) -> npt.NDArray[np.int64]:
-        """`[N, length + 1]`: every window that fits; the tokens after the last one are left out."""
+        """Return `[N, length + 1]`: every window that fits. Tokens after the last window are left out."""
         step = length if stride is None else stride
         if length < 1 or step < 1:
             raise InvalidInput(f"windows of {length} tokens every {step}; both must be at least 1")
@@ -61,10 +61,10 @@ def read_text(
     vocabulary: int | None = None,
     pairs: bool = False,
 ) -> Dataset:
-    """The windows of a text file as a data set: `tokens` `[N, T+1]`; or, with `pairs`, `x` and `y` `[N, T]`.
+    """Return the windows of a text file as a data set: `tokens` `[N, T+1]`; with `pairs`, `x` and `y` `[N, T]`.
 
-    Tokens are bytes, unless `tokenizer` names a tokenizer.json or `vocabulary` asks for one of that size, trained on
-    the text. Raises InvalidInput, InvalidEncoding; ConfigError if the tokenizers library is missing.
+    Tokens are bytes, unless `tokenizer` names a tokenizer.json or `vocabulary` gives the size of one to train on the
+    text. Raises InvalidInput, InvalidEncoding; ConfigError if the tokenizers library is missing.
     """
     if tokenizer is not None and vocabulary is not None:
         raise InvalidInput("a tokenizer is either given or trained; leave out --tokenizer or --vocabulary")
@@ -95,9 +95,9 @@ def read_text(
 
 
 def train_tokenizer(data: bytes, vocabulary: int) -> bytes:
-    """tokenizer.json of a byte-level byte-pair encoding with that many tokens (256 are the bytes themselves).
+    """Return tokenizer.json of a byte-level byte-pair encoding with that many tokens (256 are the bytes themselves).
 
-    NOTE: the pairs that are merged are counted, not sampled: the same text gives the same file.
+    NOTE: pairs to merge are counted, not sampled, so the same text gives the same file.
     """
     if not 256 <= vocabulary <= MAX_VOCABULARY:
         raise InvalidInput(
@@ -117,7 +117,7 @@ def train_tokenizer(data: bytes, vocabulary: int) -> bytes:
 
 
 def encode(data: bytes, tokenizer: bytes) -> Tokens:
-    """The tokens of a text by a tokenizer.json. SAFETY: the file is data for a parser; nothing in it is run."""
+    """Return the tokens of a text by a tokenizer.json. SAFETY: the file is parsed as data; nothing in it is run."""
     library = _library()
     text = _utf8(data)
     try:
@@ -126,7 +126,7 @@ def encode(data: bytes, tokenizer: bytes) -> Tokens:
         model.no_padding()
         ids = model.encode(text, add_special_tokens=False).ids
     except BaseException as error:
-        # NOTE: the library's parser is compiled code; what it panics with is no Exception.
+        # NOTE: the library's parser is compiled code; its panics are not instances of Exception.
         if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
             raise
         raise InvalidEncoding(f"the tokenizer cannot be used: {str(error)[:200]}") from error

@@ -1,10 +1,10 @@
-"""`assay demo`: a whole job on a chain of its own, with a liar in it.
+"""`assay demo`: a whole job with a liar in it, on its own chain.
 
-roles      who takes part in which scenario, and what must decide
+roles      the parties of each scenario, and the case that must decide
 network    the chain, the contracts, the processes
-narrator   what happens, told as it happens
-truth      what honest execution gives
-checks     who has what at the end, and whether that is just
+narrator   tells the events while they happen
+truth      the result of honest execution
+checks     the balances at the end, and whether they are just
 play       one scenario from start to end
 """
 

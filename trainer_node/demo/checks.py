@@ -1,4 +1,4 @@
-"""Who has what at the end, and whether that is just."""
+"""The balances at the end, and whether they are just."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from hexbytes import HexBytes
 from rich.table import Table
 from web3 import Web3
 
-from referee_py.game.state import Reason, sides
+from referee_py.walk.reason import Reason
+from referee_py.walk.sides import sides
 
 from ..chain import ChainClient, JobPhase, recorded, retrace, transactions_of
 from ..deploy import ETHER
@@ -18,7 +19,7 @@ from .roles import CASES, Role, expected
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account between two blocks. Wei, as `wealth` counts it; ``gas`` is what it paid for transactions."""
+    """An account between two blocks. Wei, as in `wealth`; ``gas`` is its cost of transactions."""
 
     before: int
     after: int
@@ -26,12 +27,12 @@ class Account:
 
     @property
     def profit(self) -> int:
-        """Won or lost, gas aside."""
+        """Wei won or lost, gas aside."""
         return self.after + self.gas - self.before
 
 
 def wealth(client: ChainClient, addresses: Mapping[str, str]) -> dict[str, int]:
-    """Balance, credits and a verifier's bond of each account now."""
+    """Return balance, credits and a verifier's bond of each account now."""
     snapshot = client.snapshot()
     number = snapshot.block.number
     return {
@@ -43,7 +44,7 @@ def wealth(client: ChainClient, addresses: Mapping[str, str]) -> dict[str, int]:
 
 
 def gas_paid(client: ChainClient, addresses: Mapping[str, str], first: int) -> dict[str, int]:
-    """Wei that each account paid for its transactions from block ``first`` on."""
+    """Return the wei that each account paid for its transactions from block ``first`` on."""
     paid = dict.fromkeys(addresses, 0)
     names = {address.lower(): name for name, address in addresses.items()}
     for number in range(first, client.block().number + 1):
@@ -59,13 +60,13 @@ def gas_paid(client: ChainClient, addresses: Mapping[str, str], first: int) -> d
 def check_outcome(
     client: ChainClient, addresses: Mapping[str, str], before: Mapping[str, int], first: int
 ) -> dict[str, Account]:
-    """Every account since block ``first``, when it had ``before``."""
+    """Return every account since block ``first``, when it had ``before``."""
     after, paid = wealth(client, addresses), gas_paid(client, addresses, first)
     return {name: Account(before[name], after[name], paid[name]) for name in addresses}
 
 
 def table(accounts: Mapping[str, Account]) -> Table:
-    """For people."""
+    """Return a table for people."""
     rows = Table(
         "", "before", "after", "paid for gas", "won or lost, gas aside", box=None, header_style="dim"
     )
@@ -80,7 +81,7 @@ def table(accounts: Mapping[str, Account]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """A match that is over: what decided it, where, and what it cost both sides and the verifiers together."""
+    """A match that is over: its reason, its place, and its cost to both sides and the verifiers together."""
 
     reason: Reason
     step: int
@@ -90,7 +91,7 @@ class Dispute:
 
 
 def disputes(client: ChainClient, job_id: int) -> list[Dispute]:
-    """The matches of a job, in order of opening."""
+    """Return the matches of a job, in order of opening."""
     snapshot = client.snapshot()
     job = snapshot.job(job_id)
     found = []
@@ -113,7 +114,7 @@ def verdicts(
     accounts: Mapping[str, Account],
     false_verifiers: Sequence[str] = (),
 ) -> list[tuple[str, bool]]:
-    """What must be true now, and whether it is."""
+    """Return every statement that must be true now, and whether it is."""
     snapshot = client.snapshot()
     job = snapshot.job(job_id)
     liars = [part for part in parts if not part.honest]
@@ -127,7 +128,7 @@ def verdicts(
         claim = job.claim_of(addresses[part.name])
         found.append((f"the {part.name} has lost its stake", claim is not None and claim.lost))
     if liars:
-        # NOTE: one liar may win prizes from others before it loses, so it may lose less than its stake, or nothing.
+        # NOTE: a liar may win prizes from other liars before it loses, so it may lose less than its stake, or nothing.
         lost = -sum(accounts[part.name].profit for part in liars)
         found.append(
             ("together they have lost more than half of their stakes", 2 * lost > len(liars) * job.stake)

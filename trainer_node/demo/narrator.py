@@ -1,11 +1,13 @@
-"""What happens, told as it happens: every event of the job, its matches, hearings and trials, in order, in words."""
+"""Tells every event of the job, its matches, hearings and trials, in order and in words, while it happens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from referee_py.game.state import Phase, Reason, sides
+from referee_py.game.state import Phase
+from referee_py.walk.reason import Reason
+from referee_py.walk.sides import sides
 
 from ..chain import ChainClient
 from ..chain.events import Event
@@ -17,7 +19,7 @@ Explain = Callable[[int, int], str]
 
 
 class Narrator:
-    """Tells what is new whenever it is asked to. ``names`` maps addresses to names."""
+    """Tells the new events on each call. ``names`` maps addresses to names."""
 
     def __init__(
         self,
@@ -36,12 +38,12 @@ class Narrator:
         self._strides = strides
         self._told: set[tuple[int, int]] = set()
         self._players: dict[int, list[str]] = {}
-        """By match, and by trial."""
+        """Names of the players by match or trial."""
         self._where: dict[int, tuple[int, int, int]] = {}
-        """By match: level, start and end of the tree that is walked."""
+        """Level, start and end of the tree being walked, by match."""
 
     def tell(self) -> None:
-        """Say what has happened since the last time."""
+        """Tell what has happened since the last call."""
         snapshot = self._client.snapshot()
         job = snapshot.job(self._job_id)
         events = [(event, _JOB) for event in snapshot.job_events(job.id)]
@@ -130,7 +132,7 @@ class Narrator:
         yield f"  [yellow]a trial[/yellow] of the operator: {first} against {second}"
 
     def _overruled(self, _: Mapping[str, Any]) -> Iterator[str]:
-        yield "[yellow]the court has overruled the verdict[/yellow]; whoever signed it may stand by it"
+        yield "[yellow]the court has overruled the verdict[/yellow]; its signers may stand by it"
 
     def _slashed(self, args: Mapping[str, Any]) -> Iterator[str]:
         yield f"[red]{self._name(args['verifier'])} loses its bond[/red] of {args['bond'] / 10**18:g} ether"

@@ -1,6 +1,6 @@
-"""The network: a local chain, the contracts on it, and every party as a process of its own.
+"""The network: a local chain, the contracts on it, and a process for each party.
 
-Everything is below one folder, and every process is ended by its own process id when the network is left.
+Everything is below one folder. When the network is left, every process is ended by its own process id.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from .roles import Role
 
 CHAIN_ID = 31337
 MNEMONIC = "test test test test test test test test test test test junk"
-"""anvil's well-known development mnemonic: its accounts hold 10000 ether on every local chain, and nowhere else."""
+"""anvil's well-known development mnemonic: its accounts hold 10000 ether on local chains, and nowhere else."""
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.25
-_WORK_FACTOR = 1 << 10  # NOTE: of a key that everybody knows
+_WORK_FACTOR = 1 << 10  # NOTE: low, because these keys are public
 
 
 def development_keys(count: int) -> list[LocalAccount]:
-    """anvil's funded accounts."""
+    """Return anvil's funded accounts."""
     Account.enable_unaudited_hdwallet_features()
     paths = (f"m/44'/60'/0'/0/{number}" for number in range(count))
     return [Account.from_mnemonic(MNEMONIC, account_path=path) for path in paths]
 
 
 class Network:
-    """Use as a context manager. ``accounts`` maps names to addresses."""
+    """A running network, as a context manager. ``accounts`` maps names to addresses."""
 
     def __init__(self, folder: Path, names: list[str]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -97,7 +97,7 @@ class Network:
             time.sleep(0.05)
 
     def deploy(self) -> ChainClient:
-        """Put the contracts on the chain."""
+        """Deploy the contracts."""
         parameters = Parameters(min_bond=ETHER, leave_delay=3600, min_period=5, commit_age=1)
         with self.transactions("client") as client:
             web3 = connect(self.rpc_url, CHAIN_ID)
@@ -106,7 +106,7 @@ class Network:
 
     @contextlib.contextmanager
     def transactions(self, name: str) -> Iterator[TransactionManager]:
-        """Acts of one of the accounts, made from here."""
+        """Yield a transaction manager that sends for one of the accounts from this process."""
         database = Database(None)
         try:
             yield TransactionManager(
@@ -121,7 +121,7 @@ class Network:
             database.close()
 
     def register_verifier(self, client: ChainClient, name: str) -> None:
-        """Bond a verifier."""
+        """Register a verifier with its bond."""
         with self.transactions(name) as transactions:
             transactions.send(
                 Call.of(client.contracts.registry, "register", client.deployment.panel, "", value=ETHER)
@@ -143,7 +143,7 @@ class Network:
         self.start(name, ["verifier", "run", *(["--false-verdicts"] if lies else [])])
 
     def start(self, name: str, command: list[str], **settings: object) -> None:
-        """Start an `assay` command as that party, or start it again; ``settings`` go into its configuration file."""
+        """Start or restart an `assay` command as that party; ``settings`` go into its configuration file."""
         home = self.folder / name.replace(" ", "-")
         if not (home / "key.json").exists():
             key = self._keys[name].key
@@ -156,7 +156,7 @@ class Network:
             "password_file": str(self.password),
             "poll_s": POLL_S,
             "log_format": "json",
-            "allow_probable_bounds": True,  # nobody here chooses data against anybody
+            "allow_probable_bounds": True,  # no client here chooses data against anybody
             **settings,
         }
         config = home / "assay.toml"
@@ -164,15 +164,15 @@ class Network:
         self._spawn(name, [sys.executable, "-m", "trainer_node.cli", *command, "--config", str(config)])
 
     def pid(self, name: str) -> int:
-        """The process of a party."""
+        """Return the process id of a party."""
         return self._processes[name].pid
 
     def log(self, name: str) -> Path:
-        """What a process has written."""
+        """Return the log file of a process."""
         return self.folder / "logs" / f"{name.replace(' ', '-')}.log"
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The structured log of a party so far."""
+        """Return the structured log of a party so far."""
         lines = self.log(name).read_text(errors="replace").splitlines() if self.log(name).exists() else []
         found = []
         for line in lines:
@@ -181,7 +181,7 @@ class Network:
         return [event for event in found if isinstance(event, dict)]
 
     def dead(self) -> list[str]:
-        """The parties that have ended by themselves; none should."""
+        """Return the parties whose process has ended by itself; there should be none."""
         return [name for name, process in self._processes.items() if process.poll() is not None]
 
     @property
@@ -193,7 +193,7 @@ class Network:
     def _spawn(self, name: str, command: list[str]) -> None:
         log = self.log(name)
         log.parent.mkdir(parents=True, exist_ok=True)
-        # NOTE: one thread a process: the parties share this machine, and results do not depend on it.
+        # NOTE: one thread for each process: the parties share this machine, and results do not depend on it.
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         with log.open("wb") as file:
             self._processes[name] = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The disputed operator in words: what it is, and the first element in which the two sides' outputs differ."""
+"""The disputed operator in words: its name and operands, and the first element in which the two sides differ."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .roles import Role
 
 
 def explainer(bundle: Bundle, liar: Role | None, backend: Callable[[], Backend]) -> Callable[[int, int], str]:
-    """Describes a node of a step. For the lie of ``liar`` it is executed both ways, here, by nobody who takes part.
+    """Return a function that describes a node of a step. It executes the node honestly and with the lie of ``liar``.
 
-    ``backend`` is asked for what executes it as it must be, when two claims are known to differ.
+    ``backend`` gives the backend for this, apart from all parties; it is called when two claims are known to differ.
     """
 
     def explain(step: int, node: int) -> str:
@@ -38,7 +38,7 @@ def _values(bundle: Bundle, liar: Role | None, step: int, node: int, backend: Ba
     target = Target(bundle.program, bundle.constants, bundle.initial, backend, lie.step, lie.node)
     terms = bundle.terms
     run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
-    # NOTE: the first step that differs is the lie's own, so the state before it is an honest one.
+    # NOTE: the first step that differs is the lie's own, so the state before it is honest.
     before = run.advance(run.initial(), step - 1)
     return values_of(lie.fault, target, before, node)
 

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from referee_py.errors import AssayError
 from referee_py.execute import Run
-from referee_py.program import Terms
-from referee_py.rounding.mode import is_rounded
+from referee_py.program.mode import is_rounded
+from referee_py.program.terms import Terms
 
 from ..bundle import Bundle
 from ..chain import ChainClient
@@ -38,11 +38,11 @@ STRIDES = (100, 10, 1)
 VERIFIERS = ("verifier 1", "verifier 2")
 STAKE, REWARD = ETHER, 2 * ETHER
 EVALUATORS = {"trainer": "torch", "challenger": "halves"}
-"""Other hardware for each role, in rounded-f64."""
+"""Simulated hardware of each role in rounded-f64: they differ."""
 SHARED = 6
-"""How much longer a run may take while all parties compute at once."""
+"""Factor by which a run may slow down while all parties compute at once."""
 FEW = 4
-"""Parties that are meant by that; more have as much more time."""
+"""Number of parties for which `SHARED` holds; with more, times grow in proportion."""
 POLL_S = 0.5
 
 out = Console(highlight=False, soft_wrap=True)
@@ -50,13 +50,13 @@ out = Console(highlight=False, soft_wrap=True)
 
 @dataclass(frozen=True)
 class Result:
-    """How a scenario ended: whether everything is as it must be, and what the disputes were."""
+    """Outcome of a scenario: whether everything is as it must be, and its disputes."""
 
     just: bool
     disputes: list[Dispute]
     seconds: float
     fetched: dict[str, int]
-    """Bytes of artifacts that each party got from others."""
+    """Bytes of artifacts that each party fetched from others."""
 
 
 def play(
@@ -67,7 +67,7 @@ def play(
     *,
     court_only: bool = False,
 ) -> Result:
-    """Play it in ``folder``, telling what happens. ``court_only``: without verifiers."""
+    """Play the scenario in ``folder`` and tell what happens. ``court_only``: without verifiers."""
     configure_logging(level="warning")
     parts = roles(scenario, lie, bundle.terms.steps)
     verifiers = () if court_only else VERIFIERS
@@ -132,7 +132,7 @@ def play(
 
 
 def _estimate(run: Run) -> CostEstimate:
-    """What a step takes here, plain and committed. NOTE: chains of the demonstration take no time."""
+    """Time a step here, plain and committed. NOTE: the chains of a trial in the demonstration take no time."""
     state, seconds = run.advance(run.initial(), 1), []
     for step in (lambda: run.advance(state, 2), lambda: run.commit_step(state)):
         began = time.monotonic()
@@ -142,12 +142,12 @@ def _estimate(run: Run) -> CostEstimate:
 
 
 def _fetched(network: Network, name: str) -> int:
-    """Bytes of artifacts."""
+    """Return the bytes of artifacts that a party has fetched."""
     return sum(event["bytes"] for event in network.events(name) if event.get("event") == "artifacts.fetched")
 
 
 def digits(folder: Path, steps: int) -> Bundle:
-    """The program of the demonstration; captured in a process of its own, and only once."""
+    """Return the program of the demonstration. It is captured once, in a separate process."""
     if not (folder / "job.json").exists():
         with out.status("capturing the training step from PyTorch"):
             command = [sys.executable, "-m", "trainer_node.cli", "program", "build", RECIPE, str(folder)]
@@ -160,7 +160,7 @@ def digits(folder: Path, steps: int) -> Bundle:
 
 @dataclass(frozen=True)
 class Periods:
-    """Seconds that a job gives its parties, who share this machine, and the most that all of it may take."""
+    """Seconds that a job gives its parties, who share this machine; `limit` bounds the whole job."""
 
     train: int
     challenge: int
@@ -170,9 +170,9 @@ class Periods:
 
     @classmethod
     def of(cls, estimate: CostEstimate, terms: Terms, parties: int) -> Periods:
-        """For what the steps take where nothing else runs, with the margin that trainers want.
+        """Derive the periods from step times on an idle machine, with the margin that trainers want.
 
-        Whoever follows rounding logs can begin only when they are revealed.
+        A challenger that follows rounding logs can begin only when they are revealed.
         """
         shared = max(1.0, parties / FEW)
         margin = SHARED * shared * MARGIN
@@ -226,7 +226,7 @@ def _watch(
     names: list[str],
     limit: float,
 ) -> None:
-    """Tell the narrator until job and hearings are over and all are paid. Raises AssayError if that does not come."""
+    """Run the narrator until job and hearings are over and all are paid. Raises AssayError at the limit."""
     deadline = time.monotonic() + limit
     with out.status("waiting for the first block") as status:
         while True:
@@ -257,7 +257,7 @@ def _watch(
 
 
 def _progress(network: Network, parts: list[Role]) -> str:
-    """How far those who are training have got."""
+    """Return the progress of the parties that are training."""
     found = []
     for part in parts:
         steps = [event for event in network.events(part.name) if event.get("event") == "train.progress"]

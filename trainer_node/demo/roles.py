@@ -1,4 +1,4 @@
-"""Who takes part, who lies, and what must decide."""
+"""The parties of each scenario, the liars among them, and the cases that must decide."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from referee_py.errors import InvalidInput
-from referee_py.game.state import Reason
-from referee_py.rounding.mode import is_rounded
+from referee_py.program.mode import is_rounded
+from referee_py.walk.reason import Reason
 
 from ..faults import EXPECTED, HONEST, Fault, Lie
 
@@ -26,27 +26,27 @@ CASES = {
 
 
 class Scenario(StrEnum):
-    """Who stands against whom."""
+    """The constellation of parties."""
 
     TRAINERS = "trainers"
     """An honest and a lying trainer; a challenger who watches over both."""
     LONE_LIAR = "lone-liar"
-    """Nobody but a lying trainer, and a challenger."""
+    """A lying trainer alone, and a challenger."""
     CHALLENGER = "challenger"
-    """An honest trainer, and a challenger who disputes what is right."""
+    """An honest trainer, and a challenger that disputes the right result."""
     TWO_LIARS = "two-liars"
-    """Two trainers who lie differently, and one honest one."""
+    """Two trainers that lie differently, and an honest one."""
     CROWD = "crowd"
-    """An honest trainer, and seven who lie at once, each in another step; a challenger who watches."""
+    """An honest trainer, and seven that lie at once, each in another step; a challenger that watches."""
     LYING_VERIFIERS = "lying-verifiers"
-    """An honest and a lying trainer; all verifiers sign what the liar says."""
+    """An honest and a lying trainer; all verifiers sign the liar's record."""
     LYING_APPEAL = "lying-appeal"
-    """An honest and a lying trainer, who appeals from the verdict against it."""
+    """An honest and a lying trainer; the liar appeals from the verdict against it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A trainer or a challenger, and its lie."""
+    """A trainer or a challenger, and its lie, if any."""
 
     name: str
     role: str
@@ -62,7 +62,7 @@ ABOUT_VERDICTS = frozenset({Scenario.LYING_VERIFIERS, Scenario.LYING_APPEAL})
 
 
 def check(scenario: Scenario, mode: int, faults: Sequence[Fault], *, court_only: bool = False) -> None:
-    """Raises InvalidInput for a scenario that such a job cannot have, or in which these lies do not matter."""
+    """Raise InvalidInput for a scenario that such a job cannot have, or in which these lies have no effect."""
     if is_rounded(mode) and scenario not in (Scenario.LONE_LIAR, Scenario.CHALLENGER):
         raise InvalidInput(
             f"a job of rounded-f64 has one trainer, whose logs all others follow; scenario {scenario} has more: "
@@ -82,12 +82,12 @@ def check(scenario: Scenario, mode: int, faults: Sequence[Fault], *, court_only:
 
 
 def middle(steps: int) -> int:
-    """Where a lie begins unless somebody says otherwise: a little after the middle of the run."""
+    """Return the default first step of a lie: a little after the middle of the run."""
     return max(2, steps * 56 // 100)
 
 
 def roles(scenario: Scenario, lie: Lie, steps: int) -> list[Role]:
-    """The parts of a scenario in which the liar tells that lie."""
+    """Return the parties of a scenario whose liar tells that lie."""
     watch = Role("challenger", "challenger")
     if lie.fault is Fault.NONE:
         alone = scenario in (Scenario.LONE_LIAR, Scenario.CHALLENGER)
@@ -115,10 +115,10 @@ def roles(scenario: Scenario, lie: Lie, steps: int) -> list[Role]:
 
 
 def _step(first: int, k: int, steps: int) -> int:
-    """The ``k``-th of steps that differ, from the first one on, and back to the beginning of the run."""
+    """Return the ``k``-th of several distinct steps, counted from ``first`` and wrapping at the end of the run."""
     return (first - 1 + k * max(1, steps // (2 * CROWD_SIZE))) % steps + 1
 
 
 def expected(parts: list[Role]) -> set[Reason]:
-    """What may decide a match among these parts."""
+    """Return the cases that may decide a match among these parties."""
     return {EXPECTED[part.lie.fault] for part in parts if not part.honest}

@@ -1,6 +1,6 @@
-"""What honest execution of the job gives, found here by nobody who takes part.
+"""The result of honest execution, computed apart from all parties.
 
-In mode rounded-f64 that is a matter of the trainer's rounding logs too, so it can be said only once they are revealed.
+In mode rounded-f64 it also depends on the trainer's rounding logs, so it is known only once they are revealed.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import repops
 
 from referee_py.errors import Unavailable
 from referee_py.execute import Backend, Run
+from referee_py.program.mode import Rounding, is_rounded
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import DryRunLogs, LogSource
-from referee_py.rounding.mode import Rounding, is_rounded
 
 from ..bundle import Bundle
 from ..chain import ChainClient, JobView
@@ -39,11 +39,11 @@ class Truth:
         return is_rounded(self._bundle.terms.mode)
 
     def trial(self) -> Run:
-        """A run whose steps are tried only; of repops-f32 it is the run itself."""
+        """A run to time steps with; in repops-f32 it is the honest run itself."""
         return self._run(self._backend(DryRunLogs()) if self.rounded else repops.backend("cpu"))
 
     def backend(self, client: ChainClient, job_id: int) -> Backend:
-        """What executes the job's operators as they must be. Raises Unavailable before its logs are revealed."""
+        """Return the backend of an honest party of the job. Raises Unavailable before its logs are revealed."""
         if not self.rounded:
             return repops.backend("cpu")
         job = client.snapshot().job(job_id)
@@ -54,7 +54,7 @@ class Truth:
         return self._backend(self._log_source)
 
     def root(self, backend: Backend) -> bytes:
-        """The run root."""
+        """Return the honest run root."""
         return self._run(backend).commit_run().root
 
     def _backend(self, log_source: LogSource) -> Backend:

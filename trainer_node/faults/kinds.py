@@ -9,9 +9,9 @@ from enum import StrEnum
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
 from referee_py.execute import Backend
-from referee_py.game.state import Reason
 from referee_py.program import Program
-from referee_py.rounding.mode import is_rounded
+from referee_py.program.mode import is_rounded
+from referee_py.walk.reason import Reason
 
 
 class Fault(StrEnum):

@@ -1,12 +1,12 @@
-"""Greedy decoding: a step is one token for every row of a batch.
+"""Greedy decoding: each step writes one token in every row of a batch.
 
-Slots: `tokens` i64 [B, T], the prompts and what has been written behind them; `length` i64 [B], how many of them
-count; `done` bool [B], whether the row has written the stop token. After `T - shortest prompt` steps nothing changes
-any more.
+Slots: `tokens` i64 [B, T], the prompts followed by the written tokens; `length` i64 [B], the number of tokens in each
+row so far; `done` bool [B], true once the row has written the stop token. After `T - shortest prompt` steps nothing
+changes any more.
 
-    whole prefix   each step runs the model on all T places, and reads the scores at the last one that counts
+    whole prefix   each step runs the model on all T places, and reads the scores at the last token of each row
     cache          each step runs the model on one place; `key.<layer>` and `value.<layer>` f32 [B, H, T, D] are slots
-                   too, and the prompt is fed a token a step, so a run has T - 1 steps
+                   too, and the prompt is fed one token per step, so a run has T - 1 steps
 
 Letters: B rows, T places, V tokens, H heads of keys and values, D size of a head.
 """
@@ -28,11 +28,11 @@ from ..capture.recipe import bundle_of
 from .loop import Body, Forward, Tensors, loop
 
 NEVER = -1
-"""A stop token that is none."""
+"""Stop token that no token equals: a row never stops."""
 
 
 def scores_of(output: Any) -> torch.Tensor:
-    """The scores `[B, places, V]` in what a model gives: a tensor, or the `logits` of a model of `transformers`."""
+    """Return the scores `[B, places, V]` of a model's output: a tensor, or the `logits` of a `transformers` output."""
     scores = output if isinstance(output, torch.Tensor) else getattr(output, "logits", None)
     if not isinstance(scores, torch.Tensor) or scores.ndim != 3:
         raise CaptureError(
@@ -46,8 +46,7 @@ class Decode:
     """A decoding job. `prompts` are rows of tokens, each shorter than `length` (T); `stop` ends a row.
 
     With `cache`, the model must be one of `transformers` (it is given `past_key_values`); without, any module that
-    takes tokens `[B, T]` and looks at no place behind the one it scores. `scores` picks the scores from what it
-    gives.
+    takes tokens `[B, T]` and looks at no place after the one it scores. `scores` extracts the scores from its output.
     """
 
     name: str
@@ -65,7 +64,7 @@ class Decode:
         return self.length - 1 if self.cache else self.length - shortest
 
     def capture(self) -> Built:
-        """The program. Raises CaptureError, Unsupported. The module is put into evaluation mode."""
+        """Return the program. Puts the module into evaluation mode. Raises CaptureError, Unsupported."""
         self._check()
         state: dict[str, Array] = {
             "tokens": np.zeros((len(self.prompts), self.length), np.int64),
@@ -79,7 +78,7 @@ class Decode:
         return loop(self.module.eval(), self._cached() if self.cache else self._whole(), state)
 
     def build(self) -> Bundle:
-        """The bundle of the whole run."""
+        """Return the bundle of the whole run."""
         return bundle_of(self.name, self.capture(), self.steps, self.strides)
 
     def _check(self) -> None:
@@ -110,7 +109,7 @@ class Decode:
             here = torch.arange(places) == step
             current = torch.where(here, tokens, 0).sum(1, keepdim=True)
             cache = _SlotCache(state, here)
-            # NOTE: behind `step` the slots are zeros of the beginning; the mask keeps everybody from looking.
+            # NOTE: after `step` the slots still hold their initial zeros; the mask hides these places.
             hidden = torch.where(torch.arange(places) <= step, 0.0, torch.finfo(torch.float32).min)
             try:
                 output = forward(
@@ -126,14 +125,14 @@ class Decode:
                     f"{name} cannot work on a cache of slots: {error}; decode without a cache"
                 ) from error
             best = self.scores(output)[:, -1].argmax(-1)
-            # While a row is still in its prompt, the next token is there already.
+            # While a row is still in its prompt, its next token is already there.
             after, outputs = self._written(state, best, (state["length"] == step + 1) & (step + 1 < places))
             return {**after, **cache.slots()}, outputs
 
         return body
 
     def _written(self, state: Tensors, best: torch.Tensor, room: torch.Tensor) -> tuple[Tensors, Tensors]:
-        """Each row that has room and has not stopped gets its token."""
+        """Write the token of each row that has room and has not stopped."""
         tokens, length, done = state["tokens"], state["length"], state["done"]
         writes = room & ~done
         place = (torch.arange(tokens.shape[1]) == length.unsqueeze(1)) & writes.unsqueeze(1)
@@ -146,7 +145,7 @@ class Decode:
 
 
 class _SlotCache:
-    """Keys and values in slots, as a model of `transformers` asks a cache for them: `update` gives all places."""
+    """Keys and values in slots, behind the cache interface of `transformers`: `update` returns all places."""
 
     is_compileable = False
 
@@ -171,14 +170,14 @@ class _SlotCache:
 
 
 def _empty_cache(module: torch.nn.Module, rows: int, places: int) -> dict[str, Array]:
-    """Zeros for keys and values of each layer. Raises CaptureError for a module that says nothing of its layers."""
+    """Return zeros for keys and values of each layer. Raises CaptureError for a module without a layer count."""
     config = getattr(module, "config", None)
     layers, heads = getattr(config, "num_hidden_layers", None), getattr(config, "num_attention_heads", None)
     if not isinstance(layers, int) or not isinstance(heads, int):
         raise CaptureError(
             f"{type(module).__name__} has no config with layers and heads; decode without a cache"
         )
-    # SAFETY: our mask takes the place of the model's own, which would also hide what is too far back.
+    # SAFETY: our mask replaces the model's own, which would also hide places that are too far back.
     for option in ("sliding_window", "attention_chunk_size"):
         reach = getattr(config, option, None)
         if isinstance(reach, int) and reach < places:

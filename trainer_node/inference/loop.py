@@ -29,15 +29,15 @@ Body = Callable[
     [Forward, Tensors, Tensors, torch.Tensor],
     tuple[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]],
 ]
-"""`body(forward, state, constants, step)` gives the new state, or some of it, and outputs to watch.
+"""`body(forward, state, constants, step)` gives the new state, or part of it, and outputs to watch.
 
-`forward` is the module. `step` is an i64 scalar that counts from 0. It is traced once, so it is one graph for all
+`forward` is the module. `step` is an i64 scalar that counts from 0. The body is traced once: one graph serves all
 steps.
 """
 
 
 def row(table: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
-    """Row `step` of a table `[steps, ...]`. NOTE: `table[step]` would ask for the value of the step while tracing."""
+    """Return row `step` of a table `[steps, ...]`. NOTE: `table[step]` would need the step's value while tracing."""
     return table.index_select(0, step.reshape(1)).squeeze(0)
 
 
@@ -49,10 +49,10 @@ def loop(
     *,
     seed: int = 0,
 ) -> Built:
-    """The program whose step is `body`. Slots and constants have the given names; weights are `weight.<name>`.
+    """Return the program whose step is `body`. Slots and constants keep their names; weights are `weight.<name>`.
 
-    The module is used in the mode it is in (call `.eval()` first); buffers that it writes to in a step are lost.
-    Raises CaptureError, Unsupported.
+    The module runs in its current mode (call `.eval()` first); its writes to buffers are lost. Raises CaptureError,
+    Unsupported.
     """
     fixed = dict(constants or {})
     weights = {**dict(module.named_parameters()), **dict(module.named_buffers())}
@@ -67,7 +67,7 @@ def loop(
         with (
             torch.no_grad(),
             torch.fx.traceback.annotate({"module": "step"}),
-        ):  # until a module says which it is
+        ):  # until a module gives its own path
             after, watched = body(forward, dict(before), given, next(remaining))
         if unknown := sorted(set(after) - set(before)):
             raise CaptureError(f"the step gives {', '.join(unknown)}, which the state does not have")

@@ -1,8 +1,8 @@
-"""A module over a data set: step t takes batch t, and its outputs go to their rows of a table.
+"""A module applied to a data set: step t takes batch t, and its outputs go to their rows of a table.
 
-Slots: for each output one table f32 `[N, ...]`. A table starts as -0, the one number that nothing is changed by being
-added to, or by adding. Each row is written once: where the last batch is short it begins again at the first row, and
-what comes out of that is added as -0.
+Slots: one table f32 `[N, ...]` for each output. A table starts as -0, because adding -0 changes no number, nor does
+adding to -0. Each row is written once: a short last batch is filled up from the first row, and the results of these
+rows are added as -0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .loop import Body, Forward, Tensors, loop, row
 
 
 def outputs_of(result: Any) -> dict[str, torch.Tensor]:
-    """The outputs of a model: a tensor, or the `logits` of a model of `transformers`."""
+    """Return the outputs of a model: a tensor, or the `logits` of a `transformers` output."""
     output = result if isinstance(result, torch.Tensor) else getattr(result, "logits", None)
     if not isinstance(output, torch.Tensor):
         raise CaptureError(
@@ -52,7 +52,7 @@ class Predict:
         return -(-self.rows // self.batch_size)
 
     def capture(self) -> Built:
-        """The program. Raises CaptureError, Unsupported. The module is put into evaluation mode."""
+        """Return the program. Puts the module into evaluation mode. Raises CaptureError, Unsupported."""
         sizes = {name: len(array) if array.ndim else None for name, array in self.data.items()}
         if not sizes or len(set(sizes.values())) != 1 or not self.rows or self.batch_size < 1:
             raise CaptureError(f"data needs arrays of as many rows each, and a batch size from 1: {sizes}")
@@ -68,7 +68,7 @@ class Predict:
         return loop(self.module.eval(), self._body(), state, constants)
 
     def build(self) -> Bundle:
-        """The bundle of the whole run."""
+        """Return the bundle of the whole run."""
         return bundle_of(self.name, self.capture(), self.steps, self.strides)
 
     def _call(self, forward: Forward, batch: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
@@ -83,7 +83,7 @@ class Predict:
         return found
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """What one batch gives."""
+        """Return the shape of each output for one batch."""
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.func import functional_call
 

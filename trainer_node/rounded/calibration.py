@@ -3,8 +3,8 @@
     {"format": 1, "bits": 32, "program": "<hash>", "steps": 10, "evaluators": ["torch", "numpy"],
      "thresholds": [{"operator": "mm", "terms": 768, "elements": 393216, "tau": 5.9e-08}, ...]}
 
-It is a trainer's own file, about its own machines and programs like its own, and no part of a job: a log says what it
-says, whichever threshold it was written with.
+It is a trainer's own file, about its own machines and similar programs, and no part of a job: a log means the same
+whichever threshold it was written with.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from referee_py.errors import InvalidEncoding
+from referee_py.program.mode import MAX_BITS, MIN_BITS
 from referee_py.rounding.bounds import MAX_TERMS
 from referee_py.rounding.evaluate import CONTRACTIONS, ELEMENTARY
-from referee_py.rounding.primitives import FIXED_TAU, MAX_BITS, MIN_BITS
+from referee_py.rounding.primitives import FIXED_TAU
 
 MAX_BYTES = 1 << 20
 MAX_THRESHOLDS = 4096
@@ -29,7 +30,7 @@ _EXACT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=Fals
 
 
 class Threshold(BaseModel):
-    """tau of the sums of one operator with so many terms, and how many elements it was found from."""
+    """tau of the sums of one operator with this many terms, and the number of elements it was found from."""
 
     model_config = _EXACT
 
@@ -46,7 +47,7 @@ class Threshold(BaseModel):
 
 
 class Calibration(BaseModel):
-    """What a comparison of evaluators has found. `tau` takes the place of the fixed threshold."""
+    """Result of a comparison of evaluators. `tau` replaces the fixed threshold."""
 
     model_config = _EXACT
 
@@ -72,12 +73,12 @@ class Calibration(BaseModel):
         return {(item.operator, item.terms): item.tau for item in self.thresholds}
 
     def tau(self, bits: int, operator: str, terms: int) -> float:
-        """The threshold to use; the paper's fixed one for what was not compared, and for other bits."""
+        """Return the threshold to use: the paper's fixed one if there is none for the sum or for these bits."""
         return self._taus.get((operator, terms), FIXED_TAU) if bits == self.bits else FIXED_TAU
 
     @classmethod
     def read(cls, path: Path) -> Calibration:
-        """Raises InvalidEncoding for a file that is no calibration, OSError for one that cannot be read."""
+        """Read a file. Raises InvalidEncoding if it is no calibration, OSError if it cannot be read."""
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
@@ -94,7 +95,7 @@ class Calibration(BaseModel):
             ) from None
 
     def write(self, path: Path) -> None:
-        """The whole file or nothing of it."""
+        """Write the file atomically: all of it or nothing."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             try:

@@ -1,10 +1,10 @@
-"""rounded-f64 where values are torch tensors on a device: evaluations in binary64 there, rounded and searched there.
+"""rounded-f64 for torch tensors on a device: evaluated in binary64, rounded and searched on that device.
 
-What leaves the device is positions of the band, a few numbers for each, and the operands of a node of which an element
-has to be decided exactly. What is written and followed is decided by `referee_py.rounding.follow`, as for arrays.
+Only positions of the band, a few numbers for each, and the operands of nodes with an element to decide exactly leave
+the device. `referee_py.rounding.follow` decides what is written and followed, as for arrays.
 
-NOTE: torch adds up the rows of `scatter_add` in whichever order they come, so two evaluations here may differ, as those
-of two machines do. The log makes them one.
+NOTE: torch adds the rows of `scatter_add` in no fixed order, so two evaluations here may differ, as those of two
+machines do. The log makes the results equal.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import numpy as np
 import torch
 
 from referee_py.commit.tensor import Array
+from referee_py.device import Device
 from referee_py.errors import InvalidInput
-from referee_py.execute.values import Device
+from referee_py.program.mode import MAX_BITS, Bounds
 from referee_py.rounding.bounds import elementary_radius, factor
 from referee_py.rounding.evaluate import ELEMENTARY
 from referee_py.rounding.evaluate import evaluate as readable
-from referee_py.rounding.mode import Bounds
-from referee_py.rounding.primitives import F64, MAX_BITS, Bool
+from referee_py.rounding.primitives import F64, Bool
 from referee_py.rounding.taps import I64
 
 from . import images
@@ -47,11 +47,11 @@ class TensorEvaluation:
 
     @property
     def elements(self) -> int:
-        """Of the whole output."""
+        """Number of elements of the whole output."""
         return self.x.numel() if self.rest is None else self.rest.numel()
 
     def search(self, bits: int, widen: float) -> OnDevice:
-        """Rounded, with what lies within `widen` radii of a midpoint."""
+        """Round, and find the elements within `widen` radii of a midpoint."""
         return OnDevice(self, bits, widen)
 
 
@@ -105,7 +105,7 @@ class OnDevice:
 
 
 class TensorEvaluator:
-    """Computes by torch on `where`, the torch device on which `device` has its tensors."""
+    """Computes with torch on `where`, the torch device that holds the tensors of `device`."""
 
     name = "torch"
     max_unfolded = images.MAX_UNFOLDED
@@ -119,7 +119,7 @@ class TensorEvaluator:
         self._probe.check()
 
     def evaluate(self, name: str, inputs: Sequence[Tensor], attrs: Attrs, bounds: Bounds) -> TensorEvaluation:
-        """One evaluation of an operator that has a log. Raises InvalidInput for any other."""
+        """Evaluate once an operator that has a log. Raises InvalidInput for any other."""
         if not all(v.numel() for v in inputs):
             return self._readable(name, inputs, attrs, bounds)
         if name in ELEMENTARY:
@@ -131,8 +131,8 @@ class TensorEvaluator:
             case "mm" | "bmm", (a, b):
                 return self.product(a, b, bounds)
             case "conv2d" | "conv2d_input_grad" | "conv2d_weight_grad", (a, b):
-                # NOTE: torch multiplies absent taps as zeros, and zero times an infinite weight is NaN. By
-                # docs/opset.md, section 2, they meet nothing.
+                # NOTE: torch multiplies absent taps as zeros, and zero times an infinite weight is NaN. In
+                # docs/opset.md, section 2, absent taps take no part.
                 if not (bool(a.isfinite().all()) and bool(b.isfinite().all())):
                     return self._readable(name, inputs, attrs, bounds)
                 x, terms, left, right = images.OPERATORS[name](self, a, b, attrs)
@@ -142,36 +142,36 @@ class TensorEvaluator:
         raise InvalidInput(f"{name} of {len(inputs)} inputs has no log; evaluate it as it is")
 
     def single(self, name: str, inputs: Sequence[Tensor], bits: int) -> Tensor:
-        """One IEEE-754 operation in binary64, rounded."""
+        """Compute one IEEE-754 operation in binary64, rounded."""
         operands = [v.double() for v in inputs]
         found = operands[0] if name == "cast" else getattr(torch, name)(*operands)
         return as_f32(rnd(found, bits))
 
     def product(self, a: Tensor, b: Tensor, bounds: Bounds) -> TensorEvaluation:
-        """[..., M, K] times [..., K, N], f32."""
+        """Multiply [..., M, K] by [..., K, N], f32, with radii."""
         left, right = a.double(), b.double()
         rows = float(factor(a.shape[-1], bounds)) * _norm(left, -1)
         return _evaluation(self.multiply(left, right), rows[..., :, None], _norm(right, -2)[..., None, :])
 
     def multiply(self, a: Tensor, b: Tensor) -> Tensor:
-        """The same in f64."""
+        """Multiply the same shapes in f64."""
         return torch.matmul(a, b)
 
     def to_f64(self, x: Tensor) -> images.F64Matrix:
-        """For `images`."""
+        """Convert to f64 with norms, for `images`."""
         wide = x.double()
         return images.F64Matrix(wide, _norm(wide, -1), _norm(wide, -2))
 
     def _sum(self, x: Tensor, attrs: Attrs, bounds: Bounds) -> TensorEvaluation:
         dims, keep = tuple(attrs["dims"]), bool(attrs["keepdim"])
         terms = float(factor(math.prod(x.shape[d] for d in dims), bounds))
-        if not dims:  # NOTE: to torch that is all of them
+        if not dims:  # NOTE: to torch no dimensions mean all of them
             return _evaluation(x.double(), terms * x.double().abs())
         magnitude = x.abs().sum(dims, keepdim=keep, dtype=torch.float64)
         return _evaluation(x.sum(dims, keepdim=keep, dtype=torch.float64), terms * magnitude)
 
     def _scatter_add(self, base: Tensor, idx: Tensor, src: Tensor, bounds: Bounds) -> TensorEvaluation:
-        """Only the rows that something is added to; the others are the base's."""
+        """Evaluate only the rows that receive a sum; the others are the base's."""
         flat = idx.reshape(-1)
         met = ((flat >= 0) & (flat < base.shape[0])).nonzero().reshape(-1)
         rows, place, counts = torch.unique(flat[met], return_inverse=True, return_counts=True)
@@ -184,7 +184,7 @@ class TensorEvaluator:
     def _readable(
         self, name: str, inputs: Sequence[Tensor], attrs: Attrs, bounds: Bounds
     ) -> TensorEvaluation:
-        """By numpy, on the host."""
+        """Evaluate with numpy, on the host."""
         found = readable(name, [self.device.read(v) for v in inputs], attrs, bounds)
         return TensorEvaluation(self._f64(found.x), tuple(map(self._f64, found.radius.factors)))
 
@@ -197,12 +197,12 @@ def _evaluation(x: Tensor, *factors: Tensor) -> TensorEvaluation:
 
 
 def _known(factors: Tensor) -> Tensor:
-    """SAFETY: a NaN says nothing of the elements that do not meet the operand that caused it, as infinity does."""
+    """Replace NaN by infinity. SAFETY: a NaN would count as 0, even for elements that do not use its operand."""
     return torch.where(factors.isnan(), math.inf, factors)
 
 
 def _norm(x: Tensor, dim: int) -> Tensor:
-    """NOTE: squares of binary32 values are exact in float64 and do not underflow."""
+    """Return the Euclidean norm. NOTE: squares of binary32 values are exact in float64 and do not underflow."""
     return torch.linalg.vector_norm(x, dim=dim)
 
 

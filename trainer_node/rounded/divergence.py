@@ -1,9 +1,9 @@
-"""How far evaluators are apart on the operators of a program, and what the logs that follow from it hold.
+"""Measures how far evaluators are apart on the operators of a program, and what the resulting logs hold.
 
-The first evaluator computes the steps, and writes their logs; at each operator the others evaluate the same inputs,
-which is what they would have by its log. Two that are within r of the exact value are at most 2 r apart.
+The first evaluator computes the steps and writes their logs. At each operator the others evaluate the same inputs,
+which they would have by its log. Two values within r of the exact value are at most 2 r apart.
 
-divergence   between the lowest and the highest value that an element has
+divergence   distance between the lowest and the highest value of an element
 apart        elements that are rounded differently
 """
 
@@ -19,14 +19,14 @@ import numpy.typing as npt
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
+from referee_py.program.mode import Bounds, Rounding
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.band import NARROW, WRITTEN_WITHIN
 from referee_py.rounding.environment import sound
 from referee_py.rounding.evaluate import Evaluation, Radius
-from referee_py.rounding.follow import search
 from referee_py.rounding.log_source import DryRunLogs
-from referee_py.rounding.mode import Bounds, Rounding
 from referee_py.rounding.primitives import F64, FIXED_TAU, NOT_LOGGED, Bool, log, quantum, rnd, threshold
+from referee_py.rounding.rounded_output import search
 from referee_py.rounding.thresholds import terms_by_shape
 
 from .calibration import Calibration, Threshold
@@ -34,43 +34,43 @@ from .calibration import Calibration, Threshold
 if TYPE_CHECKING:
     from .device import TensorEvaluation, TensorEvaluator
 
-_CELLS = 8  # of a histogram, to a binade
-_SHIFT = 49  # of a float64's bits: its exponent and three bits of the mantissa are left
-_LEAST = (1023 - 64) * _CELLS  # the cell of 2^-64 quanta; what is less is counted there
+_CELLS = 8  # cells of a histogram per binade
+_SHIFT = 49  # leaves the exponent and three bits of the mantissa of a float64
+_LEAST = (1023 - 64) * _CELLS  # the cell of 2^-64 quanta; smaller values are counted there
 
 I64 = npt.NDArray[np.int64]
 
 
 @dataclass
 class Tally:
-    """What was seen of one operator with so many terms."""
+    """Measurements of one operator with this many terms."""
 
     operator: str
     terms: int
     bits: int
     elements: int = 0
     apart: int = 0
-    """Of those that a direction repairs; all others have wide entries, or none is needed."""
+    """Elements apart that a direction repairs. The others have wide entries, or need none."""
     quanta: float = 0.0
-    """The largest divergence of those that a direction repairs."""
+    """The largest divergence of elements that a direction repairs, in quanta."""
     of_proven: float = 0.0
-    """The largest divergence, as a share of the proven radius of its element; likewise of the probable one."""
+    """The largest divergence as a share of the element's proven radius; `of_probable` of its probable radius."""
     of_probable: float = 0.0
     in_proven: int = 0
-    """Elements in the band, which a sparse log speaks of, with proven bounds; and with probable ones."""
+    """Elements in the band, which a sparse log covers, with proven bounds; `in_probable` with probable ones."""
     in_probable: int = 0
     at_fixed: int = 0
     """Elements that algorithm 1 logs with the fixed threshold."""
     tau: float = field(default=0.0)
     cells: I64 = field(default_factory=lambda: np.zeros(64 * _CELLS, dtype=np.int64), repr=False)
-    """How many elements are how far from half a quantum's distance to their rounding, by that in quanta."""
+    """Histogram of the elements by half a quantum minus their distance to their rounding, in quanta."""
 
     def __post_init__(self) -> None:
         self.tau = self.tau or threshold(np.zeros(0), np.zeros(0), self.bits)  # nothing diverged yet
 
     @property
     def at_tau(self) -> int:
-        """About how many elements algorithm 1 logs with the threshold that was found."""
+        """Approximate number of elements that algorithm 1 logs with the threshold found."""
         limit = 0.5 - self.tau * 2.0 ** (self.bits - 9)
         cell = int(np.float64(limit).view(np.int64)) >> _SHIFT
         low, high = (np.int64(k << _SHIFT).view(np.float64) for k in (cell, cell + 1))
@@ -78,7 +78,7 @@ class Tally:
         return int(self.cells[:place].sum() + self.cells[place] * (limit - low) / (high - low))
 
     def look(self, evaluations: Sequence[Evaluation]) -> None:
-        """Count the evaluations of one node: the first with proven radii, all others with probable ones.
+        """Count the evaluations of one node: the first has proven radii, all others probable ones.
 
         Raises InvalidInput for evaluations that are further apart than the proven bounds allow.
         """
@@ -109,7 +109,7 @@ class Tally:
         self.cells += np.bincount(cells, minlength=self.cells.size)[: self.cells.size]
 
     def _thresholds(self, values: Sequence[F64], apart: Bool) -> None:
-        """Algorithm 4 on every two evaluators. A threshold for all is the least of those for each two."""
+        """Run algorithm 4 on every pair of evaluators. The threshold for all is the least of the pairs'."""
         self.apart += int(apart.sum())
         if apart.any():
             for y1, y2 in combinations([v[apart] for v in values], 2):
@@ -126,7 +126,7 @@ class Tally:
 
 
 class Fetched:
-    """An evaluator of a device beside those that compute on arrays: operands are copied there, results from there."""
+    """An evaluator of a device among those that compute on arrays: it copies operands there and results back."""
 
     device = None
 
@@ -160,7 +160,7 @@ class Fetched:
 
 
 class Compared(Rounded):
-    """Executes steps with the first evaluator, and has the others beside it at every operator that has a log."""
+    """Executes steps with the first evaluator, and evaluates with the others at every operator that has a log."""
 
     def __init__(self, bits: int, evaluators: Sequence[Evaluator]) -> None:
         first, *self._others = evaluators
@@ -168,16 +168,16 @@ class Compared(Rounded):
             raise InvalidInput(f"one evaluator, {first.name}, diverges from nothing; name two or more")
         super().__init__(Rounding(bits), DryRunLogs(), first)
         self.on_look: Callable[[Tally], None] = lambda _: None
-        """Told after each node that was looked at."""
+        """Called after each node that was compared."""
         self._tallies: dict[tuple[str, int], Tally] = {}
 
     @property
     def tallies(self) -> list[Tally]:
-        """By operator and number of terms."""
+        """The tallies by operator and number of terms."""
         return [self._tallies[key] for key in sorted(self._tallies)]
 
     def calibration(self, program: bytes, steps: int) -> Calibration:
-        """What is to be written of so many steps."""
+        """Return the calibration to write after this many steps."""
         return Calibration(
             bits=self.rounding.bits,
             program=program.hex(),
@@ -203,7 +203,7 @@ class Compared(Rounded):
         evaluation: Evaluation,
         out: Array | None = None,
     ) -> Array:
-        """As it is rounded without the others."""
+        """Compare the evaluators, then round as without the others."""
         with sound("an evaluator"):
             others = [other.evaluate(name, inputs, attrs, Bounds.PROBABLE) for other in self._others]
         terms = terms_by_shape(name, inputs, attrs)
@@ -219,6 +219,6 @@ def _radius(evaluation: Evaluation) -> F64:
 
 
 def _of_rows(array: F64, evaluation: Evaluation, rows: I64 | None) -> F64:
-    """Flat, of these rows of the output. NOTE: rows that an evaluator leaves out are those that nothing is added to."""
+    """Return these rows of the output, flat. NOTE: rows that an evaluator leaves out receive no sum."""
     chosen = array if rows is None or evaluation.rows is not None else array[rows]
     return np.ascontiguousarray(chosen).reshape(-1)

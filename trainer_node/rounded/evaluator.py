@@ -1,7 +1,7 @@
-"""Operators in binary64 through torch and repops on the CPU: fast libraries, with the radii of the readable evaluation.
+"""Operators in binary64 with torch and repops on the CPU: fast libraries, with the radii of the readable evaluation.
 
-Operands are made binary64 together with the norms that radii are made of (repops.f64, repops.f64_conv), so a radius
-costs next to nothing. The results are those of `referee_py.rounding.evaluate` up to the order of sums.
+Operands are made binary64 together with the norms for the radii (repops.f64, repops.f64_conv), so a radius costs next
+to nothing. The results are those of `referee_py.rounding.evaluate` up to the order of sums.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from repops.rounding import round_all
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
+from referee_py.program.mode import Bounds
 from referee_py.rounding.bounds import elementary_radius, factor
 from referee_py.rounding.evaluate import ELEMENTARY, Evaluation, Radius, known
 from referee_py.rounding.evaluate import evaluate as readable
-from referee_py.rounding.mode import Bounds
 from referee_py.rounding.primitives import F64
 
 from .probe import Probe
@@ -33,7 +33,7 @@ Attrs = Mapping[str, Any]
 
 
 class TorchEvaluator:
-    """Computes with the threads that torch is set to. An evaluation is good until the next one is asked for."""
+    """Computes with torch's current number of threads. An evaluation is valid until the next call."""
 
     name = "torch"
     device = None
@@ -46,13 +46,13 @@ class TorchEvaluator:
         self._probe.check()
 
     def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
-        """One evaluation of an operator that has a log. Raises InvalidInput for any other."""
+        """Evaluate once an operator that has a log. Raises InvalidInput for any other."""
         if not all(v.size for v in inputs):
             return readable(name, inputs, attrs, bounds)
         self._space.begin()
         evaluation = self._evaluate(name, inputs, attrs, bounds)
-        # NOTE: absent taps are multiplied as zeros, and zero times an infinite weight is NaN. By docs/opset.md,
-        # section 2, they meet nothing.
+        # NOTE: absent taps are multiplied as zeros, and zero times an infinite weight is NaN. In docs/opset.md,
+        # section 2, absent taps take no part.
         finite = all(np.isfinite(norms).all() for norms in evaluation.radius.factors)
         return (
             evaluation if finite or not name.startswith("conv2d") else readable(name, inputs, attrs, bounds)
@@ -73,7 +73,7 @@ class TorchEvaluator:
         raise InvalidInput(f"{name} of {len(inputs)} inputs has no log; evaluate it as it is")
 
     def single(self, name: str, inputs: Sequence[Array], bits: int) -> Array:
-        """One IEEE-754 operation in binary64, rounded."""
+        """Compute one IEEE-754 operation in binary64, rounded."""
         if name == "cast":
             return round_all(inputs[0].astype(np.float64), bits)
         return repops.rounding.single(name, inputs, bits)
@@ -81,12 +81,12 @@ class TorchEvaluator:
     # ------------------------------------------------------------------------------------------------ products
 
     def product(self, a: Array, b: Array, bounds: Bounds) -> Evaluation:
-        """[..., M, K] times [..., K, N], f32 matrices with contiguous rows or columns."""
+        """Multiply [..., M, K] by [..., K, N], f32 matrices with contiguous rows or columns, with radii."""
         self._space.begin()
         return self._product(a, b, bounds)
 
     def multiply(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """The same in f64: what other libraries do otherwise."""
+        """Multiply the same shapes in f64; variations override this with other libraries."""
         first, second = a.shape[:-2], b.shape[:-2]
         batch = first if first == second else torch.broadcast_shapes(first, second)
         shape = (*batch, a.shape[-2], b.shape[-1])
@@ -118,9 +118,9 @@ class TorchEvaluator:
         return _evaluation(total.reshape(kept), np.asarray(_factor(terms, bounds)), magnitude.reshape(kept))
 
     def _scatter_add(self, base: Array, idx: Array, src: Array, bounds: Bounds) -> Evaluation:
-        """Only the rows that something is added to; the others are the base's."""
+        """Evaluate only the rows that receive a sum; the others are the base's."""
         found = f64_scatter(base, idx, src, self._space)
-        # NOTE: most rows meet few others, so there are few factors.
+        # NOTE: most rows receive few terms, so there are few factors.
         factors = factor(np.arange(2 + found.added.max(initial=0)), bounds)
         terms = factors[1 + found.added].reshape(-1, *[1] * (base.ndim - 1))
         evaluation = _evaluation(found.sums, terms, found.magnitudes)
@@ -134,7 +134,7 @@ class TorchEvaluator:
 
 
 def bounded(x: F64, terms: int, left: F64, right: F64, bounds: Bounds) -> Evaluation:
-    """An evaluation of sums of so many terms, whose magnitudes add up to `left` times `right` or less."""
+    """Return an evaluation of sums of `terms` terms, whose magnitudes add up to at most `left` times `right`."""
     return _evaluation(x, _factor(terms, bounds) * left, right)
 
 
@@ -144,7 +144,7 @@ def _factor(terms: int, bounds: Bounds) -> float:
 
 
 def _total(x: Array, dims: tuple[int, ...]) -> tuple[F64, F64]:
-    """Sums over some dimensions, those of the last ones first, of elements and of their magnitudes."""
+    """Sum elements and their magnitudes over some dimensions, the last ones first."""
     if not dims or 0 in x.shape:
         wide = x.astype(np.float64)
         return wide.sum(axis=dims), np.abs(wide).sum(axis=dims)

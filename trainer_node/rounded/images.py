@@ -1,7 +1,7 @@
-"""Convolutions as matrix products, on torch tensors wherever they lie: what meets what, and the norms that bound it.
+"""Convolutions as matrix products, on torch tensors on any device, and the norms that bound them.
 
-Images are unfolded for that, each element once for every tap that reads it. Where this takes too much memory torch's
-own convolutions serve, which are slower and unfold one image at a time.
+Images are unfolded: each element is copied once for every tap that reads it. Where that takes too much memory, torch's
+own convolutions are used, which are slower and unfold one image at a time.
 
 Letters: N images, G groups, C input channels and F filters of one group, (R, S) kernel, (Y, X) output plane, P = Y X
 places.
@@ -24,9 +24,9 @@ Tensor = torch.Tensor
 Attrs = Mapping[str, Any]
 
 SMALL_PLANE = 64
-"""Positions of an output plane from which each image is a product of its own."""
+"""Positions of an output plane from which each image is a separate product."""
 MAX_UNFOLDED = UNFOLDED_BYTES // 24
-"""Elements of unfolded images that fit: twice in binary32 and twice in binary64 at most."""
+"""Largest number of elements of unfolded images: they exist at most twice in binary32 and twice in binary64."""
 
 
 class F64Matrix(NamedTuple):
@@ -38,22 +38,22 @@ class F64Matrix(NamedTuple):
 
 
 class Library(Protocol):
-    """What computes the products."""
+    """The library that computes the products."""
 
     max_unfolded: int
     """Elements of unfolded images that it may hold."""
 
     def to_f64(self, x: Tensor) -> F64Matrix:
-        """An f32 tensor [..., M, N] in f64."""
+        """Convert an f32 tensor [..., M, N] to f64."""
         ...
 
     def multiply(self, a: Tensor, b: Tensor) -> Tensor:
-        """[..., M, K] times [..., K, N], f64."""
+        """Multiply [..., M, K] by [..., K, N], f64."""
         ...
 
 
 class Product(NamedTuple):
-    """f64. The magnitudes of each element's `terms` add up to `left` times `right`, which broadcast to x, or less."""
+    """f64. The magnitudes of each element's `terms` add up to at most `left` times `right`, which broadcast to x."""
 
     x: Tensor
     terms: int
@@ -62,7 +62,7 @@ class Product(NamedTuple):
 
 
 def conv2d(library: Library, x: Tensor, w: Tensor, attrs: Attrs) -> Product:
-    """[N, G C, H, W] with [G F, C, R, S], f32."""
+    """Convolve [N, G C, H, W] with [G F, C, R, S], f32."""
     groups, taps = int(attrs["groups"]), math.prod(w.shape[1:])
     plane = _output_plane(x.shape, w.shape, attrs)
     if x.shape[0] * x.shape[1] * math.prod(w.shape[2:]) * math.prod(plane) > library.max_unfolded:
@@ -75,7 +75,7 @@ def conv2d(library: Library, x: Tensor, w: Tensor, attrs: Attrs) -> Product:
 
 
 def conv2d_input_grad(library: Library, dy: Tensor, w: Tensor, attrs: Attrs) -> Product:
-    """The convolution of dy, zeros between its elements, with the filters turned around."""
+    """Convolve dy, with zeros between its elements, with the filters turned around."""
     groups, (filters, channels, *kernel) = int(attrs["groups"]), w.shape
     spread = math.prod(_spread_plane(attrs, kernel))
     if (
@@ -95,7 +95,7 @@ def conv2d_input_grad(library: Library, dy: Tensor, w: Tensor, attrs: Attrs) -> 
 
 
 def conv2d_weight_grad(library: Library, dy: Tensor, x: Tensor, attrs: Attrs) -> Product:
-    """What each filter's gradients met, over images and places."""
+    """Multiply each filter's gradients by the inputs they meet, over images and places."""
     groups, filters, kernel = int(attrs["groups"]), dy.shape[1], tuple(attrs["kernel_hw"])
     if x.shape[0] * x.shape[1] * math.prod(kernel) * math.prod(dy.shape[2:]) > library.max_unfolded:
         size = (filters, x.shape[1] // groups, *kernel)
@@ -127,7 +127,7 @@ OPERATORS: dict[str, Operator] = {
 
 
 def _images(library: Library, weights: Tensor, columns: Tensor, plane: tuple[int, ...]) -> Product:
-    """weights [G, F, K] times columns [N, G, K, P]: [N, G F, *plane]."""
+    """Multiply weights [G, F, K] by columns [N, G, K, P]: [N, G F, *plane]."""
     (groups, filters, taps), images, places = weights.shape, columns.shape[0], columns.shape[-1]
     left = library.to_f64(weights)
     if places >= SMALL_PLANE:
@@ -135,7 +135,7 @@ def _images(library: Library, weights: Tensor, columns: Tensor, plane: tuple[int
         x = library.multiply(left.values, right.values)
         norms = right.columns[:, :, None, :]
     else:
-        # NOTE: small planes side by side, or each product would be too small for the library.
+        # NOTE: small planes are put side by side; each product alone would be too small for the library.
         right = library.to_f64(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
         x = library.multiply(left.values, right.values)
         x = x.reshape(groups, filters, images, places).permute(2, 0, 1, 3)
@@ -148,7 +148,7 @@ def _images(library: Library, weights: Tensor, columns: Tensor, plane: tuple[int
 
 
 def _unfold(x: Tensor, kernel: Sequence[int], attrs: Attrs) -> Tensor:
-    """What each tap reads, [N, G, C R S, P]: 0 outside the image."""
+    """Return what each tap reads, [N, G, C R S, P]: 0 outside the image."""
     images, channels, groups = x.shape[0], x.shape[1], int(attrs["groups"])
     if tuple(kernel) == (1, 1) and not any(attrs["padding"]):
         found = x[:, :, :: attrs["stride"][0], :: attrs["stride"][1]].flatten(2)
@@ -159,19 +159,19 @@ def _unfold(x: Tensor, kernel: Sequence[int], attrs: Attrs) -> Tensor:
 
 
 def _output_plane(x: Sequence[int], w: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
-    """(Y, X) of the forward convolution."""
+    """Return (Y, X) of the forward convolution."""
     window = zip(x[2:], w[2:], attrs["stride"], attrs["padding"], attrs["dilation"], strict=True)
     return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in window)
 
 
 def _spread_plane(attrs: Attrs, kernel: Sequence[int]) -> tuple[int, int]:
-    """The input's plane, and as much more as a kernel reaches. SAFETY: a stranger's dilation can make it huge."""
+    """Return the input's plane plus the reach of the kernel. SAFETY: an untrusted dilation can make it huge."""
     height, width = (int(attrs["input_hw"][d]) + int(attrs["dilation"][d]) * (kernel[d] - 1) for d in (0, 1))
     return height, width
 
 
 def _spread(dy: Tensor, attrs: Attrs, kernel: Sequence[int]) -> Tensor:
-    """dy with zeros between its elements and around them, so that windows without stride meet what they have to."""
+    """Put zeros between and around the elements of dy, so that windows without stride read the right elements."""
     size = _spread_plane(attrs, kernel)
     first = [int(attrs["dilation"][d]) * (kernel[d] - 1) - int(attrs["padding"][d]) for d in (0, 1)]
     wide = dy.new_zeros((*dy.shape[:2], *size))
@@ -180,7 +180,7 @@ def _spread(dy: Tensor, attrs: Attrs, kernel: Sequence[int]) -> Tensor:
         stride = int(attrs["stride"][d])
         at = first[d] + stride * np.arange(dy.shape[2 + d])
         inside = np.flatnonzero((at >= 0) & (at < size[d]))
-        # NOTE: with more padding than the kernel reaches, the rest meets nothing. What does is one run.
+        # NOTE: with more padding than the kernel reaches, some elements are never read. Those that are form one run.
         begin, end = (int(inside[0]), int(inside[-1])) if inside.size else (0, -1)
         taken.append(slice(begin, end + 1))
         places.append(slice(first[d] + stride * begin, first[d] + stride * end + 1, stride))
@@ -193,7 +193,7 @@ def _spread(dy: Tensor, attrs: Attrs, kernel: Sequence[int]) -> Tensor:
 
 
 def _without_transforms() -> AbstractContextManager[None]:
-    """SAFETY: cuDNN may take Winograd's or Fourier's way, which no bound covers; without it torch multiplies."""
+    """Disable cuDNN. SAFETY: it may use Winograd or Fourier transforms, which no bound covers; torch multiplies."""
     found: AbstractContextManager[None] = torch.backends.cudnn.flags(enabled=False)
     return found
 
@@ -204,7 +204,7 @@ def _window(attrs: Attrs) -> tuple[list[int], list[int], list[int]]:
 
 
 def _squares(x: Tensor, groups: int) -> Tensor:
-    """Sums of squares over the channels of each group: [N, G, ...], f64."""
+    """Return sums of squares over the channels of each group: [N, G, ...], f64."""
     wide = x.double()
     return (wide * wide).reshape(x.shape[0], groups, -1, *x.shape[2:]).sum(2)
 
@@ -214,7 +214,7 @@ def _ones(w: Tensor, groups: int) -> Tensor:
 
 
 def _backward(dy: Tensor, other: Tensor, attrs: Attrs, size: Sequence[int], which: int) -> Tensor:
-    """The gradient of a convolution's input (0, `other` its weight) or weight (1, `other` its input)."""
+    """Return the gradient of a convolution's input (0, `other` its weight) or weight (1, `other` its input)."""
     unused = other.new_empty(size)
     x, w = (unused, other) if which == 0 else (other, unused)
     groups, wanted = int(attrs["groups"]), [which == 0, which == 1, False]
@@ -226,7 +226,7 @@ def _backward(dy: Tensor, other: Tensor, attrs: Attrs, size: Sequence[int], whic
 
 
 def _bounded(x: Tensor, windows: Tensor, weights: Tensor) -> Product:
-    """By the norms of windows, from one channel of sums of squares, and those of the weights [G, F, K]."""
+    """Bound by the norms of windows, from one channel of sums of squares, and those of the weights [G, F, K]."""
     groups, filters, taps = weights.shape
     norms = torch.linalg.vector_norm(weights.double(), dim=-1).reshape(groups * filters, 1, 1)
     spread = windows.sqrt().repeat_interleave(1 if groups == 1 else filters, 1)

@@ -1,10 +1,10 @@
-"""rnd, log, rev and threshold on torch tensors, where they lie, and the search of the band (docs/rounding-logs.md).
+"""rnd, log, rev and threshold on torch tensors of any device, and the search of the band (docs/rounding-logs.md).
 
-The operations of `referee_py.rounding.primitives` on arrays, so the same bits, on any device: powers of two are
-taken from exponent fields, and nothing but `round` rounds. Tensors are float64 of any shape. No loop over elements, and
-nothing leaves the device but the number that `threshold` gives.
+The operations are those of `referee_py.rounding.primitives` on arrays, so the bits are the same on any device: powers
+of two are taken from exponent fields, and nothing but `round` rounds. Tensors are float64 of any shape. There is no
+loop over elements, and only the number that `threshold` gives leaves the device.
 
-NOTE: conversions to binary32 give a NaN of the machine's; `as_f32` makes it the canonical one, in its bits.
+NOTE: conversion to binary32 gives the machine's own NaN; `as_f32` makes it the canonical one, in its bits.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import NamedTuple
 import torch
 
 from referee_py.errors import InvalidInput
+from referee_py.program.mode import check_bits
 from referee_py.rounding.band import APART, NARROW
-from referee_py.rounding.primitives import DOWN, NOT_LOGGED, UP, bisected, check_bits, check_tau, largest
+from referee_py.rounding.primitives import DOWN, NOT_LOGGED, UP, bisected, check_tau, largest
 
 Tensor = torch.Tensor
 
 BLOCK = 1 << 22
-"""Elements that are searched at a time: what is made of them on the way takes a few hundred MiB."""
+"""Elements that are searched at a time: their intermediate values take a few hundred MiB."""
 _EXPONENT = 0x7FF << 52
 _TOP = 2.0**128
 _INF, _NAN = float("inf"), float("nan")
@@ -28,27 +29,27 @@ _CANONICAL_NAN = 0x7FC00000
 
 
 def scale(x: Tensor) -> Tensor:
-    """2^max(e, -126) for 2^e <= |x| < 2^(e + 1): see `primitives.scale`."""
+    """Return 2^max(e, -126) for 2^e <= |x| < 2^(e + 1): see `primitives.scale`."""
     power = (x.view(torch.int64) & _EXPONENT).view(
         torch.float64
-    )  # 0 for subnormals, infinity for what is not finite
+    )  # 0 for subnormals, infinity for values that are not finite
     return power.clamp(2.0**-126, 2.0**1023)
 
 
 def quantum(x: Tensor, b: int) -> Tensor:
-    """The spacing of grid(b), continued beyond 2^128, in the binade of x."""
+    """Return the spacing of grid(b), continued beyond 2^128, in the binade of x."""
     return scale(x) * 2.0 ** (9 - b)
 
 
 def rnd(x: Tensor, b: int) -> Tensor:
-    """x rounded to grid(b), to nearest, ties to even, float64: the bits of `primitives.rnd`."""
+    """Return x rounded to grid(b), to nearest, ties to even, float64: the bits of `primitives.rnd`."""
     _check(x, b)
     q = quantum(x, b)
     return _finish(torch.round(x / q) * q, b)
 
 
 def log(x: Tensor, b: int, tau: float) -> Tensor:
-    """Algorithm 1, uint8: the direction in which each element was rounded, if it lies further than that from the grid.
+    """Algorithm 1, uint8: return the rounding direction of each element that is further than tau from the grid.
 
     Raises InvalidInput for a tau outside of 0 to half a quantum.
     """
@@ -63,7 +64,7 @@ def log(x: Tensor, b: int, tau: float) -> Tensor:
 
 
 def rev(x: Tensor, b: int, entry: Tensor) -> Tensor:
-    """x rounded in the direction of each entry, uint8 of x's shape: see `primitives.rev`.
+    """Return x rounded in the direction of each entry, uint8 of x's shape: see `primitives.rev`.
 
     Raises InvalidInput for an entry above 2 or of another shape.
     """
@@ -81,9 +82,9 @@ def rev(x: Tensor, b: int, entry: Tensor) -> Tensor:
 
 
 def threshold(y1: Tensor, y2: Tensor, b: int, iterations: int = 40) -> float:
-    """Algorithm 4: the largest tau by bisection that logs every divergence of two outputs: see `primitives.threshold`.
+    """Algorithm 4: return the largest tau by bisection that logs every divergence of two outputs.
 
-    Raises InvalidInput if there is none.
+    See `primitives.threshold`. Raises InvalidInput if there is none.
     """
     _check(y1, b)
     _check(y2, b)
@@ -107,7 +108,7 @@ def threshold(y1: Tensor, y2: Tensor, b: int, iterations: int = 40) -> float:
 
 
 def as_f32(x: Tensor) -> Tensor:
-    """Values of the grid as float32, NaN canonical, the sign of zero kept."""
+    """Return values of the grid as float32, NaN canonical, the sign of zero kept."""
     bits = x.float().view(torch.int32)
     return torch.where(x.isnan(), _CANONICAL_NAN, bits).view(torch.float32)
 
@@ -121,10 +122,10 @@ class Band(NamedTuple):
 
 
 def search(x: Tensor, radius: Tensor, b: int, widen: float) -> Band:
-    """Round flat x; find what is at most `widen * radius` from the nearest midpoint, where the radius is not zero.
+    """Round flat x; find elements at most `widen * radius` from the nearest midpoint, where the radius is not zero.
 
-    What `repops.rounding.round_to_grid` gives: narrow is what has a radius below an eighth of a quantum. No radius is
-    NaN.
+    The result is that of `repops.rounding.round_to_grid`: narrow elements have a radius below an eighth of a quantum.
+    No radius is NaN.
     """
     _check(x, b)
     values, found, wide = [], [], []
@@ -133,7 +134,7 @@ def search(x: Tensor, radius: Tensor, b: int, widen: float) -> Band:
         q = quantum(y, b)
         near = torch.round(y / q) * q
         values.append(as_f32(near + 0.0))  # no -0
-        # NOTE: no midpoint is nearer than these say, so what is looked at closely is all that can be in the band.
+        # NOTE: `least` is a lower bound of the distance to a midpoint, so every element of the band is looked at.
         reach = r * widen
         least = torch.minimum(0.5 * q - (y - near).abs(), 0.25 * q)
         at = ((least <= reach) | (y.abs() >= _TOP)).nonzero().reshape(-1)
@@ -150,18 +151,18 @@ def search(x: Tensor, radius: Tensor, b: int, widen: float) -> Band:
 
 
 def _midpoint_distance(x: Tensor, near: Tensor, q: Tensor, b: int) -> Tensor:
-    """To the nearest midpoint of grid(b), where x is finite: see `band.midpoint_distance`."""
+    """Return the distance to the nearest midpoint of grid(b), where x is finite: see `band.midpoint_distance`."""
     power = q * 2.0 ** (b - 9)
     size, error = x.abs(), (x - near).abs()  # exact
     distance = 0.5 * q - error
-    # NOTE: just above a power of two, the cells below are half as wide, and their last midpoint may be the nearest one.
+    # NOTE: just above a power of two, the cells below are half as wide, and their last midpoint may be the nearest.
     above_power = (size >= near.abs()) & (near.abs() == power) & (power > 2.0**-126)
     distance = torch.where(above_power, torch.minimum(distance, 0.25 * q + error), distance)
     return torch.where(size < _TOP, distance, size - (_TOP - 2.0 ** (135 - b)))
 
 
 def directed(x: Tensor, values: Tensor, radius: Tensor, b: int, tau: float) -> Tensor:
-    """Which elements a dense log's threshold logs, bool: see `thresholds.directed`."""
+    """Return which elements the threshold of a dense log logs, bool: see `thresholds.directed`."""
     power = scale(x)
     error = (values.double().clamp(-_TOP, _TOP) - x).abs()
     fine = radius < power * (NARROW * 2.0 ** (9 - b))
@@ -169,7 +170,7 @@ def directed(x: Tensor, values: Tensor, radius: Tensor, b: int, tau: float) -> T
 
 
 def doubted(x: Tensor, values: Tensor, radius: Tensor, up: Tensor, b: int) -> Tensor:
-    """Directions that may say otherwise than the values, bool: see `thresholds.doubted`."""
+    """Return which directions may disagree with the values, bool: see `thresholds.doubted`."""
     agreed = torch.where(up, values.double() >= x, values.double() <= x)
     return ~(agreed & x.isfinite() & (radius < NARROW * quantum(x, b)))
 

@@ -1,16 +1,16 @@
-"""Other hardware, simulated: evaluators that differ as devices do, in the order of their sums and in their libraries.
+"""Simulated hardware: evaluators that differ as devices do, in the order of their sums and in their libraries.
 
-All of them are within the bounds that a job states, so all of them are honest; without rounding logs none of them
-would find another's weights.
+All of them are within the bounds that a job states, so all of them are honest. Without rounding logs no two of them
+would reach the same weights.
 
     torch        products by torch's own library, convolutions and sums by repops' kernels
-    unfolded     convolutions, too, by torch's library, as products with unfolded images; so do the next four
-    blocked      contracted dimensions in up to twelve blocks, one after the other, as a kernel with tiles does
-    interleaved  every sixteenth term of them in one sum, as a kernel does that splits them among lanes
-    permuted     contracted dimensions in an order of their own
+    unfolded     convolutions by torch's library too, as products with unfolded images; so do the next four
+    blocked      contracted dimensions in up to twelve blocks, one after the other, like a tiled kernel
+    interleaved  every sixteenth term in one sum, like a kernel that splits the terms among lanes
+    permuted     contracted dimensions in a permuted order
     halves       contracted dimensions in two halves, the second one first
-    direct       convolutions by torch's own kernels for them
-    numpy        numpy's library, its functions, and the readable convolutions
+    direct       convolutions by torch's own convolution kernels
+    numpy        numpy's library and functions, and the readable convolutions
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from repops.rounding import round_all
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
+from referee_py.program.mode import Bounds
 from referee_py.rounding.backend import Evaluator
 from referee_py.rounding.evaluate import Evaluation, evaluate
-from referee_py.rounding.mode import Bounds
 
 from . import images
 from .evaluator import Attrs, TorchEvaluator, bounded
@@ -51,7 +51,7 @@ class Unfolded(TorchEvaluator):
 
 
 class Split(Unfolded):
-    """Contracts parts of the contracted dimension, and adds up what it finds in their order."""
+    """Contracts the parts of a dimension separately, and adds the results in their order."""
 
     def __init__(self, name: str, parts: Parts) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Split(Unfolded):
 
 
 class Direct(Unfolded):
-    """Convolutions by torch's own kernels for them, as for images that are too large to be unfolded."""
+    """Convolutions by torch's own kernels, as for images that are too large to be unfolded."""
 
     name = "direct"
     max_unfolded = 0
@@ -81,7 +81,7 @@ class NumpyEvaluator:
     device = None
 
     def check(self) -> None:
-        """NOTE: numbers are made wide in the calling thread. The library's own threads get binary64, where no sum of
+        """Do nothing. NOTE: the calling thread makes numbers wide; the library's threads get binary64, where no sum of
         products is subnormal."""
 
     def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
@@ -129,7 +129,7 @@ VARIATIONS: dict[str, Callable[[], Evaluator]] = {
 
 
 def evaluator_of(name: str) -> Evaluator:
-    """An evaluator by its name. Raises InvalidInput for a name that is not in the list."""
+    """Return an evaluator by its name. Raises InvalidInput for an unknown name."""
     if name not in VARIATIONS:
         raise InvalidInput(f"evaluator {name!r}; use one of {', '.join(sorted(VARIATIONS))}")
     return VARIATIONS[name]()

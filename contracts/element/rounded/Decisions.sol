@@ -7,10 +7,11 @@ import {Entry as GridEntry, Grid} from "../../float/Grid.sol";
 import {Entry} from "../IRule.sol";
 
 /// @title Decisions
-/// @notice What an elementary function is in rounded-f64 below 32 bits (docs/rounding-logs.md, section 3).
+/// @notice The value of an elementary function in rounded-f64 below 32 bits (docs/rounding-logs.md, section 3).
 library Decisions {
-    /// @notice The element, of which the log says `entry`, from a bracket of its exact value (see ElementaryBracket).
-    /// @dev NOTE: values of a table are on every grid, and no entry counts for them.
+    /// @notice Returns the element, of which the log says `entry`, from a bracket of its exact value (see
+    /// ElementaryBracket).
+    /// @dev NOTE: values of a table are on every grid; an entry for them is ignored.
     function ofBracket(
         uint256 low,
         uint256 high,
@@ -20,7 +21,7 @@ library Decisions {
         uint8 mode
     ) internal pure returns (uint256) {
         if (entry.kind > Grid.WRITTEN) revert Grid.UnknownEntry(entry.kind);
-        // Zeros are +0.
+        // A zero becomes +0.
         if (high == 0) return low == Float32.SIGN ? 0 : low;
         // SAFETY: ends are below 2^200.
         (int256 lo, int256 hi) = sign == 0 ? (int256(low), int256(high)) : (-int256(high), -int256(low));

@@ -7,16 +7,16 @@ import {Kulisch, Sum} from "../../float/Kulisch.sol";
 import {Entry} from "../IRule.sol";
 
 /// @title ExactSums
-/// @notice States of sums in rounded-f64, which no order of the terms changes (docs/adjudication.md, section 2).
+/// @notice States of sums in rounded-f64, which no order of terms changes (docs/adjudication.md, section 2).
 ///
 ///     sum 96 ‖ magnitude 96 ‖ terms u64be [‖ smallest u32be]      sum and magnitude as Kulisch encodes them
 ///
-/// Terms are those that exist. `smallest` is there where values are added and not products: the bits of the smallest that is
-/// neither zero nor infinite nor NaN, without its sign; 0 if there is none.
-/// @dev INVARIANT: whatever `_read` takes, `plus` makes a next state of. `element` gives an element of it, if it has no more
-/// than 2^31 terms. So a party may post any bytes: they are refused by a named error, or end at an element that is wrong.
+/// `terms` counts the terms that exist. `smallest` is present if values are added, not products: the bits, without the
+/// sign, of the smallest that is neither zero nor infinite nor NaN; 0 if there is none.
+/// @dev INVARIANT: for every state that `_read` accepts, `plus` makes a next state, and `element` an element, up to
+/// 2^31 terms. So a party may post any bytes: they are refused by a named error, or end at a wrong element.
 library ExactSums {
-    /// @notice No terms give this state: one of sum and magnitude is finite and the other not, a magnitude is negative, the
+    /// @notice No terms give this state: only one of sum and magnitude is finite, a magnitude is negative, or the
     /// smallest value is not finite.
     error NotOfTerms();
 
@@ -36,18 +36,18 @@ library ExactSums {
 
     // ------------------------------------------------------------------ steps
 
-    /// @notice The same state, if it is one.
+    /// @notice Returns the same state; reverts if it is none.
     function same(bytes calldata state) internal pure returns (bytes memory) {
         _read(state);
         return state;
     }
 
-    /// @notice The state of products with one more, `a b`.
+    /// @notice Returns a state of products with one more, `a b`.
     function plus(bytes calldata state, uint256 a, uint256 b) internal pure returns (bytes memory) {
         return _encode(_plus(_read(state), a, b));
     }
 
-    /// @notice The state of values with one more.
+    /// @notice Returns a state of values with one more.
     function plus(bytes calldata state, uint256 value) internal pure returns (bytes memory) {
         Sums memory sums = _plus(_read(state), value, Kulisch.ONE);
         uint256 size = value & MAGNITUDE;
@@ -61,7 +61,7 @@ library ExactSums {
         sums.sum = Kulisch.add(sums.sum, term);
         sums.magnitude = Kulisch.add(sums.magnitude, Kulisch.absolute(term));
         unchecked {
-            // NOTE: modulo 2^64. Elements have no more than 2^31 terms.
+            // NOTE: modulo 2^64. `element` allows at most 2^31 terms.
             ++sums.terms;
         }
         return sums;
@@ -69,7 +69,7 @@ library ExactSums {
 
     // ------------------------------------------------------------------ elements
 
-    /// @notice The element, of which the log says `entry`. Refuses more than 2^31 terms.
+    /// @notice Returns the element, of which the log says `entry`. Reverts for more than 2^31 terms.
     function element(uint8 mode, bytes calldata state, Entry calldata entry) internal pure returns (uint256) {
         Sums memory sums = _read(state);
         (uint256 numerator, uint256 denominator) = Grid.gamma(sums.terms, Modes.probable(mode));
@@ -84,7 +84,7 @@ library ExactSums {
         );
     }
 
-    /// @dev As a set of one, or of none (see Kulisch.exponents).
+    /// @dev Returns the exponent as a set of one, or the empty set (see Kulisch.exponents).
     function _exponent(uint256 smallest) private pure returns (uint256) {
         if (smallest == 0) return 0;
         (, uint256 e) = Kulisch.parts(smallest);
@@ -93,7 +93,7 @@ library ExactSums {
 
     // ------------------------------------------------------------------ bytes
 
-    /// @dev Of a state that has the size of one. Refuses what Kulisch.decode refuses.
+    /// @dev Decodes a state of the right size. Reverts where Kulisch.decode does.
     function _read(bytes calldata state) private pure returns (Sums memory sums) {
         sums.sum = Kulisch.decode(state[0:96]);
         sums.magnitude = Kulisch.decode(state[96:192]);

@@ -12,9 +12,10 @@ import {Case, Entry} from "../IRule.sol";
 import {Decisions} from "./Decisions.sol";
 
 /// @title RoundedElementwise
-/// @notice Elementwise operators in rounded-f64. Below 32 bits arithmetic is one operation in binary64, then rounded, and the state
-/// of `rsqrt` is its operand, in the upper half: `finish` decides. At 32 bits they are those of repops-f32, as rounding
-/// twice is innocuous there (docs/rounding-logs.md, section 3); but not of a cast of i64, which is rounded twice at any width.
+/// @notice Elementwise operators in rounded-f64. Below 32 bits an arithmetic operation is one in binary64, then
+/// rounded, and the state of `rsqrt` is its operand, in the upper half: `finish` decides. At 32 bits the operators are
+/// those of repops-f32, because rounding twice is innocuous there (docs/rounding-logs.md, section 3); except the cast
+/// of i64, which is rounded twice at any width.
 contract RoundedElementwise is Elementwise {
     uint256 private constant OPERATIONS = (1 << ADD) | (1 << SUB) | (1 << MUL) | (1 << DIV) | (1 << SQRT);
 

@@ -7,7 +7,7 @@ import {ReductionRule} from "../ReductionRule.sol";
 import {ExactSums} from "./ExactSums.sol";
 
 /// @title RoundedReductions
-/// @notice Reductions in rounded-f64: `sum` of f32 is an exact one (ExactSums), of elements in row-major order.
+/// @notice Reductions in rounded-f64: `sum` of f32 is an exact sum (ExactSums), over elements in row-major order.
 contract RoundedReductions is ReductionRule {
     function _modes() internal pure override returns (uint256) {
         return Cases.ROUNDED_F64;

@@ -7,7 +7,7 @@ import {RowsRule} from "../RowsRule.sol";
 import {ExactSums} from "./ExactSums.sol";
 
 /// @title RoundedRows
-/// @notice `take` and `scatter_add` in rounded-f64: what is added to a row is an exact sum (ExactSums).
+/// @notice `take` and `scatter_add` in rounded-f64: additions to a row are an exact sum (ExactSums).
 contract RoundedRows is RowsRule {
     function _modes() internal pure override returns (uint256) {
         return Cases.ROUNDED_F64;

@@ -1,14 +1,14 @@
-"""The operators on NVIDIA GPUs, bit for bit those of the other backends.
+"""The operators on NVIDIA GPUs, with the bits of the other backends.
 
     executor    `execute` on torch's CUDA tensors, `hash_tree`
-    plans       what a call launches; one module a family (pointwise, matmul, conv, reduce, ...), on `plan`
+    plans       the launches of a call; one module a family (pointwise, matmul, conv, reduce, ...), on `plan`
     compiler    NVRTC, with a cache on disk; `sources` finds kernels/cuda/*.cu
-    device      loads and launches by the CUDA driver
+    device      loads and launches kernels through the CUDA driver
 
 Needs a GPU, PyTorch with CUDA, and the extra: pip install 'assay-referee[cuda]'. Plans and compilation need no GPU, so
-the tests run every kernel on the host (tests/kernels/cuda) and compile it for the architectures of interest.
+the tests run every kernel on the host (tests/kernels/cuda) and compile it for several architectures.
 
-    REPOPS_CACHE    where compiled kernels are kept (default: repops in the user's cache folder)
+    REPOPS_CACHE    folder of compiled kernels (default: repops in the user's cache folder)
 """
 
 from __future__ import annotations

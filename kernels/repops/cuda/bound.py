@@ -1,4 +1,4 @@
-"""Calls whose memory is fixed, on torch's current stream: what a whole step is made of, and its CUDA graph."""
+"""Calls with fixed memory on torch's current stream: the parts of a whole step and of its CUDA graph."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class BoundPlan(NamedTuple):
 
 
 class CallSequence:
-    """Calls in order. With `graph` they are captured the second time, and replayed from then on.
+    """Calls in order. With `graph` the second run captures them, and every later run replays the graph.
 
-    The first time loads the kernels, which cannot be captured. NOTE: a graph keeps addresses, so the memory that calls
+    The first run loads the kernels, which cannot be captured. NOTE: a graph keeps addresses, so the memory that calls
     are bound to must outlive it.
     """
 
@@ -29,7 +29,7 @@ class CallSequence:
         self._graph: Any = None
 
     def run(self) -> None:
-        """Launch them all; does not wait."""
+        """Launch all calls without waiting."""
         self._runs += 1
         if self._graph is None and self._wanted and self._runs == 2:
             cuda = torch_with_cuda().cuda

@@ -1,4 +1,4 @@
-"""CUDA sources to machine code by NVRTC, which needs no GPU. Results are kept under the user's cache folder."""
+"""Compiles CUDA sources to machine code by NVRTC, which needs no GPU. Results are kept in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from .errors import CompileError, CudaUnavailable
 from .sources import text_of
 
-# INVARIANT: every rounding is as written: no contraction, no flushing of subnormals, exact division and square root.
+# INVARIANT: operations round as written: no contraction, no flushing of subnormals, exact division and square root.
 ARITHMETIC = ("-fmad=false", "-ftz=false", "-prec-div=true", "-prec-sqrt=true")
 OPTIONS = (
     "-std=c++17",
     *ARITHMETIC,
     "-diag-suppress=177",
-)  # 177: a shared function that this source does not use
+)  # 177: a source need not use every shared function
 
 
 def _nvrtc() -> Any:
@@ -36,7 +36,7 @@ def _checked(nvrtc: Any, answer: tuple[Any, ...]) -> Any:
 
 
 def version() -> str:
-    """NVRTC's version; code of another one may differ in speed, not in bits."""
+    """Return NVRTC's version. Code of another version may differ in speed, not in bits."""
     nvrtc = _nvrtc()
     status, major, minor = nvrtc.nvrtcVersion()
     _checked(nvrtc, (status,))
@@ -44,7 +44,7 @@ def version() -> str:
 
 
 def compile_text(text: str, name: str, architecture: str, form: str = "CUBIN") -> bytes:
-    """Machine code ("CUBIN") or assembly ("PTX") for an architecture such as "sm_90"."""
+    """Return machine code ("CUBIN") or assembly ("PTX") for an architecture such as "sm_90". Raise CompileError."""
     nvrtc = _nvrtc()
     program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(text.encode(), f"{name}.cu".encode(), 0, [], []))
     try:
@@ -67,7 +67,7 @@ def cache_folder() -> Path:
 
 
 def machine_code(name: str, architecture: str) -> bytes:
-    """The compiled source, from the cache if it is there and whole."""
+    """Return the compiled source, from the cache if it is there intact."""
     return cached(text_of(name), name, architecture)
 
 
@@ -82,7 +82,7 @@ def cached(text: str, name: str, architecture: str) -> bytes:
 
 
 def _read(path: Path) -> bytes | None:
-    """A cached file begins with its own hash: one that was cut short, or overwritten, is compiled anew."""
+    """Return the code of a cached file that begins with the code's hash, or None: a damaged file is compiled anew."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -92,7 +92,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, code: bytes) -> None:
-    """Atomically, so that two processes may do it at once. Without a cache folder the code is simply not kept."""
+    """Write atomically, so that two processes may write at once. Without a cache folder the code is not kept."""
     new = path.with_suffix(f".{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,6 +1,6 @@
-"""How a contraction is cut up: tiles, split-K, and the kernels for a single row or column. Used by matmul and conv.
+"""Cuts a contraction for a GPU: tiles, split-K, and kernels for a single row or column. Used by matmul and conv.
 
-The order of the arithmetic is in the chunks of 512 (kernels/cuda/gemm.cuh); everything here is only about speed.
+The chunks of 512 fix the order of the arithmetic (kernels/cuda/gemm.cuh); everything here affects only speed.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import NamedTuple
 from .plan import Launch, Ref, Target, Word, ceil_div, grid, launch
 
 CHUNK = 512
-MAX_WORKSPACE = 1 << 28  # bytes that split-K may take
+MAX_WORKSPACE = 1 << 28  # bytes for the results of split-K
 
 
 class Tile(NamedTuple):
-    """An instance of gemm.cuh. `resident` blocks share a multiprocessor; `rate` is their speed together, relative."""
+    """An instance of gemm.cuh. `resident` blocks share a multiprocessor; `rate` is their relative speed together."""
 
     name: str
     size: int  # rows and columns
@@ -32,7 +32,7 @@ TILES = (
 
 
 class Cut(NamedTuple):
-    """A tile and into how many runs of chunks K is split."""
+    """A tile, and the number of runs of chunks into which K is split."""
 
     tile: Tile
     tiles_m: int
@@ -51,7 +51,7 @@ class Contraction(NamedTuple):
 
 
 def choose(c: Contraction, chunks: int, target: Target, tiles: Sequence[Tile] = TILES) -> Cut:
-    """The cut that should take the least time: whole waves of blocks, each as long as its chunks."""
+    """Return the cut with the shortest estimated time: whole waves of blocks, each as long as its chunks."""
     m, n, batches, out_elements = c.m, c.n, c.batches, c.out_elements
     can_split = chunks > 1 and chunks * out_elements * 4 <= MAX_WORKSPACE
 
@@ -69,7 +69,7 @@ def choose(c: Contraction, chunks: int, target: Target, tiles: Sequence[Tile] = 
         tile, blocks = cut.tile, cut.tiles_m * cut.tiles_n * batches * cut.splits
         waves = ceil_div(blocks, target.multiprocessors * tile.resident)
         work = waves * tile.size**2 * ceil_div(chunks, cut.splits) * tile.resident / tile.rate
-        # Each chunk's result is written and read once more: in units of one multiprocessor's work on a tile.
+        # Each chunk's result is written and read once more, counted in units of one multiprocessor's work on a tile.
         return work + (cut.splits > 1) * (chunks * out_elements / target.multiprocessors / 16 + 4096)
 
     return min(cuts(), key=time)
@@ -78,7 +78,7 @@ def choose(c: Contraction, chunks: int, target: Target, tiles: Sequence[Tile] = 
 def tiled(
     c: Contraction, target: Target, kernel: str, operands: list[Word], tiles: Sequence[Tile] = TILES
 ) -> tuple[list[Launch], tuple[int, ...]]:
-    """Launches of kernel_<tile> (its struct is `Grid`, then `operands`), and of add_chunks if K is split."""
+    """Return launches of kernel_<tile> (its struct is `Grid`, then `operands`), and of add_chunks if K is split."""
     chunks = ceil_div(c.k, CHUNK)
     if c.out_elements == 0:
         return [], ()

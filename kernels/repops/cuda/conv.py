@@ -9,7 +9,7 @@ from ..tensors import Call
 from .contraction import TILES, Contraction, Tile, tiled
 from .plan import LaunchPlan, Target, Word, ceil_div, elements, inputs_of, outputs_of, planner, workspace_of
 
-NEAR = 1 << 30  # up to here the kernels index with 32 bits
+NEAR = 1 << 30  # below this the kernels index with 32 bits
 
 
 @planner("conv2d", "conv2d_input_grad", "conv2d_weight_grad")
@@ -52,7 +52,7 @@ def convolution(call: Call, target: Target) -> LaunchPlan:
 
 
 def _near(matrix: Shape, image: Shape, x: Shape, w: Shape, padding: Shape, dilation: Shape) -> bool:
-    """Is every number that the kernels work with, also far into the padding, small enough for 32 bits?"""
+    """Return whether every number that the kernels compute, also far into the padding, fits in 32 bits."""
     lines, columns = (
         size + 2 * p + d * k for size, p, d, k in zip(x[2:], padding, dilation, w[2:], strict=True)
     )

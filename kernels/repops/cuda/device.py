@@ -1,7 +1,7 @@
-"""One GPU: its kernels, loaded when they are first used, and the launching of plans on torch's current stream.
+"""One GPU: loads its kernels on first use, and launches plans on torch's current stream.
 
 Nothing here waits for the GPU. A call that has run once (so that its kernels are loaded) can be captured in a CUDA
-graph: its arguments are copied when it is launched, and workspaces come from torch's allocator.
+graph: a launch copies its arguments, and workspaces come from torch's allocator.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _lock = threading.Lock()
 
 
 def torch_with_cuda() -> Any:
-    """The torch module, if it is there and sees a GPU."""
+    """Return the torch module if it sees a GPU. Raise CudaUnavailable."""
     try:
         import torch
     except ImportError as error:
@@ -36,7 +36,7 @@ def torch_with_cuda() -> Any:
 
 @cache
 def driver() -> Any:
-    """cuda.bindings.driver, initialised."""
+    """Return cuda.bindings.driver, initialised. Raise CudaUnavailable."""
     try:
         from cuda.bindings import driver as bindings
     except ImportError as error:
@@ -46,7 +46,7 @@ def driver() -> Any:
 
 
 def call(answer: tuple[Any, ...], bindings: Any = None) -> Any:
-    """The value of a driver call, or a LaunchError."""
+    """Return the value of a driver call. Raise LaunchError."""
     status, *values = answer
     if int(status) != 0:
         text = (bindings or driver()).cuGetErrorString(status)[1]
@@ -55,7 +55,7 @@ def call(answer: tuple[Any, ...], bindings: Any = None) -> Any:
 
 
 class Device:
-    """A GPU by torch's index. `target` is what plans depend on."""
+    """A GPU by torch's index. Plans depend on `target`."""
 
     def __init__(self, index: int):
         self.torch = torch_with_cuda()
@@ -64,13 +64,13 @@ class Device:
         self.name = properties.name
         self.architecture = f"sm_{properties.major}{properties.minor}"
         self.target = Target(properties.multi_processor_count)
-        # NOTE: the primary context is torch's own; pushed for every call, because a thread may have none, or another.
+        # NOTE: the primary context is torch's own, pushed for every call, because a thread may have none, or another.
         self.context = call(driver().cuDevicePrimaryCtxRetain(call(driver().cuDeviceGet(index))))
         self._kernels: dict[str, Any] = {}
         self._modules: dict[str, Any] = {}
 
     def kernel(self, name: str) -> Any:
-        """A loaded kernel by its name in plans, "source.kernel". The context must be current."""
+        """Return a loaded kernel by its name in plans, "source.kernel". The context must be current."""
         found = self._kernels.get(name)
         if found is None:
             with _lock:
@@ -84,7 +84,7 @@ class Device:
         return call(driver().cuModuleGetFunction(self._modules[source], kernel.encode()))
 
     def load_text(self, source: str, text: str) -> None:
-        """Make the kernels of a text known to plans as "source.kernel"."""
+        """Compile a text and make its kernels known to plans as "source.kernel"."""
         with _lock:
             if source not in self._modules:
                 self._add_module(source, cached(text, source, self.architecture))

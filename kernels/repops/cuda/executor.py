@@ -15,7 +15,7 @@ from .device import Device, device, torch_with_cuda
 from .hashing import HASH_BYTES, TreeKind, hash_plan, level_counts
 from .plans import plan_for
 
-Tensor = Any  # torch.Tensor, which need not be installed to import this
+Tensor = Any  # torch.Tensor; importing this module does not need torch
 
 
 @cache
@@ -30,7 +30,7 @@ def _torch_dtype(dtype: Dtype) -> Any:
 
 
 def spec_of(tensor: Tensor, what: str) -> Spec:
-    """The (dtype, shape) of a CUDA tensor, or an OpError that names the argument."""
+    """Return the (dtype, shape) of a CUDA tensor. Raise an OpError that names the argument."""
     torch = torch_with_cuda()
     if not isinstance(tensor, torch.Tensor):
         raise ArrayError(f"{what} is not a torch tensor", type=type(tensor).__name__)
@@ -45,7 +45,7 @@ def spec_of(tensor: Tensor, what: str) -> Spec:
 
 
 def same_device(tensors: Sequence[tuple[str, Tensor]]) -> Device:
-    """The GPU that all of them are on; the current one if there are none."""
+    """Return the GPU of all tensors, the current one if there are none. Raise ArrayError if there are several."""
     indices = {tensor.device.index for _, tensor in tensors}
     if len(indices) > 1:
         where = {what: str(tensor.device) for what, tensor in tensors}
@@ -54,17 +54,17 @@ def same_device(tensors: Sequence[tuple[str, Tensor]]) -> Device:
 
 
 def empty(gpu: Device, dtype: Dtype, shape: Shape) -> Tensor:
-    """A new tensor, from torch's allocator."""
+    """Return a new tensor from torch's allocator."""
     return gpu.torch.empty(shape, dtype=_torch_dtype(dtype), device=gpu.index)
 
 
 def current() -> Device:
-    """torch's current GPU."""
+    """Return torch's current GPU."""
     return device(torch_with_cuda().cuda.current_device())
 
 
 def put(array: Array) -> Tensor:
-    """A copy of an array on the current GPU."""
+    """Return a copy of an array on the current GPU."""
     tensor = empty(current(), *array_spec(array, "put: array"))
     write(tensor, array)
     return tensor
@@ -76,12 +76,12 @@ def write(tensor: Tensor, content: Array | Tensor) -> None:
 
 
 def viewed(data: Tensor, dtype: Dtype, shape: Shape) -> Tensor:
-    """Bytes on a GPU as a tensor."""
+    """Return bytes on a GPU as a tensor."""
     return data.view(_torch_dtype(dtype)).view(shape)
 
 
 def get(tensor: Tensor) -> Array:
-    """A copy of a tensor in host memory; waits for the GPU."""
+    """Return a copy of a tensor in host memory; waits for the GPU."""
     return np.array(tensor.cpu().numpy())
 
 
@@ -91,7 +91,7 @@ def _range(tensor: Tensor) -> range:
 
 
 def _check_apart(outs: Sequence[tuple[str, Tensor]], others: Sequence[tuple[str, Tensor]]) -> None:
-    """INVARIANT: an output shares no byte with an input, or with another output."""
+    """INVARIANT: no output shares a byte with an input or with another output. Raise AliasError otherwise."""
     for i, (what, tensor) in enumerate(outs):
         own = _range(tensor)
         for other, against in (*others, *outs[:i]):
@@ -105,7 +105,7 @@ def execute(
 ) -> list[Tensor]:
     """Apply one operator on torch's current stream. Outputs are new tensors, or `out` if it is given.
 
-    `reshape` gives a view of its input, unless `out` is given.
+    `reshape` returns a view of its input unless `out` is given. Raise an OpError that names the argument.
     """
     row = lookup(name)
     row.check_arity(len(inputs))
@@ -132,9 +132,9 @@ def execute(
 
 
 def hash_tree(tensor: Tensor, kind: TreeKind) -> list[Tensor]:
-    """The levels of the Merkle tree over a tensor's bytes, leaves first: uint8 tensors [nodes, 32] on its GPU.
+    """Return the levels of the Merkle tree over a tensor's bytes, leaves first: uint8 tensors [nodes, 32] on its GPU.
 
-    The root is `levels[-1]`; `bytes(levels[-1].cpu().numpy())` waits for it. NaNs are hashed as the canonical one.
+    The root is `levels[-1]`; `bytes(levels[-1].cpu().numpy())` waits for it. NaNs are hashed in canonical form.
     """
     spec = spec_of(tensor, "hash_tree: tensor")
     gpu = device(tensor.device.index)

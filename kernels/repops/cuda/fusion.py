@@ -1,9 +1,9 @@
-"""A fused expression as one CUDA kernel, whose source is written here, compiled by NVRTC, and kept like the others.
+"""A fused expression as one CUDA kernel: writes its source, which NVRTC compiles and the cache keeps like any other.
 
-Which expressions can be fused, and in which phase an operator runs, is said by repops.phases. Here an element of a
-pointwise expression is a thread's, from its loads to its stores, in registers. With reductions a warp
-has a row: it goes over it once for each phase, and a value that a later phase needs is kept in registers if the row
-is short, else made again from the inputs, which gives the same bits. The lanes of the warp are those of docs/opset.md.
+repops.phases decides which expressions can be fused and in which phase an operator runs. In a pointwise expression one
+thread computes an element in registers, from its loads to its stores. With reductions a warp computes a row and goes
+over it once for each phase. It keeps a value that a later phase needs in registers if the row is short; otherwise it
+recomputes the value from the inputs, which gives the same bits. The warp's lanes are the lanes of docs/opset.md.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .sources import expanded
 
 THREADS = 128
 BLOCK, LANES = 4096, 32
-KEPT_ROW = 1024  # up to this length rows are kept in registers
+KEPT_ROW = 1024  # longest row that is kept in registers
 C_TYPE = {Dtype.F32: "float", Dtype.I64: "i64", Dtype.BOOL: "u8"}
 REDUCTION = {"sum": "Sum", "amax": "Largest"}
 
 
 class FusedKernel:
-    """The source of an expression's kernel, and its plan, for inputs with these strides. Raises NotFusibleError."""
+    """The source of an expression's kernel and its plan, for inputs with these strides. Raises NotFusibleError."""
 
     def __init__(self, expression: Expression, strides: Sequence[Shape | None] = ()):
         self.expression = expression
@@ -49,7 +49,7 @@ class FusedKernel:
 
     @cached_property
     def source(self) -> str:
-        """One self-contained text."""
+        """The kernel's source as one self-contained text."""
         inputs, outputs = max(1, len(self.expression.inputs)), len(self.outputs)
         struct = [
             f"struct {self.name}_words {{",
@@ -66,11 +66,11 @@ class FusedKernel:
 
     @property
     def shareable(self) -> set[tuple[int, int]]:
-        """(input, output) pairs that may be the same memory. NOTE: later phases of a row read the inputs again."""
+        """Pairs (input, output) that may be the same memory. NOTE: later phases of a row read the inputs again."""
         return set() if self._reduces else self._shareable
 
     def plan(self, target: Target) -> LaunchPlan:
-        """Buffers are the inputs, then the distinct outputs."""
+        """Return the plan. Its buffers are the inputs, then the distinct outputs."""
         if target not in self._plans:
             self._plans[target] = self._plan(target)
         return self._plans[target]
@@ -111,7 +111,7 @@ class FusedKernel:
         return f"const {kind} v{number} = ((const {kind} *)p.in[{number}])[{place}];"
 
     def _apply(self, instruction: Any) -> str:
-        """The instruction's operator on v<operand>."""
+        """Return the C expression of an instruction's operator on v<operand>."""
         name, *_ = instruction.name.split("_")
         a, b, c = ([f"v{i}" for i in instruction.operands] + ["None()"] * 2)[:3]
         source, result = (self._values[i].spec[0] for i in (instruction.operands[0], instruction.result))
@@ -201,7 +201,7 @@ class FusedKernel:
         return lines
 
     def _loop(self, phase: int, wanted: Sequence[Any], kept: Sequence[int]) -> list[str]:
-        """What one element needs in this phase: loads, values of phases before (kept, or made again), its own."""
+        """Return the code for an element in this phase: loads, earlier phases' values (kept or recomputed), its own."""
         made = {i.result: i for i in self._code if i.varies and not i.reduces}
         known: set[int] = set()
         lines: list[str] = []

@@ -1,4 +1,4 @@
-"""LaunchPlan of the Merkle tree over a tensor's bytes (kernels/cuda/sha256.cu)."""
+"""Plan of the Merkle tree over a tensor's bytes (kernels/cuda/sha256.cu)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..opset import F32, ITEM_SIZE, Spec
 from .plan import LaunchPlan, Ref, Target, Word, ceil_div, elements, grid, launch
 
 THREADS = 128
-LEVELS = 9  # of the tree, in one launch: a block takes 512 nodes
+LEVELS = 9  # levels of the tree per launch: a block reduces 512 nodes
 
 
 def level_counts(size: int) -> list[int]:
-    """How many nodes each level of the tree over `size` bytes has, leaves first; the root is the last."""
+    """Return the number of nodes in each level of the tree over `size` bytes, leaves first; the root is last."""
     counts = [max(1, ceil_div(size, LEAF_BYTES))]
     while counts[-1] > 1:
         counts.append(ceil_div(counts[-1], 2))
@@ -21,7 +21,7 @@ def level_counts(size: int) -> list[int]:
 
 
 def hash_plan(spec: Spec, kind: TreeKind, target: Target) -> LaunchPlan:
-    """Buffer 0 is the tensor, buffer 1 the levels one after the other."""
+    """Return the plan. Buffer 0 is the tensor; buffer 1 holds the levels one after the other."""
     dtype, shape = spec
     size = elements(shape) * ITEM_SIZE[dtype]
     if size == 0:
@@ -42,5 +42,5 @@ def hash_plan(spec: Spec, kind: TreeKind, target: Target) -> LaunchPlan:
 
 
 def _words(node: bytes) -> list[Word]:
-    """As the kernels hold a hash in memory: its bytes."""
+    """Return a hash's bytes as the four words that kernels hold in memory."""
     return list(struct.unpack("<4Q", node))

@@ -1,4 +1,4 @@
-"""Plans of the operators that move elements or make them from nothing (kernels/cuda/layout.cu)."""
+"""Plans of the operators that move elements or create them from attributes (kernels/cuda/layout.cu)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TILE = 32
 
 
 def _strides(call: Call) -> tuple[int, tuple[int, ...]]:
-    """Where output element (0, 0, ...) stands in the input, and how far each output dimension moves there."""
+    """Return the input offset of output element (0, 0, ...), and each output dimension's stride in the input."""
     shape, out, attrs = call.inputs[0][1], call.outputs[0][1], call.attrs
     own = row_major(shape)
     if call.op.name == "permute":
@@ -42,7 +42,7 @@ def _strides(call: Call) -> tuple[int, tuple[int, ...]]:
 
 @planner("permute", "expand", "slice", "reshape")
 def move(call: Call, target: Target) -> LaunchPlan:
-    """NOTE: reshape is a view, and comes here only if its result is wanted in a given place."""
+    """Plan a move. NOTE: reshape is a view, and is planned only if its result is wanted in given memory."""
     out = call.outputs[0][1]
     if call.op.name == "reshape":
         return copy_plan((elements(out),), (1,), item_size(call), target)
@@ -51,7 +51,7 @@ def move(call: Call, target: Target) -> LaunchPlan:
 
 
 def copy_plan(shape: Shape, strides: Shape, size: int, target: Target, offset: int = 0) -> LaunchPlan:
-    """The elements of a view of buffer 0, one after the other, in buffer 1. `size` is an item's, in bytes."""
+    """Plan a copy of a view of buffer 0 to buffer 1, elements in row-major order. `size` is an item's, in bytes."""
     n, buffers = elements(shape), [Ref(0), Ref(1)]
     if n == 0:
         return LaunchPlan(())

@@ -1,11 +1,11 @@
-"""Plans: which kernels a call launches, on which grids and with which arguments. Pure: no GPU is needed to make one.
+"""Plans: the kernels that a call launches, with grids and arguments. Making a plan is pure and needs no GPU.
 
     call = call_of(name, specs, attrs)
-    plan = plan_of(call, multiprocessors)      launches, in order, and the bytes of each workspace
+    plan = plan_of(call, target)               launches, in order, and the bytes of each workspace
     run them with repops.cuda.device           ... or, in the tests, on the host
 
-A kernel takes one struct of 64-bit words (kernels/cuda/device.cuh). In a plan the words that are addresses are `Ref`s:
-buffers are numbered inputs first, then outputs, then workspaces.
+A kernel takes one struct of 64-bit words (kernels/cuda/device.cuh). In a plan the words that are addresses are `Ref`s.
+Buffers are numbered: inputs, then outputs, then workspaces.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_GRID = (1 << 31) - 1
 
 
 class TooLarge(OpError):
-    """A call whose grid or workspace no GPU can hold."""
+    """A call whose grid or workspace is too large for any GPU."""
 
 
 class Ref(NamedTuple):
@@ -43,7 +43,7 @@ class Launch(NamedTuple):
     blocks: int
     threads: int
     words: bytes
-    refs: tuple[tuple[int, Ref], ...]  # (byte offset in words, what to put there)
+    refs: tuple[tuple[int, Ref], ...]  # (byte offset in words, address to put there)
 
 
 class LaunchPlan(NamedTuple):
@@ -52,7 +52,7 @@ class LaunchPlan(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What a plan may depend on besides the call. INVARIANT: results do not depend on it."""
+    """Properties of a GPU that a plan may depend on. INVARIANT: results do not depend on them."""
 
     multiprocessors: int
 
@@ -72,7 +72,7 @@ def planner(*names: str) -> Callable[[Planner], Planner]:
 
 
 def launch(kernel: str, blocks: int, threads: int, words: Sequence[Word]) -> Launch:
-    """Check the grid, and pack the words (modulo 2^64)."""
+    """Return a launch with its words packed (modulo 2^64). Raise TooLarge for the grid."""
     if blocks > MAX_GRID:
         raise TooLarge(f"{kernel}: grid too large", blocks=blocks)
     numbers = [word if isinstance(word, int) else 0 for word in words]
@@ -102,7 +102,7 @@ def elements(shape: Shape) -> int:
 
 
 def grid(items: int, per_block: int, target: Target, waves: int = 32) -> int:
-    """Blocks for items that a grid-stride loop shares out: one a piece, up to `waves` for each multiprocessor."""
+    """Return the number of blocks of a grid-stride loop: one a piece, at most `waves` for each multiprocessor."""
     return max(1, min(ceil_div(items, per_block), target.multiprocessors * waves))
 
 
@@ -110,14 +110,14 @@ def grid(items: int, per_block: int, target: Target, waves: int = 32) -> int:
 
 
 def divisor(d: int) -> list[Word]:
-    """`Divisor`: d, and what turns a division by it into a multiplication (for 0 <= n < 2^31)."""
+    """Return `Divisor`: d, and the constants that turn a division by d into a multiplication (for 0 <= n < 2^31)."""
     shift = (d - 1).bit_length() if d < 1 << 31 else 0
     magic = ((1 << 32) * ((1 << shift) - d) // d + 1) % (1 << 32) if 0 < d < 1 << 31 else 0
     return [d, magic | shift << 32]
 
 
 class Axes(NamedTuple):
-    """Dimensions and strides in elements, outermost first, neighbours merged where one runs on into the other."""
+    """Dimensions and strides in elements, outermost first, with neighbours merged where they are contiguous."""
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
@@ -143,7 +143,7 @@ def merge(dims: Sequence[int], *strides: Sequence[int]) -> tuple[tuple[int, ...]
 
 
 def row_major(shape: Shape) -> tuple[int, ...]:
-    """The stride of each dimension, in elements."""
+    """Return the stride of each dimension, in elements."""
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
 
 

@@ -19,5 +19,5 @@ def plan_of(call: Call, target: Target) -> LaunchPlan:
 def plan_for(
     name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...], target: Target
 ) -> LaunchPlan:
-    """The same by what a call is made of: a training step repeats its calls."""
+    """Return the plan of a call by its parts, cached because a training step repeats its calls."""
     return plan_of(call_of(name, inputs, attrs), target)

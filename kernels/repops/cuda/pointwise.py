@@ -25,7 +25,7 @@ ELEMENTARY = ("exp", "log", "log1p", "tanh", "erf", "sin", "cos", "pow")
 
 
 def broadcast_strides(shape: Shape, out: Shape) -> tuple[int, ...]:
-    """For each dimension of the output, how far the operand moves: 0 where it is broadcast."""
+    """Return the operand's stride for each dimension of the output: 0 where the operand is broadcast."""
     own = tuple(0 if size == 1 else step for size, step in zip(shape, row_major(shape), strict=True))
     return (0,) * (len(out) - len(shape)) + own
 

@@ -58,7 +58,7 @@ def reduce(call: Call, target: Target) -> LaunchPlan:
         launches.append(launch(*_shape_of(kernel, outer, n, width, blocks, target), words))
         if blocks == 1:
             return LaunchPlan(tuple(launches), tuple(workspaces))
-        # The next level: rows of block results, one after the other.
+        # The next level: rows of block results, each contiguous.
         source, outer, width, n = to, results, 1, blocks
         kept, reduced = Axes((results,), (blocks,)), Axes((blocks,), (1,))
 
@@ -66,7 +66,7 @@ def reduce(call: Call, target: Target) -> LaunchPlan:
 def _shape_of(
     kernel: str, outer: int, n: int, width: int, blocks: int, target: Target
 ) -> tuple[str, int, int]:
-    """The kernel, its blocks and threads."""
+    """Return the kernel, and its numbers of blocks and threads."""
     if width == 1:
         return f"{kernel}_rows", grid(outer * blocks, THREADS // 32, target), THREADS
     if n <= LANES:

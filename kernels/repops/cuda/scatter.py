@@ -1,4 +1,4 @@
-"""LaunchPlan of scatter_add (kernels/cuda/scatter.cu)."""
+"""Plan of scatter_add (kernels/cuda/scatter.cu)."""
 
 from __future__ import annotations
 

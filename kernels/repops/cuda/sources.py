@@ -1,6 +1,6 @@
-"""The CUDA sources: where they lie, and each as one self-contained text.
+"""Finds the CUDA sources and expands each to one self-contained text.
 
-In the source tree they are kernels/cuda/*.cu, and what they share with C is in kernels/csrc; an installed package has
+In the source tree they are kernels/cuda/*.cu, and the parts shared with C are in kernels/csrc. An installed package has
 all of them beside this file.
 """
 
@@ -16,11 +16,11 @@ _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 
 
 class MissingSource(Exception):
-    """A CUDA source is not where it should be: the package is not complete."""
+    """A CUDA source is missing from its folder: the package is incomplete."""
 
 
 def directories() -> list[Path]:
-    """Where includes are looked for; the first holds the .cu files."""
+    """Return the folders that are searched for includes; the first holds the .cu files."""
     here = Path(__file__).parent
     kernels = here.parent.parent
     return [kernels / "cuda", kernels / "csrc"] if (kernels / "cuda" / "device.cuh").exists() else [here]
@@ -28,12 +28,12 @@ def directories() -> list[Path]:
 
 @cache
 def text_of(name: str) -> str:
-    """A source with its includes in place: what the compiler gets, and what the cache's key is made of."""
+    """Return a source with its includes in place: the compiler's input and a part of the cache's key."""
     return expanded(f"{name}.cu")
 
 
 def expanded(file: str) -> str:
-    """A file with its includes in place, each once."""
+    """Return a file with its includes in place, each once. Raise MissingSource."""
     seen: set[str] = set()
 
     def expand(file: str) -> str:

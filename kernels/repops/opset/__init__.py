@@ -1,8 +1,8 @@
-"""The operator set: ONE table (`table`), one row an operator. Everything that must agree on operators reads it.
+"""The operator set: ONE table (`table`), one row per operator, read by all code that must agree on operators.
 
-A row says what an operator is called, how many inputs it takes, which attributes it has and in which order,
-and which outputs it gives for which inputs. What the outputs CONTAIN is defined in docs/opset.md, readable as
-code in `repops.reference`. Operators are total: what `infer` accepts cannot fail, whatever the data.
+A row has an operator's id, name, inputs, attributes in order, and the rule for dtypes and shapes of outputs. The
+contents of outputs are defined in docs/opset.md and, as readable code, in `repops.reference`. Operators are total: a
+call that `infer` accepts cannot fail.
 
     OpError
       UnknownOpError  no row of that name
@@ -13,9 +13,9 @@ code in `repops.reference`. Operators are total: what `infer` accepts cannot fai
       ChainError      an element could take more than MAX_STEPS steps
       ArrayError      (repops.tensors) an input or `out` is not a plain C-contiguous array
       AliasError      (repops.tensors) `out` overlaps an input or another output
-      GradientError   (repops.bridge) a tensor requires a gradient where none is given
+      GradientError   (repops.bridge) a tensor requires a gradient where none is computed
 
-Messages name the operator and the argument, in the names of the table.
+Messages name the operator and the argument, with the names of the table.
 """
 
 from .rules import broadcast
@@ -28,6 +28,7 @@ from .signature import (
     MAX_RANK,
     MAX_SITES,
     MAX_STEPS,
+    Arithmetic,
     ArityError,
     AttrError,
     Attrs,
@@ -57,6 +58,7 @@ __all__ = [
     "MAX_STEPS",
     "OPS",
     "OPSET_VERSION",
+    "Arithmetic",
     "ArityError",
     "AttrError",
     "Attrs",

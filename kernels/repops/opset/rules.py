@@ -1,4 +1,4 @@
-"""Rules of shapes and dtypes: the outputs that an operator has for its inputs and attributes, or why there are none."""
+"""Shape and dtype rules: each returns an operator's outputs for its inputs and attributes, or raises an OpError."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .signature import (
 
 
 def _want(where: str, spec: Spec, *allowed: Dtype) -> None:
-    """`where` is "operator: argument"."""
+    """Raise DtypeError unless the dtype is allowed. `where` is "operator: argument"."""
     if spec[0] not in allowed:
         raise DtypeError(f"{where}: dtype not allowed", got=spec[0].name, allowed=[d.name for d in allowed])
 
@@ -44,13 +44,13 @@ def _dim(name: str, value: int, rank: int) -> int:
 
 
 def _chain(name: str, steps: int) -> None:
-    """`steps` is that of the longest chain of an element (`referee_py.element`), if there is an element."""
+    """Raise ChainError above MAX_STEPS; `steps` is the length of an element's longest chain (`referee_py.element`)."""
     if steps > MAX_STEPS:
         raise ChainError(f"{name}: an element has more than 2^30 steps", steps=steps)
 
 
 def broadcast(name: str, *shapes: Shape, args: str = "") -> Shape:
-    """Align at the right; in each place the dimensions are equal or 1. `args` names the shapes for a refusal."""
+    """Return the broadcast shape: aligned at the right, dimensions equal or 1. `args` names the shapes in an error."""
     rank = max(map(len, shapes))
     result = []
     for column in zip(*((1,) * (rank - len(shape)) + tuple(shape) for shape in shapes), strict=True):
@@ -75,7 +75,7 @@ def _flag(name: str, attr: str, value: int) -> int:
 
 
 def elementwise(name: str, arity: int, allowed: Sequence[Dtype], result: Dtype | None = None) -> Any:
-    """Broadcast operands of one dtype out of `allowed`; the result has it too unless `result` differs."""
+    """Return argument names, attributes and rule of an operator on operands of one dtype, by default its result's."""
     args = ("a", "a b")[arity - 1]
 
     def rule(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
@@ -87,7 +87,7 @@ def elementwise(name: str, arity: int, allowed: Sequence[Dtype], result: Dtype |
     return args, (), rule
 
 
-# ---------------------------------------------------------------------------------- rules, one a shape family
+# ------------------------------------------------------------------------------- rules, one for each shape family
 
 
 def where(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
@@ -143,7 +143,7 @@ _MAX_WINDOW = 1 << 31  # exclusive, for stride, padding, dilation and kernel: pr
 
 
 def _windows(name: str, size: Shape, kernel: Shape, attrs: Any) -> Shape:
-    """Window positions in (height, width): floor((size + 2 pad - dil (k - 1) - 1) / stride) + 1."""
+    """Return the window positions (height, width): floor((size + 2 pad - dil (k - 1) - 1) / stride) + 1."""
     for attr, low in (("stride", 1), ("padding", 0), ("dilation", 1)):
         if len(attrs[attr]) != 2 or any(not low <= value < _MAX_WINDOW for value in attrs[attr]):
             raise AttrError(f"{name}: {attr} must be two ints in [{low}, 2^31)", value=attrs[attr])
@@ -159,7 +159,7 @@ def _windows(name: str, size: Shape, kernel: Shape, attrs: Any) -> Shape:
 
 
 def _conv(name: str, x: Shape, w: Shape, attrs: Any) -> Shape:
-    """The output shape of the forward convolution; the gradients check that theirs belongs to one."""
+    """Return the output shape of the forward convolution, to which the gradients compare theirs."""
     groups = attrs["groups"]
     if len(x) != 4 or len(w) != 4:
         raise ShapeError(f"{name}: needs rank 4", x=x, w=w)

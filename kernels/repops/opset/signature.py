@@ -1,18 +1,18 @@
-"""What an operator is: dtypes and limits, refusals, and a row of the table with its arguments and attributes."""
+"""The parts of an operator's definition: dtypes, limits, errors, and a row of the table (docs/opset.md, section 1)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 from functools import cached_property
 from typing import Any
 
 MAX_RANK = 8
 MAX_ELEMENTS = (
     1 << 40
-)  # exclusive; of the dimensions that are not 0, so that index arithmetic fits in 64 bits
+)  # exclusive; product of the dimensions other than 0, so that index arithmetic fits in 64 bits
 MAX_STEPS = 1 << 30  # of an element's chain, which the honest side of a trial must compute in time
 MAX_SITES = 1 << 24  # exclusive, so that site and block number fit in one word of a Philox counter
 
@@ -33,8 +33,17 @@ Spec = tuple[Dtype, Shape]
 Attrs = Mapping[str, Any]
 
 
+class Arithmetic(Enum):
+    """What an operator on f32 rounds, and whether an order or a library is free."""
+
+    SUM = "sum"  # sum, contractions, scatter_add: any order
+    ELEMENTARY = "elementary"  # below any library within 4 ulps
+    SINGLE = "single"  # one IEEE-754 operation: the same bits everywhere
+    MOVED = "moved"  # chosen or moved elements, integers, truth values: nothing is rounded
+
+
 class OpError(Exception):
-    """An operator that may not be applied like this. `values` holds what was found."""
+    """An operator cannot be applied to these arguments. `values` holds the offending values."""
 
     def __init__(self, message: str, **values: Any):
         self.values = values
@@ -62,8 +71,8 @@ class ChainError(OpError): ...
 
 @dataclass(frozen=True)
 class Op:
-    """One row. `args` names the inputs, "a b"; "x*" is any number of them but none. `attrs` is the order of attributes
-    when serialised.
+    """One row. `args` names the inputs, "a b"; "x*" is one input or more. `attrs` lists (name, kind) in the order in
+    which attributes are serialised.
 
     Attribute kinds: "int" is 0 <= v < 2^64; "ints" is a tuple of them; "dtype" is a Dtype code.
     """
@@ -73,26 +82,38 @@ class Op:
     args: str
     attrs: tuple[tuple[str, str], ...]
     rule: Callable[[Sequence[Spec], Any], list[Spec]]
+    arithmetic: Arithmetic = Arithmetic.MOVED
+    """On f32; `arithmetic_of` says it of other types."""
 
     @cached_property
     def arity(self) -> int | None:
-        """How many inputs; None is variadic."""
+        """Number of inputs; None if variadic."""
         return None if self.args.endswith("*") else len(self.args.split())
 
     def argument(self, place: int) -> str:
-        """What input `place` is called."""
+        """Return the name of input `place`."""
         return f"{self.args[:-1]}[{place}]" if self.arity is None else self._names[place]
 
     @cached_property
     def _names(self) -> list[str]:
         return self.args.split()
 
+    def arithmetic_of(self, first: Dtype | None, attrs: Attrs) -> Arithmetic:
+        """What is rounded where the first input has that dtype: nothing where no f32 is computed."""
+        if self.name == "cast":
+            rounds = first == Dtype.I64 and attrs["dtype"] == Dtype.F32
+        elif self.arithmetic is Arithmetic.SINGLE or self.name == "sum":
+            rounds = first == Dtype.F32
+        else:
+            rounds = True
+        return self.arithmetic if rounds else Arithmetic.MOVED
+
     def check_arity(self, count: int) -> None:
         if count != self.arity if self.arity is not None else not count:
             raise ArityError(f"{self.name}: takes the inputs ({self.args})", got=count)
 
     def infer(self, inputs: Sequence[Spec], attrs: Attrs) -> list[Spec]:
-        """The (dtype, shape) of every output, or an OpError saying why there are none."""
+        """Return the (dtype, shape) of every output. Raise an OpError that says why there is none."""
         self.check_arity(len(inputs))
         for place, (dtype, shape) in enumerate(inputs):
             check_spec(f"{self.name}: {self.argument(place)}", dtype, shape)
@@ -102,7 +123,7 @@ class Op:
         return outputs
 
     def normalize(self, attrs: Attrs) -> dict[str, Any]:
-        """Exactly the schema's attributes, in its order, with ints as tuples and dtypes as Dtype."""
+        """Return the schema's attributes in its order, with ints as tuples and dtypes as Dtype. Raise AttrError."""
         if len(attrs) != len(self.attrs) or any(name not in attrs for name, _ in self.attrs):
             raise AttrError(
                 f"{self.name}: wrong attributes", expected=[n for n, _ in self.attrs], got=list(attrs)
@@ -111,12 +132,12 @@ class Op:
 
 
 def check_spec(where: str, dtype: int, shape: Sequence[int]) -> None:
-    """The limits that every tensor obeys. `where` begins the message."""
+    """Raise DtypeError or ShapeError beyond the limits of every tensor. `where` begins the message."""
     if dtype not in ITEM_SIZE:
         raise DtypeError(f"{where}: unknown dtype", dtype=dtype)
     if len(shape) > MAX_RANK:
         raise ShapeError(f"{where}: rank above {MAX_RANK}", shape=shape)
-    # NOTE: in no order of them is a product of dimensions more than the contracts or an executor's library can hold.
+    # NOTE: so no partial product of the dimensions, in any order, exceeds what contracts and executors can hold.
     if any(dim < 0 for dim in shape) or math.prod(dim or 1 for dim in shape) >= MAX_ELEMENTS:
         raise ShapeError(
             f"{where}: dimensions out of range: the product of those that are not 0 is below 2^40",
@@ -125,7 +146,7 @@ def check_spec(where: str, dtype: int, shape: Sequence[int]) -> None:
 
 
 def _parse_int(op: str, name: str, value: Any) -> int:
-    # NOTE: a bool is refused and a Dtype is not, in each of the kinds alike; numpy's integers are no ints.
+    # NOTE: every kind refuses a bool and accepts a Dtype. numpy's integers are not ints.
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
         raise AttrError(f"{op}: {name} must be an int in [0, 2^64)", value=value, type=type(value).__name__)
     return int(value)

@@ -1,34 +1,35 @@
-"""The table, a row an operator, in the order of their ids."""
+"""The table: a row for each operator, in the order of ids."""
 
 from __future__ import annotations
 
 from . import rules
-from .signature import BOOL, F32, I64, Op, UnknownOpError
+from .signature import BOOL, F32, I64, Arithmetic, Op, UnknownOpError
 
 OPSET_VERSION = 1
 
+_SUM, _ELEMENTARY, _SINGLE = Arithmetic.SUM, Arithmetic.ELEMENTARY, Arithmetic.SINGLE
 _NUM = (F32, I64)
 _KEEP = (("dim", "int"), ("keepdim", "int"))
 _GROUPED = (*rules.WINDOW, ("groups", "int"))
 
 OPS: tuple[Op, ...] = (
-    Op(1, "add", *rules.elementwise("add", 2, _NUM)),
-    Op(2, "sub", *rules.elementwise("sub", 2, _NUM)),
-    Op(3, "mul", *rules.elementwise("mul", 2, _NUM)),
-    Op(4, "div", *rules.elementwise("div", 2, (F32,))),
+    Op(1, "add", *rules.elementwise("add", 2, _NUM), arithmetic=_SINGLE),
+    Op(2, "sub", *rules.elementwise("sub", 2, _NUM), arithmetic=_SINGLE),
+    Op(3, "mul", *rules.elementwise("mul", 2, _NUM), arithmetic=_SINGLE),
+    Op(4, "div", *rules.elementwise("div", 2, (F32,)), arithmetic=_SINGLE),
     Op(5, "neg", *rules.elementwise("neg", 1, _NUM)),
     Op(6, "maximum", *rules.elementwise("maximum", 2, (F32,))),
     Op(7, "minimum", *rules.elementwise("minimum", 2, (F32,))),
-    Op(8, "sqrt", *rules.elementwise("sqrt", 1, (F32,))),
-    Op(9, "exp", *rules.elementwise("exp", 1, (F32,))),
-    Op(10, "log", *rules.elementwise("log", 1, (F32,))),
-    Op(11, "rsqrt", *rules.elementwise("rsqrt", 1, (F32,))),
-    Op(12, "erf", *rules.elementwise("erf", 1, (F32,))),
-    Op(13, "tanh", *rules.elementwise("tanh", 1, (F32,))),
-    Op(14, "sin", *rules.elementwise("sin", 1, (F32,))),
-    Op(15, "cos", *rules.elementwise("cos", 1, (F32,))),
-    Op(16, "log1p", *rules.elementwise("log1p", 1, (F32,))),
-    Op(17, "pow", *rules.elementwise("pow", 2, (F32,))),
+    Op(8, "sqrt", *rules.elementwise("sqrt", 1, (F32,)), arithmetic=_SINGLE),
+    Op(9, "exp", *rules.elementwise("exp", 1, (F32,)), arithmetic=_ELEMENTARY),
+    Op(10, "log", *rules.elementwise("log", 1, (F32,)), arithmetic=_ELEMENTARY),
+    Op(11, "rsqrt", *rules.elementwise("rsqrt", 1, (F32,)), arithmetic=_ELEMENTARY),
+    Op(12, "erf", *rules.elementwise("erf", 1, (F32,)), arithmetic=_ELEMENTARY),
+    Op(13, "tanh", *rules.elementwise("tanh", 1, (F32,)), arithmetic=_ELEMENTARY),
+    Op(14, "sin", *rules.elementwise("sin", 1, (F32,)), arithmetic=_ELEMENTARY),
+    Op(15, "cos", *rules.elementwise("cos", 1, (F32,)), arithmetic=_ELEMENTARY),
+    Op(16, "log1p", *rules.elementwise("log1p", 1, (F32,)), arithmetic=_ELEMENTARY),
+    Op(17, "pow", *rules.elementwise("pow", 2, (F32,)), arithmetic=_ELEMENTARY),
     Op(20, "eq", *rules.elementwise("eq", 2, _NUM, BOOL)),
     Op(21, "ne", *rules.elementwise("ne", 2, _NUM, BOOL)),
     Op(22, "lt", *rules.elementwise("lt", 2, _NUM, BOOL)),
@@ -39,18 +40,32 @@ OPS: tuple[Op, ...] = (
     Op(27, "logical_or", *rules.elementwise("logical_or", 2, (BOOL,))),
     Op(28, "logical_not", *rules.elementwise("logical_not", 1, (BOOL,))),
     Op(29, "where", "c a b", (), rules.where),
-    Op(30, "cast", "a", (("dtype", "dtype"),), rules.cast),
-    Op(40, "sum", *rules.reduce("sum")),
+    Op(30, "cast", "a", (("dtype", "dtype"),), rules.cast, arithmetic=_SINGLE),
+    Op(40, "sum", *rules.reduce("sum"), arithmetic=_SUM),
     Op(41, "amax", *rules.reduce("amax")),
     Op(42, "argmax", "x", _KEEP, rules.argmax),
-    Op(50, "mm", *rules.matmul("mm", 2)),
-    Op(51, "bmm", *rules.matmul("bmm", 3)),
-    Op(52, "conv2d", "x w", _GROUPED, rules.conv2d),
-    Op(53, "conv2d_input_grad", "dy w", (*_GROUPED, ("input_hw", "ints")), rules.conv2d_input_grad),
-    Op(54, "conv2d_weight_grad", "dy x", (*_GROUPED, ("kernel_hw", "ints")), rules.conv2d_weight_grad),
+    Op(50, "mm", *rules.matmul("mm", 2), arithmetic=_SUM),
+    Op(51, "bmm", *rules.matmul("bmm", 3), arithmetic=_SUM),
+    Op(52, "conv2d", "x w", _GROUPED, rules.conv2d, arithmetic=_SUM),
+    Op(
+        53,
+        "conv2d_input_grad",
+        "dy w",
+        (*_GROUPED, ("input_hw", "ints")),
+        rules.conv2d_input_grad,
+        arithmetic=_SUM,
+    ),
+    Op(
+        54,
+        "conv2d_weight_grad",
+        "dy x",
+        (*_GROUPED, ("kernel_hw", "ints")),
+        rules.conv2d_weight_grad,
+        arithmetic=_SUM,
+    ),
     Op(55, "max_pool2d", "x", (("kernel", "ints"), *rules.WINDOW), rules.max_pool2d),
     Op(60, "take", "x idx", (), rules.take),
-    Op(61, "scatter_add", "base idx src", (), rules.scatter_add),
+    Op(61, "scatter_add", "base idx src", (), rules.scatter_add, arithmetic=_SUM),
     Op(70, "reshape", "x", (("shape", "ints"),), rules.reshape),
     Op(71, "permute", "x", (("dims", "ints"),), rules.permute),
     Op(72, "expand", "x", (("shape", "ints"),), rules.expand),

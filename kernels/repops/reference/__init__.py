@@ -1,4 +1,4 @@
-"""The readable reference: what each operator computes, in numpy and plain Python. Slow, and meant to be.
+"""The readable reference (docs/opset.md): each operator in numpy and plain Python, deliberately slow.
 
 arithmetic   fma, the total order
 elementary   exp, log, log1p, tanh, erf, sin, cos, pow
@@ -73,7 +73,7 @@ IMPLEMENTATION: dict[str, Callable[..., Any]] = {
 
 
 def execute(name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-    """Apply one operator. The outputs are C-contiguous; those of views may share memory with the input."""
+    """Apply one operator. Outputs are C-contiguous; those of views may share memory with the input. Raise OpError."""
     call = check(name, inputs, attrs)
     with Standard(), np.errstate(all="ignore"):
         result = IMPLEMENTATION[name](*inputs, **call.attrs)

@@ -1,4 +1,4 @@
-"""Scalar rules of binary32, vectorised: fused multiply-add, and the one total order used by every maximum."""
+"""Scalar rules of binary32, vectorised: fused multiply-add, and the one total order that every maximum uses."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ MINUS_INF = np.float32(-np.inf)
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c, rounded once to binary32.
+    """Return a * b + c, rounded once to binary32 (fusedMultiplyAdd of IEEE 754-2019, section 5.4.1).
 
     1. The product of two 24-bit significands has 48 bits: exact in binary64, far from its exponent limits.
-    2. `s + e == p + c` exactly (TwoSum; no overflow, and e is a multiple of 2^-298, so no underflow).
-    3. If e is not zero, then of the two neighbours that enclose the true sum, s becomes the one with an ODD
-       last bit. An odd value is no binary32 value and no midpoint of two (53 >= 24 + 2 bits), and it is on
-       the same side of all of them as the true sum, so rounding it to binary32 is rounding the true sum.
+    2. `s + e == p + c` exactly (TwoSum, Knuth; no overflow, and e is a multiple of 2^-298, so no underflow).
+    3. If e is not zero, s becomes the one of the two neighbours enclosing the true sum whose last bit is ODD. An odd
+    value is neither a binary32 value nor a midpoint of two (53 >= 24 + 2 bits), and it is on the same side of all of
+    them as the true sum. So rounding it to binary32 rounds the true sum (round to odd).
     """
     p = a.astype(np.float64) * b.astype(np.float64)
     c64 = c.astype(np.float64)
@@ -33,7 +33,7 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 
 
 def order_key(x: Array) -> Array:
-    """An integer for each value such that -inf < ... < -0 < +0 < ... < inf < NaN, and all NaNs are equal."""
+    """Return an integer for each value, such that -inf < ... < -0 < +0 < ... < inf < NaN and all NaNs are equal."""
     if x.dtype == np.int64:
         return x
     bits = np.ascontiguousarray(x).view(np.int32)
@@ -42,5 +42,5 @@ def order_key(x: Array) -> Array:
 
 
 def larger(a: Array, b: Array) -> Array:
-    """The larger of each pair in that order (NaN if either is)."""
+    """Return the larger of each pair in that order (NaN if either is NaN)."""
     return np.where(order_key(a) >= order_key(b), a, b)

@@ -1,7 +1,7 @@
-"""Matrix products, convolutions and their gradients: every one is `contract` with its own taps.
+"""Matrix products, convolutions and their gradients: each is `contract` with its own taps.
 
-Letters: N images, C input channels (of one group), F filters (output channels), G groups, (H, W) input,
-(Y, X) output, (R, S) kernel.
+Letters: N images, C input channels (of one group), F filters (output channels), G groups, (H, W) input, (Y, X) output,
+(R, S) kernel.
 """
 
 # ruff: noqa: N806 - dimensions are capital letters here
@@ -22,9 +22,9 @@ PLUS_ZERO = np.float32(0)
 
 
 def contract(shape: Shape, length: int, tap: Callable[[int], tuple[Any, Any]]) -> Array:
-    """Sum over k of a_k * b_k, for every element of `shape` at once; `tap(k)` gives the operands (a_k, b_k).
+    """Sum a_k * b_k over k for every element of `shape` at once; `tap(k)` returns the operands (a_k, b_k).
 
-    Within a chunk a chain of fma from -0; chunk totals are added in ascending order. No taps at all gives -0.
+    A chunk is a chain of fma from -0. Chunk totals are added in ascending order. Without taps the sum is -0.
     """
     total: Array = np.full(shape, MINUS_ZERO)
     for start in range(0, length, CHUNK):
@@ -45,14 +45,14 @@ def mm(a: Array, b: Array) -> Array:
 
 
 def _masked(valid: Array, a: Array, b: Array) -> tuple[Array, Array]:
-    """A tap that does not exist is (-0, +0): fma(-0, +0, acc) is acc + -0, which is acc bit for bit."""
+    """Make absent taps (-0, +0): fma(-0, +0, acc) is acc + -0, which is acc bit for bit."""
     return np.where(valid, a, MINUS_ZERO), np.where(valid, b, PLUS_ZERO)
 
 
 def _input_index(
     out: int, kernel: int, size: int, stride: int, padding: int, dilation: int
 ) -> tuple[Array, Array]:
-    """Along one axis, [out, kernel]: the input element that a tap of an output reads; does it exist?"""
+    """Return, along one axis as [out, kernel], the input index that a tap of an output reads and whether it exists."""
     index = np.arange(out)[:, None] * stride - padding + np.arange(kernel)[None, :] * dilation
     valid = (index >= 0) & (index < size)
     return np.where(valid, index, 0), valid
@@ -73,7 +73,7 @@ def _output_hw(size: Shape, kernel: Shape, attrs: dict[str, Any]) -> Shape:
 
 
 def conv2d(x: Array, w: Array, **attrs: Any) -> Array:
-    """y[n,f,y,x]: taps (c, r, s) ascending, row-major."""
+    """Compute y[n,f,y,x]: taps (c, r, s) ascend, row-major."""
     groups = attrs["groups"]
     (N, _, H, W), (F, C, R, S) = x.shape, w.shape
     Y, X = _output_hw((H, W), (R, S), attrs)
@@ -93,7 +93,7 @@ def conv2d(x: Array, w: Array, **attrs: Any) -> Array:
 
 
 def conv2d_input_grad(grad: Array, w: Array, **attrs: Any) -> Array:
-    """dx[n,c,h,w]: taps (f in the group, r, s) ascending; one exists if some (y, x) reads (h, w) by it."""
+    """Compute dx[n,c,h,w]: taps (f in the group, r, s) ascend; a tap exists if some (y, x) reads (h, w) through it."""
     groups, (H, W) = attrs["groups"], attrs["input_hw"]
     (N, F, Y, X), (_, C, R, S) = grad.shape, w.shape
 
@@ -117,7 +117,7 @@ def conv2d_input_grad(grad: Array, w: Array, **attrs: Any) -> Array:
 
 
 def conv2d_weight_grad(grad: Array, x: Array, **attrs: Any) -> Array:
-    """dw[f,c,r,s]: taps (n, y, x) ascending, row-major."""
+    """Compute dw[f,c,r,s]: taps (n, y, x) ascend, row-major."""
     groups, (R, S) = attrs["groups"], attrs["kernel_hw"]
     (N, F, Y, X), (_, channels, H, W) = grad.shape, x.shape
     C = channels // groups

@@ -1,10 +1,10 @@
-"""exp, log, log1p, tanh, erf, sin, cos and pow, correctly rounded: an interval around the true value, narrowed until
-both of its ends round to the same binary32 value.
+"""exp, log, log1p, tanh, erf, sin, cos and pow, correctly rounded: an interval around the true value is narrowed until
+both ends round to one binary32 value (Ziv's strategy, 1991).
 
-It ends because the true value is then irrational, so never on a binary32 value nor half-way between two: Lindemann's
-theorem for exp, log, log1p, tanh, sin and cos of a rational other than the ones treated before; for pow, the exact
-cases are decided before. For erf, whose values are not known to be irrational, that it ended for all inputs is a result
-of the exhaustive test.
+The loop ends because the true value is irrational, so it is never a binary32 value nor half-way between two.
+Lindemann's theorem shows this for exp, log, log1p, tanh, sin and cos of a rational other than those treated before; pow
+decides its exact cases before. The values of erf are not known to be irrational: the exhaustive test shows that the
+loop ends for all inputs.
 
 Intervals come from `decimal`, whose exp and ln are correctly rounded, or from sums of integers that count units of
 2^-bits, each rounded down.
@@ -30,7 +30,7 @@ Interval = tuple[Fraction, Fraction]
 
 
 def round_to_f32(q: Fraction) -> float:
-    """A rational to the nearest binary32, ties to even."""
+    """Round a rational to the nearest binary32, ties to even."""
     if q == 0:
         return 0.0
     size = abs(q)
@@ -38,12 +38,12 @@ def round_to_f32(q: Fraction) -> float:
     if size < Fraction(2) ** exponent:
         exponent -= 1
     quantum = max(Fraction(2) ** (exponent - 23), SMALLEST)
-    rounded = round(size / quantum) * quantum  # round() of a Fraction is to nearest even
+    rounded = round(size / quantum) * quantum  # round() of a Fraction rounds to nearest even
     return math.copysign(math.inf if rounded > LARGEST else float(rounded), q)
 
 
 def _certain(around: Callable[[int], Interval]) -> float:
-    """Round the value that `around` encloses ever more closely as its argument, a number of bits, grows."""
+    """Round the value that `around(bits)` encloses, ever more closely as the number of bits grows."""
     bits = 80
     while True:
         low, high = map(round_to_f32, around(bits))
@@ -60,7 +60,7 @@ def _context(bits: int) -> Context:
 
 
 def _widened(value: Decimal, bits: int) -> Interval:
-    """A value that is correct to one unit in the last digit of its context."""
+    """Return an interval around a value that is correct to one unit in the last digit of its context."""
     middle = Fraction(value)
     error = abs(middle) / Fraction(10) ** (bits * 3 // 10 - 1)
     return middle - error, middle + error
@@ -128,7 +128,7 @@ def _tanh(x: float) -> float:
 
 @lru_cache
 def _pi(bits: int) -> int:
-    """pi in units of 2^-bits, within one unit: Machin's 16 arctan(1/5) - 4 arctan(1/239)."""
+    """Return pi in units of 2^-bits, within one unit, by Machin's formula 16 arctan(1/5) - 4 arctan(1/239)."""
     guard = 32
 
     def arctan_of_inverse(n: int) -> int:
@@ -142,10 +142,10 @@ def _pi(bits: int) -> int:
 
 
 def _alternating(square: int, bits: int, divisors: Callable[[int], int]) -> list[int]:
-    """The terms t_0 = 1, t_k = -t_(k-1) square / divisors(k) in units of 2^-bits, until they vanish.
+    """Return the terms t_0 = 1, t_k = -t_(k-1) square / divisors(k) in units of 2^-bits, until they vanish.
 
-    Each is rounded down and inherits the error of the one before: with square <= 16 units of 2^bits the errors of all
-    of them add up to less than 2^32 units.
+    Each term is rounded down and inherits the error of the term before. If square stands for at most 16 (is at most 16
+    2^bits), the errors of all terms add up to less than 2^32 units.
     """
     terms = [1 << bits]
     while terms[-1] not in (0, -1):
@@ -174,10 +174,10 @@ def _erf(x: float) -> float:
 
 
 def _sin_or_cos(x: float, quadrants: int) -> float:
-    """sin(x + quadrants pi / 2)."""
+    """Return sin(x + quadrants pi / 2)."""
 
     def around(bits: int) -> Interval:
-        # 2^149 x is an integer; the error of pi counts up to 2^128 times.
+        # 2^149 x is an integer; an error in pi counts up to 2^128 times.
         bits += 320
         half_pi = _pi(bits) // 2
         k, r = divmod(int(Fraction(x) * 2**bits) + half_pi // 2, half_pi)
@@ -210,7 +210,7 @@ def _cos(x: float) -> float:
 
 
 def _exact_power(x: Fraction, y: Fraction) -> Fraction | None:
-    """x^y, x > 0, if a binary32 value or half-way between two; None if it is not."""
+    """Return x^y, x > 0, if it is a binary32 value or half-way between two, else None."""
     while y.denominator > 1:  # y = n / 2^k, n odd: rational only if x is a 2^k-th power
         root = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
         if root * root != x:
@@ -220,13 +220,13 @@ def _exact_power(x: Fraction, y: Fraction) -> Fraction | None:
         return x
     if min(x.numerator, x.denominator) == 1 and (x.numerator * x.denominator).bit_count() == 1:  # 2^a
         power = (x.numerator.bit_length() - x.denominator.bit_length()) * int(y)
-        return Fraction(2) ** max(-200, min(power, 200))  # beyond, it rounds to 0 or infinity all the same
-    # x = m 2^a, m >= 3 odd: m^16 has more than 25 bits, and m^-1 has no end.
+        return Fraction(2) ** max(-200, min(power, 200))  # beyond this, it rounds to 0 or infinity anyway
+    # x = m 2^a with odd m >= 3: m^16 has more than 25 bits, and m^-1 has infinitely many.
     return x ** int(y) if 0 < y < 16 else None
 
 
 def _power(x: float, y: float) -> float:
-    """x^y for finite x > 0 and finite y."""
+    """Return x^y for finite x > 0 and finite y."""
     exact = _exact_power(Fraction(x), Fraction(y))
     if exact is not None:
         return round_to_f32(exact)
@@ -247,7 +247,7 @@ def _power(x: float, y: float) -> float:
 
 
 def _pow(x: float, y: float) -> float:
-    """The cases of docs/opset.md in their order."""
+    """Return x^y by the cases of docs/opset.md (section 4, "pow"), in their order."""
     if y == 0 or x == 1:
         return 1.0
     if math.isnan(x) or math.isnan(y):
@@ -269,7 +269,7 @@ def _pow(x: float, y: float) -> float:
 
 
 def _each(function: Callable[..., float], *operands: Array) -> Array:
-    """Apply to every element, or broadcast pair, but to equal ones once."""
+    """Apply a function to every element, or every broadcast tuple of elements, once for each distinct one."""
     broadcast = np.broadcast_arrays(*operands)
     bits = np.stack([array.ravel().view(np.uint32) for array in map(np.ascontiguousarray, broadcast)])
     distinct, where = np.unique(bits, axis=1, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Operators that move elements: pooling, gather and scatter, layout, and tensors made from nothing."""
+"""Operators that move elements (pooling, gather, scatter, layout) or create tensors from attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .arithmetic import MINUS_INF, order_key
 def max_pool2d(
     x: Array, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape
 ) -> tuple[Array, Array]:
-    """Values and indices h*W + w. A window without any element gives (-inf, -1)."""
+    """Return values and indices h*W + w. A window without any element gives (-inf, -1)."""
     height, width = x.shape[2:]
     out_h, out_w = (
         (n + 2 * p - d * (k - 1) - 1) // s + 1
@@ -41,7 +41,7 @@ def max_pool2d(
 
 
 def take(x: Array, idx: Array) -> Array:
-    """Rows of x; a row that does not exist is zeros."""
+    """Return rows of x; a row that does not exist is zeros."""
     out = np.zeros((idx.size, *x.shape[1:]), dtype=x.dtype)
     for place, row in enumerate(idx.ravel().tolist()):
         if 0 <= row < x.shape[0]:
@@ -50,7 +50,7 @@ def take(x: Array, idx: Array) -> Array:
 
 
 def scatter_add(base: Array, idx: Array, src: Array) -> Array:
-    """A copy of base; source rows are added in ascending order; places that do not exist are skipped."""
+    """Return a copy of base with source rows added in ascending order; rows that do not exist are skipped."""
     out = base.copy()
     rows = src.reshape(idx.size, *base.shape[1:])
     for place, row in enumerate(idx.ravel().tolist()):

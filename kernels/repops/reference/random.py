@@ -1,4 +1,4 @@
-"""philox: random numbers that are a function of seed, step, site and position, and of nothing else."""
+"""philox: random numbers that depend only on seed, step, site and position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORD = (1 << 32) - 1
 
 
 def block(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Philox 4x32-10: four words for a counter of four words and a key of two (Salmon et al., SC 2011)."""
+    """Philox 4x32-10 (Salmon et al., SC 2011): return the four words of a counter of four words and a key of two."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""sum, amax, argmax. The order of a sum is fixed: blocks of 4096, 32 lanes, folds; see docs/opset.md."""
+"""sum, amax, argmax. The order of a sum is fixed: blocks of 4096, 32 lanes, folds (docs/opset.md, section 2)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LANES = 32
 
 
 def _rows(x: Array, dims: Sequence[int]) -> Array:
-    """[kept..., n]: the reduced dimensions last, flattened in row-major order."""
+    """Return [kept..., n], with the reduced dimensions last, flattened in row-major order."""
     kept = [d for d in range(x.ndim) if d not in dims]
     moved = x.transpose(*kept, *dims)
     n = int(np.prod([x.shape[d] for d in dims], dtype=np.int64))
@@ -61,6 +61,6 @@ def amax(x: Array, dims: Sequence[int], keepdim: int) -> Array:
 
 
 def argmax(x: Array, dim: int, keepdim: int) -> Array:
-    """The first index of the largest element."""
+    """Return the first index of the largest element."""
     first = np.argmax(order_key(_rows(x, (dim,))), axis=-1).astype(np.int64)
     return _keep(first, x, (dim,), keepdim)

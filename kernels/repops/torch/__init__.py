@@ -1,4 +1,4 @@
-"""repops in eager PyTorch: the same operators, with autograd, on CPU and CUDA tensors.
+"""repops in eager PyTorch: every operator with autograd, on CPU and CUDA tensors.
 
     import repops.torch as rt
 
@@ -6,17 +6,17 @@
     y = rt.functional.linear(x, weight)      torch.nn.functional's signatures
     rt.optim.AdamW(model.parameters())       torch.optim's
 
-The operators are registered with torch.library as `torch.ops.repops.<name>`: torch.compile, fake tensors and make_fx
-see them as opaque operators. Forward and backward are made of repops operators only, so gradients and trained
-parameters have the same bits for any number of threads, instruction set and machine. Operators are differentiable
-twice, what `functional` has once.
+The operators are registered with torch.library as `torch.ops.repops.<name>`; torch.compile, fake tensors and make_fx
+see them as opaque. Forward and backward passes consist of repops operators only, so gradients and trained parameters
+have the same bits on any machine, with any number of threads and instruction set. Operators are differentiable twice,
+`functional` once.
 
-NOTE: where a tensor is used several times PyTorch itself adds up the gradients: elementwise, in a fixed order.
+NOTE: PyTorch itself adds up the gradients of a tensor that is used several times: elementwise, in a fixed order.
 
     operators    schemas, execution and fake tensors, from the table
-    autograd     how gradients are registered; `gradients` has the operators'
+    autograd     registration of gradients; `gradients` has those of the operators
     composites   composites of repops.composites as operators
-    functional   what networks are made of
+    functional   layers, activations, losses
     optim        SGD, Adam, AdamW
 """
 
@@ -32,7 +32,7 @@ __all__ = ["GradientError", "composites", "functional", "gradients", "operators"
 
 
 def __getattr__(name: str) -> Any:
-    """The operator `repops::<name>`. `cat` takes a list; `full` and `arange` take a `device`."""
+    """Return the operator `repops::<name>`. `cat` takes a list; `full` and `arange` take a `device`."""
     if name not in BY_NAME:
         raise AttributeError(f"module 'repops.torch' has no attribute {name!r}")
     return operators.overload(name)

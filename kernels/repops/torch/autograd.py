@@ -1,12 +1,12 @@
-"""How a gradient is registered: what is saved, and a rule made of repops operators only.
+"""Registration of gradients: the tensors that are saved, and a rule made of repops operators only.
 
     @gradient("mul", inputs=(0, 1))
     def mul(c, grad):
         a, b = c.inputs
         return sum_to(c, c.o.mul(grad, b), 0), sum_to(c, c.o.mul(grad, a), 1)
 
-A rule gives one gradient for each input, or None. It is made of operators that have gradients themselves, so
-operators can be differentiated twice; composites (`composites`) once.
+A rule returns one gradient, or None, for each input. Rules of operators consist of operators that have gradients
+themselves, so operators can be differentiated twice; composites (`composites`) only once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Gradients = Sequence[Any]
 
 @dataclass(frozen=True)
 class Context:
-    """What a rule knows of the call."""
+    """The data of a call that its rule can use."""
 
     inputs: tuple[Any, ...]  # those that were saved, in order
     outputs: tuple[Any, ...]
@@ -47,9 +47,9 @@ def _variadic(inputs: tuple[Any, ...]) -> bool:
 def gradient(
     name: str, inputs: Sequence[int] = (), outputs: Sequence[int] = (), constants: Sequence[int] = ()
 ) -> Callable[[Rule], Rule]:
-    """Register a rule for `repops::name`, which needs these inputs and outputs by place.
+    """Register a rule for `repops::name`, which uses the inputs and outputs at these places.
 
-    Outputs in `constants` are for the rule only: no gradient goes through them.
+    Outputs in `constants` are only for the rule: no gradient passes through them.
     """
 
     kept_inputs, kept_outputs = inputs, outputs
@@ -78,7 +78,7 @@ def gradient(
                 tuple(needs[0]) if ctx.variadic else tuple(needs[: len(ctx.shapes)]),
                 TensorOps(grads[0].device),
             )
-            # NOTE: autograd hands over views (an expanded scalar, a transposed result); a copy changes no bit.
+            # NOTE: autograd passes views (an expanded scalar, a transposed result); a copy changes no bit.
             result = rule(context, *(grad if grad is None else grad.contiguous() for grad in grads))
             return list(result) if ctx.variadic else result[0] if len(result) == 1 else tuple(result)
 
@@ -95,12 +95,12 @@ def gradient(
 
 
 def sum_to(c: Context, grad: Tensor, place: int) -> Tensor | None:
-    """The gradient of input `place`, which was broadcast to the shape of `grad`: summed by the operator `sum`."""
+    """Return the gradient of input `place`, summed over broadcast dimensions by the operator `sum`, or None."""
     return reduce_to(c.o, grad, c.shapes[place]) if c.needs[place] else None
 
 
 def reduce_to(o: TensorOps, grad: Tensor, shape: Shape) -> Tensor:
-    """Sum over the dimensions in which `shape` is broadcast to that of `grad`."""
+    """Sum over the dimensions in which `shape` is broadcast to the shape of `grad`."""
     if tuple(grad.shape) == tuple(shape):
         return grad
     aligned = (1,) * (grad.ndim - len(shape)) + tuple(shape)

@@ -1,7 +1,7 @@
 """Composites as `torch.library` operators `repops::<name>`: schema, execution, fake tensors and gradients.
 
-All but the gradients is derived from the function in repops.composites: its values are tensors, its keyword options are
-options. On the CPU a composite is one kernel where it can be, on a GPU its operators one by one; the bits are the same.
+Everything but the gradients is derived from the function in repops.composites: values become tensors, keyword options
+become options. The CPU runs a composite as one kernel if possible, a GPU its operators one by one; the bits are equal.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ for _name in _RECORDED:
 
 
 def call(name: str, *tensors: Tensor, **options: Any) -> Any:
-    """A composite of tensors on one device."""
+    """Apply a composite to tensors on one device."""
     return overload(name)(*tensors, **options)
 
 

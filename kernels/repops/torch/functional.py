@@ -1,8 +1,8 @@
-"""What networks are made of, with the signatures of torch.nn.functional: reproducible forwards and backwards.
+"""Functions with the signatures of torch.nn.functional, whose forward and backward passes are reproducible.
 
-Tensors are f32 (indices and targets i64, masks bool) on the CPU or a GPU; layouts are made contiguous here, which
-changes no bit. Everything else that does not fit is an OpError. The formulas and their order of operations are in
-docs/opset.md, section "Composites"; random numbers are a function of (seed, step, site), not of a generator's state.
+Tensors are f32 (indices and targets i64, masks bool) on the CPU or a GPU. These functions make layouts contiguous,
+which changes no bit; every other misfit is an OpError. The formulas and their order of operations are in docs/opset.md,
+section 10 "Composites". Random numbers depend on (seed, step, site), not on a generator's state.
 
 NOTE: PyTorch's own views (reshape, transpose, contiguous) move elements and are safe to mix in. Its arithmetic is not.
 """
@@ -37,7 +37,7 @@ def _pair(name: str, value: Pair) -> list[int]:
 
 
 def _reduce(losses: Tensor, reduction: str, count: Tensor | None = None) -> Tensor:
-    """`count` is what a mean divides by, f32 (); the number of losses if it is not given."""
+    """Reduce losses; a mean divides by `count`, f32 (), which defaults to the number of losses. Raise AttrError."""
     if reduction == "none":
         return losses
     if reduction not in ("mean", "sum"):
@@ -54,7 +54,7 @@ def _reduce(losses: Tensor, reduction: str, count: Tensor | None = None) -> Tens
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input [..., K] times weight [N, K], transposed, plus bias [N]: [..., N]."""
+    """Return input [..., K] times weight [N, K], transposed, plus bias [N]: [..., N]. Raise ShapeError."""
     if not input.ndim or weight.ndim != 2 or input.shape[-1] != weight.shape[1]:
         raise ShapeError(
             "linear: weight does not fit input", input=tuple(input.shape), weight=tuple(weight.shape)
@@ -75,7 +75,7 @@ def conv2d(
     dilation: Pair = 1,
     groups: int = 1,
 ) -> Tensor:
-    """input [N, G*C, H, W], weight [G*F, C, R, S], bias [G*F]: [N, G*F, Y, X]."""
+    """Convolve input [N, G*C, H, W] with weight [G*F, C, R, S] and add bias [G*F]: [N, G*F, Y, X]."""
     window = {
         "stride": _pair("conv2d: stride", stride),
         "padding": _pair("conv2d: padding", padding),
@@ -87,7 +87,7 @@ def conv2d(
 
 
 def embedding(input: Tensor, weight: Tensor) -> Tensor:
-    """Rows of weight [V, ...] by input, i64 of any shape. An index out of range gives zeros and no gradient."""
+    """Return rows of weight [V, ...] by input, i64 of any shape. An index out of range gives zeros and no gradient."""
     result: Tensor = _ops(weight).take(weight.contiguous(), input.contiguous())
     return result
 
@@ -113,7 +113,7 @@ def silu(input: Tensor) -> Tensor:
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """By erf, or by GPT-2's formula with tanh if `approximate` is "tanh"."""
+    """Return gelu by erf, or by GPT-2's formula with tanh if `approximate` is "tanh". Raise AttrError for another."""
     if approximate not in ("none", "tanh"):
         raise AttrError("gelu: approximate must be 'none' or 'tanh'", value=approximate)
     return call("gelu" if approximate == "none" else "gelu_tanh", input.contiguous())
@@ -137,7 +137,9 @@ def log_softmax(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def cross_entropy(input: Tensor, target: Tensor, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
-    """Logits [N, C] or [N, C, ...], targets i64 [N] or [N, ...]. Targets outside [0, C), too, count as ignored."""
+    """Return the loss of logits [N, C] or [N, C, ...] for targets i64 [N] or [N, ...]; targets outside [0, C) are
+    ignored.
+    """
     if input.ndim < 2 or target.shape != (input.shape[0], *input.shape[2:]):
         raise ShapeError(
             "cross_entropy: target does not fit input", input=tuple(input.shape), target=tuple(target.shape)
@@ -178,7 +180,7 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Over the last dimensions, which are `normalized_shape`; weight and bias have that shape."""
+    """Normalise over the last dimensions, which are `normalized_shape`, the shape of weight and bias too."""
     rows = _rows("layer_norm", input, normalized_shape)
     n = rows.shape[-1:]
     y, _, _ = call(
@@ -190,7 +192,7 @@ def layer_norm(
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float = 1e-6
 ) -> Tensor:
-    """Over the last dimensions, which are `normalized_shape`; weight has that shape."""
+    """Normalise over the last dimensions, which are `normalized_shape`, the shape of weight too."""
     rows = _rows("rms_norm", input, normalized_shape)
     y, _ = call("rms_norm", rows, _or_full(input, weight, 1.0, rows.shape[-1:]), eps=eps)
     return y.reshape(input.shape)
@@ -212,9 +214,9 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """input [N, C, ...] over each of `num_groups` groups of channels; weight and bias [C].
+    """Normalise input [N, C, ...] over each of `num_groups` groups of channels; weight and bias are [C].
 
-    This is layer_norm of [N, G, C/G * ...] with weight and bias repeated for every place.
+    This is layer_norm of [N, G, C/G * ...] with weight and bias repeated for every place. Raise ShapeError.
     """
     channels = input.shape[1] if input.ndim > 1 else 0
     if num_groups < 1 or not channels or channels % num_groups:
@@ -243,7 +245,7 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """input [N, C, ...]; the others [C]. In training the running statistics, if given, are updated in place."""
+    """Normalise input [N, C, ...]; other tensors are [C]. Training updates given running statistics in place."""
     if input.ndim < 2:
         raise ShapeError("batch_norm: input needs a dimension of channels", input=tuple(input.shape))
     n, channels = input.shape[:2]
@@ -263,7 +265,7 @@ def batch_norm(
 
 
 def _update(running: Tensor | None, batch: Tensor, factor: float, momentum: float) -> None:
-    """`factor` makes a sample's variance of a population's."""
+    """Update a running statistic in place; `factor` turns a population variance into a sample variance."""
     if running is None:
         return
     with torch.no_grad():
@@ -282,9 +284,9 @@ def _update(running: Tensor | None, batch: Tensor, factor: float, momentum: floa
 def dropout(
     input: Tensor, p: float = 0.5, training: bool = True, *, seed: int, step: int, site: int
 ) -> Tensor:
-    """Zero with probability p, else input / (1 - p). The same (seed, step, site) drops the same elements.
+    """Return zero with probability p, else input / (1 - p). Equal (seed, step, site) drop the same elements.
 
-    Give each place of a network a `site` of its own (below 2^24) and each training step its number.
+    Give each place of a network a `site` of its own (below 2^24) and each training step its number. Raise AttrError.
     """
     if not 0 <= p < 1:
         raise AttrError("dropout: p must be in [0, 1)", value=p)
@@ -307,10 +309,10 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """softmax(query key^T scale) value, for query [..., L, E], key [..., S, E], value [..., S, V]: [..., L, V].
+    """Return softmax(query key^T scale) value; query [..., L, E], key [..., S, E], value [..., S, V]: [..., L, V].
 
     `attn_mask` broadcasts to [..., L, S]: bool, true where attention is allowed, or f32, added to the scores.
-    `is_causal` lets query i see keys 0 to i. A query that may see nothing gives NaN.
+    `is_causal` lets query i see keys 0 to i. A query that sees no key gives NaN. Raise ShapeError or AttrError.
     """
     *batch, length, width = query.shape
     keys = key.shape[-2]
@@ -350,7 +352,7 @@ def scaled_dot_product_attention(
 def max_pool2d(
     input: Tensor, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0, dilation: Pair = 1
 ) -> Tensor:
-    """input [N, C, H, W]. The gradient goes to the first maximum of each window."""
+    """Pool input [N, C, H, W]. The gradient goes to the first maximum of each window."""
     window = _pooling("max_pool2d", kernel_size, stride, padding)
     dilation = _pair("max_pool2d: dilation", dilation)
     values: Tensor
@@ -359,7 +361,7 @@ def max_pool2d(
 
 
 def avg_pool2d(input: Tensor, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0) -> Tensor:
-    """input [N, C, H, W]; the padding counts as zeros. A convolution of each channel with 1 / (R S)."""
+    """Pool input [N, C, H, W], with padding as zeros, by convolving each channel with 1 / (R S)."""
     if input.ndim != 4:
         raise ShapeError("avg_pool2d: input needs rank 4", input=tuple(input.shape))
     window = _pooling("avg_pool2d", kernel_size, stride, padding)

@@ -1,8 +1,8 @@
-"""The gradient of every differentiable operator, as repops operators (so: the same bits everywhere).
+"""Gradients of every differentiable operator, made of repops operators and therefore reproducible bit for bit.
 
-Where the derivative is a matter of choice, it is PyTorch's: `maximum` and `minimum` give half to each of two equal
-operands, `amax` shares equally among all that are largest, `max_pool2d` gives everything to the element it chose.
-Without a gradient: comparisons, `logical_*`, `argmax`, `full`, `arange`, `philox`, indices, and whatever is not f32.
+Derivatives that are a matter of choice are PyTorch's: `maximum` and `minimum` give half to each of two equal operands,
+`amax` shares equally among all largest elements, `max_pool2d` gives everything to the element that it chose. No
+gradient: comparisons, `logical_*`, `argmax`, `full`, `arange`, `philox`, indices, tensors other than f32.
 """
 
 # ruff: noqa: A001  (rules are called like their operators)
@@ -45,14 +45,14 @@ def mul(c: Context, grad: Tensor) -> Gradients:
 
 @gradient("div", inputs=(1,), outputs=(0,))
 def div(c: Context, grad: Tensor) -> Gradients:
-    """grad / b, and -(grad / b) y with the quotient y."""
+    """Return grad / b and -(grad / b) y, with the quotient y."""
     (b,), (y,) = c.inputs, c.outputs
     of_a = c.o.div(grad, b)
     return sum_to(c, of_a, 0), sum_to(c, c.o.neg(c.o.mul(of_a, y)), 1) if c.needs[1] else None
 
 
 def _choice(c: Context, grad: Tensor, first_wins: Tensor) -> Gradients:
-    """All to the operand that was chosen, half to each if they are equal."""
+    """Give the gradient to the chosen operand, or half to each if they are equal."""
     a, b = c.inputs
     o, zero = c.o, c.o.scalar(0.0)
     shared = o.where(o.eq(a, b), o.mul(grad, o.scalar(0.5)), grad)
@@ -75,7 +75,7 @@ def minimum(c: Context, grad: Tensor) -> Gradients:
 
 @gradient("pow", inputs=(0, 1), outputs=(0,))
 def pow(c: Context, grad: Tensor) -> Gradients:
-    """b a^(b-1), 0 for b = 0; and y log a, 0 for a = 0 and b >= 0."""
+    """Return grad b a^(b-1), 0 for b = 0; and grad y log a, 0 for a = 0 and b >= 0."""
     (a, b), (y,), o = c.inputs, c.outputs, c.o
     zero, one = o.scalar(0.0), o.scalar(1.0)
     of_a = of_b = None
@@ -108,7 +108,7 @@ def neg(c: Context, grad: Tensor) -> Gradients:
 
 @gradient("cast")
 def cast(_c: Context, grad: Tensor) -> Gradients:
-    """Only f32 to f32 has one."""
+    """Return the gradient; only f32 to f32 has one."""
     return (grad,)
 
 
@@ -141,7 +141,7 @@ def log1p(c: Context, grad: Tensor) -> Gradients:
 
 @gradient("erf", inputs=(0,))
 def erf(c: Context, grad: Tensor) -> Gradients:
-    """grad 2/sqrt(pi) exp(-x x)."""
+    """Return grad 2/sqrt(pi) exp(-x x)."""
     (x,), o = c.inputs, c.o
     return (o.mul(grad, o.mul(o.scalar(2 / math.sqrt(math.pi)), o.exp(o.neg(o.mul(x, x))))),)
 
@@ -166,7 +166,7 @@ def cos(c: Context, grad: Tensor) -> Gradients:
 
 
 def _spread(c: Context, reduced: Tensor) -> Tensor:
-    """A value for each result of a reduction, back where the elements were."""
+    """Expand a value for each result of a reduction to the shape of the elements."""
     (shape,), dims = c.shapes, c.attrs["dims"]
     kept = [1 if d in dims else size for d, size in enumerate(shape)]
     result: Tensor = c.o.expand(c.o.reshape(reduced, shape=kept), shape=list(shape))
@@ -180,7 +180,7 @@ def sum(c: Context, grad: Tensor) -> Gradients:
 
 @gradient("amax", inputs=(0,), outputs=(0,))
 def amax(c: Context, grad: Tensor) -> Gradients:
-    """Shared equally among the largest."""
+    """Share the gradient equally among the largest elements."""
     (x,), (y,), o = c.inputs, c.outputs, c.o
     largest = o.cast(o.eq(x, _spread(c, y)), dtype=torch.float32)
     count = o.sum(largest, **c.attrs)
@@ -251,7 +251,7 @@ def conv2d_weight_grad(c: Context, grad: Tensor) -> Gradients:
 
 @gradient("max_pool2d", outputs=(1,))
 def max_pool2d(c: Context, grad: Tensor, _grad_of_indices: Any) -> Gradients:
-    """Each window's gradient goes to plane * H * W + index, in all planes at once; index -1 goes nowhere."""
+    """Add each window's gradient at plane * H * W + index, in all planes at once; drop it for index -1."""
     (indices,), (shape,), o = c.outputs, c.shapes, c.o
     planes, size = shape[0] * shape[1], shape[2] * shape[3]
     nowhere = o.full(shape=(), dtype=torch.int64, bits=-1)
@@ -299,7 +299,7 @@ def _resized(shape: Shape, dim: int, size: int) -> list[int]:
 
 @gradient("slice")
 def slice(c: Context, grad: Tensor) -> Gradients:
-    """Zeros between the elements, if there is a step, then before and after them."""
+    """Insert zeros between the elements, if there is a step, then before and after them."""
     (shape,), o = c.shapes, c.o
     dim, start, stop, step = (c.attrs[name] for name in ("dim", "start", "stop", "step"))
     if step > 1:

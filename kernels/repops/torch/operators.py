@@ -1,9 +1,9 @@
 """Every operator of the table as a `torch.library` operator `repops::<name>`: schema, CPU, CUDA and fake tensors.
 
-All of it is derived from the row: an attribute of kind "int" is an `int`, "ints" an `int[]`, "dtype" a `ScalarType`,
-and all are keyword-only. Operators without inputs take a `device`. The gradients are in `gradients`.
+All of this is derived from the row. An attribute of kind "int" is an `int`, "ints" an `int[]`, "dtype" a `ScalarType`;
+all are keyword-only. Operators without inputs take a `device`. The gradients are in `gradients`.
 
-NOTE: `torch` is PyTorch here and in the files beside this one; imports are absolute.
+NOTE: `torch` is PyTorch here and in the other files of this folder; imports are absolute.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ..opset import OPS, Op, lookup
 NAMESPACE = "repops"
 LIBRARY = torch.library.Library(
     NAMESPACE, "DEF"
-)  # INVARIANT: as long as it lives, its operators are registered
+)  # INVARIANT: the operators stay registered as long as it lives
 HAS_OPTIONS: dict[str, bool] = {}
 _SCHEMA = {"int": "int", "ints": "int[]", "dtype": "ScalarType"}
 
-# Where an operator is executed. The layouts without a kernel are here to be refused by name, as wrong dtypes are.
+# Dispatch keys. Those without a kernel are listed so that a refusal names the argument, as for a wrong dtype.
 _DEVICES = ("CPU", "CUDA")
 _REFUSED = ("SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA", "MkldnnCPU", "QuantizedCPU")
 
 
 def define(name: str, tensors: str, options: Sequence[str], results: int) -> None:
-    """Define `repops::name`. Strides of arguments are kept by compilers, because they must be those of an array."""
+    """Define `repops::name`. Compilers keep the strides of arguments, because arguments must be contiguous."""
     returns = "Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})"
     arguments = ", ".join([*tensors.split(", "), "*", *options] if options else [tensors]).removeprefix(", ")
     HAS_OPTIONS[name] = bool(options)
@@ -48,7 +48,7 @@ def single(results: list[Any]) -> Any:
 
 
 def check_devices(name: str, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> torch.device:
-    """The device of all of them; an ArrayError if they are on several."""
+    """Return the device of all tensors. Raise ArrayError if there are several."""
     return bridge.device_of(name, list(zip(names, tensors, strict=True)))
 
 
@@ -87,7 +87,7 @@ def _make_fake(row: Op) -> Callable[..., Any]:
 
 
 def static_spec(tensor: torch.Tensor, where: str) -> Any:
-    """The spec with plain ints: a compiler that keeps a dimension symbolic fixes it here, and compiles a shape anew."""
+    """Return the spec with plain ints: a compiler fixes symbolic dimensions here and compiles each shape anew."""
     dtype, shape = bridge.spec_of(tensor, where)
     return dtype, tuple(int(dim) for dim in shape)
 
@@ -99,7 +99,7 @@ def _make_source(row: Op) -> tuple[Callable[..., Any], Callable[..., Any]]:
     def arguments(attrs: dict[str, Any]) -> tuple[torch.device, dict[str, Any]]:
         device = attrs.pop("device", None)
         if "bits" in attrs:
-            attrs["bits"] %= 1 << 64  # a schema's int has a sign
+            attrs["bits"] %= 1 << 64  # an int of a schema has a sign
         return torch.device("cpu") if device is None else device, bridge.options_of(attrs)
 
     def run(**attrs: Any) -> Any:
@@ -139,7 +139,7 @@ for _row in OPS:
 
 
 def overload(name: str) -> Any:
-    """The registered operator `repops::name`."""
+    """Return the registered operator `repops::name`."""
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 
 

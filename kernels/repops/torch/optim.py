@@ -1,6 +1,6 @@
 """torch.optim's SGD, Adam and AdamW on the composites of repops: the same parameters, bit for bit, everywhere.
 
-On the CPU each parameter's step is one kernel that writes over the parameter and its moments. State and hyperparameters
+On the CPU each parameter's step is one kernel that overwrites the parameter and its moments. State and hyperparameters
 are in `state` and `param_groups` as in torch, so schedulers and state_dict() work.
 """
 
@@ -21,14 +21,14 @@ Tensor = torch.Tensor
 def _update(
     function: Callable[..., Any], written: list[Tensor], grad: Tensor, scalars: list[float], **options: Any
 ) -> None:
-    """Apply `function(p, grad, *state, *scalars)` and put its results into `written`, which are p and the state."""
+    """Write the results of `function(p, grad, *state, *scalars)` to `written`, which holds p and the state."""
     parameter, *state = written
     made = [torch.tensor(value, dtype=torch.float32, device=parameter.device) for value in scalars]
     bridge.apply(function, parameter, grad, *state, *made, out=written, **options)
 
 
 class _Optimizer(torch.optim.Optimizer, ABC):
-    """Walks over the parameters that have a gradient."""
+    """Base class that updates every parameter with a gradient."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
@@ -39,13 +39,13 @@ class _Optimizer(torch.optim.Optimizer, ABC):
         for group in self.param_groups:
             for parameter in group["params"]:
                 grad = parameter.grad
-                if grad is not None:  # what is not dense is refused by name
+                if grad is not None:  # a gradient that is not dense is refused by name
                     self._step(parameter, grad.contiguous() if grad.layout is torch.strided else grad, group)
         return loss
 
     @abstractmethod
     def _step(self, parameter: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
-        """Update one parameter, and its state, by its gradient."""
+        """Update one parameter and its state by its gradient."""
 
 
 def _check(lower: dict[str, float]) -> None:
@@ -55,7 +55,7 @@ def _check(lower: dict[str, float]) -> None:
 
 
 class SGD(_Optimizer):
-    """p - lr g, or with momentum p - lr v for v = momentum v + g; g has weight_decay p added. v starts at zero."""
+    """p - lr g, or with momentum p - lr v for v = momentum v + g; g includes weight_decay p. v starts at zero."""
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, weight_decay: float = 0.0
@@ -75,7 +75,7 @@ class SGD(_Optimizer):
 
 
 class Adam(_Optimizer):
-    """Adam with bias correction; weight_decay p is added to the gradient."""
+    """Adam with bias correction (Kingma and Ba, 2015); weight_decay p is added to the gradient."""
 
     DECOUPLED = False
 
@@ -112,7 +112,7 @@ class Adam(_Optimizer):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay multiplies the parameter by 1 - lr weight_decay instead."""
+    """Adam whose weight decay multiplies the parameter by 1 - lr weight_decay (Loshchilov and Hutter, 2019)."""
 
     DECOUPLED = True
 

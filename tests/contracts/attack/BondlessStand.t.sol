@@ -7,11 +7,11 @@ import {Dispute, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.so
 import {HearingPhase, IPanel, Submission} from "contracts/interfaces/IPanel.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
-/// @notice A signer burns its bond in a hearing of its own. Then it would stand by its lie at no risk, again and again; but nobody
-/// stands without a bond.
+/// @notice A signer burns its bond in a hearing of its own. Then it could stand by its lie at no risk, again and again;
+/// but a signer without a bond may not stand.
 /// forge-config: default.isolate = true
 contract BondlessStandTest is Heard {
-    /// @dev The first verifier's bond is burned in a hearing of its own making.
+    /// @dev Burns the first verifier's bond in a hearing of its own making.
     function _burnFirst() private {
         Mirror mirror = new Mirror();
         (Submission memory s, Dispute memory d) = (submissionOf(id), disputeOf(id));
@@ -71,7 +71,7 @@ contract BondlessStandTest is Heard {
         _refused(0);
     }
 
-    /// @dev A bond that is put down anew is at risk.
+    /// @dev A new bond is at risk.
     function test_whoPutsDownABondAnewLosesIt() public {
         _overruled();
         vm.deal(verifier(0), BOND);

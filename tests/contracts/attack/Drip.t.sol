@@ -9,8 +9,9 @@ import {Piece, Place, StepProof, Subject} from "contracts/interfaces/IDataAvaila
 import {Claim, IJobs, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
 import {Position} from "contracts/interfaces/IReferee.sol";
 
-/// @notice A trainer serves its logs to nobody, and answers each request in the last second. Whoever follows the run by what is shown
-/// here sees all of it, and has a challenge period left. But pages that nobody waits for put nothing off.
+/// @notice A trainer serves its logs to nobody, and answers each request in the last second. A party that follows the
+/// run by these answers sees all of it, and has a challenge period left. But pages that nobody waits for extend
+/// nothing.
 /// forge-config: default.isolate = true
 contract DripTest is Requested {
     using Trees for Tree;
@@ -21,7 +22,7 @@ contract DripTest is Requested {
     bytes32[] private _logPath;
     bytes32 private _logs;
 
-    /// @dev A tree whose leaves are all the same.
+    /// @dev Returns a tree of equal leaves.
     function _same(uint8 tag, bytes32 node) private pure returns (bytes32, bytes32[] memory path) {
         path = new bytes32[](LEVELS);
         for (uint256 i = 0; i < LEVELS; ++i) {
@@ -50,7 +51,7 @@ contract DripTest is Requested {
         return Subject(IJobs(address(jobs)), job, _logs);
     }
 
-    /// @dev The auditor has as many pieces open as it may, and requests the next when one is answered.
+    /// @dev The auditor has as many pieces open as allowed, and requests the next one when one is answered.
     function _drip(Subject memory s, uint64 width) private {
         (bytes32[] memory digests_,) = digestsAt(1);
         StepProof memory proof = StepProof(logTree(1).root(), _logPath);
@@ -74,7 +75,7 @@ contract DripTest is Requested {
         }
     }
 
-    /// @dev Whoever has seen the last page commits to another claim, and makes it in the last second.
+    /// @dev The auditor sees the last page, commits to another claim, and makes it in the last second.
     function _followed(uint32 verdict, uint32 challengePeriod, uint64 width) private {
         Subject memory s = _claimed(verdict, challengePeriod);
         _drip(s, width);
@@ -104,7 +105,7 @@ contract DripTest is Requested {
         credited(AUDITOR, STAKE / 2, "half of it is the auditor's");
     }
 
-    /// @dev 4,096 pages of digests, of a run of as many steps, are shown before the phase ends.
+    /// @dev All 4,096 pages of digests, of a run of as many steps, are shown before the phase ends.
     function test_everyPageIsShownInTime() public {
         _followed(1800, 3600, 64);
     }
@@ -121,7 +122,7 @@ contract DripTest is Requested {
         _followed(60, 60, 64);
     }
 
-    /// @dev Again and again somebody requests pages and answers them in the same second, to put the job's end off for their gas.
+    /// @dev An attacker requests pages and answers them in the same second, again and again, to delay the end for gas.
     function _selfAnswered(uint32 verdict, uint32 challengePeriod) private {
         Subject memory s = _claimed(verdict, challengePeriod);
         uint256 limit = jobs.jobOf(s.jobId).revealEnd + challengePeriod;

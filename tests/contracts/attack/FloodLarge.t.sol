@@ -9,8 +9,9 @@ import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfa
 import {Claim, IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
-/// @notice A flood against a record of 255 inputs, whose answers are the longest: as many as can be open, answered at 100,000 bytes and 12
-/// million gas a minute, none of them late. forge-config: default.isolate = true
+/// @notice A flood of requests of a record of 255 inputs, with the longest answers: as many as can be open, answered at
+/// 100,000 bytes and 12 million gas a minute, none of them late.
+/// forge-config: default.isolate = true
 contract FloodLargeTest is Market {
     using Views for Jobs;
 
@@ -68,7 +69,7 @@ contract FloodLargeTest is Market {
             abi.encodeCall(dataAvailability.provideLeaf, (s, Place(Piece.Leaf, 0, 0, 300, 0), a, none)).length;
         uint256 each = MAX_BATCH / (length + 128);
         uint256 gas;
-        // The whole period is over before the first is sent.
+        // The whole period passes before the first answer is sent.
         pass(PERIOD);
         for (uint64 i = 0; i < n; i += uint64(each)) {
             uint256 some = n - i < each ? n - i : each;

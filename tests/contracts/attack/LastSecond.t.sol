@@ -7,15 +7,15 @@ import {Jobs} from "contracts/Jobs.sol";
 import {DataRequest, Place, RequestState, Subject} from "contracts/interfaces/IDataAvailability.sol";
 import {IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 
-/// @notice Whoever claims a root in the last second leaves nobody the time to claim another. So nothing is claimed where no trainer has
-/// shown anything, because nobody else has trained there; and of what is claimed there is a challenge period to request what it
-/// commits to.
+/// @notice A claim in the last second leaves nobody the time for another claim. So nothing can be claimed where no
+/// trainer has revealed anything, because nobody else has trained there; and the data of such a claim can be requested
+/// a challenge period long.
 contract LastSecondTest is Requested {
     using Views for Jobs;
 
     address private constant HOSTILE = address(0xBAD);
 
-    /// @dev A trainer who has committed shows nothing; a root of nobody's run would be the only one, and be accepted.
+    /// @dev A trainer who has committed reveals nothing; a root of nobody's run would be the only one, and be accepted.
     function test_aJobThatNobodyHasRevealedInIsNotClaimed() public {
         vm.deal(HOSTILE, 2 * STAKE);
         uint256 job = post(1);
@@ -52,7 +52,7 @@ contract LastSecondTest is Requested {
         yes(jobs.claimsOf(job)[0].lost && jobs.claimsOf(job)[1].lost, "both have lost");
     }
 
-    /// @dev Of the trainers' roots there was a challenge period to request.
+    /// @dev The trainers' roots had a challenge period for requests.
     function test_aRootThatWasRevealedCannotBeRequestedOfLater() public {
         uint256 job = runClaimed();
         vm.warp(jobs.jobOf(job).challengeEnd);
@@ -60,7 +60,7 @@ contract LastSecondTest is Requested {
         jobs.finalize(job);
     }
 
-    /// @dev What is open since a former life of a root keeps nobody from requesting it.
+    /// @dev A request from a former life of a root keeps nobody from requesting its data.
     function test_aPlaceOfAFormerLifeIsRequestedAnew() public {
         uint256 job = claimed(7);
         Subject memory s = Subject(IJobs(address(jobs)), job, root(7));

@@ -13,10 +13,11 @@ import {
 } from "contracts/interfaces/IDataAvailability.sol";
 import {IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 
-/// @notice Two hostile trainers claim the right root, request a record of it, and do not show it. They keep its group in a match, so that
-/// the request is late before it can be closed, and let the first of them lose: now the root can be claimed behind the second, and
-/// whoever does so loses with him when the request is closed. So nobody claims a root behind others of whom something that is late was
-/// requested: he waits until they are gone, which is another life of the root, and for which he has a challenge period.
+/// @notice Two hostile trainers claim the right root, request a record of it, and do not show it. They keep its group
+/// in a match, so that the request is late before it can be closed, and let the first of them lose: now the root can be
+/// claimed behind the second one, and such a claim is lost with it when the request is closed. So an honest party
+/// claims no root while a late request hangs over its claimants: it waits until they have lost, which begins another
+/// life of the root, and has a challenge period to claim it.
 contract LateRequestTest is Market {
     using Views for Jobs;
 
@@ -46,7 +47,7 @@ contract LateRequestTest is Market {
         yes(groupOf(_job, 7).spokesman == 1 && isClaimed(_job, 7), "a claim is lost, another stands");
     }
 
-    /// @dev What not to do.
+    /// @dev The wrong way.
     function test_whoClaimsBehindALateRequestLosesWithThoseBefore() public {
         _besieged();
         uint256 price = challenge(_job, HONEST, 7);
@@ -59,14 +60,14 @@ contract LateRequestTest is Market {
         credited(HONEST, 0, "nothing");
     }
 
-    /// @dev What to do: the request is closed as soon as that is possible, and the root claimed again.
+    /// @dev The right way: the request is closed as soon as possible, and the root is claimed again.
     function test_whoWaitsUntilTheyAreGoneLosesNothing() public {
         _besieged();
         commitChallenge(_job, HONEST, 7);
         winByDefault(_job, 7);
         refuses(IJobs.RequestsOpen.selector);
         this.finalizeLater();
-        dataAvailability.close(_s, _place); // by anybody
+        dataAvailability.close(_s, _place); // anybody may
         vm.warp(groupOf(_job, 7).until - 1);
         uint256 price = claimNow(_job, HONEST, 7);
         eq(price, 2 * STAKE, "twice the stake, as before");
@@ -83,7 +84,7 @@ contract LateRequestTest is Market {
         jobs.finalize(_job);
     }
 
-    /// @dev What to do before that: whoever has the run answers in time, though he claims nothing, and is paid for it.
+    /// @dev The right way before that: a party that has the run answers in time, without a claim, and is paid for it.
     function test_whoAnswersForOthersCanStandBehindThem() public {
         _job = claimed(7, 7);
         _s = Subject(IJobs(address(jobs)), _job, root(7));

@@ -7,16 +7,17 @@ import {Jobs} from "contracts/Jobs.sol";
 import {IDataAvailability, Piece, Place, Subject} from "contracts/interfaces/IDataAvailability.sol";
 import {JobPhase} from "contracts/interfaces/IJobs.sol";
 
-/// @notice Attacks with requests, which fail. forge-config: default.isolate = true
+/// @notice Attacks with requests, which fail.
+/// forge-config: default.isolate = true
 contract RequestAttackTest is Steady {
     using Views for Jobs;
 
     Subject private _s = steadyClaimed();
     address private constant HOLDER = address(0xBAD);
-    /// @dev Of the weights that are paid for: the holder withholds it.
+    /// @dev The checkpoint with the weights that the client pays for, which the holder withholds.
     uint64 private constant LAST = 63;
 
-    /// @dev What an account has spent: of HOLDER and AUDITOR, who get what they need for each request.
+    /// @dev The money spent by HOLDER and AUDITOR, who get what they need for each request.
     mapping(address who => uint256) private _spent;
 
     function _requestAs(address who, Place[] memory list) private {
@@ -24,7 +25,7 @@ contract RequestAttackTest is Steady {
         _spent[who] += deposit;
     }
 
-    /// @dev Answers each of its own requests in the last second, and has the next ready before that.
+    /// @dev Answers each of its own requests in the last second, and makes the next one before that.
     function _hold(uint64 checkpoint, uint64 part) private {
         _requestAs(HOLDER, one(leafIn(checkpoint, 0, 300, part)));
     }
@@ -37,8 +38,9 @@ contract RequestAttackTest is Steady {
         yes(have == want, what);
     }
 
-    /// @dev A claimant requests of itself, always at another checkpoint than the one that it withholds. The client is not kept from
-    /// requesting that: it waits a period longer for each that is open, and has all its deposit back, and a prize, when nobody shows it.
+    /// @dev A claimant requests of itself, always at another checkpoint than the one that it withholds. The client can
+    /// still request that one: it waits a period longer for each open checkpoint, and gets its whole deposit back, and
+    /// a prize, when nobody answers.
     function test_aClaimantKeepsNobodyFromRequesting() public {
         for (uint64 i = 0; i < 6; ++i) {
             _hold(i, 0);
@@ -49,7 +51,7 @@ contract RequestAttackTest is Steady {
         eq(_spent[AUDITOR], 2 * dataAvailability.depositOf(Piece.Leaf, PRICE) << 6, "dear, for the while");
         uint256 until = dataAvailability.requestOf(_s, wanted[0]).until;
         eq(until, time.time() + 7 * PERIOD + 60, "six periods later than without it");
-        // The holder goes on for as long as it likes.
+        // The holder continues for as long as it likes.
         uint64[6] memory part;
         while (time.time() + PERIOD <= until) {
             pass(PERIOD);
@@ -71,15 +73,15 @@ contract RequestAttackTest is Steady {
         _is(_loss(AUDITOR), -int256(STAKE / 2), "the client has all back, and half of a stake");
     }
 
-    /// @dev As long as the queue is held, which burns, the client can request at what it costs at that level: once. What a level costs
-    /// the holder it pays in each period again.
+    /// @dev While the queue is held, which burns money, the client can request at the deposit of its level: once. The
+    /// holder pays for a level again in each period.
     function test_whatItCostsToHoldAQueue() public {
         uint256 least = dataAvailability.depositOf(Piece.Leaf, PRICE);
         for (uint64 level = 1; level <= 6; ++level) {
             _hold(level - 1, 0);
         }
         _requestAs(AUDITOR, one(recordIn(LAST, 1)));
-        steadyAnswered(_s, recordIn(LAST, 1)); // by somebody who has it
+        steadyAnswered(_s, recordIn(LAST, 1)); // by a party that has it
         int256 client = _loss(AUDITOR);
         uint256 fee = dataAvailability.credit(AUTHOR);
         _is(client, int256(fee + 63 * least / 2), "the client: half of 63 first deposits, and the fee");
@@ -92,20 +94,20 @@ contract RequestAttackTest is Steady {
             steadyAnswered(_s, leafIn(i, 0, 300, 1));
         }
         eq(burned(), 0, "no stake is touched");
-        // 57 for six that fill it, and 186 for six that come after: those are paid in each six periods.
+        // 57 for six requests that fill the queue, and 186 for six that follow, in each six periods.
         _is(_loss(HOLDER) - int256(12 * fee), int256(243 * least / 2), "the holder");
         yes(holder > client, "more than the client");
         inPhase(_s.jobId, JobPhase.Challenge);
     }
 
-    /// @dev The longest list that anybody can have open. Whoever sends seven answers a minute, one after the other, is in time; what he
-    /// is paid is more than it costs, and the flood has burned 7,904 first deposits.
+    /// @dev The longest list that can be open. A party that sends seven answers a minute, one after the other, is in
+    /// time and is paid more than they cost, and the flood has burned 7,904 first deposits.
     function test_aFloodIsAnsweredInTime() public {
         uint256 n = dataAvailability.MAX_OPEN();
         _requestAs(HOLDER, leavesIn(0, 0, n / 2));
         _requestAs(HOLDER, leavesIn(0, uint64(n / 2), n / 2));
         requestRefused(_s, leafIn(0, 0, 300, uint64(n)), IDataAvailability.TooManyOpen.selector);
-        // The interval is computed: it took the whole period.
+        // The computation of the interval takes the whole period.
         pass(PERIOD);
         uint256 gas;
         uint256 calldata_;

@@ -24,7 +24,7 @@ contract Mirror {
     function onHearingDecided(uint256, uint8, Reason, address[] calldata) external {}
 }
 
-/// @notice A signer of a false verdict loses its bond to itself, before it loses it to whoever was right.
+/// @notice A signer of a false verdict loses its bond to itself, before it loses it to the side that was right.
 contract SelfSlashTest is Heard {
     /// @dev A bond that two hearings hold is burned whole.
     function test_aSignerSavesNothingOfItsBond() public {

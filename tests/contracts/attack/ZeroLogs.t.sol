@@ -8,8 +8,8 @@ import {Jobs} from "contracts/Jobs.sol";
 import {Piece, Place, Subject} from "contracts/interfaces/IDataAvailability.sol";
 import {Claim, IJobs, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
 
-/// @notice A trainer reveals zero as its logs, which no tree of several steps has as root. Once they are known to be withheld the job
-/// waits for no list of requests of them, as for no other logs.
+/// @notice A trainer reveals zero as its logs, which is the root of no tree of several steps. Once they are known to be
+/// withheld the job's end does not wait for requests of them, as with other logs.
 contract ZeroLogsTest is Requested {
     using Trees for Tree;
     using Views for Jobs;

@@ -11,13 +11,14 @@ import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfa
 import {Claim, IJobs, Terms} from "contracts/interfaces/IJobs.sol";
 import {Exhibit, MatchTerms, Position, Record} from "contracts/interfaces/IReferee.sol";
 
-/// @notice ATTACK: a program with a tensor without elements whose other dimensions multiply to 2^40 or more. Nodes refuse it, but
-/// nothing keeps it from a chain. Were its size refused there in some order of the dimensions, whoever shows second in a trial
-/// could not show, and would lose, though right; and a request for its data would have no answer.
+/// @notice ATTACK: a program with a tensor without elements whose other dimensions multiply to 2^40 or more. Nodes
+/// refuse it, but nothing keeps it from a chain. If the contracts refused its size in some order of the dimensions, the
+/// side that shows second in a trial could not show, and would lose, though right; and a request for its data would
+/// have no answer.
 contract ZeroSizeTest is Market {
     using Views for Jobs;
 
-    /// @dev The dimension that is 0 stands here.
+    /// @dev The position of the dimension that is 0.
     uint256 private _zeroAt;
 
     // ------------------------------------------------------------------ the program
@@ -44,7 +45,7 @@ contract ZeroSizeTest is Market {
         return sha256(hex"0810"); // E_0 of the data tree
     }
 
-    /// @dev The true output has the data root E_0; a liar has any other.
+    /// @dev The true output has the data root E_0; a liar's has any other.
     function _recordOf(bytes32 root_) private view returns (Record memory r) {
         r.structure = sha256(abi.encodePacked(uint8(0x03), _structure()));
         r.outputs = new bytes32[](1);
@@ -129,7 +130,7 @@ contract ZeroSizeTest is Market {
 
     // ------------------------------------------------------------------ before a request
 
-    /// @dev The data has no leaves, so the record and the tensor's type are all that there is to show.
+    /// @dev The data has no leaves, so the record and the tensor's type are the whole answer.
     function test_anHonestClaimantAnswersWhereverTheZeroStands() public {
         for (_zeroAt = 0; _zeroAt < 3; ++_zeroAt) {
             (address[] memory who, bytes32[] memory roots) = (new address[](1), new bytes32[](1));

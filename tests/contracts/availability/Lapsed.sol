@@ -8,12 +8,12 @@ import {Jobs} from "contracts/Jobs.sol";
 import {Place, Subject} from "contracts/interfaces/IDataAvailability.sol";
 import {Claim, JobPhase} from "contracts/interfaces/IJobs.sol";
 
-/// @notice The job that the tests of requests are about, and what happens in it when nobody answers.
+/// @notice The job of the tests of requests, and its course when nobody answers.
 abstract contract Lapsed is Requested {
     using Trees for Tree;
     using Views for Jobs;
 
-    /// @dev Twice what 512 open pages of blocks take, at one a minute.
+    /// @dev Twice the time for 512 open pages of blocks, one a minute.
     uint256 internal constant LISTS = 61_440;
 
     uint256 internal _job = runClaimed();

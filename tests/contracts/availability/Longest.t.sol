@@ -16,19 +16,20 @@ import {
 import {Claim, IJobs, Terms} from "contracts/interfaces/IJobs.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
-/// @notice The longest answer of each kind, in the deepest trees that a program may have: 2^24 nodes, 2^48 steps that are checkpoints,
-/// 255 inputs, tensors of 2^40 elements less one. Each fits a transaction of 100,000 bytes and 12 million gas, and is paid.
+/// @notice The longest answer of each kind, in the deepest trees that a program may have: 2^24 nodes, 2^48 steps that
+/// are checkpoints, 255 inputs, tensors of 2^40 elements less one. Each fits a transaction of 100,000 bytes and 12
+/// million gas, and is paid.
 /// forge-config: default.isolate = true
 contract LongestTest is Market {
     uint256 private constant NODE_DEPTH = 24;
     uint256 private constant RUN_DEPTH = 48;
     uint64 private constant STEPS = (1 << 48) - 1;
-    /// @dev Of the block tree of 2^40 elements less one, and of their data tree as i64.
+    /// @dev Depths of the block tree of 2^40 elements less one, and of their data tree as i64.
     uint256 private constant BLOCK_DEPTH = 30;
     uint256 private constant DATA_DEPTH = 33;
     address private constant AUTHOR = address(0xA017);
 
-    /// @dev A path of any siblings, and where it leads.
+    /// @dev Returns a path of arbitrary siblings, and the root to which it leads.
     function _path(uint8 tag, bytes32 leaf, uint256 index, uint256 depth)
         private
         pure
@@ -44,7 +45,7 @@ contract LongestTest is Market {
         }
     }
 
-    /// @dev The longest records, with the longest tensor as their last output.
+    /// @dev Returns the longest record, with the longest tensor as its last output.
     function _record(bytes32 tensor) private pure returns (Record memory r) {
         r.structure = sha256("structure");
         (r.inputs, r.outputs) = (new bytes32[](255), new bytes32[](8));
@@ -109,7 +110,7 @@ contract LongestTest is Market {
         (logs, step.path) = _path(0x18, step.root, 0, RUN_DEPTH);
     }
 
-    /// @dev A job whose one trainer claims this run, with these logs.
+    /// @dev Opens a job whose one trainer claims this run, with these logs.
     function _claim(Terms memory t, RecordPiece memory run, bytes32 logs) private returns (Subject memory s) {
         (t.program.nodeCount, t.program.steps) = ((1 << 24) - 1, STEPS);
         t.program.strides = new uint64[](1);
@@ -133,7 +134,7 @@ contract LongestTest is Market {
         dataAvailability.request{value: dataAvailability.depositOf(place.piece, PRICE)}(s, list);
     }
 
-    /// @dev The limits of a move (docs/protocol.md, section 8), and that it is paid more than it costs.
+    /// @dev Checks the limits of a move (docs/protocol.md, section 8), and that it is paid more than it costs.
     function _fits(string memory name, bytes memory data) private {
         uint256 before = dataAvailability.credit(AUTHOR);
         vm.prank(AUTHOR);

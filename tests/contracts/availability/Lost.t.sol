@@ -17,12 +17,12 @@ import {
 } from "contracts/interfaces/IDataAvailability.sol";
 import {IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 
-/// @notice What becomes of what nobody publishes, and how long that takes.
+/// @notice The effects of data that nobody publishes, and how long they take.
 contract LostTest is Lapsed {
     using Trees for Tree;
     using Views for Jobs;
 
-    // ------------------------------------------------------------------ what is lost
+    // ------------------------------------------------------------------ losses
 
     function test_aRecordThatNobodyShowsLosesTheRoot() public {
         Place memory place = recordIn(2, 1);
@@ -73,11 +73,11 @@ contract LostTest is Lapsed {
         uint256 id = jobs.groupsOf(_job)[0].matchId;
         request(ofClaim(_job), recordIn(0, 0));
         pass(PERIOD + 1);
-        // NOTE: by now both are late; before anybody says so, the group is in the match.
+        // NOTE: by now both are late; before either is closed, the group is in the match.
         closeRefused(ofClaim(_job), recordIn(0, 0), IJobs.GroupPlays.selector);
         is_(stateOf(ofClaim(_job), recordIn(0, 0)), RequestState.Open, "it waits for the match");
         referee.timeout(id);
-        // Both have lost by default, so there is nothing to lose any more.
+        // Both have lost by default, so nothing is left to lose.
         dataAvailability.close(ofClaim(_job), recordIn(0, 0));
         credited(AUDITOR, 0, "the match came first");
         eq(dataAvailability.credit(AUDITOR), dataAvailability.depositOf(Piece.Record, PRICE), "the deposit");
@@ -108,7 +108,7 @@ contract LostTest is Lapsed {
         yes(root != 0, "another");
     }
 
-    /// @dev Whoever claims a root again is not answerable for what was requested of those who have lost it.
+    /// @dev A new claimant of a lost root does not answer for what was requested of earlier claimants.
     function test_aRequestDiesWithThoseItWasMadeOf() public {
         Subject memory s = ofClaim(_job);
         request(s, recordIn(1, 0));
@@ -127,8 +127,8 @@ contract LostTest is Lapsed {
         inPhase(_job, JobPhase.Accepted);
     }
 
-    /// @dev After the challenge phase: of a root that is claimed again, and until the instant of its group. What is requested then puts
-    /// nothing off, and is waited for.
+    /// @dev After the challenge phase data of a root that is claimed again can be requested, before the `until` of its
+    /// group. Such a request extends nothing, but the end waits for it.
     function test_ofARootThatIsClaimedAgainSomethingCanBeRequestedInTime() public {
         Subject memory s = ofClaim(_job);
         vm.warp(_end() - 1);
@@ -143,7 +143,7 @@ contract LostTest is Lapsed {
         uint256 until = jobs.groupsOf(_job)[0].until;
         eq(until, time.time() + PERIOD, "a challenge period");
         eq(jobs.jobOf(_job).reclaimEnd, until, "for which the job waits");
-        requestRefused(ofLogs(_job), digests(1), IJobs.WrongPhase.selector); // of the root alone
+        requestRefused(ofLogs(_job), digests(1), IJobs.WrongPhase.selector); // of the root only
         vm.warp(until);
         requestRefused(s, recordIn(0, 0), IJobs.WrongPhase.selector);
         vm.warp(until - 1);
@@ -158,7 +158,7 @@ contract LostTest is Lapsed {
         credited(person(3), 2 * STAKE + REWARD, "who has shown it");
     }
 
-    /// @dev Whoever claims it again shows as little: so a root that nobody shows is not accepted.
+    /// @dev The new claimant does not publish the data either: so a root whose data is withheld is not accepted.
     function test_aRootThatIsClaimedAgainAndNotShownIsLostAgain() public {
         Subject memory s = ofClaim(_job);
         vm.warp(_end() - 1);
@@ -177,7 +177,7 @@ contract LostTest is Lapsed {
         inPhase(_job, JobPhase.Unclaimed);
     }
 
-    /// @dev A root of which no claim was lost, or which only has lost speakers, is requested of in the challenge phase alone.
+    /// @dev A root that has not died, with or without lost claims, allows requests in the challenge phase alone.
     function test_ofARootThatHasNotDiedNothingIsRequestedAfterTheChallengePhase() public {
         uint256 job = claimed(7, 7, 8);
         Subject memory s = Subject(IJobs(address(jobs)), job, root(7));
@@ -197,12 +197,12 @@ contract LostTest is Lapsed {
         inPhase(_job, JobPhase.Challenge);
     }
 
-    /// @dev Beyond which no request of a claimed root puts the end of the challenge phase off.
+    /// @dev Returns the latest end of the challenge phase, as far as requests of claimed roots extend it.
     function _limit() private view returns (uint256) {
         return jobs.jobOf(_job).revealEnd + PERIOD + 4 * 2 * PERIOD + LISTS;
     }
 
-    /// @dev Of all roots together, whoever claims one last.
+    /// @dev The limit holds for all roots together, including one that is claimed last.
     function test_noNewRootPutsTheEndOffForLonger() public {
         uint256 limit = _limit();
         (Subject memory s, RecordPiece memory shown) = (ofClaim(_job), recordAt(recordIn(0, 0)));
@@ -236,7 +236,7 @@ contract LostTest is Lapsed {
         inPhase(_job, JobPhase.Accepted);
     }
 
-    /// @dev So many pages of a node that has no log.
+    /// @dev Returns `count` pages of a node that has no log.
     function _pages(uint64 from, uint64 count) private pure returns (Place[] memory list) {
         list = new Place[](count);
         for (uint64 i = 0; i < count; ++i) {
@@ -244,7 +244,7 @@ contract LostTest is Lapsed {
         }
     }
 
-    /// @dev The limit is put off by the time in which 32 pages or more are open.
+    /// @dev The limit moves by the time in which 32 pages or more are open.
     function test_noPagesOfLogsKeepAJobFromEndingForLonger() public {
         (uint256 start, uint256 limit) = (time.time(), 0);
         LogPiece memory none = logAt(blocks(1, 2, 0));
@@ -252,7 +252,7 @@ contract LostTest is Lapsed {
         for (uint64 first = 0; jobs.phaseOf(_job) == JobPhase.Challenge; first += 32) {
             Place[] memory list = _pages(first, 32);
             request(s, list);
-            // NOTE: as of claimed roots, as long as that is later.
+            // NOTE: the limit of claimed roots, as long as it is the later one.
             limit = _limit();
             if (start + 4 * 2 * PERIOD + LISTS > limit) limit = start + 4 * 2 * PERIOD + LISTS;
             yes(_end() <= limit, "not longer than that");
@@ -269,7 +269,7 @@ contract LostTest is Lapsed {
         inPhase(_job, JobPhase.Accepted);
     }
 
-    /// @dev Whoever requests another page when one is answered, with nobody else, waits for a block each time.
+    /// @dev A single requester, with a new page whenever one is answered, waits for a block each time.
     function test_fewPagesOfLogsPutNothingOff() public {
         LogPiece memory none = logAt(blocks(1, 2, 0));
         Subject memory s = ofLogs(_job);
@@ -285,7 +285,7 @@ contract LostTest is Lapsed {
         eq(_end(), _limit(), "as long");
     }
 
-    /// @dev Nobody has waited for them.
+    /// @dev Nobody has waited for these pages.
     function test_pagesOfLogsThatAreAnsweredAtOncePutNothingOff() public {
         LogPiece memory none = logAt(blocks(1, 2, 0));
         Subject memory s = ofLogs(_job);

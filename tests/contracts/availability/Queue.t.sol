@@ -14,7 +14,7 @@ import {
 } from "contracts/interfaces/IDataAvailability.sol";
 import {JobPhase} from "contracts/interfaces/IJobs.sol";
 
-/// @notice Many checkpoints and many pieces at once: until when they have to be answered, and what they cost.
+/// @notice Many checkpoints and many pieces at once: their deadlines, and their deposits.
 /// forge-config: default.isolate = true
 contract QueueTest is Steady {
     using Views for Jobs;
@@ -29,7 +29,7 @@ contract QueueTest is Steady {
         (deposit,) = requestAs(AUDITOR, _s, one(place));
     }
 
-    /// @dev Or a claimant would have to compute the whole run again in the time for one response.
+    /// @dev Otherwise a claimant would have to recompute the whole run in the time for one response.
     function test_eachOtherCheckpointGivesAPeriodMore() public {
         for (uint64 i = 0; i < 5; ++i) {
             request(_s, recordIn(i, 0));
@@ -53,7 +53,7 @@ contract QueueTest is Steady {
         requestRefused(_s, list, IDataAvailability.AnotherCheckpoint.selector);
     }
 
-    /// @dev One after the other, at 100,000 bytes a minute, none of them is late.
+    /// @dev Sent one after the other, at 100,000 bytes a minute, none of them is late.
     function test_eachPieceGivesTheTimeToSendIt() public {
         request(_s, leavesIn(0, 0, 100));
         eq(_until(leafIn(0, 0, 300, 0)), time.time() + PERIOD, "the first");
@@ -92,7 +92,7 @@ contract QueueTest is Steady {
         request(_s, leavesIn(0, 0, 256));
     }
 
-    /// @dev The first of a queue costs what it did, whoever comes after.
+    /// @dev The deposit of the first request of a queue does not depend on later ones.
     function test_halfOfWhatIsMoreIsBurnedWhenItIsAnswered() public {
         uint256 least = dataAvailability.depositOf(Piece.Record, PRICE);
         for (uint64 i = 0; i < 4; ++i) {
@@ -109,7 +109,7 @@ contract QueueTest is Steady {
         eq(dataAvailability.credit(AUDITOR), 2 * (least - fee) + 7 * least - 7 * least / 2, "the rest");
     }
 
-    /// @dev Whoever was right to ask gets all of it back, however dear it was.
+    /// @dev A requester that nobody answers gets its whole deposit back, at any rank.
     function test_ofWhatNobodyAnswersAllComesBack() public {
         uint256 paid;
         for (uint64 i = 0; i < 6; ++i) {
@@ -129,7 +129,7 @@ contract QueueTest is Steady {
         yes(!claimed_, "the root is lost");
     }
 
-    /// @dev Asked twice for logs, each time behind the longest list that others can have open, an auditor has a challenge period left.
+    /// @dev An auditor that asks twice for logs, each time behind the longest list, has a challenge period left.
     function test_whoHasToAskTwiceInAFullQueueCanStillChallenge() public {
         uint256 job = runClaimed();
         Subject memory s = ofLogs(job);

@@ -4,12 +4,12 @@ pragma solidity ^0.8.34;
 import {Requested} from "./Requested.sol";
 import {Piece, Place, Subject} from "contracts/interfaces/IDataAvailability.sol";
 
-/// @notice What requests and answers cost, and that an answer is paid more than that.
+/// @notice The gas of requests and answers, and that an answer is paid more than it costs.
 /// forge-config: default.isolate = true
 contract RequestGasTest is Requested {
     uint256 private _job = runClaimed();
 
-    /// @dev What an answer costs at the price of the deployer is less than what it is paid.
+    /// @dev At the deployer's price an answer costs less than it is paid.
     function test_anAnswerIsPaidWhatItCosts() public {
         Place[] memory list = somePlaces();
         for (uint256 i = 0; i < list.length; ++i) {
@@ -22,7 +22,7 @@ contract RequestGasTest is Requested {
         }
     }
 
-    /// @dev As many as a call takes, with another checkpoint open.
+    /// @dev The most places that a call takes, with another checkpoint open.
     function test_theLongestCall() public {
         Subject memory s = ofClaim(_job);
         request(s, recordIn(1, 0));

@@ -7,7 +7,7 @@ import {Jobs} from "contracts/Jobs.sol";
 import {IDataAvailability, Piece, Place, Subject} from "contracts/interfaces/IDataAvailability.sol";
 import {IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 
-/// @notice What may be requested, and when.
+/// @notice The data that may be requested, and the time for it.
 contract RequestableTest is Lapsed {
     using Views for Jobs;
 
@@ -54,7 +54,7 @@ contract RequestableTest is Lapsed {
         request(s, list);
     }
 
-    /// @dev Whoever is first to request one of many places does not keep another from the rest.
+    /// @dev An earlier request of one place does not spoil a call that requests many.
     function test_whatIsRequestedAlreadyIsPassedOver() public {
         Subject memory s = ofLogs(_job);
         request(s, digests(1));
@@ -82,7 +82,7 @@ contract RequestableTest is Lapsed {
         requestRefused(s, digests(1), IJobs.WrongPhase.selector);
     }
 
-    /// @dev A trainer could make the job void, and save the stake that it owes for not revealing.
+    /// @dev Otherwise a trainer could make the job void, and save the stake that it owes for not revealing.
     function test_logsThatWereNotRevealedCannotBeRequested() public {
         uint256 job = post(roundedTerms());
         join(job, person(2));

@@ -20,10 +20,11 @@ import {Claim, Group, IJobs, Terms} from "contracts/interfaces/IJobs.sol";
 import {Position, Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Requested
-/// @notice A run of 3 nodes in 5 steps at stride 2 with logs, and what is to be shown of it.
+/// @notice A run of 3 nodes in 5 steps at stride 2 with logs, and answers from it.
 ///
-/// Node `n` of step `t` has as output two leaves, 1,024 bytes and 476, of the byte `16 t + n`. It has a log of some 40,000 elements:
-/// 40 blocks in five pages; in block 17 there is an entry up at place 3 and the value 7 written at place 9. Node 2 has none.
+/// Node `n` of step `t` has as output two leaves, 1,024 bytes and 476, of the byte `16 t + n`. Its log has some 40,000
+/// elements: 40 blocks in five pages; in block 17 there is an entry up at place 3, and the value 7 is written at place
+/// 9. Node 2 has no log.
 abstract contract Requested is Market {
     using Trees for Tree;
     using Views for Jobs;
@@ -148,7 +149,7 @@ abstract contract Requested is Market {
         (a.leaf, a.path) = (leafOf(stepOf(place), place.node, place.part), tree.path(place.part));
     }
 
-    /// @dev The answer of whoever has the run, by anybody.
+    /// @dev Answers as a party that has the run.
     function answer(Subject memory s, Place memory place) internal {
         if (place.piece == Piece.Digests) {
             (bytes32[] memory found, StepProof memory step) = digestsAt(place.tree);
@@ -205,7 +206,7 @@ abstract contract Requested is Market {
         requestAs(AUDITOR, s, places);
     }
 
-    /// @dev Gives what it cost and the gas.
+    /// @dev Returns the cost of the request, and its gas.
     function requestAs(address who, Subject memory s, Place[] memory places)
         internal
         returns (uint256 deposit, uint256 gas)
@@ -217,7 +218,7 @@ abstract contract Requested is Market {
         gas = vm.lastCallGas().gasTotalUsed;
     }
 
-    /// @dev Of places that are all new.
+    /// @dev Returns the deposits of places that are all new.
     function depositsOf(Subject memory s, Place[] memory places) internal view returns (uint256 deposit) {
         (uint256 open, uint256 others) = dataAvailability.openOf(s, places[0]);
         for (uint256 i = 0; i < places.length; ++i) {
@@ -232,7 +233,7 @@ abstract contract Requested is Market {
         list[0] = place;
     }
 
-    /// @dev So many leaves of an input that there is not: still each needs its own response.
+    /// @dev Returns `count` leaves of an input that does not exist: each still needs its own response.
     function leavesIn(uint64 checkpoint, uint64 from, uint256 count)
         internal
         pure
@@ -265,7 +266,7 @@ abstract contract Requested is Market {
         eq(uint256(have), uint256(want), what);
     }
 
-    /// @dev A job in which the first person has claimed the run, with its logs; in its challenge phase.
+    /// @dev Opens a job in which the first person has claimed the run, with its logs, and enters its challenge phase.
     function runClaimed() internal returns (uint256 job) {
         Terms memory t = roundedTerms();
         (t.program.nodeCount, t.program.steps) = (3, STEPS);
@@ -283,7 +284,7 @@ abstract contract Requested is Market {
         jobs.reveal(job, c, logs, "salt");
     }
 
-    /// @dev Somebody else claims something else, so that a match opens.
+    /// @dev Another person makes another claim, so that a match opens.
     function otherClaimed(uint256 job, address who) internal returns (bytes32 root) {
         Tree memory tree = runTree();
         bytes32[] memory leaves = tree.levels[0];
@@ -300,14 +301,14 @@ abstract contract Requested is Market {
         jobs.challenge{value: price}(job, c, "salt");
     }
 
-    /// @dev Where the job's first match begins.
+    /// @dev Returns the position at which the job's first match begins.
     function atTheTop(uint256 job) internal view returns (Position memory at) {
         Group[] memory groups = jobs.groupsOf(job);
         (at.root, at.node) = ([groups[0].root, groups[1].root], [groups[0].root, groups[1].root]);
         at.agreed = jobs.programOf(job).initialRoot;
     }
 
-    /// @dev Of all kinds, there or not.
+    /// @dev Returns places of all kinds, existing or not.
     function somePlaces() internal pure returns (Place[] memory list) {
         list = new Place[](16);
         list[0] = digests(1);
@@ -318,7 +319,7 @@ abstract contract Requested is Market {
         list[5] = blocks(5, 1, 5); // beyond the last block, but in the tree
         list[6] = blocks(5, 1, 8); // beyond the tree
         list[7] = blocks(5, 1, type(uint64).max);
-        list[8] = blocks(4, 2, 0); // there is no log
+        list[8] = blocks(4, 2, 0); // no log
         list[9] = recordIn(1, 0);
         list[10] = recordIn(1, 2);
         list[11] = leafIn(1, 1, 256, 0);
@@ -328,7 +329,7 @@ abstract contract Requested is Market {
         list[15] = leafIn(1, 1, 65_535, type(uint64).max);
     }
 
-    /// @dev A job of one node in one step, whose logs are this log.
+    /// @dev Opens a job of one node in one step, whose logs are this log.
     function claimedWith(bytes32 log) internal returns (Subject memory) {
         uint256 job = post(roundedTerms());
         join(job, person(2));

@@ -15,7 +15,8 @@ import {
     TensorPiece
 } from "contracts/interfaces/IDataAvailability.sol";
 
-/// @notice Every place that can be requested has an response, what else is shown is none, and its author is paid.
+/// @notice Every place that can be requested has a response, anything else is refused, and the author of a response is
+/// paid.
 /// forge-config: default.isolate = true
 contract AnswersTest is Requested {
     uint256 private _job = runClaimed();
@@ -78,7 +79,7 @@ contract AnswersTest is Requested {
         is_(stateOf(s, place), RequestState.Open, "it is still open");
     }
 
-    /// @dev Events are read whole, so nothing may be in them that nothing is checked against.
+    /// @dev Events are read whole, so nothing unchecked may be in them.
     function test_nothingIsShownOfWhatIsNotThere() public {
         Subject memory s = ofLogs(_job);
         Place[2] memory places = [blocks(4, 2, 0), blocks(5, 1, 8)]; // no log; beyond the tree
@@ -182,7 +183,7 @@ contract AnswersTest is Requested {
         eq(dataAvailability.credit(AUTHOR), paid, "it is paid once");
     }
 
-    /// @dev Whoever is first with one of many answers does not undo the rest.
+    /// @dev An earlier answer to one place does not undo a batch of answers.
     function test_oneOfManyAnswersMayComeFromAnother() public {
         Subject memory s = ofLogs(_job);
         Place[] memory list = new Place[](2);
@@ -211,7 +212,7 @@ contract AnswersTest is Requested {
         answer(s, place);
     }
 
-    /// @dev Only what a log may have can be shown: this block is what the log is of, and says of place 1,023 of 64.
+    /// @dev Only a block that a log may have is an answer: this log's block has an entry for place 1,023 of 64.
     function test_whatNoLogHasIsNoAnswer() public {
         LogPiece memory a;
         a.elements = 64;

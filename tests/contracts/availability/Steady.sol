@@ -7,13 +7,13 @@ import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfa
 import {Claim, IJobs, Terms} from "contracts/interfaces/IJobs.sol";
 
 /// @title Steady
-/// @notice A run of 64 checkpoints that are all the same, so that many can be requested: step 2 of the run of Requested.
+/// @notice A run of 64 equal checkpoints, so that many can be requested: step 2 of the run of Requested.
 abstract contract Steady is Requested {
     using Trees for Tree;
 
     uint256 private constant LEVELS = 6;
 
-    /// @dev The root, and the path of every leaf.
+    /// @dev Returns the root, and the path of every leaf.
     function steadyTree() internal pure returns (bytes32 node, bytes32[] memory path) {
         (node, path) = (stepTree(2).root(), new bytes32[](LEVELS));
         for (uint256 i = 0; i < LEVELS; ++i) {
@@ -22,7 +22,7 @@ abstract contract Steady is Requested {
         }
     }
 
-    /// @dev A job in which the first person has claimed the run; in its challenge phase.
+    /// @dev Opens a job in which the first person has claimed the run, and enters its challenge phase.
     function steadyClaimed() internal returns (Subject memory s) {
         Terms memory t = terms(1);
         (t.program.nodeCount, t.program.steps) = (3, uint64(1 << LEVELS));
@@ -46,7 +46,7 @@ abstract contract Steady is Requested {
         a.checkpoint = a.checkpointPath[0];
     }
 
-    /// @dev The call that answers: of leaves that there are not, whose record is all there is to show.
+    /// @dev Returns the call that answers: for a leaf that does not exist it shows only the record.
     function steadyAnswer(Subject memory s, Place memory place) internal view returns (bytes memory) {
         RecordPiece memory a = steadyRecord(place);
         if (place.piece == Piece.Record) {

@@ -9,7 +9,7 @@ import {IDataAvailability, Piece, Place, Subject} from "contracts/interfaces/IDa
 import {Job, JobPhase} from "contracts/interfaces/IJobs.sol";
 import {Position} from "contracts/interfaces/IReferee.sol";
 
-/// @notice What becomes of a job whose logs nobody publishes.
+/// @notice A job whose logs nobody publishes.
 contract WithheldDataTest is Lapsed {
     using Trees for Tree;
     using Views for Jobs;
@@ -36,7 +36,7 @@ contract WithheldDataTest is Lapsed {
         eq(address(jobs).balance, REWARD + STAKE, "nothing is minted or lost");
     }
 
-    /// @dev A match that runs goes on: whoever plays in it has the prize, or loses its stake.
+    /// @dev A running match goes on: its winner gets the prize, its loser loses its stake.
     function test_aLiarDoesNotSaveItsStakeByLogsThatSomebodyElseWithholds() public {
         (address liar, address other) = (person(2), person(3));
         otherClaimed(_job, liar);
@@ -67,7 +67,7 @@ contract WithheldDataTest is Lapsed {
         eq(address(jobs).balance, REWARD + 2 * STAKE + STAKE * 17 / 16, "nothing is minted or lost");
     }
 
-    /// @dev That side of a match between two challengers shows its nodes.
+    /// @dev Shows the nodes of this side of a match between two challengers.
     function _revealAs(uint256 id, uint8 side, address who) private {
         Position memory at;
         at.agreed = jobs.programOf(_job).initialRoot;
@@ -77,13 +77,13 @@ contract WithheldDataTest is Lapsed {
         referee.reveal(id, at, side, _children(who));
     }
 
-    /// @dev As the contract of requests would say.
+    /// @dev Calls the job as DataAvailability would.
     function _withhold() private {
         vm.prank(address(dataAvailability));
         jobs.forfeit(_job, 0, true, AUDITOR);
     }
 
-    /// @dev From the second on in which logs are known to be withheld nobody enters a match, whoever comes or waits.
+    /// @dev Once logs are known to be withheld, nobody enters a match, neither a new group nor one that waits.
     function test_nobodyEntersAMatchWhereLogsAreWithheld() public {
         otherClaimed(_job, person(2));
         otherClaimed(_job, person(3));
@@ -109,7 +109,7 @@ contract WithheldDataTest is Lapsed {
         credited(person(5), STAKE * 19 / 16, "who came later");
     }
 
-    /// @dev Whoever stands behind the trainer has not withheld anything.
+    /// @dev A claimant behind the trainer has not withheld anything.
     function test_whoClaimsTheTrainersRootDoesNotLoseForItsLogs() public {
         _claimAgain(person(3));
         _withhold();
@@ -119,7 +119,7 @@ contract WithheldDataTest is Lapsed {
         credited(person(3), 2 * STAKE, "who stood behind it");
     }
 
-    /// @dev Nor does it answer for what was requested of the root while the trainer claimed it, however the trainer has lost.
+    /// @dev Nor does it answer for requests made while the trainer claimed the root, however the trainer lost.
     function test_whoClaimsADeadRootDoesNotAnswerForThoseBeforeWhereLogsAreWithheld() public {
         Place memory place = recordIn(1, 0);
         request(ofClaim(_job), place);
@@ -127,7 +127,7 @@ contract WithheldDataTest is Lapsed {
         (, bool alive) = jobs.standing(_job, ofClaim(_job).root);
         yes(!alive, "condemned");
         _claimAgain(person(3));
-        dataAvailability.close(ofClaim(_job), place); // late for the trainer, of no matter to others
+        dataAvailability.close(ofClaim(_job), place); // late for the trainer, without effect on others
         yes(!jobs.claimsOf(_job)[1].lost, "the new claim stands");
         request(ofClaim(_job), place);
         pass(PERIOD + 1);
@@ -153,7 +153,7 @@ contract WithheldDataTest is Lapsed {
         yes(!jobs.claimsOf(_job)[2].lost, "the new claim stands");
     }
 
-    /// @dev What the trainer wins in the match that it is in does not save its stake.
+    /// @dev The prize of its match does not save the trainer's stake.
     function test_aTrainerWhoWinsItsMatchLosesForItsLogsAllTheSame() public {
         otherClaimed(_job, person(2));
         uint256 id = jobs.groupsOf(_job)[0].matchId;
@@ -169,7 +169,7 @@ contract WithheldDataTest is Lapsed {
         eq(address(jobs).balance, REWARD + 2 * STAKE, "nothing is minted or lost");
     }
 
-    /// @dev It enters no second match, so with any number of accomplices it puts its loss off for one match.
+    /// @dev The trainer enters no second match, so any number of accomplices delay its loss by one match only.
     function test_aTrainerDoesNotPutItsLossOffByMatchesWithItself() public {
         otherClaimed(_job, person(2));
         otherClaimed(_job, person(3)); // waits for the winner
@@ -185,7 +185,7 @@ contract WithheldDataTest is Lapsed {
         credited(person(3), STAKE * 17 / 16, "its stake is back: nobody has shown it wrong");
     }
 
-    /// @dev Logs that are withheld are withheld once: the first requester is the finder.
+    /// @dev Logs are withheld once: the first requester is the finder.
     function test_logsAreWithheldOnce() public {
         request(ofLogs(_job), digests(1));
         request(ofLogs(_job), digests(2));
@@ -224,7 +224,7 @@ contract WithheldDataTest is Lapsed {
         credited(person(5), 0, "not the second");
     }
 
-    /// @dev What nobody answers costs its requester nothing: without a stake anybody could keep such a job open until the limit.
+    /// @dev A request that nobody answers is free: otherwise it could keep such a job open until the limit.
     function test_noRequestPutsTheEndOffWhereLogsAreWithheld() public {
         _lapse(ofLogs(_job), digests(1));
         _claimAgain(person(3));
@@ -242,7 +242,7 @@ contract WithheldDataTest is Lapsed {
         credited(person(3), 2 * STAKE, "who answers what is requested of its root has its stake");
     }
 
-    /// @dev What is known to be withheld is not waited for: nobody has to close the list that others have open.
+    /// @dev The end does not wait for requests of withheld logs: nobody has to close others' list.
     function test_aListOfRequestsDoesNotKeepAVoidJobFromItsEnd() public {
         Subject memory s = ofLogs(_job);
         for (uint64 from = 0; from < 512; from += 256) {
@@ -263,7 +263,7 @@ contract WithheldDataTest is Lapsed {
         eq(dataAvailability.credit(AUDITOR), address(dataAvailability).balance, "all deposits come back");
     }
 
-    /// @dev Nothing is accepted, though the root that is left is right: nobody can have known it.
+    /// @dev Nothing is accepted, though the remaining root is right: nobody can have known it.
     function test_nothingIsAcceptedOfAJobWhoseLogsAreWithheld() public {
         _lapse(ofLogs(_job), digests(1));
         _claimAgain(person(3));
@@ -296,7 +296,7 @@ contract WithheldDataTest is Lapsed {
         pass(PERIOD + 1);
         dataAvailability.close(ofLogs(_job), digests(1));
         vm.warp(_end());
-        // NOTE: with nobody left to be accepted nothing waits for what is requested.
+        // NOTE: no root is left to be accepted, so the end does not wait for requests.
         jobs.finalize(_job);
         inPhase(_job, JobPhase.Void);
         dataAvailability.close(ofLogs(_job), blocks(1, 0, 5));

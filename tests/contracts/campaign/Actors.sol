@@ -9,10 +9,11 @@ import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
 import {Match, Phase} from "contracts/interfaces/IReferee.sol";
 
 /// @title Actors
-/// @notice Honest people and verifiers, who answer at once; everybody else does as he is told.
+/// @notice Honest people and verifiers, who answer at once; all other actors are driven by the fuzzer.
 ///
-/// Some jobs the honest watch from the beginning: there they claim the truth if nobody does, and again, behind whoever is left,
-/// when a claim of it was lost and fewer than two still speak for it; and they answer what is requested of it, whoever claims it.
+/// The honest watch some jobs from the beginning: there they claim the truth if nobody does, and claim it again, behind
+/// the remaining claims, when a claim of it was lost and fewer than two still stand; and they answer requests about it
+/// for all its claimants.
 abstract contract Actors is People {
     struct Asked {
         Subject subject;
@@ -20,27 +21,27 @@ abstract contract Actors is People {
         uint16 run;
     }
 
-    /// @dev Matches that have not ended, and those whose verdict may still cost somebody a bond.
+    /// @dev Matches that have not ended, and those whose verdict may still cost a bond.
     uint256[] internal watched;
     mapping(uint256 id => bool) private _seen;
     uint256 private _matches;
     mapping(uint256 id => uint32[2]) private _clocks;
 
-    /// @dev What has been requested and neither answered nor closed, and of which run.
+    /// @dev Requests that are neither answered nor closed, and the run that each is about.
     Asked[] internal asked;
 
-    /// @dev Jobs in which the honest are ready to claim.
+    /// @dev Jobs in which the honest have committed to a claim.
     mapping(uint256 job => bool) private _ready;
 
-    /// @dev Claims of the honest when a claim of the truth was lost.
+    /// @dev Number of honest claims made when a claim of the truth was lost.
     uint256 public defended;
 
-    // ------------------------------------------------------------------ who is honest answers at once
+    // ------------------------------------------------------------------ honest answers
 
     function answer() public {
         _lookAround();
         uint256 before;
-        // NOTE: an answer may end a match, and its winner meets who waits: that match has to be answered, too.
+        // NOTE: an answer may end a match, and its winner meets the group that waits: that match is answered, too.
         do {
             before = _matches;
             for (uint256 i = watched.length; i > 0; --i) {
@@ -50,14 +51,14 @@ abstract contract Actors is People {
         } while (_matches != before);
         for (uint256 i = asked.length; i > 0; --i) {
             Asked memory a = asked[i - 1];
-            // NOTE: one that is late was made of others, who had lost the root before somebody honest claimed it.
+            // NOTE: a late request was made to others, who had lost the root before an honest person claimed it.
             bool inTime = time.time() <= dataAvailability.requestOf(a.subject, a.place).until;
             if (inTime && _isHonestly(a.subject)) answerRequest(person(0), a.subject, a.place, TRUTH);
             forgetAnswered(i - 1);
         }
     }
 
-    /// @dev Whether somebody honest has claimed the root, and not lost; or has the logs to answer for.
+    /// @dev Returns whether an honest person has claimed the root and not lost, or has the logs to answer for.
     function _isHonestly(Subject memory s) private view returns (bool) {
         if (jobs.phaseOf(s.jobId) > JobPhase.Closing) return false;
         if (s.root == runLogs()) return isHonest(trainerOf[s.jobId]);
@@ -70,7 +71,7 @@ abstract contract Actors is People {
         return false;
     }
 
-    /// @dev Nobody can show any more what was requested of those who claim the truth now: whoever stands behind them loses with them.
+    /// @dev Returns whether a request about present claims of the truth is late: a claim behind them is lost, too.
     function isDoomed(uint256 job) internal view returns (bool) {
         (uint32 life,) = jobs.standing(job, rootOf(TRUTH));
         for (uint256 i = 0; i < asked.length; ++i) {
@@ -111,7 +112,7 @@ abstract contract Actors is People {
             && (phase == HearingPhase.None || phase == HearingPhase.Done);
     }
 
-    /// @dev Reveals what honest trainers have committed to, looks for new matches, and whether the honest have lost.
+    /// @dev Reveals honest trainers' claims, looks for new matches, and checks that no honest claim is lost.
     function _lookAt(uint256 job) private {
         _defend(job);
         (JobPhase phase,, Trainer[] memory trainers, StakedClaim[] memory claims, Group[] memory groups) =
@@ -141,7 +142,7 @@ abstract contract Actors is People {
         }
     }
 
-    /// @dev Claims the truth, where the honest watch, if it has to be claimed.
+    /// @dev Claims the truth in a watched job, if it has to be claimed.
     function _defend(uint256 job) private {
         if (!watches[job]) return;
         if (!_ready[job]) {
@@ -152,7 +153,7 @@ abstract contract Actors is People {
         }
         (JobPhase phase, Job memory j,, StakedClaim[] memory claims, Group[] memory groups) = jobs.viewOf(job);
         if (j.reveals == 0) return;
-        // NOTE: whoever cannot know the logs does not know which run is right.
+        // NOTE: without the logs nobody knows which run is right.
         if (j.finder != address(0) || (rounded[job] && j.logs != runLogs())) return;
         bool closed = phase == JobPhase.Closing;
         if (phase != JobPhase.Challenge && !closed) return;
@@ -167,13 +168,13 @@ abstract contract Actors is People {
         }
         if (closed && !lost) return;
         address who = _free(job, claims);
-        // NOTE: an honest claim is never lost, so one of them always speaks when all three have claimed.
+        // NOTE: an honest claim is never lost, so once all three have claimed, one of the three speaks.
         if (who == address(0)) return;
         if (lost) ++defended;
         stake(job, who, TRUTH, 0);
     }
 
-    /// @dev Somebody honest who has no claim in the job, and whose commitment is old enough.
+    /// @dev Returns an honest person that has no claim in the job, and whose commitment is old enough.
     function _free(uint256 job, StakedClaim[] memory claims) private view returns (address who) {
         for (uint160 n = 0; n < HONEST; ++n) {
             (, uint64 at) = jobs.challengeOf(job, person(n));
@@ -196,7 +197,7 @@ abstract contract Actors is People {
         if (now_[0] != before[0] || now_[1] != before[1]) _clocks[id] = now_;
     }
 
-    /// @dev Makes a move that an honest spokesman or verifier owes; false if none does.
+    /// @dev Makes a move that an honest spokesman or verifier owes; returns false if none is owed.
     function _answer(uint256 id, Match memory m) private returns (bool) {
         if (m.phase == Phase.Hearing || m.phase == Phase.Done) return _answerHearing(id, m);
         for (uint8 side = 0; side < 2; ++side) {
@@ -274,7 +275,7 @@ abstract contract Actors is People {
             if ((side == 1 && !honest1) || t.posted & (1 << side) != 0) return false;
             playTrial(id, m, side);
         } else {
-            // NOTE: both outputs have been shown, so whoever is honest has what it needs.
+            // NOTE: both outputs have been shown, so an honest side has all that it needs.
             playTrial(id, m, 0);
         }
         return true;

@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Base} from "../Base.t.sol";
 import {Handler} from "./Handler.sol";
 
-/// @notice Honest and hostile people, several jobs, matches, hearings and trials at the same time: 50,000 acts, or a million
+/// @notice Honest and hostile people in several jobs, matches, hearings and trials at a time: 50,000 acts, or a million
 /// in the profile `campaign`.
 /// forge-config: default.invariant.runs = 250
 /// forge-config: default.invariant.depth = 200
@@ -29,7 +29,8 @@ contract CampaignTest is Base {
         list[0].selectors[0] = Handler.act.selector;
     }
 
-    /// @dev Every act is allowed now and then, or the campaign would show nothing. NOTE: who enlists again has been slashed.
+    /// @dev Checks that every act is sometimes allowed: otherwise the campaign would show nothing. NOTE: a person that
+    /// enlists again has been slashed.
     function test_everyActIsReached() external {
         for (uint256 i = 0; i < 12_000; ++i) {
             handler.act(uint256(keccak256(abi.encode(i))));
@@ -53,7 +54,7 @@ contract CampaignTest is Base {
         _unbroken();
     }
 
-    /// @dev At the end of each run: all adds up, everything ends, and all adds up again.
+    /// @dev At the end of each run: everything adds up, everything ends, and everything adds up again.
     function afterInvariant() external {
         handler.check();
         handler.finish();

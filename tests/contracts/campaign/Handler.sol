@@ -7,7 +7,7 @@ import {JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.
 import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
 import {IReferee, Match, MatchTerms, Phase, Position} from "contracts/interfaces/IReferee.sol";
 
-/// @notice What the fuzzer may do: one act of anybody at a time, whether it is allowed or not.
+/// @notice The acts of the fuzzer: one act of one actor at a time, allowed or not.
 contract Handler is Ledger {
     enum Act {
         Post,
@@ -25,16 +25,16 @@ contract Handler is Ledger {
         Enlist,
         Withdraw,
         DataRequest,
-        /// @dev More pieces of one checkpoint at once than cost the least. NOTE: seldom, since each has to be answered.
+        /// @dev Requests more pieces of one checkpoint than the lowest deposit allows. NOTE: seldom: each is answered.
         Flood,
         Answer,
         Close,
-        /// @dev A move with a position that is not the match's, or another match's match terms. Done: it was refused for that.
+        /// @dev A move with another position or with another match's terms. Done: it was refused for that.
         Misplace,
         Mistake,
         Pause,
         Collect,
-        /// @dev What gas costs.
+        /// @dev Sets the price of gas.
         Market
     }
 
@@ -55,10 +55,10 @@ contract Handler is Ledger {
         }
     }
 
-    /// @dev Something that the phase of some match allows, or what brings matches about.
+    /// @dev Returns an act that the phase of some match allows, or one that leads to matches.
     function _sensible(uint256 seed) private view returns (Act) {
         uint256 choice = (seed >> 2) % 16;
-        // NOTE: in a pause nothing comes to its end, so it is short.
+        // NOTE: nothing comes to its end in a pause, so a pause is short.
         if (choice > 12 && time.pausedUntil() != 0) return Act.Pause;
         if (choice < 2 || watched.length == 0) return Act((seed >> 6) % 4);
         if (choice == 2) return Act.Wait;
@@ -103,9 +103,9 @@ contract Handler is Ledger {
         if (kind == Act.Mistake) _mistake(id, m, seed);
     }
 
-    // ------------------------------------------------------------------ what is shown
+    // ------------------------------------------------------------------ shown data
 
-    /// @dev Where the match was a move earlier, or where another is.
+    /// @dev Uses the position of the match one move earlier, or of another match.
     function _misplace(uint256 id, Match memory m, uint256 seed) private {
         uint256 other = met[(seed >> 32) % met.length];
         Position memory wrong = seed & 2 == 0 ? earlier(id) : here(other);
@@ -117,7 +117,7 @@ contract Handler is Ledger {
     function _mistake(uint256 id, Match memory m, uint256 seed) private {
         uint256 other = met[(seed >> 32) % met.length];
         if (other == id) revert NotSo("it is another match");
-        // NOTE: what a side publishes of its trees or its record is bound to the position alone.
+        // NOTE: moves that publish trees or a record are bound to the position alone.
         seed = m.phase == Phase.Refine ? seed | 4 : seed & ~uint256(4);
         _misled(id, m, seed, matchTerms(other), here(id), IReferee.AnotherMatch.selector);
     }
@@ -137,7 +137,7 @@ contract Handler is Ledger {
         }
     }
 
-    /// @dev A move that the phase allows, with this match terms and position.
+    /// @dev Makes a move that the phase allows, with these match terms and this position.
     function show(uint256 id, Match memory m, uint256 seed, MatchTerms memory shown, Position memory at)
         external
     {
@@ -165,10 +165,10 @@ contract Handler is Ledger {
         }
     }
 
-    /// @dev The honest have the truth; others what they like, the truth included, and lies in what nobody sees at first.
+    /// @dev The honest have the truth; others have any run: the truth, too, and lies that nobody sees at first.
     function _runFor(address who, uint256 seed) private pure returns (uint16) {
         if (isHonest(who)) return TRUTH;
-        // NOTE: of whoever is not honest, who may give it away.
+        // NOTE: the truth of a dishonest person, who may give it away.
         if ((seed >> 16) & 3 == 0) return TRUTH;
         uint16 lie = TRUTH ^ uint16(uint256(1 + seed % 3) << (2 * ((seed >> 8) % 8)));
         return seed & 0x80 == 0 ? lie : uint16(seed);
@@ -183,20 +183,20 @@ contract Handler is Ledger {
     function _challenge(uint256 seed) private {
         (uint256 job, address who) = (_job(seed), person(uint160(seed >> 16) % PEOPLE));
         if (isHonest(who)) {
-            // NOTE: whoever cannot know the logs does not know which run is right.
+            // NOTE: without the logs nobody knows which run is right.
             if (jobs.logsOf(job) == NONSENSE) revert NotSo("it can be followed");
             if (isDoomed(job)) revert NotSo("what was requested was shown");
             return challenge(job, who, TRUTH, 0);
         }
         uint16 run = _runFor(who, seed >> 32);
-        // NOTE: as often as a root of its own one that somebody else has claimed.
+        // NOTE: as often a root that another person has claimed as one of its own.
         (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
         bool follows = claims.length > 0 && ((seed >> 56) & 1 == 0 || jobs.phaseOf(job) == JobPhase.Closing);
         if (follows) run = runOf[job][claims[(seed >> 64) % claims.length].owner];
         challenge(job, who, run, (seed >> 72) & 1 == 0 ? 0 : (seed >> 80) % 1 ether);
     }
 
-    /// @dev Of any job, whoever has the claim.
+    /// @dev Collects from any job, for any owner.
     function _collect(uint256 seed) private {
         uint256 job = 1 + (seed >> 4) % jobs.jobCount();
         (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
@@ -228,13 +228,13 @@ contract Handler is Ledger {
         stand(id, m, vm.addr(keys[HONEST_VERIFIERS + seed % 2]), _valueOf(h.verdict));
     }
 
-    /// @dev NOTE: shorter than any period, so that the honest find the time to act in each phase.
+    /// @dev NOTE: shorter than any period, so that the honest have time to act in each phase.
     function _wait(uint256 seed) private {
         uint256 kind = seed % 4;
         pass(kind == 0 ? 1 + (seed >> 2) % 10 : kind == 1 ? CLOCK / 2 : CLOCK + 1);
     }
 
-    /// @dev The clocks stop, or run again.
+    /// @dev Stops the clocks, or lets them run again.
     function _pause() private {
         bool paused = time.pausedUntil() != 0;
         vm.prank(GUARDIAN);
@@ -261,7 +261,7 @@ contract Handler is Ledger {
         Place memory place;
         (place.tree, place.node) = (uint64(seed >> 32) & 1, uint32(seed >> 33) & 1);
         place.piece = (seed >> 34) & 1 == 0 ? Piece.Record : Piece.Leaf;
-        // NOTE: there is one output, of one leaf; the others are not there, which is an answer, too.
+        // NOTE: the one output has one leaf; the others do not exist, and that is an answer, too.
         if (place.piece == Piece.Leaf) {
             (place.tensor, place.part) = (uint16(255 + (seed >> 35) % 3), uint64(seed >> 40) & 1);
         }
@@ -272,7 +272,7 @@ contract Handler is Ledger {
         asked.push(Asked(s, place, run));
     }
 
-    /// @dev NOTE: of a node without a log every page can be requested.
+    /// @dev NOTE: every page of a node without a log can be requested.
     function _requestLogs(uint256 job, uint256 seed, uint256 count) private {
         Subject memory s = Subject(jobs, job, jobs.logsOf(job));
         Place[] memory places = new Place[](count);
@@ -320,7 +320,7 @@ contract Handler is Ledger {
         forgetAnswered(i);
     }
 
-    /// @dev Of what has been asked, from some place on, the first that is late.
+    /// @dev Returns the first late request, from some place in the list on.
     function _late(uint256 seed) private view returns (uint256 i) {
         for (uint256 n = 0; n < asked.length; ++n) {
             i = (seed + n) % asked.length;
@@ -346,7 +346,7 @@ contract Handler is Ledger {
 
     // ------------------------------------------------------------------ the end
 
-    /// @dev Nobody but the honest does anything any more. Everything ends, in bounded time.
+    /// @dev Only the honest act from now on. Everything ends, in bounded time.
     function finish() external {
         answer();
         uint256 began = block.timestamp;
@@ -371,8 +371,8 @@ contract Handler is Ledger {
                 if (!claims[i].lost && !claims[i].collected) jobs.collect(job, i);
             }
         }
-        // Phases of a job, then matches of claims in turn, each with a hearing, a trial and three signers who stand; the longest
-        // list of requests; and what the guardian may still have kept everything waiting.
+        // The bound: phases of a job, then successive matches of claims, each with a hearing, a trial and three signers
+        // who stand; the longest list of requests; and the pauses that the guardian may still have made.
         if (block.timestamp - began > 40 * (2 * CLOCK + 2 * PERIOD) + 512 * 60 + PAUSES) {
             _break("it took too long");
         }

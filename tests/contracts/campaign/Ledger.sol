@@ -6,7 +6,7 @@ import {DataRequest} from "contracts/interfaces/IDataAvailability.sol";
 import {Group, Job, JobPhase, StakedClaim, Trainer} from "contracts/interfaces/IJobs.sol";
 
 /// @title Ledger
-/// @notice What must add up at any time, whoever has done what: ether, and who waits, plays or has lost.
+/// @notice Sums and states that agree at any time, after any acts: ether, and which groups wait, play or have lost.
 abstract contract Ledger is Actors {
     function accounts() public view returns (address[] memory list) {
         list = new address[](PEOPLE + keys.length + 2);
@@ -20,7 +20,7 @@ abstract contract Ledger is Actors {
         list[PEOPLE + keys.length + 1] = jobs.BURNED();
     }
 
-    /// @dev What everybody is owed is there; and groups, matches and claims agree.
+    /// @dev Checks that the contracts hold what they owe, and that groups, matches and claims agree.
     function check() external view {
         address[] memory list = accounts();
         (uint256 owed, uint256 owedByPanel) = (0, 0);
@@ -60,7 +60,7 @@ abstract contract Ledger is Actors {
         }
     }
 
-    /// @dev Gives what a job has in escrow.
+    /// @dev Returns the ether that a job has in escrow.
     function _checkJob(uint256 id) private view returns (uint256 escrow) {
         (, Job memory job, Trainer[] memory trainers, StakedClaim[] memory claims, Group[] memory groups) =
             jobs.viewOf(id);
@@ -81,8 +81,8 @@ abstract contract Ledger is Actors {
         return escrow + slots;
     }
 
-    /// @dev Of the reward of an accepted job. Slots that stand share it, the first has what is left over; without one the first
-    /// claim that stands has all.
+    /// @dev Returns the uncollected part of an accepted job's reward. Slots that stand share it, the first gets the
+    /// remainder; without one the first claim that stands gets everything.
     function _uncollected(uint256 reward, StakedClaim[] memory claims) private pure returns (uint256 sum) {
         (uint256 slots, uint256 share) = (0, 0);
         for (uint256 i = 0; i < claims.length; ++i) {

@@ -5,10 +5,10 @@ import {Stage} from "./Stage.sol";
 import {Claim, Job, JobPhase, StakedClaim, Terms} from "contracts/interfaces/IJobs.sol";
 
 /// @title People
-/// @notice Who there is, three of them honest, and what anybody may do about a job: post, join, commit, reveal, claim.
+/// @notice The people, three of them honest, and what anybody may do about a job: post, join, commit, reveal, claim.
 ///
-/// Verifiers 0 and 1 are honest, 2 and 3 are not. A job names none; or 0, 1 and 2; or 0, 2 and 3, so that its verdicts may be
-/// lies.
+/// Verifiers 0 and 1 are honest, 2 and 3 are not. A job names none; or 0, 1 and 2; or 0, 2 and 3, so that its verdicts
+/// may be lies.
 abstract contract People is Stage {
     uint160 internal constant HONEST = 3;
     uint160 internal constant PEOPLE = 13;
@@ -21,14 +21,14 @@ abstract contract People is Stage {
     /// @dev Jobs that the honest watch.
     mapping(uint256 job => bool) internal watches;
 
-    /// @dev Jobs that ended without a result because nobody showed their logs.
+    /// @dev Number of jobs that ended without a result because nobody showed their logs.
     uint256 public withheld;
-    /// @dev Claims behind a root that somebody claims; of dead roots; after the challenge phase.
+    /// @dev Numbers of claims: behind a living root; of dead roots; after the challenge phase.
     uint256 public queued;
     uint256 public again;
     uint256 public closing;
 
-    /// @dev What went wrong; empty if nothing did.
+    /// @dev The first failure; empty if there was none.
     string public broken;
 
     constructor() {
@@ -62,10 +62,10 @@ abstract contract People is Stage {
 
     // ------------------------------------------------------------------ jobs
 
-    /// @param honest How many of a job's three verifiers are; if zero, there are none.
+    /// @param honest Number of the job's three verifiers that are honest; if zero, the job names none.
     function terms(uint256 honest, uint8 slots, bool withLogs) internal view returns (Terms memory t) {
         (t.program, t.referee, t.slots, t.stake) = (program(withLogs), address(referee), slots, STAKE);
-        // NOTE: at the high one a stake has to be as much as a bond.
+        // NOTE: at the high bound a stake must be as much as a bond.
         (t.lowFee, t.highFee) = (1 gwei, 20 gwei);
         (t.trainPeriod, t.revealPeriod, t.challengePeriod) = (PERIOD, PERIOD, PERIOD);
         (t.rules.verdictPeriod, t.rules.appealPeriod, t.rules.clock) = (PERIOD, PERIOD, CLOCK);
@@ -98,13 +98,13 @@ abstract contract People is Stage {
         jobs.reveal{value: price}(job, c, logs, "salt");
     }
 
-    /// @dev What a trainer says that its logs are: in half of its jobs a hostile one says what nobody can show.
+    /// @dev Returns the logs that a trainer reveals: in half of its jobs a hostile one reveals nonsense.
     function _logsBy(uint256 job, address who) private view returns (bytes32) {
         if (!rounded[job]) return 0;
         return isHonest(who) || job & 1 == 0 ? runLogs() : NONSENSE;
     }
 
-    /// @param more What is sent besides the price.
+    /// @param more Wei sent besides the price.
     function challenge(uint256 job, address who, uint16 run, uint256 more) internal {
         commitChallenge(job, who, run);
         pass(1);
@@ -117,7 +117,7 @@ abstract contract People is Stage {
         jobs.commitChallenge(job, commitment);
     }
 
-    /// @dev Claims what it has committed to.
+    /// @dev Stakes the claim that the person has committed to.
     function stake(uint256 job, address who, uint16 run, uint256 more) internal {
         Claim memory c = _claim(run);
         uint256 price = jobs.priceOf(job, c.root);
@@ -139,7 +139,7 @@ abstract contract People is Stage {
         c.lastPath[0] = checkpoint(run, 2);
     }
 
-    /// @dev Who has ended is checked and forgotten.
+    /// @dev Checks a job that has ended, and forgets it.
     function over(uint256 i) internal {
         uint256 id = live[i];
         live[i] = live[live.length - 1];

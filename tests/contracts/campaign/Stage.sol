@@ -35,19 +35,18 @@ import {Hearing, HearingPhase, Submission} from "contracts/interfaces/IPanel.sol
 import {Match, MatchTerms, Phase, Position} from "contracts/interfaces/IReferee.sol";
 
 /// @title Stage
-/// @notice All contracts, and every move of a match, a hearing or a trial as whoever makes it would, from the runs that the
-/// two spokesmen have.
+/// @notice All contracts, and every move of a match, a hearing or a trial, made from the runs of the two spokesmen.
 abstract contract Stage is Tiny {
     using Positions for Position;
 
     uint32 internal constant CLOCK = 100;
     uint32 internal constant PERIOD = 200;
     uint256 internal constant STAKE = 1 ether;
-    /// @dev Seconds: these chains have a block in each.
+    /// @dev In seconds: these chains have a block each second.
     uint32 internal constant COMMIT_AGE = 1;
     uint256 internal constant BOND = 2 ether;
     address internal constant GUARDIAN = address(0x60A4D);
-    /// @dev Seconds that all pauses may last.
+    /// @dev Seconds that all pauses together may last.
     uint64 internal constant PAUSES = 1000;
 
     Timekeeper internal time = Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(GUARDIAN, PAUSES)));
@@ -58,20 +57,20 @@ abstract contract Stage is Tiny {
     Referee internal referee =
         Referee(deploy("Referee.sol:Referee", abi.encode(deploy("Judge.sol:Judge", ""), panel)));
     DataAvailability internal dataAvailability =
-        DataAvailability(deploy("DataAvailability.sol:Requests", abi.encode(time)));
+        DataAvailability(deploy("DataAvailability.sol:DataAvailability", abi.encode(time)));
     address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 100_000_000, 1 gwei, 60));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, dataAvailability, COMMIT_AGE)));
 
-    /// @dev What each account has computed, by job.
+    /// @dev The run that each account has computed, by job.
     mapping(uint256 job => mapping(address who => uint16)) internal runOf;
-    /// @dev Whether its mode has logs, and who has the slot then.
+    /// @dev Whether the job's mode has logs, and then the trainer that has the slot.
     mapping(uint256 job => bool) internal rounded;
     mapping(uint256 job => address) internal trainerOf;
     /// @dev All matches so far.
     uint256[] internal met;
     mapping(uint256 id => MatchTerms) private _matchTerms;
     mapping(uint256 id => Position) private _positions;
-    /// @dev Where a match stood one move earlier; the empty one if it has not moved.
+    /// @dev The position of a match one move earlier; empty if it has not moved.
     mapping(uint256 id => Position) private _earlier;
 
     function _examiner() private returns (address) {
@@ -83,7 +82,7 @@ abstract contract Stage is Tiny {
 
     // ------------------------------------------------------------------ matches
 
-    /// @dev From now on a match that has just been opened, between these groups of the job, is known.
+    /// @dev Records a match that has just been opened, between these groups of the job.
     function meet(uint256 id, uint256 job, Group[] memory groups, StakedClaim[] memory claims) internal {
         (, uint32 group0, uint32 group1) = jobs.pairOf(job, id);
         MatchTerms memory d;
@@ -121,7 +120,7 @@ abstract contract Stage is Tiny {
         return runOf[m.jobId][playerOf(id, side)];
     }
 
-    /// @dev What a side can do by itself, once.
+    /// @dev Makes the move that a side can make by itself, once.
     function publish(uint256 id, Match memory m, uint8 side, MatchTerms memory d, Position memory at)
         internal
     {
@@ -142,7 +141,7 @@ abstract contract Stage is Tiny {
         publish(id, m, side, matchTerms(id), here(id));
     }
 
-    /// @dev What anybody can do who knows both runs.
+    /// @dev Makes the move of anybody who knows both runs.
     function conclude(uint256 id, Match memory m, MatchTerms memory d, Position memory at) internal {
         (uint16 run0, uint16 run1) = (_runOf(id, m, 0), _runOf(id, m, 1));
         if (m.phase == Phase.Open) return referee.submit(id, d, at, exhibitOf(run0, run1, m));
@@ -222,7 +221,7 @@ abstract contract Stage is Tiny {
         panel.stand(hearingId, s, d, recordOf(value));
     }
 
-    /// @dev Whatever follows from time alone, whoever says it; false if nothing does.
+    /// @dev Makes a move that follows from time alone, which anybody may make; returns false if there is none.
     function poke(uint256 id, Match memory m) internal returns (bool) {
         if (m.phase != Phase.Hearing && m.phase != Phase.Done) {
             return _try(address(referee), abi.encodeCall(referee.timeout, (id)));
@@ -243,7 +242,7 @@ abstract contract Stage is Tiny {
 
     // ------------------------------------------------------------------ trials
 
-    /// @dev What the sides of the hearing's trial of now say.
+    /// @dev Returns the values that the sides state in the hearing's present trial.
     function triedOf(uint256 id, Match memory m) internal view returns (uint256 value0, uint256 value1) {
         Hearing memory h = panel.getHearing(hearingOf(id));
         (value0, value1) = valuesOf(id, m);
@@ -268,7 +267,7 @@ abstract contract Stage is Tiny {
         return court.getTrial(court.trialOf(_trialTermsOf(id, m)));
     }
 
-    /// @dev Shows a side's output; then, with both outputs known, compares and computes.
+    /// @dev Shows a side's output; once both outputs are known, compares and computes.
     function playTrial(uint256 id, Match memory m, uint8 side) internal {
         Trial memory t = trialOf(id, m);
         TrialTerms memory trialTerms = _trialTermsOf(id, m);
@@ -307,7 +306,7 @@ abstract contract Stage is Tiny {
         dataAvailability.request{value: deposit}(s, places);
     }
 
-    /// @dev As anybody can who has the run.
+    /// @dev Answers a request, as anybody can who has the run.
     function answerRequest(address who, Subject memory s, Place memory place, uint16 run) internal {
         if (place.piece == Piece.Digests) {
             StepProof memory step = stepProof();
@@ -331,7 +330,7 @@ abstract contract Stage is Tiny {
             return dataAvailability.provideRecord(s, place, r);
         }
         TensorPiece memory t;
-        // NOTE: there is one output, of one leaf.
+        // NOTE: the one output has one leaf.
         if (place.tensor == 256) (t.shape.dtype, t.root) = (1, dataRoot(value));
         if (place.tensor == 256 && place.part == 0) t.leaf = leafOf(value);
         vm.prank(who);

@@ -9,14 +9,14 @@ import {Exhibit, Match, Record} from "contracts/interfaces/IReferee.sol";
 /// @title Tiny
 /// @notice The smallest program with every kind of tree, and runs of it as numbers.
 ///
-/// Two nodes, each `full` of rank 0 whose bits are 1; four steps at strides 2 and 1. A run is what its nodes have given, two
-/// bits each: node `n` of step `t` at bit `4 (t - 1) + 2 n`. Runs that differ in steps 1 and 3 only have one root.
+/// Two nodes, each `full` of rank 0 whose bits are 1; four steps at strides 2 and 1. A run is the outputs of its nodes,
+/// two bits each: node `n` of step `t` at bit `4 (t - 1) + 2 n`. Runs that differ only in steps 1 and 3 have one root.
 /// In rounded-f64 `full` is the same, and no node has a log.
 abstract contract Tiny is Base {
     bytes internal constant STRUCTURE = hex"00500001010000010000000000000001";
     uint16 internal constant TRUTH = 0x5555;
     uint64 internal constant STEPS = 4;
-    /// @dev Of what nobody can show.
+    /// @dev A root of logs that nobody can show.
     bytes32 internal constant NONSENSE = "logs";
 
     bytes32 private immutable STRUCTURE_HASH = sha256(abi.encodePacked(uint8(0x03), STRUCTURE));
@@ -49,12 +49,12 @@ abstract contract Tiny is Base {
 
     // ------------------------------------------------------------------ its logs
 
-    /// @dev Of a step.
+    /// @dev Returns the root of the logs of a step.
     function stepLogs() internal view returns (bytes32) {
         return _pair(0x17, 0, 0);
     }
 
-    /// @dev Of the run.
+    /// @dev Returns the root of the logs of the run.
     function runLogs() internal view returns (bytes32) {
         bytes32 half = _pair(0x18, stepLogs(), stepLogs());
         return _pair(0x18, half, half);
@@ -95,12 +95,12 @@ abstract contract Tiny is Base {
         return _pair(0x15, _records[valueOf(run, t, 0)], _records[valueOf(run, t, 1)]);
     }
 
-    /// @dev The run root.
+    /// @dev Returns the run root.
     function rootOf(uint16 run) internal view returns (bytes32) {
         return _pair(0x16, checkpoint(run, 2), checkpoint(run, 4));
     }
 
-    /// @dev Both children of a run's node, where every tree is one level high.
+    /// @dev Returns both children of a run's node, where every tree is one level high.
     function childrenOf(uint16 run, Match memory m) internal view returns (bytes32[] memory nodes) {
         nodes = new bytes32[](2);
         if (m.level == 2) {
@@ -112,7 +112,7 @@ abstract contract Tiny is Base {
         }
     }
 
-    /// @dev A run's finer root of the disputed interval, and the path of its last leaf.
+    /// @dev Returns a run's finer root of the disputed interval, and the path of its last leaf.
     function refinementOf(uint16 run, Match memory m)
         internal
         view

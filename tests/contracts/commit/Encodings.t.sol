@@ -6,9 +6,9 @@ import {Encodings} from "contracts/commit/Encodings.sol";
 import {Dispute, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.sol";
 import {MatchTerms} from "contracts/interfaces/IReferee.sol";
 
-/// @notice Structs that lie in calldata have the hashes of their encodings, and of nothing else.
+/// @notice Structs in calldata have the hashes of their encodings, and nothing else has these.
 contract EncodingsTest is Base {
-    // ------------------------------------------------------------------ as they lie
+    // ------------------------------------------------------------------ hashes of calldata
 
     function hashOf(address jobs, uint256 jobId, MatchTerms calldata matchTerms)
         external
@@ -30,7 +30,7 @@ contract EncodingsTest is Base {
         return Encodings.hash(position);
     }
 
-    // ------------------------------------------------------------------ the same
+    // ------------------------------------------------------------------ equal hashes
 
     function testFuzz_matchTerms(address jobs, uint256 jobId, MatchTerms memory matchTerms) public view {
         eq(this.hashOf(jobs, jobId, matchTerms), keccak256(abi.encode(jobs, jobId, matchTerms)), "matchTerms");
@@ -59,7 +59,7 @@ contract EncodingsTest is Base {
         testFuzz_trialPosition(position);
     }
 
-    /// @dev To a word, and a byte less and more.
+    /// @dev Whole words, and a byte less and more.
     function test_structuresOfEveryLengthToAWord() public view {
         Dispute memory dispute;
         for (uint256 length = 0; length < 70; ++length) {
@@ -69,9 +69,9 @@ contract EncodingsTest is Base {
         }
     }
 
-    // ------------------------------------------------------------------ and nothing else
+    // ------------------------------------------------------------------ another form, another hash
 
-    /// @dev The same dispute in another form: its structure elsewhere, its old place used for something else.
+    /// @dev The dispute in another form: its structure is elsewhere, and its old place has other bytes.
     function test_theSameInAnotherFormHasAnotherHash() public view {
         Dispute memory dispute;
         (dispute.structure, dispute.mode) = ("structure", 1);
@@ -80,7 +80,7 @@ contract EncodingsTest is Base {
             "hashOf(((bytes32,bytes32[],bytes32[],bytes32)[2],bytes,uint8))", dispute
         );
         eq(_hashed(call), want, "as it is encoded");
-        // The second word of the dispute, behind selector and offset, says where the structure begins.
+        // The second word of the dispute, after selector and offset, is the offset of the structure.
         uint256 at = 4 + 0x20 + 0x20;
         uint256 offset = call.length - 4 - 0x20;
         bytes memory moved = abi.encodePacked(call, uint256(9), bytes32("structure"));
@@ -103,7 +103,7 @@ contract EncodingsTest is Base {
         yes(_hashed(call) != want, "dirt above an address");
     }
 
-    /// @dev Zero if it is refused.
+    /// @dev Returns zero if the call is refused.
     function _hashed(bytes memory call) private view returns (bytes32) {
         (bool ok, bytes memory answer) = address(this).staticcall(call);
         return ok ? abi.decode(answer, (bytes32)) : bytes32(0);

@@ -87,7 +87,7 @@ contract MerkleTest is Base {
     }
 
     function test_anUnderGassedPrecompileReverts() public {
-        // Enough gas to reach the precompile (63/64 of the rest goes to it), too little for a megabyte.
+        // Enough gas to reach the precompile (which gets 63/64 of the rest), too little to hash 32 KiB.
         bytes memory call = abi.encodeCall(commit.sha, (new bytes(1 << 15)));
         bool refused;
         for (uint256 gas = 8000; gas < 40_000; gas += 250) {

@@ -9,7 +9,7 @@ import {Operand} from "contracts/commit/Structures.sol";
 import {Program} from "contracts/interfaces/IJobs.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
-/// @notice What Python hashes, the contracts hash alike: tests/vectors/commitments.json.
+/// @notice Hashes of Python and of the contracts are equal: tests/vectors/commitments.json.
 contract VectorsTest is Base {
     using Trees for Tree;
 
@@ -45,7 +45,7 @@ contract VectorsTest is Base {
 
     // ------------------------------------------------------------------ trees
 
-    /// @dev As the cheatcode decodes JSON objects: fields in alphabetical order.
+    /// @dev Fields in alphabetical order, as the cheatcode decodes JSON objects.
     struct TreeVector {
         uint256 depth;
         bytes32 empty;
@@ -89,7 +89,7 @@ contract VectorsTest is Base {
         }
     }
 
-    // ------------------------------------------------------------------ what is hashed
+    // ------------------------------------------------------------------ hashes
 
     function test_structures() public view {
         uint256 count = _count("structures");
@@ -163,13 +163,13 @@ contract VectorsTest is Base {
         }
     }
 
-    // ------------------------------------------------------------------ what is committed to and signed
+    // ------------------------------------------------------------------ commitments and signatures
 
     function test_commitments() public {
         uint256 count = _count("commitments");
         for (uint256 i = 0; i < count; ++i) {
             string memory at = _at(".commitments", i);
-            // A commitment binds chain and contract, so the libraries are put there.
+            // A commitment binds chain and contract, so the libraries are deployed at this address.
             vm.chainId(_uint(at, ".chainId"));
             address jobs = vm.parseJsonAddress(json, string.concat(at, ".jobs"));
             vm.etch(jobs, address(commit).code);

@@ -3,7 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Dispute, ICourt, ITrialClient} from "contracts/interfaces/ICourt.sol";
 
-/// @notice Opens trials, and keeps how each of them ended.
+/// @notice Opens trials, and stores the result of each.
 contract TrialClient is ITrialClient {
     struct Result {
         uint8 losers;

@@ -6,13 +6,13 @@ import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Claim, Group} from "contracts/interfaces/IJobs.sol";
 
-/// @notice What each move of a job costs beside 1, 10, 100 and 1,000 other claims: the same.
+/// @notice The gas of each move of a job beside 1, 10, 100 and 1,000 other claims: it is the same.
 /// forge-config: default.isolate = true
 contract CrowdTest is Market {
     using Views for Jobs;
 
     uint256 private constant LIE = 1000;
-    /// @dev Of each kind, with one other claim.
+    /// @dev The gas of each kind of move, with one other claim.
     mapping(string move => uint256 gas) private _alone;
 
     /// @dev NOTE: others in each job, because the first credit of an account costs more than the next.
@@ -22,7 +22,7 @@ contract CrowdTest is Market {
         return address(uint160(0xC0000000 + (_job << 20) + i));
     }
 
-    /// @dev A job with so many claims of different roots, by challengers but for the first.
+    /// @dev Opens a job with this many claims of different roots, by challengers except for the first.
     function _crowd(uint256 claims) private returns (uint256 job) {
         (job, _job) = (claimed(LIE), _job + 1);
         for (uint256 i = 1; i < claims; ++i) {
@@ -34,7 +34,7 @@ contract CrowdTest is Market {
         }
     }
 
-    /// @dev The gas of the last call: as it was with one other claim, but for a fiftieth.
+    /// @dev Compares the gas of the last call with that beside one other claim, to a fiftieth.
     function _used(string memory move, uint256 others) private {
         uint256 gas = vm.lastCallGas().gasTotalUsed;
         if (others == 1) {
@@ -45,7 +45,7 @@ contract CrowdTest is Market {
         yes(gas <= want + want / 50 && want <= gas + gas / 50, string.concat(move, ": ", vm.toString(gas)));
     }
 
-    /// @dev A claim that waits, one that is paired, one behind a root, and what requests ask for.
+    /// @dev Measures a claim that waits, one that is paired, one behind a root, and requests.
     function _claims(uint256 others) private {
         uint256 job = _crowd(others);
         if (jobs.jobOf(job).waiting != 0) challenge(job, _liar(5000), 3);
@@ -62,7 +62,7 @@ contract CrowdTest is Market {
         _used("a match ends, and two enter", others);
     }
 
-    /// @dev Everybody loses to the truth by default, which then is accepted.
+    /// @dev All lose to the truth by default, which is then accepted.
     function _end(uint256 others) private {
         uint256 job = _crowd(others);
         // NOTE: a wei more, because the first credit of an account costs more than the next.
@@ -85,7 +85,7 @@ contract CrowdTest is Market {
         _used("withdraw", others);
     }
 
-    /// @dev In all matches both sides are silent, but who tells the truth.
+    /// @dev In every match both sides are silent, except the side that claims the truth.
     function _round(uint256 job) private {
         Group[] memory groups = jobs.groupsOf(job);
         uint256 plays = matchOf(job, TRUTH);
@@ -100,7 +100,7 @@ contract CrowdTest is Market {
         }
     }
 
-    /// @dev NOTE: what is burned first costs more, too.
+    /// @dev NOTE: the first burned ether costs more, too.
     function _with(uint256 others) private {
         _end(1);
         _end(others);

@@ -7,27 +7,27 @@ import {Jobs} from "contracts/Jobs.sol";
 import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfaces/IDataAvailability.sol";
 import {Group, Job, JobPhase} from "contracts/interfaces/IJobs.sol";
 
-/// @notice How long liars put the end of a job off, and what it costs them and the honest challenger: each attack that is known,
-/// measured by the contracts' own clocks. docs/economics.md has the bound, and this table.
+/// @notice How long liars can delay the end of a job, and what it costs them and the honest challenger: each known
+/// attack, measured by the contracts' own clocks. docs/economics.md has the bound, and this table.
 contract DelayTest is Siege {
     using Views for Jobs;
 
     uint256 private constant LIE = 1000;
-    /// @dev How often liars still claim a root again, and which.
+    /// @dev How often liars still claim a root again, and which root.
     uint256 private _again;
     uint256 private _which;
-    /// @dev Only when it is dead.
+    /// @dev Whether they claim it only when it is dead.
     bool private _dies;
     bool private _told;
 
-    /// @dev The last second but one of the challenge phase: who commits now claims in the last.
+    /// @dev Goes to the last second but one of the challenge phase: a commitment now is claimed in the last second.
     function _toTheLastSecond() private {
         vm.warp(jobs.jobOf(_job).challengeEnd - 2);
     }
 
     // ------------------------------------------------------------------ attacks
 
-    /// @dev A trainer lies, and `k - 1` challengers with it, in the last second of the challenge phase.
+    /// @dev A trainer lies, and `k - 1` challengers lie, too, in the last second of the challenge phase.
     function _atOnce(uint256 k) private {
         besiege(_list(LIE, 1));
         _toTheLastSecond();
@@ -62,7 +62,7 @@ contract DelayTest is Siege {
         _measure("255 at once", 0, 0);
     }
 
-    /// @dev A lie is claimed again in the last second in which it can, so often.
+    /// @dev A lie is claimed again in the last possible second, `again` times.
     function _oneByOne(uint256 again) private {
         besiege(_list(LIE, 1));
         _toTheLastSecond();
@@ -80,7 +80,7 @@ contract DelayTest is Siege {
         _measure("1 again, 15 times", 15, 0);
     }
 
-    /// @dev So many speak for a lie, one after the other.
+    /// @dev Seven claims speak for a lie, one after the other.
     function test_7BehindALie() public {
         besiege(_list(LIE, 1));
         _toTheLastSecond();
@@ -91,7 +91,8 @@ contract DelayTest is Siege {
         _measure("7 behind a lie", 7, 0);
     }
 
-    /// @dev Trainers hold the right root, and lose it to a lie of their own; as long as two speak for it nobody honest needs to.
+    /// @dev Trainers hold the right root, and lose it to a lie of their own; while two of them stand no honest claim is
+    /// needed.
     function test_giveAway() public {
         besiege(_list(TRUTH, 2));
         _givesAway = true;
@@ -101,7 +102,7 @@ contract DelayTest is Siege {
         _measure("given away 7 times", 7, 0);
     }
 
-    /// @dev The right root dies, and is claimed again in the last second in which it can, by a liar who gives it away once more.
+    /// @dev The right root dies, and in the last possible second a liar claims it again, and gives it away once more.
     function test_giveAwayAndLetDie() public {
         besiege(_list(TRUTH, 1));
         _givesAway = true;
@@ -122,7 +123,7 @@ contract DelayTest is Siege {
         _measure("16 trainers", 0, 0);
     }
 
-    /// @dev The guardian is theirs.
+    /// @dev The guardian is on the liars' side.
     function test_pauses() public {
         _atOnce(3);
         vm.prank(GUARDIAN);
@@ -132,8 +133,8 @@ contract DelayTest is Siege {
         _measure("3 at once, and all pauses", 0, PAUSES);
     }
 
-    /// @dev As many places as may be are requested of a lie, at all times, and each is answered as late as it may be: measured is the
-    /// challenge phase.
+    /// @dev Liars request as many places of a lie as allowed, at all times, and answer each as late as possible: the
+    /// challenge phase is measured.
     function test_requests() public {
         besiege(_list(LIE, 1));
         uint256 before = jobs.jobOf(_job).challengeEnd;
@@ -147,7 +148,7 @@ contract DelayTest is Siege {
         while (jobs.phaseOf(_job) == JobPhase.Challenge) {
             (uint256 open,) = dataAvailability.openOf(subject, places[0]);
             places[0].part = answered + 1;
-            // In the last second, or what comes next finds no place.
+            // In the last second, or the next request finds no place.
             if (
                 open > 400
                     || (open > 0
@@ -165,12 +166,12 @@ contract DelayTest is Siege {
         }
         uint256 later = jobs.jobOf(_job).challengeEnd - before;
         eq(later, 4 * (2 * PERIOD) + 61_440, "the limit");
-        vm.snapshotValue("delay", "the challenge phase by dataAvailability, s", later);
+        vm.snapshotValue("delay", "the challenge phase by requests, s", later);
     }
 
     // ------------------------------------------------------------------ measuring
 
-    /// @dev Claims again what is dead, in the last second; tells the truth when it is given away for good.
+    /// @dev Claims a dead root again, in the last second; claims the truth when it is given away for good.
     function onEvent() internal override {
         if (_which == 0) return;
         Group memory group = groupOf(_job, _which);
@@ -194,7 +195,7 @@ contract DelayTest is Siege {
         }
     }
 
-    /// @dev Plays the job to its end, and compares with the bound. `spares`: claims of roots that were claimed already.
+    /// @dev Plays the job to its end, and compares with the bound. `spares`: claims of roots that were claimed before.
     function _measure(string memory name, uint256 spares, uint256 paused) private {
         uint256 took = finish();
         Job memory job = jobs.jobOf(_job);

@@ -10,28 +10,28 @@ import {Group, Job, JobPhase} from "contracts/interfaces/IJobs.sol";
 import {MatchTerms} from "contracts/interfaces/IReferee.sol";
 
 /// @title Siege
-/// @notice A job under siege: liars who draw every match out as long as the rules let them, and one honest challenger who answers
-/// at once.
+/// @notice A job under siege: liars who prolong every match as far as the rules allow, and an honest challenger who
+/// answers at once.
 ///
-/// A match of these jobs is longest like that: its records in the last second of the clock, the verdict in the last second of its
-/// period, by verifiers who are the liars' own, an appeal by a liar whom it calls wrong in the last second of that, and in the
-/// trial silence until the clock has run out. `LONGEST` is all of it.
+/// The longest match of these jobs: records in the last second of the clock, the verdict in the last second of its
+/// period, by verifiers who are the liars' own, an appeal by a liar that the verdict calls wrong in the last second of
+/// that period, and in the trial silence until the clock has run out. `LONGEST` is the sum.
 abstract contract Siege is Market {
     using Views for Jobs;
 
     struct Play {
         uint256 id;
-        /// @dev When its next move is due, and which.
+        /// @dev The instant of the match's next move, and the move.
         uint256 at;
         uint256 stage;
-        /// @dev What its sides claim, and which of them loses.
+        /// @dev The sides' outputs, and which side loses.
         uint256[2] outputs;
         uint8 loser;
         uint32[2] groups;
     }
 
-    /// @dev Seconds. NOTE: a verdict and an appeal come a second before their periods end, and whoever is late is so a second after
-    /// the clock has run out.
+    /// @dev Seconds. NOTE: a verdict and an appeal come a second before their periods end, and a side is late a second
+    /// after its clock has run out.
     uint256 internal constant LONGEST = CLOCK + (PERIOD - 1) + (PERIOD - 1) + (CLOCK + 1);
     address internal constant HONEST = address(0x600D);
 
@@ -40,15 +40,15 @@ abstract contract Siege is Market {
     mapping(uint256 id => bool) private _known;
     uint160 private _people = 100;
     address[] private _accounts;
-    /// @dev What liars and the honest challenger have staked, bonds of appeals included.
+    /// @dev Stakes of the liars and of the honest challenger, including bonds of appeals.
     uint256 internal _liars;
     uint256 internal _honest;
-    /// @dev Of two liars the one who claims the truth loses; else it wins, and of others side 0 loses.
+    /// @dev Of two liars the one that claims the truth loses; else the truth wins, and between lies side 0 loses.
     bool internal _givesAway;
 
     // ------------------------------------------------------------------ claims
 
-    /// @dev A job whose trainers, all liars, have claimed these outputs.
+    /// @dev Opens a job whose trainers, all liars, have claimed these outputs.
     function besiege(uint256[] memory outputs) internal {
         _job = claimed(outputs);
         for (uint160 i = 0; i < outputs.length; ++i) {
@@ -58,7 +58,7 @@ abstract contract Siege is Market {
         look();
     }
 
-    /// @dev So many new liars, in one second: each claims the output after that of the one before, or all claim the same.
+    /// @dev Adds `count` new liars in one second: all claim this output, or each one the next output.
     function lie(uint256 output, uint256 count, bool same) internal {
         uint160 first = _people + 1;
         for (uint256 i = 0; i < count; ++i) {
@@ -82,7 +82,7 @@ abstract contract Siege is Market {
 
     // ------------------------------------------------------------------ matches
 
-    /// @dev NOTE: calls, so that the memory for a page of groups is given back.
+    /// @dev NOTE: calls, so that the memory for a page of groups is freed.
     function groupAt(uint256 number) external view returns (Group memory) {
         return jobs.groupsFrom(_job, number)[0];
     }
@@ -95,7 +95,7 @@ abstract contract Siege is Market {
         }
     }
 
-    /// @dev Takes up matches that have opened in this second.
+    /// @dev Registers matches that have opened in this second.
     function look() internal {
         uint256 from = 0;
         for (uint256[] memory ids = this.matchesFrom(0); ids.length > 0; ids = this.matchesFrom(from)) {
@@ -123,7 +123,7 @@ abstract contract Siege is Market {
         }
     }
 
-    /// @dev The next move of whichever match has one due first; false if no match runs.
+    /// @dev Makes the earliest next move of any match; returns false if no match runs.
     function step() internal returns (bool) {
         if (_plays.length == 0) return false;
         uint256 next = 0;
@@ -147,7 +147,7 @@ abstract contract Siege is Market {
             uint32[2] memory groups = p.groups;
             _plays[next] = _plays[_plays.length - 1];
             _plays.pop();
-            // NOTE: a match that opens is one of these groups'.
+            // NOTE: a match that opens is between these groups or one of them.
             for (uint256 side = 0; side < 2; ++side) {
                 uint256 another = this.groupAt(groups[side]).matchId;
                 if (another != 0) _take(another);
@@ -158,7 +158,7 @@ abstract contract Siege is Market {
         return true;
     }
 
-    /// @dev NOTE: a call, so that its memory is given back.
+    /// @dev NOTE: a call, so that its memory is freed.
     function stepped() external returns (bool) {
         return step();
     }
@@ -173,7 +173,8 @@ abstract contract Siege is Market {
         court.showOutputs(trialTermsOf(id, d), d, nothing, Statements.only(1 - loser, dataRoot(right)));
     }
 
-    /// @dev Plays to the end, and has everybody collect. Gives the seconds from the end of the challenge phase to that of the job.
+    /// @dev Plays to the end, and has everybody collect. Returns the seconds from the end of Challenge to the job's
+    /// end.
     function finish() internal returns (uint256) {
         while (this.stepped()) {
             onEvent();
@@ -188,19 +189,19 @@ abstract contract Siege is Market {
         return took;
     }
 
-    /// @dev The chain goes on while the clocks stand.
+    /// @dev Chain time passes while the clocks stand still.
     function postponed(uint256 duration) internal {
         for (uint256 i = 0; i < _plays.length; ++i) {
             _plays[i].at += duration;
         }
     }
 
-    /// @dev What liars do besides, after each move.
+    /// @dev Acts of the liars after each move.
     function onEvent() internal virtual {}
 
-    // ------------------------------------------------------------------ what it has cost
+    // ------------------------------------------------------------------ costs
 
-    /// @dev Of all that liars have staked, what they have not got back. The verifiers are theirs.
+    /// @dev Returns the stakes that liars have not got back. The verifiers are theirs.
     function lost() internal view returns (uint256) {
         uint256 back;
         for (uint256 i = 0; i < _accounts.length; ++i) {
@@ -212,7 +213,7 @@ abstract contract Siege is Market {
         return _liars - back;
     }
 
-    /// @dev What the honest challenger has besides its stakes.
+    /// @dev Returns the honest challenger's gain, without its stakes.
     function won() internal view returns (uint256) {
         return jobs.credit(HONEST) + panel.credit(HONEST) - _honest;
     }

@@ -15,8 +15,8 @@ import {Opening} from "contracts/interfaces/IExaminer.sol";
 import {Submission} from "contracts/interfaces/IPanel.sol";
 import {Exhibit} from "contracts/interfaces/IReferee.sol";
 
-/// @notice What a whole dispute costs: all transactions of both sides, each with its base cost. Of a run of 10^6 steps of
-/// 4,096 operators on tensors of 2^26 elements.
+/// @notice The gas of a whole dispute: all transactions of both sides, each with its base cost. The run has 10^6 steps
+/// of 4,096 operators on tensors of 2^26 elements.
 /// forge-config: default.isolate = true
 contract DisputeGasTest is Disputing {
     using Spines for Spine;
@@ -28,7 +28,7 @@ contract DisputeGasTest is Disputing {
 
     // ------------------------------------------------------------------ the disputes
 
-    /// @notice Both sides serve their trees, so whoever is right walks alone; the chain is a dialogue.
+    /// @notice Both sides serve their trees, so the honest side walks alone; the chain is a dialogue.
     function test_publishedTreesAndAnOperatorTriedOnChain() public {
         kind = "published";
         open({verifiers: false});
@@ -39,7 +39,7 @@ contract DisputeGasTest is Disputing {
         end(1_500_000);
     }
 
-    /// @notice Nobody serves anything: every level, record, output and leaf is shown on the chain, by both.
+    /// @notice Nobody serves anything: both sides show every level, record, output and leaf on the chain.
     function test_everythingShownOnChain() public {
         kind = "interactive";
         open({verifiers: false});
@@ -71,7 +71,7 @@ contract DisputeGasTest is Disputing {
 
     // ------------------------------------------------------------------ the match
 
-    /// @dev `shown`: each side reveals its children at every level, and opens its record.
+    /// @dev With `shown`, each side reveals its children at every level, and opens its record.
     function _walk(bool shown) private {
         _down(Large.run(k, 0, false), Large.run(k, 1, false), Large.COARSE, shown);
         if (!shown) flush(CHALLENGER, address(referee), "descend to an interval");
@@ -95,7 +95,7 @@ contract DisputeGasTest is Disputing {
         flush(CHALLENGER, address(referee), shown ? "open a record, submit" : "refine, descend twice, submit");
     }
 
-    /// @dev To a leaf of the runs' trees.
+    /// @dev Descends to a leaf of the runs' trees.
     function _down(Tree memory tree0, Tree memory tree1, uint64 index, bool shown) private {
         for (uint256 from = tree0.depth; from > 0;) {
             uint256 levels = shown && from > 4 ? 4 : from;
@@ -120,7 +120,7 @@ contract DisputeGasTest is Disputing {
         }
     }
 
-    /// @dev To the leaf of the step's trees.
+    /// @dev Descends to the leaf of the step's trees.
     function _down(Spine memory spine, bool shown) private {
         for (uint256 from = spine.depth; from > 0;) {
             uint256 levels = shown && from > 4 ? 4 : from;
@@ -135,7 +135,7 @@ contract DisputeGasTest is Disputing {
         }
     }
 
-    /// @dev NOTE: side 1 walks on with what it reveals.
+    /// @dev NOTE: side 1 continues the walk in the transaction of its reveal.
     function _reveal(uint8 side, bytes32[] memory children) private {
         calls.push(abi.encodeCall(referee.reveal, (matchId, here, side, children)));
         if (side == 0) flush(TRAINER, address(referee), "reveal 16 children");
@@ -152,7 +152,7 @@ contract DisputeGasTest is Disputing {
         if (shown) flush(CHALLENGER, address(referee), "reveal children and descend");
     }
 
-    /// @dev Down a spine, from one height to another.
+    /// @dev Returns the way down a spine, from one height to another.
     function _way(Spine memory spine, uint256 from, uint256 to) private pure returns (Descent memory) {
         bytes32[] memory path = spine.path(to, from);
         uint64 child = uint64((spine.index >> to) & ((1 << (from - to)) - 1));
@@ -169,7 +169,7 @@ contract DisputeGasTest is Disputing {
 
     // ------------------------------------------------------------------ the verdict
 
-    /// @dev The `i`-th verifier finds that side 1 is right.
+    /// @dev Returns the referee's submission of the match.
     function _submission() private view returns (Submission memory) {
         return Submission({
             matchId: matchId,
@@ -255,7 +255,7 @@ contract DisputeGasTest is Disputing {
         _trialPosition = Statements.found([_bits(leaf0, at), _bits(leaf1, at)], first);
     }
 
-    /// @dev All steps in two rounds.
+    /// @dev Plays all steps of the chain in two rounds.
     function _chain(Dispute memory d) private {
         bytes memory agreed;
         for (uint256 round = 0; round < 2; ++round) {

@@ -17,10 +17,10 @@ import {Claim, Group, Job, StakedClaim, Terms} from "contracts/interfaces/IJobs.
 import {MatchTerms, Position} from "contracts/interfaces/IReferee.sol";
 
 /// @title Disputing
-/// @notice The contracts, a job whose trainer is wrong and whose challenger is right, and what their transactions cost.
+/// @notice The contracts, a job whose trainer is wrong and whose challenger is right, with their gas.
 ///
-/// A dispute is all transactions of both sides from the opening of the match to the payment of the prize. What comes before
-/// it, the commitment and the claim, a challenger pays whatever comes of it.
+/// A dispute is all transactions of both sides from the opening of the match to the payment of the prize. The
+/// commitment and the claim before it cost a challenger the same without a dispute.
 abstract contract Disputing is Base {
     using Trees for Tree;
 
@@ -33,7 +33,7 @@ abstract contract Disputing is Base {
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
     DataAvailability internal dataAvailability =
-        DataAvailability(deploy("DataAvailability.sol:Requests", abi.encode(time)));
+        DataAvailability(deploy("DataAvailability.sol:DataAvailability", abi.encode(time)));
     address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 100_000_000, 1 gwei, 60));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, dataAvailability, 1)));
     IRule internal rule = IRule(deploy("Contractions.sol:Contractions", ""));
@@ -43,7 +43,7 @@ abstract contract Disputing is Base {
         Referee(deploy("Referee.sol:Referee", abi.encode(deploy("Judge.sol:Judge", ""), panel)));
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
 
-    /// @dev Of the operator in dispute: the length of its sums.
+    /// @dev Length of the sums of the operator in dispute.
     uint64 internal k = 8192;
     uint256 internal job;
     uint256 internal matchId;
@@ -51,14 +51,14 @@ abstract contract Disputing is Base {
     Position internal here;
     /// @dev The moves of the next transaction.
     bytes[] internal calls;
-    /// @dev What comes before the dispute: the commitment, and the challenge without the opening.
+    /// @dev Gas before the dispute: the commitment, and the challenge without the opening.
     uint256 internal committed;
     uint256 internal challenged;
-    /// @dev The dispute so far.
+    /// @dev Gas of the dispute so far.
     uint256 internal sum;
     uint256 internal transactions;
 
-    /// @dev Begins the names of what is measured; nothing is written down if it is empty.
+    /// @dev Prefix of the names of measurements; if it is empty nothing is recorded.
     string internal kind;
 
     function setUp() external {
@@ -80,8 +80,7 @@ abstract contract Disputing is Base {
 
     // ------------------------------------------------------------------ the job
 
-    /// @dev NOTE: what is burned is kept as the credit of an account; the first dispute of a deployment, which makes it, costs
-    /// 17,100 more.
+    /// @dev NOTE: burned ether is the credit of an account; a deployment's first dispute creates it, for 17,100 more.
     function _earlierDispute() private {
         uint256 earlier = _post({verifiers: false});
         _claimAs(earlier, address(0xDA), 0);
@@ -94,7 +93,7 @@ abstract contract Disputing is Base {
         yes(jobs.credit(jobs.BURNED()) == 2 * STAKE, "both have lost by default");
     }
 
-    /// @dev A match between the trainer and the challenger. The sum begins with its opening.
+    /// @dev Opens a match between the trainer and the challenger. The sum begins with its opening.
     function open(bool verifiers) internal {
         job = _post(verifiers);
         _claimAs(job, TRAINER, 0);
@@ -110,8 +109,8 @@ abstract contract Disputing is Base {
         (matchTerms.clock, matchTerms.number, matchTerms.program) =
         (1 days, referee.matchCount(), Large.program(k));
         here = Positions.opened(matchTerms);
-        // The opening by itself: the same call, as a transaction of its own instead of a part of the challenge. NOTE: so with
-        // a base cost and calldata that a challenge does not pay for it, and without what Jobs notes of the match.
+        // Measures the opening by itself: the same call as a transaction of its own, not as a part of the challenge.
+        // NOTE: it includes a base cost and calldata that a challenge does not pay, but not the storage of Jobs.
         vm.prank(address(jobs));
         referee.open(job, matchTerms.roots, matchTerms.players, matchTerms.clock, matchTerms.program);
         sum = _used();
@@ -168,11 +167,11 @@ abstract contract Disputing is Base {
         jobs.challenge{value: STAKE}(id, claim, "salt");
     }
 
-    /// @dev The dispute is over, as it should be, for at most so much gas.
+    /// @dev Checks that the dispute has ended as it should, for at most `most` gas.
     function end(uint256 most) internal {
         (, Job memory j,, StakedClaim[] memory claims,) = jobs.viewOf(job);
         yes(claims[0].lost && !claims[1].lost && j.openMatches == 0, "the trainer loses");
-        // NOTE: out of its half come the shares of the verifiers, if it was their verdict.
+        // NOTE: if verifiers decided, their shares come out of its half.
         uint256 prize = jobs.credit(CHALLENGER);
         for (uint256 i = 0; i < keys.length; ++i) {
             prize += jobs.credit(vm.addr(keys[i]));

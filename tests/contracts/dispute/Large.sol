@@ -10,8 +10,8 @@ import {Program} from "contracts/interfaces/IJobs.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Large
-/// @notice A run of 1,000,000 steps at strides 1,000 and 1, of 4,096 operators on tensors of 2^26 elements, as two sides have
-/// it that differ from one element of one operator on. Only what a dispute shows of it is built.
+/// @notice A run of 1,000,000 steps at strides 1,000 and 1, of 4,096 operators on tensors of 2^26 elements, in two
+/// versions that differ from one element of one operator on. Only the parts that a dispute shows are built.
 ///
 ///     node 2,748 of step 614,203: mm of [n, k] and [k, n] with n k = 2^26, the element (4711 mod n, 1234 mod n)
 library Large {
@@ -50,7 +50,7 @@ library Large {
 
     // ------------------------------------------------------------------ the runs
 
-    /// @dev The steps of each side at stride 1 in the disputed interval, or the checkpoints at stride 1,000.
+    /// @dev Returns each side's steps at stride 1 in the disputed interval, or its checkpoints at stride 1,000.
     function run(uint64 k, uint256 side, bool fine) internal pure returns (Tree memory) {
         uint256 first = fine ? FINE : COARSE;
         bytes32[] memory leaves = new bytes32[](1000);
@@ -68,17 +68,17 @@ library Large {
 
     // ------------------------------------------------------------------ the operator
 
-    /// @dev Rows of the first matrix, columns of the second.
+    /// @dev Returns the number of rows of the first matrix, and of columns of the second.
     function width(uint64 k) internal pure returns (uint64) {
         return ELEMENTS / k;
     }
 
-    /// @dev The disputed one.
+    /// @dev Returns the disputed element.
     function element(uint64 k) internal pure returns (uint64) {
         return ROW % width(k) * width(k) + COLUMN % width(k);
     }
 
-    /// @dev Of an input (0, 1), of the output (2).
+    /// @dev Returns the type of an input (0, 1) or of the output (2).
     function typeOf(uint64 k, uint256 which) internal pure returns (bytes memory) {
         return abi.encodePacked(hex"0102", which == 1 ? k : width(k), which == 0 ? k : width(k));
     }
@@ -114,7 +114,7 @@ library Large {
         return Opening(which, _operand(k, which), leaf(k, which, 0), spine.siblings);
     }
 
-    /// @dev The trees of an input: both sides have the same.
+    /// @dev Returns the trees of an input: both sides have the same.
     function input(uint64 k, uint256 which) internal pure returns (Spine memory) {
         bytes32 node = _leafHash(leaf(k, which, 0));
         return Spines.make(0x10, node, node, _operand(k, which) / 256, 18);
@@ -125,12 +125,12 @@ library Large {
             Spines.make(0x10, _leafHash(leaf(k, 2, 0)), _leafHash(leaf(k, 2, 1)), element(k) / 256, _depth(k));
     }
 
-    /// @dev Of the output's tree: a leaf has 256 elements.
+    /// @dev Returns the depth of the output's tree: a leaf has 256 elements.
     function _depth(uint64 k) private pure returns (uint8 depth) {
         while (uint256(256) << depth < uint256(width(k)) * width(k)) ++depth;
     }
 
-    /// @dev The leaf with what is disputed: of an input (0, 1), of the output (2) as a side has it.
+    /// @dev Returns the leaf with the disputed element: of an input (0, 1), or of a side's output (2).
     function leaf(uint64 k, uint256 which, uint256 side) internal pure returns (bytes memory data) {
         data = new bytes(1024);
         for (uint256 i = 0; i < 256; ++i) {
@@ -142,7 +142,7 @@ library Large {
         }
     }
 
-    /// @dev A binary32 between 2^-3 and 2 in magnitude, from random bits.
+    /// @dev Returns a binary32 between 2^-3 and 2 in magnitude, from random bits.
     function normal(uint256 random) internal pure returns (uint32) {
         return uint32((random & 0x807FFFFF) | ((124 + (random >> 32) % 4) << 23));
     }

@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {RuleCases} from "./RuleCases.sol";
 import {Entry} from "contracts/element/IRule.sol";
 
-/// @notice What a step costs in rounded-f64 where it is another than in repops-f32, and what a decision does.
+/// @notice The gas of a step in rounded-f64, where it differs from repops-f32, and of a decision.
 /// forge-config: default.isolate = true
 contract RoundedGasTest is RuleCases {
     // Modes: 26 and 32 bits, proven; 32 bits, probable.
@@ -14,7 +14,7 @@ contract RoundedGasTest is RuleCases {
     Entry private _none = Entry(1, 0);
     Entry private _up = Entry(2, 0);
 
-    /// @dev The state after the step, taken from the step's own result: sum, magnitude and smallest are those of two terms.
+    /// @dev Returns the state after the step, from its own result: sum, magnitude and smallest of two terms.
     function _two(string memory family, string memory name, uint64 t, bytes memory state)
         private
         returns (bytes memory)
@@ -34,7 +34,7 @@ contract RoundedGasTest is RuleCases {
         _case.mode = BITS_32;
         bytes memory state = _two("RoundedContractions", "mm", 513, new bytes(200));
         _finished("RoundedContractions", "finish of mm", state);
-        // As many terms as there may be, of which the root is taken.
+        // As many terms as allowed, of which the root is taken.
         _case.mode = PROBABLE;
         for (uint256 i = 0; i < 8; ++i) {
             state[192 + i] = bytes8(uint64(1 << 31))[i];

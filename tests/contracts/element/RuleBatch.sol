@@ -3,15 +3,16 @@ pragma solidity ^0.8.34;
 
 import {Case, Entry, IRule, Opened} from "contracts/element/IRule.sol";
 
-/// @notice Many steps of a chain in one call, compared with what they should give.
+/// @notice Many steps of a chain in one call, compared with expected states.
 contract RuleBatch {
     uint256 private constant OPENED_BYTES = 17;
 
-    /// @notice Steps `from`, `from + 1` ..., one fewer than there are states: step `from + i` makes state i + 1 of state i.
-    /// @param states One after the other.
-    /// @param operands Of each step: count u8 ‖ ( input u8 ‖ element u64be ‖ bits u64be ) each.
-    /// @return wrong Which step gives another state, or how many steps there are.
-    /// @return got What it gives.
+    /// @notice Computes steps `from`, `from + 1` ..., one fewer than there are states: `from + i` makes state i + 1
+    /// from state i.
+    /// @param states Concatenated.
+    /// @param operands For each step: count u8 ‖ ( input u8 ‖ element u64be ‖ bits u64be ) each.
+    /// @return wrong The first step that gives another state, or the number of steps.
+    /// @return got The state that this step gives.
     function steps(
         IRule rule,
         Case calldata which,
@@ -32,7 +33,7 @@ contract RuleBatch {
         require(wrong < count || operands.length == 0, "operands of no step");
     }
 
-    /// @notice Length, the first state, and what the last one is finished to.
+    /// @notice Returns the length, the first state, and the element of the last state.
     function ends(IRule rule, Case calldata which, bytes calldata last)
         external
         pure
@@ -42,7 +43,7 @@ contract RuleBatch {
         bits = rule.finish(which, last, Entry({kind: 1, written: 0}));
     }
 
-    /// @notice What a last state is finished to, under each of these entries.
+    /// @notice Returns the element of a last state, under each of these entries.
     function elements(IRule rule, Case calldata which, bytes calldata last, Entry[] calldata entries)
         external
         pure

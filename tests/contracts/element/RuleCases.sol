@@ -64,7 +64,7 @@ abstract contract RuleCases is Base {
         (dims[0], dims[1], dims[2], dims[3]) = (a, b, c, d);
     }
 
-    /// @dev The most dimensions that there may be, all of one size.
+    /// @dev Returns as many dimensions as allowed, all of one size.
     function _eight(uint64 size) internal pure returns (uint64[] memory dims) {
         dims = new uint64[](8);
         for (uint256 d = 0; d < 8; ++d) {
@@ -79,19 +79,19 @@ abstract contract RuleCases is Base {
         }
     }
 
-    /// @dev stride, padding, dilation.
+    /// @dev Returns stride, padding, dilation.
     function _window() internal pure returns (bytes memory) {
         return abi.encodePacked(_ints(_dims(1, 1)), _ints(_dims(1, 1)), _ints(_dims(1, 1)));
     }
 
-    /// @dev 32-bit words that are all `word`.
+    /// @dev Returns 32-bit words that are all `word`.
     function _state(uint256 words, uint32 word) internal pure returns (bytes memory state) {
         for (uint256 i = 0; i < words; ++i) {
             state = abi.encodePacked(state, word);
         }
     }
 
-    /// @dev Term k of an element of the second row and the first column.
+    /// @dev Builds term k of an element in the second row and the first column.
     function _product(uint64 k, uint64 a, uint64 b) internal {
         _operator(50, "");
         _input(F32, _dims(64, 4096));
@@ -101,7 +101,7 @@ abstract contract RuleCases is Base {
         _open(1, k * 1024, b);
     }
 
-    /// @dev Of all elements.
+    /// @dev Builds a `sum` over all elements.
     function _sum(uint64 items, uint64 element, uint64 bits) internal {
         _operator(40, abi.encodePacked(_ints(_dims(0)), uint64(0)));
         _input(F32, _dims(items));

@@ -3,8 +3,8 @@ pragma solidity ^0.8.34;
 
 import {RuleCases} from "./RuleCases.sol";
 
-/// @notice What one step of each family costs as a call, with what the shapes and attributes cost to check. Sums and
-/// contractions also at their dearest: where most is folded, and with operands that no short way is for.
+/// @notice The gas of one step of each family as a call, including the check of shapes and attributes. Sums and
+/// contractions also in their worst cases: with the most folds, and with operands that have no short path.
 /// forge-config: default.isolate = true
 contract RuleGasTest is RuleCases {
     // ------------------------------------------------------------------ one step
@@ -24,7 +24,7 @@ contract RuleGasTest is RuleCases {
         _saved("Elementwise", "cast", 0, _state(2, 0));
     }
 
-    /// @dev The largest cases that there are.
+    /// @dev The largest possible cases.
     function test_worst() public {
         _operator(29, "");
         _input(3, _eight(5));
@@ -61,7 +61,7 @@ contract RuleGasTest is RuleCases {
         _unary(10, PI, "Logarithms", "log");
         _unary(16, PI, "Logarithms", "log1p");
         _unary(14, PI, "Trigonometry", "sin");
-        // 2^100: the argument is reduced by pi to many bits.
+        // 2^100: the reduction by pi needs many bits.
         _unary(14, 0x71800000, "Trigonometry", "sin of a large number");
         _operator(17, "");
         _input(F32, _dims(8, 64));
@@ -75,7 +75,7 @@ contract RuleGasTest is RuleCases {
     function test_contractions() public {
         _product(513, HALF, PI);
         _saved("Contractions", "mm", 513, abi.encodePacked(uint32(HALF), uint32(PI)));
-        // A chunk ends, so the sums are added as well, and no number is a normal one.
+        // A chunk ends, so the sums are added as well, and no number is normal.
         _product(512, SUBNORMAL, SUBNORMAL);
         _saved("Contractions", "mm, worst", 512, abi.encodePacked(uint32(SUBNORMAL), uint32(SUBNORMAL)));
         _operator(52, abi.encodePacked(_window(), uint64(2)));
@@ -102,7 +102,7 @@ contract RuleGasTest is RuleCases {
         _open(0, 64 * 784 + 29, HALF);
         _open(1, 64 * 784 + 29, PI);
         _saved("Contractions", "conv2d_weight_grad", 29, abi.encodePacked(uint32(HALF), uint32(PI)));
-        // A chunk ends, so the sums are added as well, and no number is a normal one.
+        // A chunk ends, so the sums are added as well, and no number is normal.
         delete _opened;
         _open(0, 64 * 784 + 512, SUBNORMAL);
         _open(1, 64 * 784 + 512, SUBNORMAL);
@@ -117,10 +117,11 @@ contract RuleGasTest is RuleCases {
     function test_sums() public {
         _sum(4096, 32, PI);
         _saved("Reductions", "sum", 1, _state(6, uint32(HALF)));
-        // The last lane: all fold.
+        // The last lane: every fold is due.
         _sum(4096, 4095, PI);
         _saved("Reductions", "sum, end of a block", 4095, _state(6, uint32(HALF)));
-        // The last step of as many elements as there may be: every lane of all three levels is folded, and nothing is ordinary.
+        // The last step of as many elements as allowed: all lanes of three levels are folded, and no number is
+        // ordinary.
         _sum(1 << 30, (1 << 30) - 1, SUBNORMAL);
         _saved("Reductions", "sum, worst", (1 << 30) - 1, _state(18, uint32(SUBNORMAL)));
     }

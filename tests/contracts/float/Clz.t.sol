@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Base} from "../Base.t.sol";
 import {clz} from "clz/Clz.sol";
 
-/// @notice Whichever implementation the profile selects: the number of zero bits above the highest one.
+/// @notice The number of zero bits above the highest one, in the implementation that the profile selects.
 contract ClzTest is Base {
     function test_zeroHasAllBits() public pure {
         eq(clz(0), 256, "clz(0)");

@@ -6,8 +6,8 @@ import {ElementaryBatch} from "./ElementaryBatch.sol";
 import {Elementary} from "contracts/float/Elementary.sol";
 import {ElementaryBracket} from "contracts/float/ElementaryBracket.sol";
 
-/// @notice The tables of docs/opset.md, section 4, what is refused, and the one place where brackets are rounded. All
-/// other values are compared with other implementations in tests/float/test_elementary.py.
+/// @notice The tables of docs/opset.md, section 4, refusals, and the one place where brackets are rounded. All other
+/// values are compared with other implementations in tests/float/test_elementary.py.
 contract ElementaryTest is Base {
     uint256 private constant MINUS = 0x80000000;
     uint256 private constant INF = 0x7F800000;
@@ -23,7 +23,7 @@ contract ElementaryTest is Base {
         eq(functions.value(operator, a, 0), want, vm.toString(a));
     }
 
-    /// @dev Its values at +0, -0, +inf, -inf; NaN for every NaN.
+    /// @dev Checks the values at +0, -0, +inf, -inf; NaN for every NaN.
     function _ends(uint256 operator, uint256[4] memory want) private view {
         uint256[4] memory ends = [uint256(0), MINUS, INF, MINUS | INF];
         for (uint256 i = 0; i < 4; ++i) {
@@ -94,7 +94,7 @@ contract ElementaryTest is Base {
         functions.value(8, ONE, 0);
         refuses(Elementary.NotElementary.selector);
         functions.bracket(18, ONE, 0);
-        // rsqrt of repops-f32 is two rounded operations.
+        // In repops-f32 rsqrt is two rounded operations.
         refuses(Elementary.NotElementary.selector);
         functions.value(Elementary.RSQRT, ONE, 0);
         (uint256 low,,,) = functions.bracket(Elementary.RSQRT, TWO, 0);

@@ -3,7 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Elementary} from "contracts/float/Elementary.sol";
 
-/// @notice Many calls of one function at once. Cases are 8 bytes each: a and b, big-endian. Results are words of 32 bytes.
+/// @notice Many calls of one function at a time. Cases have 8 bytes each: a, b, big-endian. Results are 32-byte words.
 contract ElementaryBatch {
     error NoSuchFunction(bytes32 name);
 
@@ -42,14 +42,14 @@ contract ElementaryBatch {
         return abi.encodePacked(results);
     }
 
-    /// @return What each value costs inside a contract, the choice of the function included.
+    /// @return The gas of each value inside a contract, including the choice of the function.
     function gas(bytes32 name, bytes calldata cases) external view returns (bytes memory) {
         uint256 operator = operatorOf(name);
         uint256[] memory results = new uint256[](cases.length / 8);
         for (uint256 i = 0; i < results.length; ++i) {
             (uint256 a, uint256 b) = _operands(cases, i);
             uint256 before = gasleft();
-            // SAFETY: the value is used, so that no compiler leaves the call out.
+            // SAFETY: the value is used, so that no compiler removes the call.
             uint256 v = Elementary.value(operator, a, b);
             uint256 spent = before - gasleft();
             results[i] = v >> 32 == 0 ? spent : 0;

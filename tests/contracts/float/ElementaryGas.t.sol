@@ -6,8 +6,8 @@ import {ElementaryBatch} from "./ElementaryBatch.sol";
 import {Normals} from "./Normals.sol";
 import {ElementaryRsqrt} from "contracts/float/ElementaryRsqrt.sol";
 
-/// @notice What each function costs inside a contract: the mean over N(0, 1), of sizes where a negative number is outside of
-/// the domain; and the worst cases that a search has found (docs/float-elementary.md).
+/// @notice The gas of each function inside a contract: the mean over N(0, 1), over magnitudes if a negative number is
+/// outside the domain; and the worst cases that a search has found (docs/float-elementary.md).
 contract ElementaryGasTest is Base {
     uint256 private constant SIGN = 0x80000000;
     uint256 private constant CASES = 256;

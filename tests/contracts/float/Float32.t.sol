@@ -5,7 +5,7 @@ import {Base} from "../Base.t.sol";
 import {Arithmetic32, Arithmetic64} from "./FloatArithmetic.sol";
 import {Float32} from "contracts/float/Float32.sol";
 
-/// @notice binary32 by example, and laws that hold bit for bit.
+/// @notice binary32 by examples, and by laws that hold bit for bit.
 contract Float32Test is Base {
     Arithmetic32 private f32 = Arithmetic32(deploy("FloatArithmetic.sol:Arithmetic32", ""));
     Arithmetic64 private f64 = Arithmetic64(deploy("FloatArithmetic.sol:Arithmetic64", ""));
@@ -55,10 +55,10 @@ contract Float32Test is Base {
     }
 
     function test_fmaRoundsOnce() public view {
-        // (1 + ulp)^2 - (1 + 2 ulp) = ulp^2, which a rounded product has lost.
+        // (1 + ulp)^2 - (1 + 2 ulp) = ulp^2, which a rounded product loses.
         eq(f32.fma(ONE + 1, ONE + 1, MINUS | (ONE + 2)), 0x28800000, "2^-46");
         eq(f32.add(f32.mul(ONE + 1, ONE + 1), MINUS | (ONE + 2)), 0, "rounded twice");
-        // What decides a tie lies 149 places below.
+        // The bit that decides the tie lies 149 places below.
         eq(f32.fma(TINY, ONE, f32.fma(ONE, HALF_ULP, ONE)), ONE, "1 + ulp / 2, rounded, + tiny");
         eq(f32.fma(HALF_ULP, ONE + 1, ONE), ONE + 1, "1 + ulp / 2 + 2^-47");
     }
@@ -158,7 +158,7 @@ contract Float32Test is Base {
         eq(f32.fma(ONE, a, b), f32.add(a, b), "1 a + b");
     }
 
-    /// @dev The error of a product is a number, unless it is too small for one: fma finds it exactly.
+    /// @dev The error of a product is a number, unless it is too small: fma finds it exactly.
     function testFuzz_fmaFindsTheErrorOfAProduct(uint32 a, uint32 b) public view {
         uint256 x = (a & 0x807FFFFF) | (64 + (uint256(a) >> 24) % 128) << 23;
         uint256 y = (b & 0x807FFFFF) | (110 + (uint256(b) >> 24) % 32) << 23;

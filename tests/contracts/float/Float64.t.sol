@@ -5,7 +5,7 @@ import {Base} from "../Base.t.sol";
 import {Arithmetic32, Arithmetic64} from "./FloatArithmetic.sol";
 import {Float64} from "contracts/float/Float64.sol";
 
-/// @notice binary64 by example, and what it must have in common with binary32.
+/// @notice binary64 by examples, and its relations to binary32.
 contract Float64Test is Base {
     Arithmetic32 private f32 = Arithmetic32(deploy("FloatArithmetic.sol:Arithmetic32", ""));
     Arithmetic64 private f64 = Arithmetic64(deploy("FloatArithmetic.sol:Arithmetic64", ""));
@@ -61,8 +61,8 @@ contract Float64Test is Base {
 
     // ------------------------------------------------------------------ laws
 
-    /// @dev 53 bits are more than twice 24: a result in binary64 rounds to that of binary32 (Figueroa, When is double
-    /// rounding innocuous?, 1995).
+    /// @dev 53 bits are more than twice 24: a result in binary64 rounds to the one in binary32 (Figueroa, When is
+    /// double rounding innocuous?, 1995).
     function testFuzz_binary32IsBinary64Rounded(uint32 a, uint32 b) public view {
         (uint256 x, uint256 y) = (f64.f32ToF64(a), f64.f32ToF64(b));
         eq(f64.f64ToF32(f64.add(x, y)), f32.add(a, b), "a + b");
@@ -85,7 +85,7 @@ contract Float64Test is Base {
         eq(f64.fma(a, b, MINUS), f64.mul(a, b), "a b + -0");
     }
 
-    /// @dev Ordinary operands go the short way: exponents within 40 of one another. FloatGeneral takes all.
+    /// @dev Ordinary operands take the short path: exponents within 40 of one another. FloatGeneral takes all operands.
     function testFuzz_theShortWayAndTheGeneralOne(uint64 a, uint64 b, uint64 c) public view {
         (uint256 x, uint256 y, uint256 z) = (_ordinary(a), _ordinary(b), _ordinary(c));
         eq(f64.add(x, y), f64.generalAdd(x, y), "add");

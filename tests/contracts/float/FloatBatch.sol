@@ -6,11 +6,11 @@ import {Float32} from "contracts/float/Float32.sol";
 import {Float64} from "contracts/float/Float64.sol";
 import {FloatGeneral} from "contracts/float/FloatGeneral.sol";
 
-/// @notice The arithmetic over many operands in a call: for tests against a processor, and for measuring gas.
+/// @notice The arithmetic over many operands in one call: for tests against a processor, and for measuring gas.
 ///
-/// Operands lie one after the other in big-endian order, one, two or three for each result; results likewise.
+/// Operands are big-endian and concatenated, one, two or three for each result; so are results.
 contract FloatBatch {
-    /// @dev Each operation by three operands; the ones it does not have are 0.
+    /// @dev Each operation takes three operands; those it does not have are 0.
     struct Operation {
         function(uint256, uint256, uint256) pure returns (uint256) apply_;
         uint256 operands;
@@ -20,7 +20,7 @@ contract FloatBatch {
 
     error UnknownOperation(bytes32 name);
 
-    /// @notice The result for each tuple of operands.
+    /// @notice Returns the result for each tuple of operands.
     function values(bytes32 name, bytes calldata packed) external pure returns (bytes memory results) {
         Operation memory operation = _operation(name);
         uint256 count = packed.length * 8 / operation.bitsIn / operation.operands;
@@ -31,7 +31,8 @@ contract FloatBatch {
         }
     }
 
-    /// @notice The gas of each result as 32 bits. NOTE: with finding the function, some 500 to 700 that do not depend on operands.
+    /// @notice Returns the gas of each result as 32 bits. NOTE: this includes some 500 to 700 for finding the function,
+    /// which do not depend on operands.
     function gas(bytes32 name, bytes calldata packed) external view returns (bytes memory results) {
         Operation memory operation = _operation(name);
         uint256 count = packed.length * 8 / operation.bitsIn / operation.operands;
@@ -102,9 +103,9 @@ contract FloatBatch {
         }
     }
 
-    /// @dev INVARIANT: results are written in ascending order, so the zeros after one are overwritten by the next. The word
-    /// that the last one writes ends at most 31 bytes behind the array, which solidity has rounded up to words and which
-    /// nothing follows before this returns.
+    /// @dev INVARIANT: results are written in ascending order, so the zeros after one are overwritten by the next. The
+    /// word of the last one ends at most 31 bytes after the array, in space that Solidity has rounded up to words and
+    /// that nothing else uses before this returns.
     function _put(bytes memory results, uint256 i, uint256 bits, uint256 value) private pure {
         assembly ("memory-safe") {
             mstore(add(add(results, 0x20), mul(i, shr(3, bits))), shl(sub(256, bits), value))

@@ -7,8 +7,8 @@ import {Convert} from "contracts/float/Convert.sol";
 import {Float32} from "contracts/float/Float32.sol";
 import {Float64} from "contracts/float/Float64.sol";
 
-/// @notice What the arithmetic costs as internal calls: gasleft() before and after, less the same around nothing. Means are
-/// over numbers drawn from N(0, 1), worst cases those that a search has found (docs/float.md).
+/// @notice The gas of the arithmetic as internal calls: gasleft() before and after, less the same around nothing. Means
+/// are over numbers drawn from N(0, 1), worst cases were found by a search (docs/float.md).
 contract FloatGasTest is Base {
     uint256 private constant TUPLES = 256;
     uint256 private constant NONE = 0;
@@ -53,14 +53,14 @@ contract FloatGasTest is Base {
         _mean("binary32 maximum", _maximum32, x, 32);
         _mean("binary32 to i64", _f32ToI64, x, 32);
         _mean("binary32 to binary64", _f32ToF64, x, 32);
-        // As integers, these bits are large ones.
+        // As integers, these bits are large numbers.
         bytes memory y = Normals.DOUBLE;
         _mean("i64 to binary32", _i64ToF32, y, 64);
         _mean("i64 to binary64", _i64ToF64, y, 64);
         _mean("binary64 to binary32", _f64ToF32, y, 64);
     }
 
-    /// @dev A second place that calls each function: what is called from one place only is inlined there.
+    /// @dev A second place that calls each function: a function that is called from one place only is inlined there.
     function elsewhere() external {
         uint256 x = gasleft();
         uint256 single = Float32.fma(Float32.div(x, Float32.sqrt(x)), Float32.mul(x, x), Float32.add(x, x));
@@ -70,7 +70,7 @@ contract FloatGasTest is Base {
         _results = Float32.lt(x, single) ? single : double;
     }
 
-    /// @dev The mean over tuples of neighbours.
+    /// @dev Returns the mean over tuples of neighbours.
     function _mean(
         string memory name,
         function(uint256, uint256, uint256) view returns (uint256, uint256) measure,
@@ -98,7 +98,7 @@ contract FloatGasTest is Base {
         vm.snapshotValue("float", name, cost - _overhead());
     }
 
-    /// @dev What gasleft() itself costs.
+    /// @dev Returns the cost of gasleft() itself.
     function _overhead() private view returns (uint256 cost) {
         cost = gasleft();
         cost -= gasleft();

@@ -5,7 +5,7 @@ import {Base} from "../Base.t.sol";
 import {Ball, Entry, Grid} from "contracts/float/Grid.sol";
 import {Kulisch, Sum} from "contracts/float/Kulisch.sol";
 
-/// @notice Decisions: what a reader wants to see, and laws. Against referee_py: tests/float/test_grid.py.
+/// @notice Decisions, by examples for readers and by laws. Against referee_py: tests/float/test_grid.py.
 contract GridTest is Base {
     using Kulisch for Sum;
 
@@ -39,7 +39,7 @@ contract GridTest is Base {
         return Kulisch.product(bits, ONE);
     }
 
-    /// @dev A sum and a radius of so many units.
+    /// @dev Returns a sum and a radius, in units.
     function _ball(Sum memory sum, Sum memory radius) private pure returns (Ball memory) {
         return Ball(sum, radius, 1, 1);
     }
@@ -114,7 +114,7 @@ contract GridTest is Base {
         eq(Grid.decideBracket(far, far + 1, -120, Entry(Grid.DOWN, 0), 32), ONE + 1, "down does not count");
     }
 
-    /// @dev 1 is the value of exp(0), and exp of the smallest subnormal is above it by less than any bracket shows.
+    /// @dev 1 is the value of exp(0), and exp of the smallest subnormal exceeds it by less than any bracket shows.
     function test_aBracketAroundAValueOfTheGrid() public pure {
         int256 one = 1 << 120;
         for (uint256 kind = 0; kind < 3; ++kind) {
@@ -142,7 +142,7 @@ contract GridTest is Base {
             .addProduct(f[2] & 0xbfffffff, f[3] & 0xbfffffff);
         uint256 nearest = Grid.toGrid(sum, b, Grid.NEAREST);
         eq(Grid.decide(Ball(sum, sum.absolute(), 0, 1), _none(), b), nearest, "none");
-        // A tie is the one place where the other neighbour is an end's rounding: none, since the end is the sum.
+        // At a tie the other neighbour could only be the rounding of an end; it is not, since the end is the sum.
         uint256 decided = Grid.decide(Ball(sum, sum.absolute(), 0, 1), Entry(kind % 4, value), b);
         eq(decided, nearest, "any");
     }
@@ -160,7 +160,7 @@ contract GridTest is Base {
         eq(Grid.toGrid(sum.negate(), b, Grid.UP), down == 0 ? 0 : down ^ SIGN, "and is symmetric");
     }
 
-    /// @dev A binary64 between 2^-126 and 2^127 as a sum: both round alike.
+    /// @dev A binary64 between 2^-126 and 2^127, taken as a sum: both round alike.
     function testFuzz_binary64IsRoundedAsASum(uint256 fraction, uint256 exponent, uint256 b) public pure {
         b = bound(b, 26, 32);
         fraction &= (1 << 52) - 1;
@@ -169,7 +169,7 @@ contract GridTest is Base {
         eq(Grid.roundBits64(exponent << 52 | fraction, b), Grid.toGrid(sum, b, Grid.NEAREST), "nearest");
     }
 
-    // ------------------------------------------------------------------ what is refused
+    // ------------------------------------------------------------------ refusals
 
     function test_refusals() public {
         Ball memory ball = _ball(_value(ONE), _value(ONE));

@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Base} from "../Base.t.sol";
 import {Kulisch, Sum} from "contracts/float/Kulisch.sol";
 
-/// @notice Exact sums: laws that hold bit for bit, and what a reader wants to see. Against Python's integers:
+/// @notice Exact sums, by laws that hold bit for bit and by examples for readers. Against Python's integers:
 /// tests/float/test_kulisch.py.
 contract KulischTest is Base {
     using Kulisch for Sum;
@@ -42,7 +42,7 @@ contract KulischTest is Base {
         _sums(terms);
     }
 
-    // ------------------------------------------------------------------ what a number is
+    // ------------------------------------------------------------------ numbers
 
     function test_units() public pure {
         same(Kulisch.product(1, 1), Sum(0, 0, 1), "the smallest product is the unit");
@@ -69,7 +69,7 @@ contract KulischTest is Base {
 
     // ------------------------------------------------------------------ laws
 
-    /// @dev Products of values of about 1 fit in 256 bits, where Solidity adds.
+    /// @dev Products of values of about 1 fit in 256 bits, where Solidity can add.
     function testFuzz_smallSumsAreThoseOfIntegers(uint256[6] memory factors) public pure {
         int256 want;
         int256 size;
@@ -156,7 +156,7 @@ contract KulischTest is Base {
         this.addTerms(new bytes(20));
     }
 
-    /// @dev What lies before and after the terms in memory is no term.
+    /// @dev Bytes before and after the terms in memory are no terms.
     function testFuzz_neighboursInMemory(uint256[6] memory f, uint256 noise) public pure {
         bytes memory terms = _pack(f);
         assembly ("memory-safe") {

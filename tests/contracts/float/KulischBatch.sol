@@ -4,12 +4,12 @@ pragma solidity ^0.8.34;
 import {Ball, Entry, Grid} from "contracts/float/Grid.sol";
 import {Kulisch, Sum} from "contracts/float/Kulisch.sol";
 
-/// @notice Many calls of Kulisch and Grid at once, for comparisons with Python (tests/float/exact.py packs and unpacks).
-/// Words are big-endian; a sum is three, as Kulisch.encode has it.
+/// @notice Many calls of Kulisch and Grid at a time, for comparisons with Python (tests/float/exact.py packs and
+/// unpacks). Words are big-endian; a sum is three, as Kulisch.encode has it.
 contract KulischBatch {
     using Kulisch for Sum;
 
-    /// @notice Sum and magnitude of packed terms, added in pieces of this many bytes.
+    /// @notice Returns sum and magnitude of packed terms, added in pieces of this many bytes.
     function sums(bytes calldata terms, uint256 piece) external pure returns (bytes memory) {
         Sum memory sum;
         Sum memory magnitude;
@@ -20,7 +20,7 @@ contract KulischBatch {
         return bytes.concat(sum.encode(), magnitude.encode());
     }
 
-    /// @notice Terms added one by one; the set of exponents.
+    /// @notice Adds terms one by one; returns the sums and the set of exponents.
     function steps(bytes calldata terms) external pure returns (bytes memory, uint256) {
         Sum memory sum;
         for (uint256 i = 0; i < terms.length; i += 8) {
@@ -29,7 +29,7 @@ contract KulischBatch {
         return (sum.encode(), Kulisch.exponents(terms));
     }
 
-    /// @notice Of pairs of sums, 192 bytes each: a + b, -a, |a|, and a compared with b as a word.
+    /// @notice For pairs of sums, 192 bytes each, returns: a + b, -a, |a|, and a compared with b as a word.
     function pairs(bytes calldata data) external pure returns (bytes memory out) {
         out = new bytes(data.length * 320 / 192 - data.length * 320 / 192 % 32);
         uint256 offset;
@@ -48,13 +48,13 @@ contract KulischBatch {
         }
     }
 
-    /// @notice Of cases of 256 bytes: sum, magnitude, then one word (numerator u64, denominator u64, kind u8, b u8, value
-    /// u32), then a word that is not used. The bits of each element and what it cost, four bytes each.
+    /// @notice For cases of 256 bytes: sum, magnitude, then one word (numerator u64, denominator u64, kind u8, b u8,
+    /// value u32), then an unused word. Returns the bits of each element and its gas, four bytes each.
     function decide(bytes calldata data) external view returns (bytes memory out) {
         out = new bytes(data.length / 32);
         uint256 free;
         assembly ("memory-safe") {
-            // Memory is given back after each case, and paid for here.
+            // Memory is freed after each case, and paid for here.
             free := mload(0x40)
             mstore(add(free, 0x10000), 0)
         }
@@ -80,8 +80,8 @@ contract KulischBatch {
         gas -= gasleft();
     }
 
-    /// @notice Of cases of 128 bytes: lo, hi, exponent, then one word (kind u8, b u8, value u32). A case that is undecided
-    /// gives 0xffffffff.
+    /// @notice For cases of 128 bytes: lo, hi, exponent, then one word (kind u8, b u8, value u32). Undecided:
+    /// 0xffffffff.
     function decideBracket(bytes calldata data) external view returns (bytes memory out) {
         out = new bytes(data.length / 32);
         for (uint256 i = 0; i < data.length; i += 128) {
@@ -102,7 +102,7 @@ contract KulischBatch {
         return Grid.decideBracket(lo, hi, exponent, entry, uint8(word >> 112));
     }
 
-    /// @notice Binary64 bits, eight bytes each, rounded to grid(b); four bytes each.
+    /// @notice Rounds binary64 bits, eight bytes each, to grid(b); four bytes each.
     function roundBits64(bytes calldata data, uint256 b) external pure returns (bytes memory out) {
         out = new bytes(data.length / 2);
         for (uint256 i = 0; i < data.length; i += 8) {
@@ -110,7 +110,7 @@ contract KulischBatch {
         }
     }
 
-    /// @notice Of a sum: rounded down, to nearest, up.
+    /// @notice Rounds a sum down, to nearest and up.
     function toGrid(bytes calldata data, uint256 b) external pure returns (uint256, uint256, uint256) {
         Sum memory sum = Kulisch.decode(data);
         return (Grid.toGrid(sum, b, 0), Grid.toGrid(sum, b, 1), Grid.toGrid(sum, b, 2));

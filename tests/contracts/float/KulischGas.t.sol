@@ -5,12 +5,12 @@ import {Base} from "../Base.t.sol";
 import {Ball, Entry, Grid} from "contracts/float/Grid.sol";
 import {Kulisch, Sum} from "contracts/float/Kulisch.sol";
 
-/// @notice Forge's cheatcode for numbers that are checked as gas is.
+/// @notice Forge's cheatcode for numbers that are checked like gas.
 interface Snapshots {
     function snapshotValue(string calldata group, string calldata name, uint256 value) external;
 }
 
-/// @notice What exact sums and decisions cost as internal calls: gasleft() before and after. Data are made from hashes.
+/// @notice The gas of exact sums and decisions as internal calls: gasleft() before and after. Data are hashes.
 contract KulischGasTest is Base {
     uint256 private constant TERMS = 1024;
     uint256 private constant CALLS = 400;
@@ -25,7 +25,7 @@ contract KulischGasTest is Base {
         return uint256(keccak256(abi.encode(seed, i)));
     }
 
-    /// @dev Eight values of about 1 in size: random signs and fractions, exponents of 2^-4 to 2^3.
+    /// @dev Returns eight values of about 1 in size: random signs and fractions, exponents of 2^-4 to 2^3.
     function _ordinary(uint256 word) private pure returns (uint256) {
         uint256 lanes = type(uint256).max / type(uint32).max;
         return (word & (0x83ffffff * lanes)) + 0x3d800000 * lanes;
@@ -36,7 +36,7 @@ contract KulischGasTest is Base {
         Snapshots(address(vm)).snapshotValue("exact", string.concat(name, ", worst"), cost.worst);
     }
 
-    /// @dev Gives back the memory that a call took.
+    /// @dev Frees the memory that a call took.
     function _add(Cost memory cost, uint256 gas, uint256 free) private pure {
         _giveBack(free);
         ++cost.calls;
@@ -50,7 +50,7 @@ contract KulischGasTest is Base {
         }
     }
 
-    /// @dev Where free memory begins. NOTE: 64 KiB of it are paid for here, so that no call pays for more memory.
+    /// @dev Returns the start of free memory. NOTE: 64 KiB of it are paid here, so no call pays for memory.
     function _free() private pure returns (uint256 free) {
         assembly ("memory-safe") {
             free := mload(0x40)
@@ -60,8 +60,8 @@ contract KulischGasTest is Base {
 
     // ------------------------------------------------------------------ sums
 
-    /// @dev 0 ordinary, 1 any finite bits, 2 zeros, 3 the largest value, 4 subnormals, 5 infinities, 6 as 0 with an infinity
-    /// in the first word, 7 as 0 with one in the last word
+    /// @dev Kinds: 0 ordinary, 1 any finite bits, 2 zeros, 3 the largest value, 4 subnormals, 5 infinities, 6 as 0 with
+    /// an infinity in the first word, 7 as 0 with an infinity in the last word
     function _terms(uint256 kind, uint256 count) private pure returns (bytes memory terms) {
         terms = new bytes(count * 8);
         for (uint256 i = 0; i < count; i += 4) {
@@ -146,7 +146,7 @@ contract KulischGasTest is Base {
             uint256 start = _free();
             Ball memory ball = _ball(i);
             for (uint256 kind = 0; kind < 4; ++kind) {
-                // What is written is next to the nearest value, where most is compared.
+                // The written value is next to the nearest one, where the most is compared.
                 Entry memory entry = Entry(kind, uint32(Grid.toGrid(ball.sum, 26 + i % 7, 1) + 64));
                 uint256 free = _free();
                 uint256 gas = gasleft();

@@ -6,7 +6,7 @@ import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Claim, Group, IJobs, Job} from "contracts/interfaces/IJobs.sol";
 
-/// @notice Claims of challengers: when, for how much, committed to before, and who speaks for a root that several claim.
+/// @notice Challengers' claims: time, price, commitment, and the spokesman of a root with several claims.
 contract ChallengesTest is Market {
     using Views for Jobs;
 
@@ -44,9 +44,9 @@ contract ChallengesTest is Market {
         vm.expectRevert(abi.encodeWithSelector(IJobs.TooSoon.selector, block.timestamp + 1));
         this.challengeAs(job, person(2), 8);
         pass(1);
-        // Somebody sees the claim before it is in a block: he can only commit to it, too late.
+        // A stranger sees the claim before it is in a block, but can only commit to it, too late.
         vm.prank(person(3));
-        jobs.commitChallenge(job, commitment); // of another sender, so it is not his
+        jobs.commitChallenge(job, commitment); // of another sender, so of no use to this one
         bytes32 own = jobs.commitmentOf(job, person(3), root(8), root(8), 0, bytes32(uint256(8)));
         vm.prank(person(3));
         jobs.commitChallenge(job, own);
@@ -54,22 +54,22 @@ contract ChallengesTest is Market {
         this.challengeAs(job, person(3), 8);
         this.challengeAs(job, person(2), 8);
         pass(1);
-        challengeRefused(job, person(3), 8, STAKE, IJobs.WrongStake.selector); // it would come second
+        challengeRefused(job, person(3), 8, STAKE, IJobs.WrongStake.selector); // person 3 would come second
         challengeRefused(job, person(3), 9, STAKE, IJobs.WrongCommitment.selector);
     }
 
-    /// @dev On a chain of blocks of 12 seconds, where commitments are to be four of them old.
+    /// @dev Sets up a chain with blocks of 12 seconds, on which commitments must be four blocks old.
     function _aged(uint32 age) private {
         jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, dataAvailability, age)));
     }
 
-    /// @dev Whoever sees a claim that has missed a block has to commit to it, and to wait: the claim has three more blocks.
+    /// @dev An attacker that sees a claim miss a block has to commit to it and wait: the claim has three more blocks.
     function test_aChallengeThatMissesBlocksCannotBeCopied() public {
         _aged(48);
         uint256 job = claimed(7);
         commitChallenge(job, person(2), 8);
         (, uint64 committed) = jobs.challengeOf(job, person(2));
-        vm.warp(committed + 48); // from here on his claim could be in a block, and all can see it; but the block leaves it out
+        vm.warp(committed + 48); // the claim could be in a block now, and all can see it; but the block leaves it out
         commitChallenge(job, person(3), 8);
         for (uint256 blocks = 1; blocks < 4; ++blocks) {
             vm.warp(committed + 48 + 12 * blocks);
@@ -88,7 +88,7 @@ contract ChallengesTest is Market {
         eq(spokesman(job, 8), person(2), "and comes second");
     }
 
-    /// @dev Who replaces its commitment waits again.
+    /// @dev A challenger that replaces its commitment waits again.
     function test_aCommitmentIsAsOldAsItsLastWord() public {
         _aged(48);
         uint256 job = claimed(7);
@@ -104,12 +104,12 @@ contract ChallengesTest is Market {
         this.challengeAs(job, person(2), 8);
     }
 
-    /// @dev The last second in which a commitment is of use, and the first in which it is not.
+    /// @dev The last second at which a commitment is of use, and the first at which it is not.
     function test_theLastCommitmentThatGrowsOldInTime() public {
         _aged(48);
         uint256 job = claimed(7);
         pass(PERIOD - 49);
-        commitChallenge(job, person(2), 8); // a second goes by
+        commitChallenge(job, person(2), 8); // a second passes
         commitChallenge(job, person(3), 9);
         pass(46);
         refuses(IJobs.TooSoon.selector);
@@ -125,10 +125,10 @@ contract ChallengesTest is Market {
         jobs.challenge{value: STAKE}(job, c, bytes32(output));
     }
 
-    /// @dev Whoever is ready when a claim is lost does not wait for his commitment to grow old.
+    /// @dev A challenger that commits early does not have to wait when a claim is lost.
     function test_aCommitmentToChallengeIsMadeAtAnyTime() public {
         uint256 job = jobs.jobCount() + 1;
-        commitChallenge(job, person(2), 8); // nobody has posted it yet
+        commitChallenge(job, person(2), 8); // the root is not claimed yet
         eq(claimed(7), job, "the job");
         refuses(IJobs.EmptyCommitment.selector);
         jobs.commitChallenge(job, 0);
@@ -137,7 +137,7 @@ contract ChallengesTest is Market {
         winByDefault(job, 7);
         toTheEnd(job);
         finalize(job);
-        commitChallenge(job, person(3), 9); // of no use, and no harm
+        commitChallenge(job, person(3), 9); // useless and harmless
         challengeRefused(job, person(3), 9, STAKE, IJobs.WrongPhase.selector);
     }
 
@@ -157,7 +157,7 @@ contract ChallengesTest is Market {
         eq(jobs.claimsOf(job).length, 5, "claims");
     }
 
-    /// @dev Who claims a root that waits changes nothing for it.
+    /// @dev A claim of a root that waits changes nothing for its group.
     function test_whoFollowsAGroupThatWaitsDoesNotEnter() public {
         uint256 job = claimed(7);
         challenge(job, person(2), 7);
@@ -167,7 +167,7 @@ contract ChallengesTest is Market {
         yes(matchOf(job, 7) != 0 && spokesman(job, 7) == person(1), "and its first member plays");
     }
 
-    /// @dev The next speaks, for what it has staked.
+    /// @dev The next claimant speaks, at the risk of its own stake.
     function test_whoFollowsSpeaksWhenThoseBeforeHaveLost() public {
         uint256 job = claimed(8);
         uint256 first = challenge(job, person(2), 7);

@@ -9,7 +9,7 @@ import {Jobs} from "contracts/Jobs.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
 import {Claim, IJobs, Job, JobPhase, StakedClaim, Terms} from "contracts/interfaces/IJobs.sol";
 
-/// @notice From posting to the last claim.
+/// @notice A job from posting to the last claim.
 contract ClaimsTest is Market {
     using Views for Jobs;
     using Trees for Tree;
@@ -154,7 +154,7 @@ contract ClaimsTest is Market {
         _challengeRefused(job, c, Merkle.WrongPathLength.selector);
     }
 
-    /// @dev Whatever the claim, person 1 has committed to it.
+    /// @dev Commits person 1 to any claim.
     function _commitTo(uint256 job, Claim memory c) private {
         bytes32 commitment = jobs.commitmentOf(job, person(1), c.root, c.last, 0, "salt");
         vm.prank(person(1));
@@ -171,7 +171,7 @@ contract ClaimsTest is Market {
 
     // ------------------------------------------------------------------ rounding logs
 
-    /// @dev The first person has committed to the output 7 and these logs; now in the reveal phase.
+    /// @dev Commits the first person to the output 7 and these logs, and enters the reveal phase.
     function _committed(Terms memory t, bytes32 logs) private returns (uint256 job) {
         job = post(t);
         join(job, person(1));

@@ -6,13 +6,13 @@ import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Claim, IJobs, Job, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
 
-/// @notice What can still be claimed after the challenge phase, until when, and who gets what at the end.
+/// @notice Claims after the challenge phase, their end, and the payments of a job.
 contract EndingTest is Market {
     using Views for Jobs;
 
     uint160 private _next = 50;
 
-    /// @dev By somebody new who sends more than enough.
+    /// @dev A new challenger, who sends more than enough, is refused.
     function _refused(uint256 job, uint256 output) private {
         address who = person(++_next);
         commitChallenge(job, who, output);
@@ -22,7 +22,7 @@ contract EndingTest is Market {
         jobs.challenge{value: 50 * STAKE}(job, c, bytes32(output));
     }
 
-    /// @dev By somebody new, in that second.
+    /// @dev A new challenger claims at that second.
     function _claimAt(uint256 job, uint256 output, uint256 instant) private returns (address who) {
         who = person(++_next);
         commitChallenge(job, who, output);
@@ -33,7 +33,7 @@ contract EndingTest is Market {
         jobs.challenge{value: price}(job, c, bytes32(output));
     }
 
-    /// @dev The second root is claimed in the last second of the challenge phase; now the phase is over.
+    /// @dev Claims the second root in the last second of the challenge phase, and ends the phase.
     function _besieged(uint256[] memory outputs, uint256 lie) private returns (uint256 job) {
         job = claimed(outputs);
         uint256 end = jobs.jobOf(job).challengeEnd;
@@ -48,9 +48,9 @@ contract EndingTest is Market {
         return _besieged(outputs, lie);
     }
 
-    // ------------------------------------------------------------------ what is closed
+    // ------------------------------------------------------------------ closed roots
 
-    /// @dev The last second of the challenge phase, and the first after it.
+    /// @dev The last second of the challenge phase, and the first one after it.
     function test_newRootsComeInTheChallengePhaseOnly() public {
         uint256 job = claimed(7);
         _claimAt(job, 8, jobs.jobOf(job).challengeEnd - 1);
@@ -64,7 +64,7 @@ contract EndingTest is Market {
         eq(jobs.jobOf(job).founded, 0, "not in the next");
     }
 
-    /// @dev Nobody needs to speak for a root of which no claim was lost.
+    /// @dev A root that has not lost a claim needs no further spokesman.
     function test_aRootThatHasLostNothingIsClosed() public {
         uint256 waiting = claimed(7);
         uint256 job = _besieged(7, 8);
@@ -76,7 +76,7 @@ contract EndingTest is Market {
         _claimAt(job, 8, time.time() + 5); // has lost
     }
 
-    /// @dev Of a root of which a claim was lost another stands: it can be claimed for as long as that does.
+    /// @dev A root that has lost a claim can be claimed as long as another claim of it stands.
     function test_aRootThatHasLostAClaimIsOpenWhileAnotherStands() public {
         uint256[] memory outputs = new uint256[](2);
         (outputs[0], outputs[1]) = (7, 7);
@@ -84,22 +84,22 @@ contract EndingTest is Market {
         _refused(job, 7);
         winByDefault(job, 8);
         yes(isClaimed(job, 7), "the second speaks");
-        pass(5 * PERIOD); // however long
+        pass(5 * PERIOD); // for any time
         address who = _claimAt(job, 7, time.time() + 5);
         eq(groupOf(job, 7).members.length, 3, "a third stands behind it");
         _refused(job, 8);
         uint256 id = matchOf(job, 7);
-        referee.timeout(id); // both have been silent all the while
+        referee.timeout(id); // both have been silent
         eq(spokesman(job, 7), who, "and speaks");
         yes(!isClaimed(job, 8), "the lie is dead");
         eq(jobs.jobOf(job).waiting, 1, "it waits");
-        _claimAt(job, 7, time.time() + 5); // NOTE: of no use to anybody, and no harm
+        _claimAt(job, 7, time.time() + 5); // NOTE: useless and harmless
         toTheEnd(job);
         finalize(job);
         eq(jobs.jobOf(job).acceptedRoot, root(7), "accepted");
     }
 
-    /// @dev In the last second before `until` a dead root can be claimed and the job not be finalized; in the next it is the reverse.
+    /// @dev In the last second before `until` a dead root can be claimed and the job not finalized; then the reverse.
     function test_aDeadRootIsOpenUntilItsInstant() public {
         for (uint256 late = 0; late < 2; ++late) {
             uint256 job = _besieged(7, 8);
@@ -133,7 +133,7 @@ contract EndingTest is Market {
         }
     }
 
-    /// @dev One that dies while others still reveal: a challenge period later the challenge phase goes on.
+    /// @dev A root that dies while others still reveal: a challenge period later the challenge phase still runs.
     function test_aRootThatDiedLongBeforeTheEndIsClosedAfterIt() public {
         uint256 job = post(3);
         for (uint160 n = 1; n < 4; ++n) {
@@ -152,7 +152,7 @@ contract EndingTest is Market {
         commitChallenge(job, who, 8);
         vm.warp(j.challengeEnd);
         challengeRefused(job, who, 8, 50 * STAKE, IJobs.RootClosed.selector);
-        vm.warp(j.challengeEnd - 1); // NOTE: time goes back, and the test has both seconds
+        vm.warp(j.challengeEnd - 1); // NOTE: time goes back, so the test covers both seconds
         Claim memory c = claim(8);
         vm.prank(who);
         jobs.challenge{value: 2 * STAKE}(job, c, bytes32(uint256(8)));
@@ -165,7 +165,7 @@ contract EndingTest is Market {
         uint256 until = groupOf(job, 8).until;
         uint256 end = jobs.jobOf(job).challengeEnd;
         yes(until > end, "not long before");
-        _claimAt(job, 8, end - 1); // of any root, in the challenge phase
+        _claimAt(job, 8, end - 1); // any root, in the challenge phase
         winByDefault(job, 7);
         yes(groupOf(job, 8).until > until && groupOf(job, 8).deaths == 2, "another death");
         _claimAt(job, 8, groupOf(job, 8).until - 1);
@@ -176,7 +176,7 @@ contract EndingTest is Market {
         credited(person(1), STAKE + REWARD + STAKE / 2 + 2 * STAKE / 2 + 4 * STAKE / 2, "all prizes");
     }
 
-    /// @dev Whoever dies last makes the job wait; nobody else has longer for it.
+    /// @dev The job waits for the root that died last; that gives no other root more time.
     function test_eachDeadRootHasItsOwnInstant() public {
         uint256 job = claimed(1, 2, 7); // 1 against 2; 7 waits
         winByDefault(job, 1); // 2 dies; 1 meets 7
@@ -190,7 +190,7 @@ contract EndingTest is Market {
         _claimAt(job, 1, second - 1);
     }
 
-    // ------------------------------------------------------------------ who is paid
+    // ------------------------------------------------------------------ payments
 
     function test_onlyWhatIsNotLostIsCollectedOnceAndAtTheEnd() public {
         uint256 job = claimed(7, 8);
@@ -210,7 +210,7 @@ contract EndingTest is Market {
         vm.expectRevert(abi.encodeWithSelector(IJobs.NoSuchClaim.selector, job, 2));
         jobs.collect(job, 2);
         yes(!jobs.claimsOf(job)[0].collected, "not yet");
-        jobs.collect(job, 0); // by anybody
+        jobs.collect(job, 0); // anybody may
         yes(jobs.claimsOf(job)[0].collected, "shown");
         credited(person(1), prize + STAKE + REWARD, "the claim's owner");
         vm.expectRevert(abi.encodeWithSelector(IJobs.AlreadyCollected.selector, job, 0));
@@ -220,7 +220,7 @@ contract EndingTest is Market {
         eq(address(jobs).balance, prize + STAKE + REWARD + burned(), "nothing else is there");
     }
 
-    /// @dev A job without a result gives stakes back and nothing else.
+    /// @dev A job without a result returns the stakes and pays nothing else.
     function test_ofAJobWithoutAResultTheClientHasTheReward() public {
         uint256 job = claimed(7, 8);
         uint256 id = matchOf(job, 7);
@@ -239,7 +239,7 @@ contract EndingTest is Market {
         }
     }
 
-    /// @dev Three trainers, of whom the first loses, and a challenger behind them. Whoever collects, in whichever order.
+    /// @dev Three trainers, of whom the first loses, and a challenger behind them. Anybody may collect, in any order.
     function test_theRewardIsSharedByTheSlotsThatHaveNotLost() public {
         Terms memory t = terms(4);
         vm.prank(CLIENT);
@@ -266,7 +266,7 @@ contract EndingTest is Market {
         eq(address(jobs).balance, _sum(5) + burned(), "all is paid");
     }
 
-    /// @dev With no slot left the spokesman has the reward, and those behind it their stakes.
+    /// @dev With no slot left the spokesman gets the reward, and those behind it get their stakes.
     function test_withoutASlotTheSpokesmanHasTheReward() public {
         uint256 job = claimed(7, 8);
         challenge(job, person(3), 7);
@@ -284,7 +284,7 @@ contract EndingTest is Market {
         eq(address(jobs).balance, _sum(5) + burned(), "all is paid");
     }
 
-    /// @dev The slots are before all others; as long as one of them stands it has the reward.
+    /// @dev The slots are before all others; as long as one of them stands it gets the reward.
     function test_theLastSlotHasAllOfIt() public {
         uint256 job = claimed(7, 7, 8);
         challenge(job, person(4), 7);
@@ -297,7 +297,7 @@ contract EndingTest is Market {
         eq(address(jobs).balance, _sum(4) + burned(), "all is paid");
     }
 
-    /// @dev A trainer that reveals a root which has died meanwhile.
+    /// @dev A trainer reveals a root that has died meanwhile.
     function test_aSlotBehindLostOnesHasTheReward() public {
         uint256 job = post(3);
         for (uint160 n = 1; n < 4; ++n) {
@@ -324,7 +324,7 @@ contract EndingTest is Market {
         }
     }
 
-    /// @dev Who has a slot has given the right root away: whoever speaks for it in the end has the whole reward.
+    /// @dev The slot holders have given the right root away: its last spokesman gets the whole reward.
     function test_aSpokesmanBehindSlotsThatHaveLostHasTheReward() public {
         uint256 job = claimed(7);
         uint256 lie = challenge(job, person(2), 8);

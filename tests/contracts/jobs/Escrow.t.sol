@@ -10,7 +10,7 @@ import {Program} from "contracts/interfaces/IJobs.sol";
 import {IPanel} from "contracts/interfaces/IPanel.sol";
 import {IReferee, Reason} from "contracts/interfaces/IReferee.sol";
 
-/// @notice Refuses every payment, at the price of all gas.
+/// @notice Refuses every payment, and burns all gas in doing so.
 contract Grudger {
     IJobs private immutable JOBS;
 
@@ -59,7 +59,7 @@ contract Greedy {
     }
 }
 
-/// @notice A referee that its client wrote: it answers everything and resolves as it likes.
+/// @notice A malicious client's own referee: it answers everything and resolves as it likes.
 contract CrookedReferee {
     IJobs private immutable JOBS;
     IPanel public immutable PANEL;
@@ -97,7 +97,7 @@ contract CrookedReferee {
     }
 }
 
-/// @notice Who gets what, and that nobody can hold up a payment to somebody else.
+/// @notice Payments, and that nobody can hold up a payment to somebody else.
 contract EscrowTest is Market {
     // ------------------------------------------------------------------ shares
 
@@ -163,15 +163,15 @@ contract EscrowTest is Market {
     }
 
     function test_losingToHimselfCostsHalfAStake() public {
-        uint256 job = claimed(7, 8); // both are one and the same
+        uint256 job = claimed(7, 8); // both are one party
         winByDefault(job, 7);
         eq(burned(), STAKE / 2, "burned");
         credited(person(1), STAKE / 2, "prize");
     }
 
-    /// @dev The verifiers' share is not above the half that comes back.
+    /// @dev The verifiers' share comes out of the half that is returned.
     function test_losingToHimselfWithHisOwnVerifiersCostsHalfAStake() public {
-        uint256 job = claimed(7, 8); // both, and the verifiers, are one and the same
+        uint256 job = claimed(7, 8); // both, and the verifiers, are one party
         uint256 id = matchOf(job, 7);
         submit(id, 7, 8);
         rule(id, 8);
@@ -180,7 +180,7 @@ contract EscrowTest is Market {
         eq(burned(), STAKE / 2, "burned");
     }
 
-    /// @dev Wei that cannot be shared evenly is the winner's.
+    /// @dev Wei that cannot be shared evenly go to the winner.
     function test_theVerifiersShareIsRoundedDown() public {
         Terms memory t = terms(2);
         t.stake = 1 ether + 13;

@@ -9,9 +9,9 @@ import {DataRequest, Piece, Place, Subject} from "contracts/interfaces/IDataAvai
 import {Claim, IJobs, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
 import {IPanel, Submission} from "contracts/interfaces/IPanel.sol";
 
-/// @notice Stakes, bonds and deposits follow what a block asks for gas, within the bounds of a job's terms.
+/// @notice Stakes, bonds and deposits follow the base fee of the block, within the bounds of a job's terms.
 ///
-/// Here a stake is worth 100 million units of gas, which count for 1 to 100 gwei: 0.1 to 10 ether. The terms ask for 1 ether.
+/// Here a stake is worth 100 million units of gas, at 1 to 100 gwei: 0.1 to 10 ether. The terms ask for 1 ether.
 contract FeesTest is Market {
     using Views for Jobs;
 
@@ -74,7 +74,7 @@ contract FeesTest is Market {
         credited(who, 3 + 6 ether + REWARD, "all of it");
     }
 
-    /// @dev What a slot took when gas was dear stays at risk.
+    /// @dev The stake that a slot took at a high price of gas stays at risk.
     function test_aSlotThatWasTakenDearIsNotCheaperLater() public {
         uint256 job = post(1);
         address who = person(1);
@@ -87,7 +87,7 @@ contract FeesTest is Market {
         eq(jobs.claimsOf(job)[0].stake, 6 ether, "at risk");
     }
 
-    /// @dev Of slots that took different stakes those are burned that nobody reveals a claim for.
+    /// @dev Of slots with different stakes those without a revealed claim are burned.
     function test_whatASlotTookIsBurned() public {
         uint256 job = post(3);
         join(job, person(1));
@@ -149,7 +149,7 @@ contract FeesTest is Market {
         panel.appeal{value: value}(hearingId, s, d);
     }
 
-    /// @dev Rounded up to a thousand wei, and kept for the answer.
+    /// @dev The price is rounded up to a thousand wei, and kept for the answer.
     function test_ARequestCostsWhatGasCostsThen() public {
         uint256 job = claimed(7);
         Subject memory s = Subject(IJobs(address(jobs)), job, root(7));
@@ -182,7 +182,7 @@ contract FeesTest is Market {
         post(t);
     }
 
-    /// @dev At what gas costs when the job is posted.
+    /// @dev The bond is compared at the price of gas when the job is posted.
     function test_aVerifiersBondPaysForATrial() public {
         Terms memory t = terms(1);
         vm.fee(5 gwei);

@@ -7,7 +7,7 @@ import {Jobs} from "contracts/Jobs.sol";
 import {Group, IJobs, Job, JobPhase} from "contracts/interfaces/IJobs.sol";
 import {IReferee, Reason} from "contracts/interfaces/IReferee.sol";
 
-/// @notice Who meets whom, who goes on, and what is left.
+/// @notice Pairing: which groups meet, which go on, and which one is left.
 contract PairingTest is Market {
     using Views for Jobs;
 
@@ -97,7 +97,7 @@ contract PairingTest is Market {
     }
 
     function test_aRootGivenAwayInTheLastSecondCanBeClaimedAgain() public {
-        // 7 is right, but its trainer and the last-second challenger are one and the same.
+        // The root 7 is right, but its trainer and the last-second challenger are one party.
         uint256 job = claimed(7);
         pass(PERIOD - 2);
         challenge(job, person(2), 8);
@@ -123,7 +123,7 @@ contract PairingTest is Market {
         credited(person(3), 2 * STAKE + STAKE / 2 - STAKE / 10 + REWARD, "who has claimed it again");
     }
 
-    /// @dev 16 groups: each round halves them, whoever is silent.
+    /// @dev 16 groups: each round halves them, whichever side is silent.
     function test_allGroupsPlayAtOnce() public {
         uint256[] memory outputs = new uint256[](16);
         for (uint256 i = 0; i < 16; ++i) {
@@ -177,7 +177,7 @@ contract PairingTest is Market {
         jobs.finalize(job);
     }
 
-    // ------------------------------------------------------------------ the referee's word
+    // ------------------------------------------------------------------ resolving
 
     function test_onlyTheJobsRefereeResolves() public {
         uint256 job = claimed(7, 8);

@@ -217,12 +217,12 @@ contract PostTest is Market {
         return deploy("Jobs.sol:Jobs", abi.encode(notary, dataAvailability, commitAge));
     }
 
-    // ------------------------------------------------------------------ what is kept and shown
+    // ------------------------------------------------------------------ storage and views
 
-    /// @dev Terms in another form than Solidity encodes them in are read once, and written as it does.
+    /// @dev Terms that are not encoded as Solidity encodes them are decoded once, and stored as Solidity encodes them.
     function test_termsInAnotherFormAreKeptAsTheyAreRead() public {
         Terms memory t = terms(1);
-        // The struct may begin anywhere behind its offset: here a word later, behind junk.
+        // The struct may begin anywhere after its offset: here a word later, after junk.
         bytes memory usual = abi.encode(t);
         bytes memory tail = new bytes(usual.length - 0x20);
         for (uint256 i = 0; i < tail.length; ++i) {
@@ -247,7 +247,7 @@ contract PostTest is Market {
         eq(jobs.jobOf(5).posted, 0, "job");
     }
 
-    /// @dev What the notary reads out of storage, field by field: members beyond one word, short, long and empty strings.
+    /// @dev The notary reads storage field by field: members beyond one word, short, long and empty strings.
     function test_aJobIsShownAsItIsKept() public {
         string[3] memory uris =
             ["", "31 bytes are kept in their word", "http://a.name/that/is/longer/than/a/word/of/storage"];
@@ -294,7 +294,7 @@ contract PostTest is Market {
         yes(jobs.claimsOf(id)[2].collected, "what is credited");
     }
 
-    /// @dev As its members have them: empty, kept in their word, and in words of their own.
+    /// @dev Strings as the members have them: empty, in their own word, and in further words.
     function _uri(uint256 i) private pure returns (string memory) {
         return i % 3 == 0 ? "" : string(new bytes(i % 3 == 1 ? 31 : 32 + i));
     }

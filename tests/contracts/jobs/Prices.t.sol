@@ -6,7 +6,7 @@ import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Claim, IJobs, Job, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
 
-/// @notice What a claim costs, which depends on how many there are.
+/// @notice The price of a claim, which depends on the number of claims.
 contract PricesTest is Market {
     using Views for Jobs;
 
@@ -39,7 +39,7 @@ contract PricesTest is Market {
         eq(address(jobs).balance, REWARD + 3 * STAKE + 40 * STAKE + (39 * 40 / 2) * STAKE / 16, "balance");
     }
 
-    /// @dev `S 2^r`, whichever root it is, whether its group lives or is dead.
+    /// @dev `S 2^r`, for every root, whether its group lives or is dead.
     function test_eachFurtherClaimOfARootIsTwiceAsDear() public {
         uint256 job = claimed(7, 8);
         eq(priceOf(job, 7), 2 * STAKE, "the first");
@@ -107,11 +107,11 @@ contract PricesTest is Market {
         credited(person(3), 0, "the price itself");
     }
 
-    /// @dev Whoever sees a claim on its way and comes first with one of its own makes it dearer, but does not keep it out.
+    /// @dev An attacker that sees a pending claim and claims first makes it dearer, but does not keep it out.
     function test_aClaimThatAnotherHasMadeDearerIsAcceptedIfItSentEnough() public {
         uint256 job = claimed(8);
         commitChallenge(job, person(2), 7);
-        challenge(job, address(0xBAD), 7); // it knew the root
+        challenge(job, address(0xBAD), 7); // the attacker knew the root
         uint256 price = priceOf(job, 7);
         eq(price, 2 * STAKE, "no longer the first");
         challengeRefused(job, person(2), 7, STAKE, IJobs.WrongStake.selector);
@@ -119,7 +119,7 @@ contract PricesTest is Market {
         vm.prank(person(2));
         jobs.challenge{value: 4 * STAKE}(job, c, bytes32(uint256(7)));
         credited(person(2), 2 * STAKE, "the rest");
-        winByDefault(job, 8); // who came first gives the root away
+        winByDefault(job, 8); // the first claimant gives the root away
         eq(spokesman(job, 7), person(2), "for nothing");
         winByDefault(job, 7);
         pass(PERIOD);
@@ -128,7 +128,7 @@ contract PricesTest is Market {
         credited(address(0xBAD), 0, "its stake is gone");
     }
 
-    /// @dev With the largest stake so many further claims fit that there is not enough ether for the last.
+    /// @dev With the largest stake the number of further claims is bounded by the ether that exists.
     function test_noPriceOverflows() public {
         uint256 job = _withStake(2 ** 80);
         uint256 claims;
@@ -146,7 +146,7 @@ contract PricesTest is Market {
         jobs.challenge{value: price}(job, c, bytes32(uint256(7)));
         vm.deal(person(9), 2 ** 100);
         vm.prank(person(9));
-        vm.expectRevert(); // nor for more
+        vm.expectRevert(); // nor with more ether
         jobs.challenge{value: 2 ** 100}(job, c, bytes32(uint256(7)));
         _counts(job, 0, 15);
         eq(groupOf(job, 7).atRisk, 2 ** 96 - 2 ** 80, "one word holds them all");

@@ -7,7 +7,7 @@ import {Fault, Kind, Run, Runs} from "../support/Runs.sol";
 import {Submission} from "contracts/interfaces/IPanel.sol";
 import {Exhibit, IReferee, Match, Phase, Reason} from "contracts/interfaces/IReferee.sol";
 
-/// @notice The clocks: strict, never given back, and the same answer whoever asks when.
+/// @notice The clocks: exact to the second, never given back, and the same in every view and move.
 contract ClockTest is Matches {
     using Runs for Run;
 
@@ -56,9 +56,9 @@ contract ClockTest is Matches {
     function test_whenBothHavePostedBothArePressedAndTheSlowerClockFallsFirst() public {
         (uint256 id, Run memory run0, Run memory run1) = _openTwo();
         pass(100);
-        reveal(id, 1, run1); // both were charged
+        reveal(id, 1, run1); // both are charged
         pass(50);
-        reveal(id, 0, run0); // only side 0 was charged
+        reveal(id, 0, run0); // only side 0 is charged
         Match memory m = referee.getMatch(id);
         eq(m.clock0, CLOCK - 150, "clock 0");
         eq(m.clock1, CLOCK - 100, "clock 1");
@@ -105,7 +105,7 @@ contract ClockTest is Matches {
         decided(id, 2, Reason.Operator);
     }
 
-    /// @notice Whatever the pace of the moves: clocks only fall, by exactly the time their side owed a move.
+    /// @notice At any pace of the moves clocks only fall, by exactly the time for which their side owed a move.
     function test_fuzz_timeIsConserved(uint256 seed) public {
         (uint256 id, Run memory run0, Run memory run1) = _openTwo();
         uint256 began = block.timestamp;
@@ -132,7 +132,7 @@ contract ClockTest is Matches {
         yes(block.timestamp - began <= 2 * CLOCK + 200, "a match lasts at most both clocks");
     }
 
-    /// @dev A publication of this side if it has not published, else the conclusion.
+    /// @dev Makes a publication of this side if it has not published, else the conclusion.
     function _anyMove(uint256 id, Match memory m, Run memory run0, Run memory run1, uint8 side, uint256 seed)
         private
     {

@@ -20,7 +20,7 @@ import {
     Record
 } from "contracts/interfaces/IReferee.sol";
 
-/// @notice At the disputed node: attack, expect the truth.
+/// @notice Attacks at the disputed node, and the true outcome of each.
 contract JudgeTest is Matches {
     using Trees for Tree;
     using Runs for Run;
@@ -88,7 +88,7 @@ contract JudgeTest is Matches {
         e.structure = Runs.structure(2);
         refuses(Merkle.PathMismatch.selector);
         judgeStructure(id, e);
-        // Its own path does not help: the path is bound to the index.
+        // The record's own path does not help: the path is bound to the index.
         e.structurePath = Runs.structureTree().path(2);
         refuses(Merkle.PathMismatch.selector);
         judgeStructure(id, e);
@@ -146,7 +146,7 @@ contract JudgeTest is Matches {
         evidence.slotNode = 3;
         refuses(Merkle.PathMismatch.selector);
         judgeInput(id, e, evidence);
-        // The right row, but a record of the step in dispute instead of the agreed one before.
+        // The right row, but with a record of the disputed step instead of the agreed step before.
         evidence = _fromSlot(run1, 10, 1, 4);
         refuses(Merkle.PathMismatch.selector);
         judgeInput(id, e, evidence);
@@ -230,7 +230,7 @@ contract JudgeTest is Matches {
         judgeInput(id, e, evidence);
     }
 
-    /// @dev A program of one step with two nodes, the second with this structure, its input in dispute.
+    /// @dev Returns a program of one step with two nodes, the second with this structure, its input in dispute.
     function _twoNodes(bytes memory structure)
         private
         returns (uint256 id, Exhibit memory e, Evidence memory evidence)
@@ -255,7 +255,7 @@ contract JudgeTest is Matches {
 
     // ------------------------------------------------------------------ 3: logs
 
-    /// @dev The job's log of a node in a step, with its paths.
+    /// @dev Returns the job's log of a node in a step, with its paths.
     function _logOf(uint64 t, uint256 node) private pure returns (LogProof memory proof) {
         Tree memory tree = Runs.logTree(t);
         (proof.log, proof.stepRoot) = (tree.levels[0][node], tree.root());
@@ -264,7 +264,7 @@ contract JudgeTest is Matches {
 
     function test_aLogThatIsNotTheJobsLoses() public {
         round();
-        // NOTE: steps with a checkpoint; a wrong log whose outputs are right shows in no other.
+        // NOTE: steps with a checkpoint; in other steps a wrong log with right outputs does not show.
         uint64[3] memory steps = [uint64(4), 8, 10];
         for (uint256 i = 0; i < steps.length; ++i) {
             uint64 t = steps[i];
@@ -312,7 +312,7 @@ contract JudgeTest is Matches {
         proof = _logOf(8, 3);
         proof.stepPath = new bytes32[](5);
         _logRefused(id, e, proof, Merkle.WrongPathLength.selector);
-        // A tree of its own under no root of the job's.
+        // A tree of the attacker's, under no root of the job.
         proof = _logOf(8, 3);
         bytes32[] memory leaves = new bytes32[](5);
         leaves[3] = e.record1.log;

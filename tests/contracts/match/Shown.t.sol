@@ -18,7 +18,7 @@ import {
     Record
 } from "contracts/interfaces/IReferee.sol";
 
-/// @notice What a match is about and where it stands is kept as hashes: moves show it, events tell it, nothing else fits.
+/// @notice Match terms and position are stored as hashes: moves show them, events contain them, and nothing else fits.
 contract ShownMatchTest is Matches {
     using Positions for Position;
     using Runs for Run;
@@ -28,7 +28,7 @@ contract ShownMatchTest is Matches {
 
     // ------------------------------------------------------------------ every field counts
 
-    /// @dev The match terms of a match with one field that is another's.
+    /// @dev Returns the match terms of a match with one field replaced by another match's, for each field.
     function _matchTerms(uint256 id) private view returns (MatchTerms[] memory list) {
         list = new MatchTerms[](11);
         for (uint256 i = 0; i < list.length; ++i) {
@@ -179,9 +179,9 @@ contract ShownMatchTest is Matches {
         referee.open(limit + 1, roots, [alice, bob], CLOCK, _served);
     }
 
-    // ------------------------------------------------------------------ what events tell
+    // ------------------------------------------------------------------ events
 
-    /// @dev Where a match stands after these events.
+    /// @dev Returns the position of a match after these events.
     function _follow(Position memory at, Log[] memory logs, uint256 strides)
         private
         view
@@ -213,7 +213,7 @@ contract ShownMatchTest is Matches {
             abi.decode(data, (Phase, uint8, uint8, uint64, uint64, bytes32));
         at.agreed = agreed;
         if (phase != Phase.Walk) return at;
-        // Into the trees of a step from its leaves above; into finer trees by their roots.
+        // A step's trees are entered from the leaves above them; finer trees are entered by their roots.
         if (level == strides) return Position([at.node[0], at.node[1]], at.node, agreed);
         return Position(at.root, [at.root[0], at.root[1]], agreed);
     }
@@ -232,7 +232,7 @@ contract ShownMatchTest is Matches {
         _play(Runs.wrong(Fault(Kind.StepPadding, 8, 0, 0, 1)));
     }
 
-    /// @dev To the end, with everything shown piece by piece.
+    /// @dev Plays to the end, with everything shown piece by piece.
     function _play(Run memory run1) private {
         vm.recordLogs();
         uint256 id = open(_run0, run1);

@@ -9,7 +9,7 @@ import {Descents} from "contracts/commit/Descents.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
 import {Exhibit, IReferee, Match, Phase, Position, Reason} from "contracts/interfaces/IReferee.sol";
 
-/// @notice Down the trees: every position is the first difference, and nothing else is accepted.
+/// @notice Down the trees: every position is the first difference, and no other one is accepted.
 contract WalkTest is Matches {
     using Trees for Tree;
     using Runs for Run;
@@ -138,7 +138,7 @@ contract WalkTest is Matches {
         refuses(Merkle.WrongPathLength.selector);
         send(id, d);
 
-        // Side 1 need not know what side 0's tree has to the right of the difference.
+        // Side 1 need not know side 0's tree to the right of the difference.
         d.previousPath = run1.runTree(4, 0, 10).path(d.way.child - 1);
         send(id, d);
         eq(here(id).agreed, run0.checkpoint[8], "agreed checkpoint");
@@ -174,7 +174,7 @@ contract WalkTest is Matches {
         uint256 id = open(run0, run1);
         descend(id, run0, run1);
         (bytes32 root, bytes32[] memory path) = refinement(id, run1);
-        // Bob posts a tree that ends in another checkpoint than his claim.
+        // Bob posts a tree that ends in another checkpoint than his claim does.
         path[0] = bytes32(uint256(1));
         refuses(Merkle.PathMismatch.selector);
         refine(id, 1, root, path, bob);
@@ -205,7 +205,7 @@ contract WalkTest is Matches {
     }
 
     function test_treesOfOneLeafAreLeftAtOnce() public {
-        // One step of one node: the run root is the checkpoint is the record.
+        // One step of one node: the run root is the checkpoint, which is the record.
         _served.steps = 1;
         _served.nodeCount = 1;
         uint256 id = open(keccak256("a"), keccak256("b"));
@@ -304,13 +304,13 @@ contract WalkTest is Matches {
     }
 
     function test_aMoveOfOneMatchFitsNoOther() public {
-        // The same roots, the same players, a moment later: still another id.
+        // The same roots and players, a moment later: the id differs.
         Run memory run0 = Runs.right();
         Run memory run1 = Runs.wrong(Fault(Kind.Output, 9, 4, 0, 1));
         uint256 first = open(run0, run1);
         uint256 second = open(run0, run1);
         yes(first != second, "ids differ");
-        // In another order of the chain the second could have been the first, with other roots: ids bind them.
+        // On another branch of the chain the second could have been the first, with other roots: ids bind them.
         uint256 third = open(run1, run0);
         yes(third != first && third != second, "ids bind the sides");
         eq(referee.matchCount(), 3, "matches");

@@ -118,7 +118,7 @@ contract AppealsTest is Heard {
 
     function test_aVerdictThatBothAreWrongIsOverruledForWhoIsRight() public {
         _ruled(7, 8, 9);
-        appeal(id, person(2)); // who is wrong was first
+        appeal(id, person(2)); // the side that is wrong appealed first
         tryHonestly(id, 7, 8);
         _decided(2, Reason.Operator);
         _in(HearingPhase.Defence);

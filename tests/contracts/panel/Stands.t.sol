@@ -8,7 +8,7 @@ import {HearingPhase, IPanel, Submission} from "contracts/interfaces/IPanel.sol"
 import {Reason, Record} from "contracts/interfaces/IReferee.sol";
 import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
 
-/// @notice A Jobs contract and a referee that somebody wrote to free a bond: its rules change while a hearing runs.
+/// @notice A malicious Jobs contract and referee, made to free a bond: its rules change while a hearing runs.
 contract Turncoat {
     Rules private _rules;
 
@@ -31,7 +31,7 @@ contract Turncoat {
     function onHearingDecided(uint256, uint8, Reason, address[] calldata) external {}
 }
 
-/// @notice Verifiers who stand by a verdict that was overruled, and the bonds of those who do not. 7 is right.
+/// @notice Verifiers who stand by an overruled verdict, and the bonds of those who do not. 7 is right.
 contract StandsTest is Heard {
     /// @dev A true verdict, for side 0, which does not play.
     function _givenAway() private {
@@ -68,8 +68,8 @@ contract StandsTest is Heard {
         _solvent();
     }
 
-    /// @dev Both sides are wrong, and one of them has appealed and lost. The other is cleared by that alone, and accuses; the
-    /// signer shows it wrong, so the half is not the accuser's.
+    /// @dev Both sides are wrong, and one of them has appealed and lost. The other one is cleared by that alone, and
+    /// accuses; the signer shows it wrong, so the accuser does not get the half.
     function test_anAccuserWhoDidNotAppealHasNothingOfTheBondIfASignerClearsItself() public {
         _ruled(8, 9, 7);
         appeal(id, person(2));
@@ -85,7 +85,7 @@ contract StandsTest is Heard {
         _solvent();
     }
 
-    /// @dev The same, but no signer clears itself: half for the accuser, as if the hearing had ended with the trial.
+    /// @dev No signer clears itself: half goes to the accuser, as if the hearing had ended with the trial.
     function test_anAccuserWhoDidNotAppealHasHalfOfTheBondAtTheEnd() public {
         _ruled(7, 8, 9);
         appeal(id, person(2));
@@ -102,7 +102,7 @@ contract StandsTest is Heard {
         _solvent();
     }
 
-    /// @dev A side, its own signers and its own appeal: whoever of them wins, half of the bond is burned.
+    /// @dev One party is a side, its signers and the appellant: whichever of them wins, half of the bond is burned.
     function test_clearingAnAccomplicePaysOutHalfOfTheBond() public {
         _givenAway();
         uint256 before = address(panel).balance;
@@ -115,7 +115,7 @@ contract StandsTest is Heard {
     function test_aSignerWhoLosesLosesItsBondAndTheOthersMayStandStill() public {
         _givenAway();
         stand(id, 0, 7);
-        tryAlone(id, 1, 7, 8); // an ally of the accuser, say
+        tryAlone(id, 1, 7, 8); // such as an ally of the accuser
         _in(HearingPhase.Defence);
         eq(_bond(0), 0, "who stood");
         eq(_bond(1), BOND, "not the other");
@@ -163,7 +163,7 @@ contract StandsTest is Heard {
         (uint256 hearingId, Submission memory s, Dispute memory d) =
             (hearingOf(id), submissionOf(id), disputeOf(id));
         (Record memory right, Record memory wrong) = (record(7), record(8));
-        vm.prank(verifier(2)); // it voted for another record
+        vm.prank(verifier(2)); // this verifier voted for another record
         refuses(IPanel.NotSigner.selector);
         panel.stand(hearingId, s, d, right);
         vm.prank(person(1));
@@ -203,7 +203,7 @@ contract StandsTest is Heard {
         registry.withdrawBond();
     }
 
-    /// @dev Or a bond would be held by a hearing that lets go of none.
+    /// @dev Otherwise a hearing that never releases a bond could hold it.
     function test_aHearingThatBeganWithoutVerifiersTakesNoVotesLater() public {
         _ruled(7, 8, 8);
         Turncoat crook = new Turncoat();
@@ -221,7 +221,7 @@ contract StandsTest is Heard {
     }
 
     function test_aBondIsTakenOnce() public {
-        // The same verifiers sign two lies; the second hearing finds nothing left to take.
+        // The same verifiers sign two lies; for the second hearing nothing is left to take.
         _ruled(7, 8, 8);
         uint256 first = id;
         _ruled(7, 8, 8);

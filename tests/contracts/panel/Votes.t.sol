@@ -39,7 +39,7 @@ contract VotesTest is Market {
         panel.attest(hearingId, s, record, signature);
     }
 
-    /// @dev There is a verdict, from which nobody appeals.
+    /// @dev Reaches a verdict from which nobody appeals.
     function _stands() private {
         eq(uint256(phaseOf(id)), uint256(HearingPhase.Ruled), "a verdict");
         eq(uint256(referee.getMatch(id).phase), uint256(Phase.Hearing), "the match waits");
@@ -67,7 +67,7 @@ contract VotesTest is Market {
     function test_theThresholdMakesAVerdictAndTheVotersArePaid() public {
         vote(id, 2, 7);
         eq(uint256(phaseOf(id)), uint256(HearingPhase.Voting), "one is not enough");
-        vm.prank(address(0xCAFE)); // whoever brings it
+        vm.prank(address(0xCAFE)); // any sender
         vote(id, 0, 7);
         eq(panel.getHearing(hearingId).until, block.timestamp + PERIOD, "the time to appeal");
         credited(verifier(2), 0, "nobody is paid before that");
@@ -133,7 +133,7 @@ contract VotesTest is Market {
     function test_garbageIsNoSignature() public {
         _refused(7, hex"00", ECDSA.ECDSAInvalidSignatureLength.selector);
         _refused(7, new bytes(65), ECDSA.ECDSAInvalidSignature.selector);
-        // The mirror image of a signature, which ecrecover alone would take.
+        // The mirror image of a signature, which ecrecover alone would accept.
         (uint8 v, bytes32 r, bytes32 s) = vm.sign(keys[0], _digest(7));
         uint256 order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141;
         bytes memory mirror =
@@ -195,7 +195,7 @@ contract VotesTest is Market {
         vm.prank(address(referee));
         vm.expectRevert(abi.encodeWithSelector(IPanel.AlreadyHeard.selector, hearingId));
         panel.hear(s, d);
-        // Whoever else submits it has a hearing of his own.
+        // Another sender's submission begins a hearing of its own.
         panel.hear(s, d);
         eq(panel.getHearing(panel.hearingOf(address(this), id)).referee, address(this), "its referee");
     }

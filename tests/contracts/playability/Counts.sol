@@ -9,9 +9,10 @@ import {Shapes} from "contracts/element/Shapes.sol";
 import {Specs} from "contracts/element/Specs.sol";
 import {Program} from "contracts/interfaces/IJobs.sol";
 
-/// @notice The rules of sizes and counts, to be called with anything.
+/// @notice The rules of sizes and counts, callable with any types.
 contract Counts {
-    /// @notice Elements as rules of operators count them, bytes and leaves as trials and requests do, and the depth of the tree.
+    /// @notice Returns elements as operators' rules count them, bytes and leaves as trials and requests do, and the
+    /// depth.
     function tensor(bytes calldata spec)
         external
         pure

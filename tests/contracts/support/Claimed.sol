@@ -14,12 +14,12 @@ import {Claim, Rules, Terms} from "contracts/interfaces/IJobs.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Claimed
-/// @notice The contracts together, with jobs so small that a claim is the record of one node in one step.
+/// @notice All contracts, with jobs so small that a claim is the record of one node in one step.
 ///
 /// A claim is named by its output: `claim(7)` claims that the output is 7. Matches begin at the open record.
 abstract contract Claimed is Base {
     uint256 internal constant STAKE = 1 ether;
-    /// @dev Wei a gas of an answer.
+    /// @dev Wei for a unit of gas of an answer.
     uint256 internal constant PRICE = 1 gwei;
     uint256 internal constant REWARD = 10 ether;
     uint32 internal constant PERIOD = 1000;
@@ -27,12 +27,12 @@ abstract contract Claimed is Base {
     /// @dev `full` of rank 0: no input, one f32 whose bits are 7.
     bytes internal constant STRUCTURE = hex"00500001010000010000000000000007";
     uint256 internal constant TRUTH = 7;
-    /// @dev Seconds: these chains have a block in each.
+    /// @dev In seconds: these chains have a block each second.
     uint32 internal constant COMMIT_AGE = 1;
     address internal constant CLIENT = address(0xC11E);
 
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
-    /// @dev Of roots that somebody has committed to.
+    /// @dev Outputs by the roots that a person has committed to.
     mapping(bytes32 root => uint256 output) private _outputOf;
     address internal constant GUARDIAN = address(0x60A4D);
     uint64 internal constant PAUSES = 1000;
@@ -40,7 +40,7 @@ abstract contract Claimed is Base {
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
     DataAvailability internal dataAvailability =
-        DataAvailability(deploy("DataAvailability.sol:Requests", abi.encode(time)));
+        DataAvailability(deploy("DataAvailability.sol:DataAvailability", abi.encode(time)));
     address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 100_000_000, 1 gwei, 60));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, dataAvailability, COMMIT_AGE)));
     Court internal court = Court(deploy("Court.sol:Court", abi.encode(_examiner(), time)));
@@ -58,7 +58,7 @@ abstract contract Claimed is Base {
         }
     }
 
-    /// @dev The opset as far as these programs use it.
+    /// @dev Returns an examiner with the part of the opset that these programs use.
     function _examiner() private returns (address) {
         address[10] memory rules;
         rules[9] = deploy("Sources.sol:Sources", "");
@@ -72,7 +72,7 @@ abstract contract Claimed is Base {
         return vm.addr(keys[i]);
     }
 
-    /// @dev The `n`-th trainer or challenger.
+    /// @dev Returns the `n`-th trainer or challenger.
     function person(uint160 n) internal returns (address account) {
         account = address(0xF00000 + n);
         if (account.balance < STAKE) fund(account);
@@ -106,7 +106,7 @@ abstract contract Claimed is Base {
         }
     }
 
-    /// @dev Of 32 bits, proven bounds and sparse logs.
+    /// @dev Returns terms in rounded-f64 with 32 bits, proven bounds and sparse logs.
     function roundedTerms() internal view returns (Terms memory t) {
         t = terms(1);
         t.program.mode = 0x86;
@@ -129,7 +129,7 @@ abstract contract Claimed is Base {
         r.outputs[0] = sha256(abi.encodePacked(hex"020100", dataRoot(output)));
     }
 
-    /// @dev Of an f32 with these bits: its only leaf.
+    /// @dev Returns the data root of an f32 with these bits: its only leaf.
     function dataRoot(uint256 output) internal pure returns (bytes32) {
         return sha256(abi.encodePacked(uint8(0x01), leaf(output)));
     }
@@ -138,7 +138,7 @@ abstract contract Claimed is Base {
         return abi.encodePacked(uint8(output), uint8(output >> 8), uint8(output >> 16), uint8(output >> 24));
     }
 
-    /// @dev What a root claims.
+    /// @dev Returns the output that a root claims.
     function outputOf(bytes32 root_) internal view returns (uint256 output) {
         output = _outputOf[root_];
         while (root(output) != root_) ++output;
@@ -170,7 +170,7 @@ abstract contract Claimed is Base {
         jobs.reveal(job, c, 0, bytes32(output));
     }
 
-    // NOTE: hashing is a call of the precompile, so a claim is built before `prank` and `expectRevert`.
+    // NOTE: hashing calls the precompile, so a claim is built before `prank` and `expectRevert`.
 
     function revealRefused(uint256 job, address who, uint256 output, uint256 salt, bytes4 selector) internal {
         Claim memory c = claim(output);
@@ -179,13 +179,13 @@ abstract contract Claimed is Base {
         jobs.reveal(job, c, 0, bytes32(salt));
     }
 
-    /// @dev For what it costs, which is given. NOTE: a second goes by between the commitment and the claim.
+    /// @dev Pays the exact price, which is returned. NOTE: a second passes between the commitment and the claim.
     function challenge(uint256 job, address who, uint256 output) internal returns (uint256 price) {
         commitChallenge(job, who, output);
         return claimNow(job, who, output);
     }
 
-    /// @dev Claims what it has committed to.
+    /// @dev Claims the root that the person has committed to.
     function claimNow(uint256 job, address who, uint256 output) internal returns (uint256 price) {
         Claim memory c = claim(output);
         price = jobs.priceOf(job, c.root);
@@ -224,7 +224,7 @@ abstract contract Claimed is Base {
         return alive;
     }
 
-    /// @dev A job whose trainers (persons 1, 2, ...) have claimed these outputs; now in its challenge phase.
+    /// @dev Opens a job whose trainers (persons 1, 2, ...) have claimed these outputs, and enters its challenge phase.
     function claimed(uint256[] memory outputs) internal returns (uint256 job) {
         job = post(uint8(outputs.length));
         for (uint160 i = 0; i < outputs.length; ++i) {

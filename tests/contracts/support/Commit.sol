@@ -11,7 +11,7 @@ import {Program} from "contracts/interfaces/IJobs.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Commit
-/// @notice The libraries of `contracts/commit` as a contract, since they take calldata.
+/// @notice The libraries of `contracts/commit` as a contract, because they take calldata.
 contract Commit {
     function sha(bytes memory preimage) external view returns (bytes32) {
         return Hash.sha(preimage);
@@ -41,7 +41,7 @@ contract Commit {
         return Merkle.depth(count);
     }
 
-    /// @notice What `check` costs by itself, without the call and its calldata.
+    /// @notice Returns the gas of `check` itself, without the call and its calldata.
     function gasOfCheck(
         uint8 tag,
         bytes32 root,

@@ -7,19 +7,19 @@ import {HearingPhase} from "contracts/interfaces/IPanel.sol";
 import {Phase, Reason} from "contracts/interfaces/IReferee.sol";
 
 /// @title Heard
-/// @notice A market with the hearing of one operator before the panel. 7 is right.
+/// @notice A market with a hearing of one operator before the panel. 7 is right.
 abstract contract Heard is Market {
     uint256 internal constant BOND = 1 ether;
 
     uint256 internal job;
     uint256 internal id;
 
-    /// @dev A hearing of what persons 1 and 2 claim.
+    /// @dev Opens a hearing about the claims of persons 1 and 2.
     function _hear(uint256 output0, uint256 output1) internal {
         _hear(terms(2), output0, output1);
     }
 
-    /// @dev The same without verifiers.
+    /// @dev Opens a hearing without verifiers.
     function _hearInCourt(uint256 output0, uint256 output1) internal {
         Terms memory t = terms(2);
         t.verifiers = new address[](0);

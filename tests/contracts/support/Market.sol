@@ -14,7 +14,7 @@ import {Hearing, HearingPhase, Submission} from "contracts/interfaces/IPanel.sol
 import {Exhibit, Match, MatchTerms, Position, Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Market
-/// @notice The matches, hearings and trials of these claims.
+/// @notice The matches, hearings and trials of the claims of Claimed.
 abstract contract Market is Claimed {
     using Views for Jobs;
 
@@ -22,7 +22,7 @@ abstract contract Market is Claimed {
 
     // ------------------------------------------------------------------ matches
 
-    /// @dev The match that the group of this output is in.
+    /// @dev Returns the match that the group of this output is in.
     function matchOf(uint256 job, uint256 output) internal view returns (uint256) {
         return groupOf(job, output).matchId;
     }
@@ -40,7 +40,7 @@ abstract contract Market is Claimed {
         return jobs.claimsFrom(job, group.members[group.spokesman])[0].owner;
     }
 
-    /// @dev From the job, while the match runs; later it is known only if something was submitted.
+    /// @dev Reads them from the job while the match runs; later they are known only if an operator was submitted.
     function matchTerms(uint256 id) internal view returns (MatchTerms memory d) {
         if (_matchTerms[id].number != 0) return _matchTerms[id];
         uint256 job = referee.getMatch(id).jobId;
@@ -51,18 +51,18 @@ abstract contract Market is Claimed {
         while (uint256(keccak256(abi.encode(jobs, job, d))) != id) --d.number;
     }
 
-    /// @dev The root of a group, and who speaks for it. NOTE: a call, so that the memory for a page of groups is given back.
+    /// @dev Returns the root of a group, and its spokesman. NOTE: a call, so that its memory is freed.
     function speaking(uint256 job, uint256 number) external view returns (bytes32, address) {
         Group memory group = jobs.groupsFrom(job, number)[0];
         return (group.root, jobs.claimsFrom(job, group.members[group.spokesman])[0].owner);
     }
 
-    /// @dev NOTE: a match of these jobs stands where it began.
+    /// @dev NOTE: a match of these jobs stays at its first position.
     function here(uint256 id) internal view returns (Position memory) {
         return Positions.opened(matchTerms(id));
     }
 
-    /// @dev The other side stays silent.
+    /// @dev Lets the side of this output win, while the other side is silent.
     function winByDefault(uint256 job, uint256 output) internal {
         uint256 id = matchOf(job, output);
         uint8 side = matchTerms(id).roots[0] == root(output) ? 0 : 1;
@@ -90,7 +90,7 @@ abstract contract Market is Claimed {
         (d.structure, d.mode) = (STRUCTURE, 1);
     }
 
-    /// @dev What the referee has submitted of a match.
+    /// @dev Returns the referee's submission of a match.
     function submissionOf(uint256 id) internal view returns (Submission memory) {
         Match memory m = referee.getMatch(id);
         return Submission({
@@ -105,27 +105,27 @@ abstract contract Market is Claimed {
         });
     }
 
-    /// @dev The `i`-th verifier finds that this output is right.
+    /// @dev The `i`-th verifier votes for this output.
     function vote(uint256 id, uint256 i, uint256 output) internal {
         uint256 hearingId = hearingOf(id);
         (uint8 v, bytes32 r, bytes32 s) = vm.sign(keys[i], panel.verdictDigest(hearingId, 1, 0, root(output)));
         panel.attest(hearingId, submissionOf(id), root(output), abi.encodePacked(r, s, v));
     }
 
-    /// @dev Two verifiers find that this output is right.
+    /// @dev Two verifiers vote for this output.
     function decide(uint256 id, uint256 output) internal {
         vote(id, 0, output);
         vote(id, 1, output);
     }
 
-    /// @dev Two verifiers find that this output is right, and nobody appeals.
+    /// @dev Two verifiers vote for this output, and nobody appeals.
     function rule(uint256 id, uint256 output) internal {
         decide(id, output);
         pass(PERIOD);
         proceed(id);
     }
 
-    /// @dev What follows from silence.
+    /// @dev Draws the conclusion from silence.
     function proceed(uint256 id) internal {
         panel.proceed(hearingOf(id), submissionOf(id));
     }
@@ -145,7 +145,7 @@ abstract contract Market is Claimed {
         panel.escalate(hearingOf(id), submissionOf(id), disputeOf(id));
     }
 
-    /// @dev The `i`-th verifier stands by the verdict that this output is right.
+    /// @dev The `i`-th verifier stands by the verdict for this output.
     function stand(uint256 id, uint256 i, uint256 output) internal {
         (uint256 hearingId, Submission memory s, Dispute memory d) =
             (hearingOf(id), submissionOf(id), disputeOf(id));
@@ -156,7 +156,7 @@ abstract contract Market is Claimed {
 
     // ------------------------------------------------------------------ trials
 
-    /// @dev The hearing's trial of now, of this dispute.
+    /// @dev Returns the terms of the hearing's present trial, about this dispute.
     function trialTermsOf(uint256 id, Dispute memory d) internal view returns (TrialTerms memory trialTerms) {
         uint256 hearingId = hearingOf(id);
         Hearing memory h = panel.getHearing(hearingId);
@@ -171,7 +171,7 @@ abstract contract Market is Claimed {
         (d.records[0], d.records[1]) = (record(output0), record(output1));
     }
 
-    /// @dev A trial between these outputs to its end: whoever says what `full` does not give loses.
+    /// @dev Plays a trial between these outputs to its end: a side whose output is not the one of `full` loses.
     function tryHonestly(uint256 id, uint256 output0, uint256 output1) internal {
         Dispute memory d = _between(id, output0, output1);
         TrialTerms memory trialTerms = trialTermsOf(id, d);
@@ -187,7 +187,7 @@ abstract contract Market is Claimed {
         court.judge(trialTerms, d, position, none, first, new Opening[](0));
     }
 
-    /// @dev Only this side plays.
+    /// @dev Plays a trial in which only this side moves.
     function tryAlone(uint256 id, uint8 side, uint256 output0, uint256 output1) internal {
         Dispute memory d = _between(id, output0, output1);
         TrialTerms memory trialTerms = trialTermsOf(id, d);
@@ -200,13 +200,13 @@ abstract contract Market is Claimed {
 
     // ------------------------------------------------------------------ the end
 
-    /// @dev The first second in which a job without an open match can be finalized.
+    /// @dev Goes to the first second in which a job without an open match can be finalized.
     function toTheEnd(uint256 job) internal {
         Job memory j = jobs.jobOf(job);
         vm.warp(j.reclaimEnd > j.challengeEnd ? j.reclaimEnd : j.challengeEnd);
     }
 
-    /// @dev The job ends, and what is not lost is credited.
+    /// @dev Ends the job, and collects every claim that is not lost.
     function finalize(uint256 job) internal {
         jobs.finalize(job);
         StakedClaim[] memory claims = jobs.claimsOf(job);

@@ -39,7 +39,7 @@ abstract contract Matches is Base {
     Timekeeper internal time = Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(GUARDIAN, PAUSES)));
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
-    /// @dev NOTE: the operators of these runs are hashes, so the court has no rules for them; verdicts end their matches.
+    /// @dev NOTE: the operators of these runs are hashes, for which the court has no rules; verdicts end their matches.
     address private _court = deploy("Court.sol:Court", abi.encode(address(0), time));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(_court, registry))));
     Referee internal referee =
@@ -49,7 +49,7 @@ abstract contract Matches is Base {
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
 
     Program internal _served;
-    /// @dev The root of the logs that the job says the run has.
+    /// @dev The root of the run's logs, as the job states it.
     bytes32 internal _logs;
     uint256 internal decidedMatch;
     uint8 internal losers;
@@ -105,7 +105,7 @@ abstract contract Matches is Base {
         return open(run0.root(), run1.root());
     }
 
-    // ------------------------------------------------------------------ what moves show
+    // ------------------------------------------------------------------ shown data
 
     function matchTerms(uint256 id) internal view returns (MatchTerms memory) {
         return _matchTerms[id];
@@ -115,20 +115,20 @@ abstract contract Matches is Base {
         return _positions[id];
     }
 
-    /// @dev NOTE: a move that a test expects to be refused comes back, too; then the match is where it was.
+    /// @dev NOTE: a move that a test expects to be refused returns, too; then the match is where it was.
     function _moved(uint256 id, Position memory to) private {
         if (referee.getMatch(id).position == to.hash()) _positions[id] = to;
     }
 
     // ------------------------------------------------------------------ moves
 
-    /// @dev The tree that the match is in, as a run has it.
+    /// @dev Returns the tree that the match is in, of this run.
     function treeOf(Run memory run, Match memory m) internal view returns (Tree memory) {
         if (m.end - m.start == 1) return run.stepTree(m.end);
         return run.runTree(_served.strides[m.level], m.start, m.end);
     }
 
-    /// @dev Down `levels` to the first difference.
+    /// @dev Returns the way down `levels` to the first difference.
     function descent(uint256 id, Run memory run0, Run memory run1, uint8 levels)
         internal
         view
@@ -197,7 +197,7 @@ abstract contract Matches is Base {
         return (tree.root(), tree.path((m.end - m.start + stride - 1) / stride - 1));
     }
 
-    /// @dev With all trees known, down to the disputed record or to a decision on the way.
+    /// @dev Descends, with all trees known, to the disputed record or to a decision on the way.
     function toRecord(uint256 id, Run memory run0, Run memory run1) internal {
         while (true) {
             Phase phase = referee.getMatch(id).phase;
@@ -245,7 +245,7 @@ abstract contract Matches is Base {
         e.structurePath = Runs.structureTree().path(m.index);
     }
 
-    /// @dev What the referee submits of a match.
+    /// @dev Returns the referee's submission of a match.
     function submission(uint256 id, Exhibit memory e) internal view returns (Submission memory s) {
         Match memory m = referee.getMatch(id);
         Dispute memory dispute = Dispute([e.record0, e.record1], e.structure, _served.mode);
@@ -261,13 +261,13 @@ abstract contract Matches is Base {
         });
     }
 
-    /// @dev From here on the job is one of a mode with logs.
+    /// @dev Changes the job to a mode with logs.
     function round() internal {
         _served.mode = 0x86;
         _logs = Runs.runLogTree().root();
     }
 
-    /// @dev A match between the right run (side 0) and a wrong one (side 1), at the disputed record.
+    /// @dev Opens a match between the right run (side 0) and a wrong one (side 1), and goes to the disputed record.
     function atRecord(Fault memory fault) internal returns (uint256 id, Run memory run0, Run memory run1) {
         bool rounded = _served.mode != 1;
         run0 = Runs.make(Fault(Kind.None, 0, 0, 0, 0), rounded);
@@ -276,7 +276,7 @@ abstract contract Matches is Base {
         toRecord(id, run0, run1);
     }
 
-    /// @dev The `i`-th verifier finds this record right.
+    /// @dev The `i`-th verifier votes for this record.
     function vote(uint256 id, Submission memory s, uint256 i, bytes32 right) internal {
         uint256 hearingId = panel.hearingOf(address(referee), id);
         bytes32 digest = panel.verdictDigest(hearingId, s.step, s.node, right);

@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Descent} from "contracts/commit/Descents.sol";
 import {Match, MatchTerms, Phase, Position} from "contracts/interfaces/IReferee.sol";
 
-/// @notice What a descent shows.
+/// @notice The content of a descent.
 struct Step {
     Descent way;
     bytes32 previous;
@@ -12,9 +12,9 @@ struct Step {
 }
 
 /// @title Positions
-/// @notice Where a match stands after each move, as who watches it keeps it, from what it was and what the move has shown.
+/// @notice The position of a match after each move, as an observer computes it from the one before and the move.
 library Positions {
-    /// @dev At the top of the first tree.
+    /// @dev Returns the position at the top of the first tree.
     function opened(MatchTerms memory matchTerms) internal pure returns (Position memory to) {
         for (uint256 side = 0; side < 2; ++side) {
             (to.root[side], to.node[side]) = (matchTerms.roots[side], matchTerms.roots[side]);
@@ -32,7 +32,7 @@ library Positions {
         to = copy(here);
         (to.node[0], to.node[1]) = (step.way.node0, step.way.node1);
         if (step.previous != 0) to.agreed = step.previous;
-        // From a run tree to the trees of one step, whose roots its leaves are.
+        // From a run tree to the trees of one step, whose roots are its leaves.
         bool top = 1 << now_.height >= matchTerms.program.nodeCount;
         if (now_.level == matchTerms.program.strides.length && top) to.root = [to.node[0], to.node[1]];
     }

@@ -5,7 +5,7 @@ import {Tree, Trees} from "./Trees.sol";
 import {Program} from "contracts/interfaces/IJobs.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
-/// @notice How a run deviates from the program.
+/// @notice The way in which a run deviates from the program.
 enum Kind {
     None,
     Output,
@@ -22,7 +22,7 @@ struct Fault {
     uint64 step;
     uint32 node;
     uint8 input;
-    /// @dev Tells two wrong values apart.
+    /// @dev Distinguishes two wrong values.
     uint256 seed;
 }
 
@@ -112,7 +112,7 @@ library Runs {
         return make(fault, false);
     }
 
-    /// @dev A rounded run goes by the logs below.
+    /// @dev A rounded run follows the logs below.
     function make(Fault memory fault, bool rounded) internal pure returns (Run memory run) {
         run.fault = fault;
         run.records = new Record[][](STEPS + 1);
@@ -182,7 +182,7 @@ library Runs {
 
     // ------------------------------------------------------------------ its logs
 
-    /// @dev The log of a node in a step: node 1 has none.
+    /// @dev Returns the log of a node in a step: node 1 has none.
     function log(uint64 t, uint256 node) internal pure returns (bytes32) {
         return node == 1 ? bytes32(0) : keccak256(abi.encode("the log", t, node));
     }

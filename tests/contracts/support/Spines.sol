@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-/// @notice Two trees that differ in one leaf, as far as a walk down to it shows them.
+/// @notice Two trees that differ in one leaf, as far as a walk down to this leaf shows them.
 struct Spine {
     uint8 tag;
     uint8 depth;
@@ -13,7 +13,7 @@ struct Spine {
 }
 
 /// @title Spines
-/// @notice Trees too large to build: the way to one leaf, and what a reveal of four levels shows beside it.
+/// @notice Trees too large to build: the way to one leaf, and the nodes beside it that a reveal of four levels shows.
 library Spines {
     function make(uint8 tag, bytes32 leaf0, bytes32 leaf1, uint256 index, uint8 depth)
         internal
@@ -39,7 +39,7 @@ library Spines {
         return spine.nodes[side][spine.depth];
     }
 
-    /// @notice A side's descendants, `levels` further down, of the node of this height on the way.
+    /// @notice Returns a side's descendants, `levels` further down, of the node of this height on the way.
     function children(Spine memory spine, uint256 side, uint256 height, uint256 levels)
         internal
         pure
@@ -54,7 +54,7 @@ library Spines {
         }
     }
 
-    /// @notice Siblings from height `from` up to height `to`.
+    /// @notice Returns the siblings from height `from` up to height `to`.
     function path(Spine memory spine, uint256 from, uint256 to)
         internal
         pure
@@ -66,13 +66,13 @@ library Spines {
         }
     }
 
-    /// @dev The height down to which the reveal shows that passes height `h`.
+    /// @dev Returns the lowest height that the reveal passing height `h` shows.
     function _base(uint256 depth, uint256 h) private pure returns (uint256) {
         uint256 down = (depth - h + 3) / 4 * 4;
         return down > depth ? 0 : depth - down;
     }
 
-    /// @dev A node beside the way: any value at the base, hashes above it.
+    /// @dev Returns a node beside the way: any value at the base, hashes above it.
     function _beside(uint8 tag, uint256 base, uint256 h, uint256 index) private pure returns (bytes32) {
         if (h == base) return keccak256(abi.encode(tag, h, index));
         return _pair(tag, _beside(tag, base, h - 1, 2 * index), _beside(tag, base, h - 1, 2 * index + 1));

@@ -5,10 +5,9 @@ import {Descent} from "contracts/commit/Descents.sol";
 import {TrialPosition} from "contracts/interfaces/ICourt.sol";
 
 /// @title Statements
-/// @notice What counts as said in a trial after each move, as who watches it keeps it, from what did and what the move has
-/// shown.
+/// @notice The statements that count in a trial after each move, computed from those before and the move.
 library Statements {
-    /// @dev What `showOutputs` takes if one side's root is shown.
+    /// @dev Returns the argument of `showOutputs` that shows one side's root.
     function only(uint256 side, bytes32 root) internal pure returns (bytes32[2] memory roots) {
         roots[side] = root;
     }
@@ -49,7 +48,7 @@ library Statements {
         now_.offer = keccak256(states);
     }
 
-    /// @dev `size`: the bytes of a state. `own` is empty at the last place, where both stay with what they have said.
+    /// @dev `size`: the bytes of a state. `own` is empty at the last place, where both keep their statements.
     function answered(
         TrialPosition memory position,
         bytes memory states,

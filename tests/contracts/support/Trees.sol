@@ -34,7 +34,7 @@ library Trees {
         return tree.levels[tree.depth][0];
     }
 
-    /// @notice Siblings of the `index`-th node of height `from`, up to the height `to`.
+    /// @notice Returns the siblings of the `index`-th node of height `from`, up to the height `to`.
     function path(Tree memory tree, uint256 index, uint256 from, uint256 to)
         internal
         pure
@@ -51,7 +51,7 @@ library Trees {
         return path(tree, index, 0, tree.depth);
     }
 
-    /// @notice The descendants, `levels` further down, of the `index`-th node of this height.
+    /// @notice Returns the descendants, `levels` further down, of the `index`-th node of this height.
     function children(Tree memory tree, uint256 height, uint256 index, uint256 levels)
         internal
         pure
@@ -63,7 +63,7 @@ library Trees {
         }
     }
 
-    /// @notice The root that a leaf and a path of any siblings lead to.
+    /// @notice Returns the root to which a leaf and a path of any siblings lead.
     function climb(uint8 tag, bytes32 node, uint256 index, bytes32[] memory siblings)
         internal
         pure

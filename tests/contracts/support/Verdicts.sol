@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 /// @title Verdicts
-/// @notice What a verifier signs, written out from docs/protocol.md.
+/// @notice The digest that a verifier signs, written out from docs/protocol.md.
 library Verdicts {
     function digest(
         uint256 chainId,

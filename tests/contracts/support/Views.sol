@@ -5,7 +5,7 @@ import {Jobs} from "contracts/Jobs.sol";
 import {Group, Job, PAGE, StakedClaim, Trainer} from "contracts/interfaces/IJobs.sol";
 
 /// @title Views
-/// @notice The parts of `viewOf`, one at a time; of claims and groups all pages.
+/// @notice The parts of `viewOf`, one at a time; for claims and groups all pages.
 library Views {
     function jobOf(Jobs jobs, uint256 jobId) internal view returns (Job memory job) {
         (, job,,,) = jobs.viewOf(jobId);

@@ -12,7 +12,7 @@ import {IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 import {HearingPhase, IPanel} from "contracts/interfaces/IPanel.sol";
 import {IReferee, Match, Reason} from "contracts/interfaces/IReferee.sol";
 
-/// @notice A pause stops every clock and period of all contracts, for as long as it lasts and no longer; who can act, acts.
+/// @notice A pause stops every clock and period of all contracts, for as long as it lasts and no longer; moves go on.
 contract PauseTest is Heard, Requested {
     using Views for Jobs;
 
@@ -48,7 +48,7 @@ contract PauseTest is Heard, Requested {
         inPhase(posted, JobPhase.Accepted);
     }
 
-    /// @dev Blocks go by in a pause, and what one is committed to is shown in a later one.
+    /// @dev Blocks follow each other in a pause, and a commitment is opened in a later one.
     function test_aClaimCanBeChallengedInAPause() public {
         uint256 posted = claimed(8);
         _pause();
@@ -95,7 +95,7 @@ contract PauseTest is Heard, Requested {
         eq(referee.getMatch(match_).losers, 1, "who has not moved");
     }
 
-    /// @dev Nobody needs to resume: what the guardian can keep waiting is the budget.
+    /// @dev Nobody needs to resume: the guardian can delay a match by the budget only.
     function test_aMatchEndsThoughTheGuardianIsGone() public {
         uint256 posted = claimed(8);
         challenge(posted, person(2), 7);

@@ -5,7 +5,7 @@ import {Base} from "../Base.t.sol";
 import {Timekeeper} from "contracts/Timekeeper.sol";
 import {ITimekeeper} from "contracts/interfaces/ITimekeeper.sol";
 
-/// @notice The time: the chain's, less pauses, of which there can be only so much.
+/// @notice The time: the chain's, less pauses, whose sum is bounded.
 contract TimekeeperTest is Base {
     address private constant GUARDIAN = address(0x60A4D);
     uint64 private constant BUDGET = 1000;
@@ -114,8 +114,8 @@ contract TimekeeperTest is Base {
         _deploy(GUARDIAN, budget);
     }
 
-    /// @dev Whatever the guardian does and when: never back, never faster than the chain, never more behind than the budget,
-    /// and behind by exactly the seconds in which it was paused.
+    /// @dev Whatever the guardian does, and when, the time never goes back, is never faster than the chain's or behind
+    /// it by more than the budget, and is behind it by exactly the seconds of the pauses.
     function testFuzz_itNeverGoesBackNorFasterThanTheChain(uint16[24] calldata steps) public {
         uint256 lost;
         for (uint256 i = 0; i < steps.length; ++i) {
@@ -129,7 +129,7 @@ contract TimekeeperTest is Base {
             uint256 duration = steps[i] % 512;
             uint256 until = time.pausedUntil();
             uint256 stands = until == 0 ? 0 : until - chain;
-            // NOTE: before time passes, since the compiler takes an instant for one of the whole transaction.
+            // NOTE: read before time passes, because the compiler takes an instant to be constant in a transaction.
             lost += duration < stands ? duration : stands;
             pass(duration);
             yes(time.time() >= before, "not back");

@@ -8,7 +8,7 @@ import {Types} from "contracts/commit/Types.sol";
 import {Dispute, ICourt, Stage, TrialTerms} from "contracts/interfaces/ICourt.sol";
 import {IExaminer, Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 
-/// @notice From two outputs to the element in which they differ, and the step that gives it.
+/// @notice From two outputs to the element in which they differ, and the step that computes it.
 contract ElementTest is Tried {
     using Trees for Tree;
 
@@ -21,7 +21,7 @@ contract ElementTest is Tried {
         wrong[WRONG] ^= 1;
     }
 
-    /// @dev A trial in which the side `liar` is wrong, with both data roots shown.
+    /// @dev Opens a trial in which the side `liar` is wrong, with both data roots shown.
     function _walking(uint8 liar) private returns (Dispute memory d, Tree memory tree0, Tree memory tree1) {
         (tree0, tree1) = (treeOf(liar == 0 ? wrong : right), treeOf(liar == 1 ? wrong : right));
         d = disputeOfAdd(tree0.root(), tree1.root());
@@ -158,7 +158,7 @@ contract ElementTest is Tried {
         decided(1);
     }
 
-    // ------------------------------------------------------------------ what is refused
+    // ------------------------------------------------------------------ refusals
 
     function test_aDescentIsTheFirstDifferenceOfBothTrees() public {
         (Dispute memory d, Tree memory tree0, Tree memory tree1) = _walking(1);

@@ -10,7 +10,7 @@ import {Entry} from "contracts/element/IRule.sol";
 import {Dispute, ICourt, Stage, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.sol";
 import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 
-/// @notice What a trial is about and what was said is kept as hashes: moves show it, events tell it, nothing else fits.
+/// @notice Trial terms and statements are stored as hashes: moves show them, events contain them, nothing else fits.
 contract ShownTrialTest is Tried {
     using Statements for TrialPosition;
     using Trees for Tree;
@@ -59,7 +59,7 @@ contract ShownTrialTest is Tried {
         judge(other, inputs, new bytes(8), new Opening[](0));
     }
 
-    // ------------------------------------------------------------------ what was said before
+    // ------------------------------------------------------------------ earlier statements
 
     function test_whatWasSaidBeforeIsRefusedInEveryMove() public {
         Dispute memory d = disputeOfSum(1, 2);
@@ -89,7 +89,7 @@ contract ShownTrialTest is Tried {
         court.judge(trialTerms, d, stale, inputs, new bytes(8), new Opening[](0));
     }
 
-    /// @dev Side 0 says that the sum stays 1 and 2 in turn, side 1 that the first state is wrong.
+    /// @dev Side 0 posts states of zeros, side 1 answers at the first place.
     function _rounds(TrialPosition memory stale) private {
         while (court.getTrial(trialId).stage == Stage.Post) {
             bytes memory states = new bytes(8 * (court.places(trialId).length - 1));
@@ -141,7 +141,7 @@ contract ShownTrialTest is Tried {
         yes(trialId != first, "another id");
         bytes32 root1 = treeOf(single(2)).root();
         refuses(ICourt.AnotherHash.selector);
-        court.showOutputs(trialTerms, d, firstPosition, Statements.only(1, root1)); // what was said there is not said here
+        court.showOutputs(trialTerms, d, firstPosition, Statements.only(1, root1)); // statements there are none here
         showOutput(d, 1, root1);
         eq(keccak256(abi.encode(court.getTrial(first))), before, "the first has not moved");
         court.showOutputs(firstTerms, d, firstPosition, Statements.only(1, root1));
@@ -176,9 +176,9 @@ contract ShownTrialTest is Tried {
         eq(losers, 3, "the trial itself");
     }
 
-    // ------------------------------------------------------------------ what events tell
+    // ------------------------------------------------------------------ events
 
-    /// @dev What counts after these events; `places` are those before the move.
+    /// @dev Returns the statements that count after these events; `places` are those before the move.
     function _follow(
         TrialPosition memory now_,
         Log[] memory logs,

@@ -13,7 +13,7 @@ contract StepsTest is Tried {
 
     uint64[] private truth = _partial(type(uint256).max);
 
-    /// @dev The sums of the first elements, wrong from some step on.
+    /// @dev Returns the sums of the first elements, wrong from some step on.
     function _partial(uint256 wrongFrom) private pure returns (uint64[] memory sums) {
         sums = new uint64[](COUNT + 1);
         uint64[] memory values = a();
@@ -43,7 +43,7 @@ contract StepsTest is Tried {
         }
     }
 
-    /// @dev A round: side 0 posts its states, side 1 names the first that it has otherwise.
+    /// @dev Plays a round: side 0 posts its states, side 1 names the first one where its own differs.
     function _round(uint64[] memory sums0, uint64[] memory sums1) private {
         bytes memory states = _states(sums0);
         vm.prank(alice);

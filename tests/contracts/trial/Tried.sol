@@ -20,7 +20,8 @@ import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Tried
-/// @notice A test that opens trials of two operators on i64 tensors of 600 elements, in five leaves, and is told how they end.
+/// @notice A test that opens trials of two operators on i64 tensors of 600 elements, in five leaves, and receives the
+/// results.
 ///
 ///     0 add    [600] + [600] -> [600]
 ///     1 sum    [600] -> a number, in 600 steps
@@ -40,7 +41,7 @@ abstract contract Tried is Base, ITrialClient {
     address internal alice = address(0xA11CE); // side 0
     address internal bob = address(0xB0B); // side 1
     uint256 internal trialId;
-    /// @dev What the moves of this trial show.
+    /// @dev The trial terms that the moves show.
     TrialTerms internal trialTerms;
     TrialPosition internal position;
     uint256 private _opened;
@@ -96,7 +97,7 @@ abstract contract Tried is Base, ITrialClient {
         values[0] = value;
     }
 
-    /// @dev The `index`-th leaf, little-endian.
+    /// @dev Returns the `index`-th leaf, little-endian.
     function leafOf(uint64[] memory values, uint256 index) internal pure returns (bytes memory leaf) {
         uint256 first = index * 128;
         uint256 count = values.length - first < 128 ? values.length - first : 128;
@@ -122,7 +123,7 @@ abstract contract Tried is Base, ITrialClient {
         return hashOf(values, treeOf(values).root());
     }
 
-    /// @dev Of a tensor of the same type under another root.
+    /// @dev Returns the hash of a tensor of the same type under another root.
     function hashOf(uint64[] memory values, bytes32 root) internal pure returns (bytes32) {
         return sha256(abi.encodePacked(uint8(0x02), typeOf(values), root));
     }
@@ -137,7 +138,7 @@ abstract contract Tried is Base, ITrialClient {
 
     // ------------------------------------------------------------------ trials
 
-    /// @dev Of `add`, between these outputs.
+    /// @dev Returns a dispute about `add`, between these outputs.
     function disputeOfAdd(bytes32 root0, bytes32 root1) internal pure returns (Dispute memory d) {
         for (uint256 side = 0; side < 2; ++side) {
             Record memory r = d.records[side];
@@ -149,7 +150,7 @@ abstract contract Tried is Base, ITrialClient {
         (d.structure, d.mode) = (ADD, 1);
     }
 
-    /// @dev Of `sum`, between these values.
+    /// @dev Returns a dispute about `sum`, between these values.
     function disputeOfSum(uint64 value0, uint64 value1) internal pure returns (Dispute memory d) {
         for (uint256 side = 0; side < 2; ++side) {
             Record memory r = d.records[side];
@@ -231,7 +232,7 @@ abstract contract Tried is Base, ITrialClient {
         court.judge(trialTerms, d, position, inputs, agreed, openings);
     }
 
-    /// @dev NOTE: a move that a test expects to be refused comes back, too; then the trial is where it was.
+    /// @dev NOTE: a move that a test expects to be refused returns, too; then the trial is where it was.
     function _moved(TrialPosition memory now_) private {
         if (court.getTrial(trialId).position == now_.hash()) position = now_;
     }

@@ -5,7 +5,7 @@ import {Watching} from "./Watching.sol";
 import {IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 import {IWatch, Pool, Watcher, WatcherState} from "contracts/interfaces/IWatch.sol";
 
-/// @notice Whatever a Jobs contract says, and when: ether in = ether out, and nobody else's bounty pays for it.
+/// @notice Whatever a Jobs contract answers, and when: ether in = ether out, and no other bounty pays for it.
 contract WatchHostileTest is Watching {
     uint160 private constant PEOPLE = 6;
     uint256 private constant ACTS = 60;
@@ -27,7 +27,7 @@ contract WatchHostileTest is Watching {
         _play(seed);
     }
 
-    /// @dev The play is worth something only if shares are paid in it.
+    /// @dev Checks that shares are paid in the play: without them it would test nothing.
     function test_thePlayComesToShares() public {
         for (uint256 seed = 0; seed < 60; ++seed) {
             anew();
@@ -51,7 +51,7 @@ contract WatchHostileTest is Watching {
         _check();
     }
 
-    /// @dev Often what an honest one might say, though seldom in this order.
+    /// @dev Often an answer that an honest contract might give, though seldom in this order.
     function _say() private {
         uint256 roll = _roll(24);
         if (roll == 0) jobs.say(JobPhase(_roll(8)));
@@ -105,7 +105,7 @@ contract WatchHostileTest is Watching {
         }
     }
 
-    /// @dev What remains of a division is the funder's, too.
+    /// @dev The remainder of a division is the funder's, too.
     function test_fuzz_aPoolIsPaidToTheLastWei(uint96 amount, uint8 shares, uint8 right) public {
         if (amount == 0) amount = 1;
         if (shares == 0) shares = 1;

@@ -5,7 +5,7 @@ import {Watching} from "./Watching.sol";
 import {IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 import {IWatch} from "contracts/interfaces/IWatch.sol";
 
-/// @notice What a bounty refuses.
+/// @notice Moves that a bounty refuses.
 contract WatchRefusedTest is Watching {
     function _fundRefused(uint256 amount, uint8 shares, bytes memory refusal) private {
         vm.deal(FUNDER, amount);
@@ -47,7 +47,7 @@ contract WatchRefusedTest is Watching {
         watch.fund{value: 2 ** 96}(IJobs(address(jobs)), JOB + 1, 1);
     }
 
-    /// @dev Nobody but the trainer can know the root before it reveals its logs.
+    /// @dev Only the trainer can know the root before it reveals its logs.
     function test_modesWithRoundingLogs() public {
         for (uint8 bits = 0; bits <= 6; ++bits) {
             for (uint8 form = 0; form <= 3; ++form) {
@@ -65,7 +65,7 @@ contract WatchRefusedTest is Watching {
         _watchRefused(person(1), STAKE - 1, RIGHT, IJobs.WrongStake.selector);
         commit(person(1), RIGHT);
         _watchRefused(person(1), STAKE, RIGHT, IWatch.AlreadyWatching.selector);
-        // The last second of Training is in time, the first in which anybody can reveal is not.
+        // The last second of Training is in time, the first second of Reveal is not.
         jobs.say(JobPhase.Reveal);
         _watchRefused(person(2), STAKE, RIGHT, IJobs.WrongPhase.selector);
         jobs.say(JobPhase.Challenge);
@@ -89,7 +89,7 @@ contract WatchRefusedTest is Watching {
         commitLate();
     }
 
-    /// @dev Who has committed and comes when the job is over is too late.
+    /// @dev A commitment is too late once the job is over.
     function commitLate() private {
         anew();
         fund();
@@ -98,7 +98,7 @@ contract WatchRefusedTest is Watching {
         _showRefused(person(1), RIGHT, IJobs.WrongPhase.selector);
     }
 
-    /// @dev What others have committed to is of use to nobody: it is bound to its sender.
+    /// @dev A copied commitment is of no use: it is bound to its sender.
     function test_copies() public {
         fund();
         commit(person(1), RIGHT);
@@ -112,7 +112,7 @@ contract WatchRefusedTest is Watching {
         vm.prank(person(2));
         refuses(IJobs.WrongCommitment.selector);
         watch.show(bounty(), RIGHT, salt);
-        // Nor of another job, nor of another contract.
+        // A commitment for another job or another contract is of no use either.
         bytes32 here = watch.commitmentOf(JOB, person(1), RIGHT, salt);
         yes(here != watch.commitmentOf(JOB + 1, person(1), RIGHT, salt), "another job");
         anew();
@@ -141,7 +141,7 @@ contract WatchRefusedTest is Watching {
         credited(person(1), STAKE + POOL / SHARES, "once");
     }
 
-    /// @dev The Jobs contract says that all begins anew.
+    /// @dev The Jobs contract pretends that the job begins anew.
     function test_aBountyThatIsDistributedIsOver() public {
         fund();
         commit(person(2), RIGHT);

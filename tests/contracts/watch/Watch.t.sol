@@ -5,7 +5,7 @@ import {Watching} from "./Watching.sol";
 import {JobPhase} from "contracts/interfaces/IJobs.sol";
 import {Pool, Watcher, WatcherState} from "contracts/interfaces/IWatch.sol";
 
-/// @notice Who gets what of a bounty.
+/// @notice The payments of a bounty.
 contract WatchTest is Watching {
     // ------------------------------------------------------------------ shares
 
@@ -34,7 +34,7 @@ contract WatchTest is Watching {
         credited(FUNDER, 0, "nothing is left");
     }
 
-    /// @dev Twice as many share half of it.
+    /// @dev Twice as many watchers share half of the pool.
     function test_moreThanThePoolIsForShareLessOfIt() public {
         fund();
         shown(2 * SHARES);
@@ -46,7 +46,7 @@ contract WatchTest is Watching {
         credited(FUNDER, POOL / 2, "the other half");
     }
 
-    /// @dev Person 1 is on its own, all others are one person who has no need to compute anything: the trainer, for one.
+    /// @dev Person 1 is on its own; all others are one party that need not compute anything, such as the trainer.
     function test_moreAccountsThanThePoolIsForEarnLess() public {
         uint256 filled = _othersEarn(SHARES - 1);
         for (uint160 others = SHARES; others < 20; ++others) {
@@ -67,7 +67,7 @@ contract WatchTest is Watching {
         }
     }
 
-    // ------------------------------------------------------------------ who is not right
+    // ------------------------------------------------------------------ wrong watchers
 
     function test_whoeverHasFoundSomethingElseLosesItsStake() public {
         fund();
@@ -184,7 +184,7 @@ contract WatchTest is Watching {
         vm.snapshotGasLastCall("watch", "collect, the first");
     }
 
-    /// @dev Many others are as good as none.
+    /// @dev A move costs the same with many other watchers as with none.
     function test_noMoveCostsMoreBecauseThereAreMany() public {
         fund();
         commit(person(1), RIGHT);

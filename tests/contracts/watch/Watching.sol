@@ -6,7 +6,7 @@ import {Watch} from "contracts/Watch.sol";
 import {IJobs, JobPhase, Program} from "contracts/interfaces/IJobs.sol";
 import {Bounty} from "contracts/interfaces/IWatch.sol";
 
-/// @notice A Jobs contract that says whatever it is told to say.
+/// @notice A Jobs contract that answers as it is told.
 contract ToldJobs {
     JobPhase private _phase = JobPhase.Training;
     uint256 private _stake = 1 ether;
@@ -47,7 +47,7 @@ contract ToldJobs {
 }
 
 /// @title Watching
-/// @notice A bounty on a job of which the test says what becomes of it.
+/// @notice A bounty on a job whose course the test decides.
 abstract contract Watching is Base {
     uint256 internal constant STAKE = 1 ether;
     uint256 internal constant POOL = 8 ether;
@@ -92,7 +92,7 @@ abstract contract Watching is Base {
         watch.fund{value: amount}(IJobs(address(jobs)), JOB, shares);
     }
 
-    // NOTE: hashing is a call of the precompile, so a commitment is made before `prank` and `expectRevert`.
+    // NOTE: hashing calls the precompile, so a commitment is made before `prank` and `expectRevert`.
 
     function saltOf(address who) internal pure returns (bytes32) {
         return keccak256(abi.encode(who));
@@ -110,7 +110,7 @@ abstract contract Watching is Base {
         watch.show(bounty(), root, saltOf(who));
     }
 
-    /// @dev The first so many people have found the right root, and have shown it.
+    /// @dev The first `right` people have found the right root, and have shown it.
     function shown(uint160 right) internal {
         for (uint160 n = 1; n <= right; ++n) {
             commit(person(n), RIGHT);

@@ -12,7 +12,7 @@ def whole(*shape, seed=0, low=-(2**62), high=2**62):
 
 
 def special(*shape, seed=0):
-    """Ordinary values among zeros of both signs, subnormals, infinities and NaNs."""
+    """Return ordinary values among zeros of both signs, subnormals, infinities and NaNs."""
     rng = np.random.default_rng(seed)
     odd = np.array([0, -0.0, 1e-45, -1e-40, np.inf, -np.inf, np.nan, 3e38], np.float32)
     return np.where(rng.random(shape) < 0.05, rng.choice(odd, shape), normal(*shape, seed=seed)).astype(
@@ -21,7 +21,7 @@ def special(*shape, seed=0):
 
 
 def zeros_and_signs(*shape, seed=0):
-    """Sums that stay zero for long, where a stray +0 would show."""
+    """Return terms whose sums stay zero for long, so that a stray +0 is visible."""
     return np.random.default_rng(seed).choice(np.array([0, -0.0, -0.0, 1, -1], np.float32), shape)
 
 
@@ -30,7 +30,7 @@ def window(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
 
 
 def convolution(kind, images, channels, filters, size, kernel, make=normal, **options):
-    """conv2d or one of its gradients, by the sizes of the forward one. Channels and filters are those of a group."""
+    """Return conv2d or one of its gradients, by forward sizes. Channels and filters are those of a group."""
     attrs = window(**options)
     groups = attrs["groups"]
     sides = zip(size, kernel, attrs["stride"], attrs["padding"], attrs["dilation"], strict=True)

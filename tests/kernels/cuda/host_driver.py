@@ -1,4 +1,4 @@
-"""A GPU that is this machine: what repops.cuda uses of torch and of the driver, with kernels run on the host."""
+"""A fake GPU: the parts of torch and of the driver that repops.cuda uses, with kernels run on the host."""
 
 import ctypes
 from types import SimpleNamespace
@@ -15,14 +15,14 @@ GPU = SimpleNamespace(index=0, type="cuda")
 
 
 class OnGpu(torch.Tensor):
-    """A tensor in host memory that says it is on a GPU."""
+    """A tensor in host memory that claims to be on a GPU."""
 
     is_cuda = True
     device = GPU
 
 
 class HostDriver:
-    """What repops.cuda.device uses of cuda.bindings.driver."""
+    """The part of cuda.bindings.driver that repops.cuda.device uses."""
 
     def __init__(self):
         self.contexts, self.modules, self.launched = [], [], []
@@ -69,7 +69,7 @@ def get(tensor):
 
 @pytest.fixture
 def driver(monkeypatch):
-    """A GPU that is this machine."""
+    """Replace the GPU and its driver by this machine."""
     host = HostDriver()
     cuda = SimpleNamespace(
         get_device_properties=lambda _: SimpleNamespace(

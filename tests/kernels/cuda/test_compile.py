@@ -1,4 +1,4 @@
-"""The sources compile without a GPU, for the architectures of interest, and the code rounds as it is told to."""
+"""The sources compile without a GPU for several architectures, and the code rounds as specified."""
 
 import ctypes
 import re
@@ -16,7 +16,7 @@ FUSED = {"matmul", "conv"}  # sources whose arithmetic is fma
 
 
 def kernels_of(assembly):
-    """name -> its text."""
+    """Return the text of each kernel by name."""
     parts = re.split(r"\.entry (\w+)\(", assembly)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -41,7 +41,7 @@ def test_assembly(source):
     kernels = kernels_of(assembly)
     if (
         source not in FUSED
-    ):  # no product and sum are contracted: one rounding for two only where it is written
+    ):  # no product and sum are contracted: a single rounding for both only where fma is written
         assert not re.search(r"fma\.rn\.f32|mad\S*f32", assembly)
     if source == "pointwise":
         for name in ("add", "sub", "mul", "div"):
@@ -63,7 +63,7 @@ def nothing_is_approximate_or_flushed(assembly):
 
 
 def structs_have_the_size_that_the_host_sees(assembly):
-    """Plans pack what the emulation was checked with; the GPU's compiler must lay the structs out alike."""
+    """Check that the GPU's compiler lays out the structs as the emulation does, which checks the plans' packing."""
     for name, text in kernels_of(assembly).items():
         (size,) = re.findall(rf"\.param \.align 8 \.b8 {name}_param_0\[(\d+)\]", text)
         assert int(size) == ctypes.c_int.in_dll(library(), f"{name}_bytes").value, name

@@ -21,7 +21,7 @@ from .emulation import BACKEND, TARGET, build, execute, library, needs_gcc
 pytestmark = needs_gcc
 
 NAMES = [op.name for op in OPS]
-FORWARDS, BACKWARDS = 0, 3  # blocks, warps and lanes in ascending order, and in descending
+FORWARDS, BACKWARDS = 0, 3  # blocks, warps and lanes in ascending order, and in descending order
 
 
 def assert_same_bits(got, want, context):
@@ -92,7 +92,7 @@ def test_these_calls_reach_every_kernel():
 
 
 def test_struct_sizes_are_checked():
-    """A control: what the other tests rely on would be noticed."""
+    """A control: the library has the struct sizes on which the other tests rely."""
     name, inputs, attrs = next(contractions())
     plan = plan_of(check(name, inputs, attrs), TARGET)
     kernel = plan.launches[0].kernel.partition(".")[2]
@@ -102,7 +102,7 @@ def test_struct_sizes_are_checked():
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_no_access_out_of_bounds_and_no_undefined_arithmetic():
-    """Most of the above under AddressSanitizer and UBSan, in a process of their own."""
+    """Most of the tests above, under AddressSanitizer and UBSan in a separate process."""
     made = build("-fsanitize=address,undefined", "-fno-sanitize=shift", optimise="-O1")
     runtime = [
         subprocess.run(

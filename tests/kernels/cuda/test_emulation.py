@@ -1,4 +1,4 @@
-"""Controls: the mistakes that kernels are prone to are noticed by the emulation."""
+"""Controls: the emulation notices typical mistakes of kernels."""
 
 import subprocess
 

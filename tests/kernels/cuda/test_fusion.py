@@ -1,4 +1,4 @@
-"""Fused expressions: the written kernels compile, and give the bits of their operators one by one."""
+"""Fused expressions: the generated kernels compile and give the bits of their operators one by one."""
 
 import subprocess
 
@@ -25,13 +25,13 @@ def mixed(o, x, row, column, flags, numbers):
 
 
 def both(o, x, k):
-    """Several levels of blocks, in f32 and i64; and results of a row's length, and of one item a row."""
+    """Several levels of blocks, in f32 and i64; results of a row's length, and of one item per row."""
     total, top = o.sum(x, dims=(1,), keepdim=1), o.amax(k, dims=(1,), keepdim=1)
     return o.mul(x, total), o.add(k, top), o.neg(total)
 
 
 def counted(o, k, flags):
-    """Constants that are no floats."""
+    """Constants that are not floats."""
     minus_one = o.full(shape=(), dtype=I64, bits=(1 << 64) - 1)
     true = o.full(shape=(), dtype=BOOL, bits=1)
     return o.where(o.logical_and(flags, true), o.add(k, minus_one), k)

@@ -1,4 +1,4 @@
-"""The checks of scripts/gpu_check: on a GPU where there is one; and, elsewhere, that they notice a difference."""
+"""The checks of scripts/gpu_check: they run on a GPU if there is one; otherwise, they must notice a difference."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Trees made where a tensor lies are those of the commitments."""
+"""Trees made on a tensor's device equal those of the commitments."""
 
 import numpy as np
 import pytest

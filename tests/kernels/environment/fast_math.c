@@ -1,5 +1,5 @@
 // A library as careless authors build it: -ffast-math links crtfastmath.o, which sets flush-to-zero when it
-// is loaded. And a look at the control registers, of this thread and of OpenMP's.
+// is loaded. Also reads the control registers of this thread and of OpenMP's threads.
 
 #include <immintrin.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@ void set_x87(uint16_t word) {
     __asm__ volatile("fldcw %0" ::"m"(word));
 }
 
-// Of `threads` OpenMP threads, how many flush subnormals to zero? The pool is the one that the kernels use.
+// Return how many of `threads` OpenMP threads flush subnormals to zero. The kernels use the same pool.
 int flushing_threads(int threads) {
     int count = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : count)

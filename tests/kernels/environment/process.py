@@ -1,6 +1,6 @@
 """A process that loads a library built with -ffast-math, then computes in several threads: process.py LIBRARY.
 
-Exits with a message at the first digest or control register that is not as it must be. Prints a line for each thread.
+Prints a line for each thread. Exits with a message at the first wrong digest or control register.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ SUBNORMAL = np.full(64, 2.0**-140, np.float32)
 
 
 def started_before_the_load(work):
-    """A thread that waits already; it runs `work` when told."""
+    """Start a thread now; return a function that makes it run `work`."""
     orders = queue.SimpleQueue()
     thread = threading.Thread(target=lambda: orders.get()())
     thread.start()
@@ -36,7 +36,7 @@ def main():
     loaded = {}
 
     def check(title, flushing, extra=0):
-        """In this thread, whose MXCSR must be flushing or not, all operators on several OpenMP threads."""
+        """Check all operators in this thread, whose MXCSR must be flushing or not, on several OpenMP threads."""
         try:
             library = loaded["library"]
             if bool(library.get_mxcsr() & FLUSHING == FLUSHING) != flushing:

@@ -1,4 +1,4 @@
-// The control register of floating-point arithmetic, and what a careless library makes of it: subnormals
+// The control register of floating-point arithmetic, and the settings of a careless library: subnormals
 // flushed to zero, as operands and as results, and rounding upwards.
 
 #ifndef REPLAY_ENVIRONMENT_H

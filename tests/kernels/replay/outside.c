@@ -1,4 +1,4 @@
-// Kernels that do what none may, so that the tests with sanitizers are seen to catch it.
+// Kernels that are wrong on purpose, to show that the tests with sanitizers notice it.
 
 #include "repops.h"
 

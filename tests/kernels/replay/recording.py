@@ -1,4 +1,4 @@
-"""The self-test's calls with their outputs in a file, and the program that replays them (replay.c has the format)."""
+"""Records the self-test's calls and outputs in a file, and builds the program that replays them (format: replay.c)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ HERE = Path(__file__).parent
 SOURCES = HERE.parents[2] / "kernels" / "csrc"
 NAME_BYTES = 32
 
-# Those of kernels/CMakeLists.txt that fix the arithmetic; optimisation is the caller's.
+# Options of kernels/CMakeLists.txt that fix the arithmetic; the caller chooses optimisation.
 ARITHMETIC = ("-std=c11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
-# Conditions without branches are meant, and clang minds; whether it could vectorise a loop cannot be seen in results.
+# clang warns about intended conditions without branches, and about loops not vectorised, which results do not show.
 MEANT = ("-Wno-bitwise-instead-of-logical", "-Wno-bitwise-conditional-parentheses", "-Wno-pass-failed")
 WARNINGS = ("-Wall", "-Wextra", "-Werror", *MEANT)
 KERNEL_NAMES = tuple(op.name for op in OPS if op.name not in cpu.VIEWS)
@@ -33,10 +33,10 @@ def record(name: str, inputs: Sequence[Array], attrs: Attrs, outputs: Sequence[A
 
 
 def write_selftest(path: Path) -> int:
-    """Record the calls of the self-test; how many there are.
+    """Record the calls of the self-test; return their number.
 
-    INVARIANT: the outputs have the reference's bits. They come from the kernels, which are fast, and their digests are
-    compared with those that the reference gave.
+    INVARIANT: the outputs have the reference's bits. The fast kernels compute them, and their digests are compared with
+    those of the reference.
     """
     count = 0
     with path.open("wb") as file:
@@ -60,9 +60,9 @@ def build(
     link: Sequence[str] = (),
     kernels: Sequence[Path] = (),
 ) -> Path:
-    """The replay program, made of all kernels by this compiler; a warning is an error.
+    """Build the replay program from all kernels with this compiler; a warning is an error.
 
-    `link` is a command for the last step, if not the compiler's own. `kernels` are other sources than those of
+    `link` is a command for the last step, if it is not the compiler's own. `kernels` are other sources than those of
     kernels/csrc, with some of the operators.
     """
     text = "".join(source.read_text() for source in kernels)
@@ -79,7 +79,7 @@ def build_library(
     link: Sequence[str] = (),
     kernels: Sequence[Path] = (),
 ) -> Path:
-    """A shared library for REPOPS_LIBRARY, made likewise."""
+    """Build a shared library for REPOPS_LIBRARY in the same way."""
     sources = kernels or sorted(SOURCES.glob("*.c"))
     link = (*link, "-shared") if link else ()
     shared = () if link else ("-shared",)

@@ -1,5 +1,5 @@
-// Replays recorded calls with the kernels it is linked with, and compares the bits: for builds and machines
-// that have no Python.
+// Replays recorded calls with the kernels it is linked with, and compares the bits, for builds and machines
+// without Python.
 //
 //     replay FILE     "N calls, M runs: same bits", or the first difference and exit code 1
 //
@@ -11,7 +11,7 @@
 //     outputs         bytes of each, as the reference gives them, NaNs canonical
 //
 // Every call runs for each instruction set and several thread counts, in the floating-point environment that
-// it finds and in a hostile one, which must still be there afterwards.
+// it finds and in a hostile one, which must be unchanged afterwards.
 
 #include "repops.h"
 #include "environment.h"
@@ -22,7 +22,7 @@
 #define NAME_BYTES 32
 #define MAX_TENSORS 64
 
-// operators.h is generated from the operator table: one line `ROW(name)` for each that has a kernel.
+// operators.h is generated from the operator table: one line `ROW(name)` for each operator with a kernel.
 #define ROW(name) repops_operator repops_##name;
 #include "operators.h"
 #undef ROW
@@ -62,7 +62,7 @@ static void read_exactly(FILE *file, void *to, size_t bytes) {
     }
 }
 
-// 0 at the end of the file.
+// Read a record; return 0 at the end of the file.
 static int read_record(FILE *file, record *r) {
     if (fread(r->name, 1, NAME_BYTES, file) != NAME_BYTES) return 0;
     int64_t words;
@@ -91,7 +91,7 @@ static repops_operator *find(const char *name) {
     exit(2);
 }
 
-// Every NaN becomes the one that is committed.
+// Replace every NaN by the canonical one of commitments.
 static void canonicalise(const tensor *of, void *data) {
     if (of->dtype != F32) return;
     uint32_t *bits = data;
@@ -115,8 +115,8 @@ static int differ(const record *r, int64_t t, const unsigned char *got) {
     return 1;
 }
 
-// SAFETY: each tensor ends where its allocation ends, so that a sanitizer sees the first byte beyond it;
-// `offset` puts it at an address that is aligned for its elements and for nothing more.
+// SAFETY: each tensor ends where its allocation ends, so a sanitizer sees the first byte beyond it; `offset`
+// puts it at an address that is aligned for its elements and for nothing more.
 static int run(const record *r, int isa, int threads, int hostile, size_t offset) {
     void *memory[MAX_TENSORS], *data[MAX_TENSORS];
     for (int64_t t = 0; t < r->tensors; t++) {

@@ -1,7 +1,4 @@
-"""Two small networks in eager PyTorch, whose arithmetic is repops' or PyTorch's: `python networks.py cnn repops`.
-
-Prints the losses of twenty steps and a digest of the trained parameters.
-"""
+"""Two small networks in eager PyTorch, with repops' or PyTorch's arithmetic: `python networks.py cnn repops`."""
 
 import hashlib
 import math
@@ -16,7 +13,7 @@ STEPS = 20
 
 
 def flavour(name):
-    """Functions and optimizers under the same names, of repops or of PyTorch."""
+    """Return functions and optimizers under the same names, of repops or of PyTorch."""
     if name == "repops":
         import repops.torch as rt
 
@@ -29,7 +26,7 @@ def draw(*shape, seed):
 
 
 def make(device, **shapes):
-    """Parameters, scaled by their fan-in."""
+    """Return parameters, scaled by their fan-in."""
     return {
         name: nn.Parameter((draw(*shape, seed=i) / math.sqrt(math.prod(shape[1:]))).to(device))
         for i, (name, shape) in enumerate(shapes.items())
@@ -37,7 +34,7 @@ def make(device, **shapes):
 
 
 class Transformer:
-    """One block of GPT-2's kind on made-up text; tokens [8, 16], vocabulary 40, width 32, 4 heads."""
+    """One block like GPT-2's on synthetic text; tokens [8, 16], vocabulary 40, width 32, 4 heads."""
 
     def __init__(self, t, device="cpu"):
         self.t = t
@@ -72,7 +69,7 @@ class Transformer:
 
 
 class Cnn:
-    """Convolutions, batch and group norms and pooling on made-up images [16, 3, 16, 16] of 5 classes."""
+    """Convolutions, batch and group norms and pooling on synthetic images [16, 3, 16, 16] of 5 classes."""
 
     def __init__(self, t, device="cpu"):
         self.t = t
@@ -106,7 +103,7 @@ NETWORKS = {"transformer": Transformer, "cnn": Cnn}
 
 
 def train(name, kind, device="cpu"):
-    """The losses, and the network."""
+    """Return the losses and the network."""
     network = NETWORKS[name](flavour(kind), device)
     losses = []
     for _ in range(STEPS):

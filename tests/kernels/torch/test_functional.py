@@ -23,7 +23,7 @@ def close(got, want, what):
 
 
 def check(ours, theirs, *tensors):
-    """The same value, and the same gradients of all f32 tensors, up to rounding."""
+    """Compare the value, and the gradients of all f32 tensors, up to rounding."""
     mine = [x.clone().requires_grad_(x.is_floating_point()) for x in tensors]
     exact = [(x.double() if x.is_floating_point() else x).clone() for x in tensors]
     exact = [x.requires_grad_(x.is_floating_point()) for x in exact]

@@ -1,4 +1,4 @@
-"""CUDA tensors go to the CUDA backend and give the CPU's bits; without a GPU another executor stands in for it."""
+"""CUDA tensors go to the CUDA backend and give the CPU's bits; without a GPU another executor replaces it."""
 
 import contextlib
 
@@ -12,7 +12,7 @@ from . import networks
 
 
 def on_torch(name, inputs, attrs, out=None):
-    """The signature of repops.cuda.execute, on CPU tensors."""
+    """Execute with the signature of repops.cuda.execute, on CPU tensors."""
     assert all(type(x) in (torch.Tensor, torch.nn.Parameter) for x in inputs)
     arrays = [bridge.as_array(x, name) for x in inputs]
     results = [torch.from_numpy(array) for array in bridge.cpu.execute(name, arrays, attrs)]

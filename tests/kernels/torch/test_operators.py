@@ -1,4 +1,4 @@
-"""repops.torch's operators: registered as torch.library wants it, the executor's bits, gradients as in float64."""
+"""repops.torch's operators: registered as torch.library requires, the executor's bits, gradients as in float64."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ WITHOUT_GRADIENT = {
 
 
 def torch_call(name, seed, scale="tiny"):
-    """Arguments for `rt.<name>`, and the executor's result."""
+    """Return arguments for `rt.<name>`, and the executor's result."""
     inputs, attrs = random_call(name, seed, scale)
     tensors = [torch.from_numpy(array.copy()) for array in inputs]
     given = {key: TORCH_DTYPE[v] if isinstance(v, Dtype) else v for key, v in attrs.items()}
@@ -47,7 +47,7 @@ def test_torch_library_accepts_the_registration(name):
         tensors, attrs, results = torch_call(name, seed)
         flat = tensors[0] if name == "cat" else tensors
         if any(x.numel() == 0 for x in flat) or not all(np.isfinite(result).all() for result in results):
-            continue  # opcheck takes a NaN for a difference
+            continue  # opcheck treats a NaN as a difference
         if name not in WITHOUT_GRADIENT:
             flat[:] = [x.requires_grad_() if x.is_floating_point() else x for x in flat]
         torch.library.opcheck(getattr(rt, name), tuple(tensors), attrs)
@@ -61,7 +61,7 @@ def test_every_other_operator_has_a_gradient():
     assert {name for name in NAMES if name not in RULES} == WITHOUT_GRADIENT
 
 
-# What each operator is in PyTorch, for tensors of any float type.
+# Each operator in PyTorch, for tensors of any float type.
 WINDOW = {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2)}
 GROUPED = {**WINDOW, "groups": 2}
 POOL = {**WINDOW, "dilation": (1, 1), "kernel": (3, 3), "padding": (1, 1)}
@@ -138,7 +138,7 @@ def test_the_cases_are_all_that_have_a_gradient():
 
 
 def gradients(y, tensors, weights):
-    """First derivatives, and those of a scalar made of them."""
+    """Return first derivatives, and those of a scalar made of them."""
     first = torch.autograd.grad(y, tensors, weights[0].to(y.dtype), create_graph=True, allow_unused=True)
     first = [torch.zeros_like(x) if g is None else g for g, x in zip(first, tensors, strict=True)]
     total = sum((g * w.to(g.dtype)).sum() for g, w in zip(first, weights[1:], strict=True))

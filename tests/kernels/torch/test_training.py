@@ -19,7 +19,7 @@ SCRIPT = Path(networks.__file__)
 
 
 def elsewhere(name, threads, isa):
-    """The losses and the digest of another process."""
+    """Return the losses and the digest of another process."""
     environment = os.environ | {
         "REPOPS_NUM_THREADS": str(threads),
         "REPOPS_ISA": isa,

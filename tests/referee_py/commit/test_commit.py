@@ -132,7 +132,7 @@ def test_records_survive_their_encoding_and_nothing_else_decodes(nin: int, nout:
 def test_a_tree_that_is_hashed_when_asked_for_has_the_same_nodes(
     dtype: type, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of data in one piece or in many, and of a last leaf and a last piece that are short."""
+    """With data in one piece or in many, and with a short last leaf and a short last piece."""
     monkeypatch.setattr(DataTree, "_PIECE", piece)
     rng = np.random.default_rng(piece)
     for nbytes in (0, 8, 1024, 1032, 2048, 5 * 1024, 8 * 1024, 21 * 1024 + 16, 64 * 1024):

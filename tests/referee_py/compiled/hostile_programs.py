@@ -23,7 +23,7 @@ Value = tuple[Operand, Spec]
 
 
 class Hostile:
-    """Appends nodes. Slots are updated by what `update` says; the others by half of what they were."""
+    """Appends nodes. `update` sets the new value of a slot; every other slot is halved."""
 
     def __init__(self, *shapes: Shape) -> None:
         draw = np.random.default_rng(1)
@@ -61,7 +61,7 @@ class Hostile:
 
 
 def view_chain(size: int) -> Hostile:
-    """A value seen through thousands of views, and read at every one of them."""
+    """Read a value through thousands of views, at each of them."""
     made = Hostile((4, 6), (24,))
     x, total = made.slot(0), made.slot(1)
     while len(made.nodes) < size:
@@ -73,7 +73,7 @@ def view_chain(size: int) -> Hostile:
 
 
 def permuted_chain(size: int) -> Hostile:
-    """Views of views of which no short one is left, then a read."""
+    """Chain views of views, none of which can be simplified to a short one, then read the last."""
     made = Hostile((2, 3, 4), (24,))
     x = made.slot(0)
     while len(made.nodes) < size:
@@ -84,7 +84,7 @@ def permuted_chain(size: int) -> Hostile:
 
 
 def many_factors(size: int) -> Hostile:
-    """Permuted views of rank 8, repeated and permuted again: more factors than a kernel has dimensions."""
+    """Permute views of rank 8, repeat and permute them again: more factors than a kernel has dimensions."""
     made = Hostile((2,) * 8, (4096,), (4096,))
     x = made.slot(0)
     for _ in range(3):
@@ -105,7 +105,7 @@ def many_factors(size: int) -> Hostile:
 
 
 def seams(size: int) -> Hostile:
-    """Groups that run over ever finer splits of the same elements."""
+    """Make groups that run over ever finer splits of the same elements."""
     made = Hostile((4,) * 6, (2, *(4,) * 5, 2))
     a, b = made.slot(0), made.slot(1)
     while len(made.nodes) < size:
@@ -118,7 +118,7 @@ def seams(size: int) -> Hostile:
 
 
 def joining(size: int) -> Hostile:
-    """Groups that grow and wait for one operator more with each node."""
+    """Make groups that grow, and wait for one more operator with each node."""
     made = Hostile((3,))
     total = made.slot(0)
     while len(made.nodes) < size:
@@ -129,7 +129,7 @@ def joining(size: int) -> Hostile:
 
 
 def siblings(size: int) -> Hostile:
-    """One value that thousands of groups read, none of which can join another."""
+    """Make a value that thousands of groups read, none of which can join another."""
     made = Hostile((4, 4))
     x = made.slot(0)
     y = x
@@ -140,7 +140,7 @@ def siblings(size: int) -> Hostile:
 
 
 def fan_out(size: int) -> Hostile:
-    """One value that every node reads."""
+    """Make a value that every node reads."""
     made = Hostile((5,), (5,))
     x, last = made.add("exp", made.slot(0)), made.slot(1)
     while len(made.nodes) < size:
@@ -151,7 +151,7 @@ def fan_out(size: int) -> Hostile:
 
 
 def updates(size: int) -> Hostile:
-    """Slots by the thousand, all of them read after the operator that would overwrite them."""
+    """Make thousands of slots, all of them read after the operator that would overwrite them."""
     count = max(size // 3, 1)
     made = Hostile(*[(3,)] * count)
     index = made.add("arange", n=3)
@@ -164,7 +164,7 @@ def updates(size: int) -> Hostile:
 
 
 def all_alive(size: int) -> Hostile:
-    """Values of many sizes that all live until the end."""
+    """Make values of many sizes that all live until the end."""
     made = Hostile((32,))
     held = []
     while len(made.nodes) < size // 2:
@@ -178,7 +178,7 @@ def all_alive(size: int) -> Hostile:
 
 
 def twins(size: int) -> Hostile:
-    """Groups in which two results are the same: none of them can be one kernel."""
+    """Make groups in which two results are equal: none of them can be one kernel."""
     made = Hostile((8,), (8,))
     x, y = made.slot(0), made.slot(1)
     index = made.add("arange", n=8)
@@ -191,10 +191,10 @@ def twins(size: int) -> Hostile:
 
 
 def kept(size: int) -> Hostile:
-    """Tables that are the same in every step, and used once."""
+    """Make tables that are equal in every step, and used once."""
     made = Hostile((1,))
     total = made.slot(0)
-    # The row is read from the state, so that the table is what is kept.
+    # The row is read from the state, so the table is kept, not the result.
     row = made.add("argmax", made.slot(0), dim=0, keepdim=1)
     while len(made.nodes) < size:
         table = made.add("arange", n=(1 << 17) - len(made.nodes))
@@ -204,7 +204,7 @@ def kept(size: int) -> Hostile:
 
 
 def repeated(size: int) -> Hostile:
-    """Cheap chains that whoever reads them may compute again, read across groups."""
+    """Make cheap chains that their readers may recompute, read across groups."""
     made = Hostile((6, 5), (5, 6), (6, 5))
     x, total = made.slot(0), made.slot(2)
     while len(made.nodes) < size:
@@ -220,7 +220,7 @@ def repeated(size: int) -> Hostile:
 
 
 def both_ways(size: int) -> Hostile:
-    """Groups that merge after others have come to wait for one of the two."""
+    """Make groups that merge after others have come to wait for one of the two."""
     made = Hostile((4, 4), (4, 4), (4, 4))
     while len(made.nodes) < size:
         early = made.add("exp", made.slot(0))
@@ -228,14 +228,14 @@ def both_ways(size: int) -> Hostile:
         first = made.add("exp", made.slot(2))
         late = made.add("tanh", made.add("mm", first, first))
         merged = made.add("add", early, late)
-        # NOTE: not into the group of `first`, for which what `merged` is part of waits.
+        # NOTE: this cannot join the group of `first`: `waits` needs the unit of `merged`, which needs that group.
         made.update(1, made.add("add", first, waits))
         made.update(0, merged)
     return made
 
 
 def heavy(columns: int, groups: int) -> Hostile:
-    """Large results of one value, each needed for a moment only, though one kernel could make all of them."""
+    """Make large results of one value, each needed only briefly, though one kernel could make all of them."""
     made = Hostile((columns,), (1,))
     total = made.slot(1)
     for k in range(groups):

@@ -1,4 +1,4 @@
-"""Random programs: every operator that compilation treats in its own way, wired up anyhow."""
+"""Random programs: every operator that the compiler treats specially, connected at random."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RandomProgram:
         return []
 
     def _shapes(self, seed: int) -> tuple[list[Shape], int]:
-        """Of slots and constants, and how many indices there are."""
+        """Return the shapes of slots and constants, and the number of indices."""
         rows, columns, heads = (int(d) for d in self.draw.integers(1, 9, 3))
         base = [
             (rows, columns * heads),
@@ -75,7 +75,7 @@ class RandomProgram:
     # ------------------------------------------------------------------------------------------------ nodes
 
     def add(self, name: str, *inputs: Value, **attrs: Any) -> Value | None:
-        """A node, or nothing if the operator refuses."""
+        """Append a node; None if the operator refuses the inputs."""
         try:
             outputs = lookup(name).infer([spec for _, spec in inputs], attrs)
         except OpError:
@@ -89,7 +89,7 @@ class RandomProgram:
         return made[0]
 
     def pick(self, dtype: Any = None, rank: int = 0) -> Value | None:
-        """A value, rather a late one."""
+        """Return a value, preferring late ones."""
         fits = [x for x in self.pool if (dtype is None or x[1][0] == dtype) and len(x[1][1]) >= rank]
         if not fits:
             return None
@@ -171,7 +171,7 @@ class RandomProgram:
         return made
 
     def _partner(self, x: Value) -> Value:
-        """Something that broadcasts with x, if there is anything."""
+        """Return a value that broadcasts with x, if there is one."""
         for _ in range(6):
             y = self.pick(F32)
             if y and self._broadcasts(x[1][1], y[1][1]):
@@ -188,7 +188,7 @@ class RandomProgram:
         return same[int(self.draw.integers(len(same)))]
 
     def _rows(self, x: Value) -> None:
-        """A normalisation of rows, as softmax and layer norm have it."""
+        """Normalise rows, like softmax and layer norm."""
         shape = x[1][1]
         if not shape:
             return
@@ -202,7 +202,7 @@ class RandomProgram:
             self.add("exp", centred)
 
     def _other(self, shape: Shape) -> Shape:
-        """The same elements in other dimensions."""
+        """Return other dimensions for as many elements."""
         flat = math.prod(shape)
         if flat == 0:
             return (0, 3)
@@ -220,7 +220,7 @@ class RandomProgram:
     # ------------------------------------------------------------------------------------------------ slots
 
     def _update(self, slot: int) -> SlotSource:
-        """Some value of the slot's type: an update of it, another slot as it was, or itself."""
+        """Update a slot with a value of its type: an update of it, another slot's old value, or its own."""
         spec = TensorType.of(self.initial[slot])
         own = (Operand(Kind.SLOT, slot), (spec.dtype, spec.shape))
         fits = [x for x in self.pool if x[1] == own[1] and x[0].kind == Kind.NODE]

@@ -1,4 +1,4 @@
-"""Random programs whose slots pass their values on: copies of slots, swaps, rings, delay lines and views of slots."""
+"""Random programs whose slots pass values on: copies of slots, swaps, rings, delay lines and views of slots."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from referee_py.program import Kind, Operand, SlotSource, TensorType
 from .random_program import RandomProgram, Value
 
 SHARE = 3
-"""One program in so many is such a one; the others are as any RandomProgram."""
+"""One program in this many passes slots on; the others are like any RandomProgram."""
 
 
 class RandomSlots(RandomProgram):
-    """What a slot becomes is mostly another slot, or a view of one, as it was before the step or as it is after it."""
+    """A program whose new slots are mostly other slots, or views of them, from before or after the step."""
 
     def __init__(self, seed: int, size: int) -> None:
         self.moving = seed % SHARE == 0
@@ -24,7 +24,7 @@ class RandomSlots(RandomProgram):
         super().__init__(seed, size)
 
     def _more_slots(self) -> list[Array]:
-        """Others of the same types, and of the same number of elements."""
+        """Return more tensors of the same types, or with the same number of elements."""
         if not self.moving:
             return []
         found = []
@@ -42,7 +42,7 @@ class RandomSlots(RandomProgram):
     def _passed_on(self, slot: int) -> SlotSource | None:
         types = [TensorType.of(array) for array in self.initial]
         same = [k for k, other in enumerate(types) if other == types[slot]]
-        beside = same[(same.index(slot) + 1) % len(same)]  # a ring of all; of two of them a swap
+        beside = same[(same.index(slot) + 1) % len(same)]  # a ring of all; with two, a swap
         before = same[max(same.index(slot) - 1, 0)]  # a delay line; the first is a copy of itself
         anyone = same[int(self.draw.integers(len(same)))]
         match str(
@@ -54,7 +54,7 @@ class RandomSlots(RandomProgram):
                 made = self._reshaped(before, slot)
             case "copy":
                 made = self._reshaped(anyone, slot)
-            case "late" if anyone in self._made:  # what another slot is after the step, by a node of its own
+            case "late" if anyone in self._made:  # the new value of another slot, by a node of its own
                 source = self._made[anyone]
                 value = Operand(Kind.NODE, source.node, source.output), (types[slot].dtype, types[slot].shape)
                 made = self.add("reshape", value, shape=types[slot].shape)
@@ -78,14 +78,14 @@ class RandomSlots(RandomProgram):
         return Operand(Kind.SLOT, slot), (type_.dtype, type_.shape)
 
     def _reshaped(self, source: int, slot: int) -> Value | None:
-        """A copy; sometimes by way of another shape."""
+        """Copy a slot; sometimes through another shape."""
         value = self._slot(source)
         if self.draw.random() < 0.3:
             value = self.add("reshape", value, shape=(1, math.prod(value[1][1]))) or value
         return self.add("reshape", value, shape=self.initial[slot].shape)
 
     def _turned(self, source: int) -> Value | None:
-        """A slot backwards in one dimension of two, by halves: what lies in no order that a copy could keep."""
+        """Swap the halves of a slot's first dimension, an order that no strided copy gives."""
         value = self._slot(source)
         shape = value[1][1]
         if not shape or shape[0] < 2:

@@ -13,7 +13,7 @@ FAN_OUT = 40
 
 
 class RandomViews(RandomProgram):
-    """As a RandomProgram, but meant to hurt."""
+    """A RandomProgram that is made to cause trouble."""
 
     def _shapes(self, seed: int) -> tuple[list[Shape], int]:
         base: list[Shape] = [
@@ -46,7 +46,7 @@ class RandomViews(RandomProgram):
             super()._grow()
 
     def _chain(self, x: Value) -> None:
-        """A walk over the views of a value, some of which are read on the way."""
+        """Walk over views of a value, and read some of them on the way."""
         for _ in range(int(self.draw.integers(1, CHAIN))):
             moved = self._view(x)
             if moved is None:
@@ -75,7 +75,7 @@ class RandomViews(RandomProgram):
         return self.add("slice", x, dim=dim, start=start, stop=shape[dim], step=step)
 
     def _split(self, shape: Shape) -> Shape:
-        """The same elements in as many dimensions as there may be."""
+        """Return as many dimensions as permitted for the same number of elements."""
         dims, left = [], math.prod(shape)
         while len(dims) < MAX_RANK - 1 and left > 1:
             factor = next((d for d in (2, 3) if left % d == 0), left)

@@ -1,7 +1,7 @@
-"""Steps in any order of plain, committed, offered, held, copied and repeated ones: an executor beside the interpreter.
+"""Random schedules of plain, committed, offered, held, copied and repeated steps: an executor against the interpreter.
 
-Whatever is taken from a state on the way (the state, its arrays, numpy views of them, copies, its values in another
-state, metrics) is looked at again and again until the end: it has the interpreter's bits, or it says that it is gone.
+Everything taken from a state on the way (the state, its arrays, numpy views of them, copies, its values in another
+state, metrics) is checked repeatedly until the end: it has the interpreter's bits, or raises an error that it is gone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Made(Protocol):
 
 
 class Truth:
-    """What the interpreter has after each step, in memory that nothing else has."""
+    """The interpreter's results after each step, in memory that nothing else shares."""
 
     def __init__(self, made: Made, backend: Backend, watched: Sequence[SlotSource] = ()) -> None:
         self.made, self.backend = made, backend
@@ -54,7 +54,7 @@ class Truth:
         self.hashes = [[tensor_hash(array) for array in arrays] for arrays in self.arrays]
 
     def is_state(self, step: int, arrays: Sequence[Array]) -> bool:
-        """Whether these are the slots after that step. NOTE: any NaN is every other, and only a hash knows that."""
+        """Return whether these are the slots after this step. NOTE: all NaNs are equal, which only a hash knows."""
         return all(
             (array.dtype, array.shape) == (wanted.dtype, wanted.shape)
             and (array.tobytes() == wanted.tobytes() or tensor_hash(array) == known)
@@ -63,7 +63,7 @@ class Truth:
 
 
 class Held(NamedTuple):
-    """A state, and the one that it has its values from, as the executor gave it: only who was offered may be gone."""
+    """A state, and the state that gave it its values. It may be gone only if one of them was offered."""
 
     state: State
     origin: State
@@ -75,13 +75,13 @@ class Held(NamedTuple):
 
 @dataclass
 class Play:
-    """One executor under one random schedule; `steps` and `wrong` count steps, and looks that found other bits."""
+    """One executor under one random schedule. `steps`, `looks` and `wrong` count steps, checks, and failed checks."""
 
     truth: Truth
     executor: Executor
     seed: int
     metrics: dict[str, int] = field(default_factory=dict)
-    """Names of the executor's metrics, and which of the truth's watched outputs each is."""
+    """Names of the executor's metrics, with the indices of the truth's watched outputs."""
     steps: int = 0
     looks: int = 0
     wrong: int = 0
@@ -92,7 +92,7 @@ class Play:
         self._views: list[tuple[Array, bytes]] = []
 
     def run(self, moves: int = 10) -> Play:
-        """NOTE: the first state's arrays are the caller's own, and must not be written to either."""
+        """Run the schedule. NOTE: the first state's arrays are the caller's own, and must not be written to either."""
         held = self._fresh(0)
         for _ in range(moves):
             held = self._next(held)
@@ -106,7 +106,7 @@ class Play:
         return bool(self._draw.random() < share)
 
     def _fresh(self, step: int) -> Held:
-        """A state restored from somewhere else."""
+        """Return a state restored from a copy of the truth."""
         arrays = [array.copy() for array in self.truth.arrays[step]]
         self._keep_arrays(arrays)
         state = State.of(step, arrays)
@@ -148,14 +148,14 @@ class Play:
         return after
 
     def _elsewhere(self) -> Held:
-        """A state that was kept and must still be there, or one from somewhere else."""
+        """Return a kept state that must still be there, or a restored one."""
         kept = [held for held in self._states if not held.may_be_gone and held.state.step < STEPS]
         if kept and self._chance(0.7):
             return kept[int(self._draw.integers(len(kept)))]
         return self._fresh(int(self._draw.integers(STEPS)))
 
     def _interval(self) -> None:
-        """As a trainer does it: checkpoints at a stride, some states kept."""
+        """Commit to an interval like a trainer: checkpoints at a stride, some states kept."""
         made, first = self.truth.made, int(self._draw.integers(0, STEPS - 1))
         run = Run(
             made.program,
@@ -188,7 +188,7 @@ class Play:
     # ------------------------------------------------------------------------------------------------ looking
 
     def _check(self, state: State) -> None:
-        """All slots, in one way or another; some of what was seen is kept."""
+        """Check all slots by hash or by array, and keep some of the arrays."""
         if self._chance(0.5):
             self._count(state.slot_hashes() == self.truth.hashes[state.step])
         else:
@@ -197,7 +197,7 @@ class Play:
             self._keep_arrays(state.arrays)
 
     def _keep_arrays(self, arrays: Sequence[Array]) -> None:
-        """Each array, or only a view of it: then nothing else of it is alive."""
+        """Keep each array, or only a view of it, so that nothing else keeps the array alive."""
         for array in arrays:
             view = array[...] if self._chance(0.5) else array.reshape(-1)[:: int(self._draw.integers(1, 3))]
             self._views.append((view, view.tobytes()))

@@ -1,4 +1,4 @@
-"""A machine whose memory is not numpy's: torch tensors on the processor, as those of `Cuda` are on a GPU."""
+"""A machine whose memory is not numpy's: torch tensors on the processor, like those of `Cuda` on a GPU."""
 
 from __future__ import annotations
 

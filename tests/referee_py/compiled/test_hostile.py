@@ -1,4 +1,4 @@
-"""Programs of strangers: they compile whatever they are, within bounds, and to the interpreter's bits."""
+"""Programs of strangers: every one compiles within bounds and gives the interpreter's bits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_each_trouble(kind: str, size: int) -> None:
 
 @pytest.mark.parametrize("kind", ["view_chain", "permuted_chain", "siblings", "twins", "updates"])
 def test_ten_thousand_nodes(kind: str) -> None:
-    """NOTE: a walk along each chain, or a new grouping for each group that is refused, would not end in minutes."""
+    """NOTE: a walk along each chain, or a new grouping for each refused group, would not end in minutes."""
     made = KINDS[kind](10_000)
     compiled = Compiled(made.program, made.constants)
     compiled.load(made.initial)
@@ -49,7 +49,7 @@ def test_many_random_views(part: int) -> None:
 
 
 def test_groups_of_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program of many blocks, as one of tens of thousands of nodes is."""
+    """A program of many blocks, like a program of tens of thousands of nodes."""
     monkeypatch.setattr(groups, "BLOCK", 7)
     for seed in range(60):
         for made in (RandomProgram(seed, 80), RandomViews(seed, 80)):
@@ -65,7 +65,7 @@ def test_what_is_kept_from_step_to_step_is_bounded() -> None:
 
 def test_what_a_kernel_keeps_of_a_row_is_bounded() -> None:
     def expression(columns: int, count: int) -> Recorder:
-        """Softmaxes of one row, all sums before all quotients."""
+        """Record softmaxes of one row, all sums before all quotients."""
         recorder = Recorder([(F32, (1, columns))], names=["x"])
         x, results = recorder.input(0), []
         for k in range(count):

@@ -1,4 +1,4 @@
-"""Where values of a step are placed: never two that live at the same time in one place."""
+"""Places for the values of a step: two that live at the same time never overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step compiled for a GPU gives the interpreter's bits: its plans and written kernels run on the host."""
+"""A step compiled for a GPU gives the interpreter's bits; its plans and generated kernels run on the host."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROGRAMS = 6
 
 
 class EmulatedGpu(Cuda):
-    """Everything of `Cuda` but the driver and torch: memory is numpy's, and fused kernels are compiled by g++."""
+    """`Cuda` without the driver and torch: memory is numpy's, and g++ compiles fused kernels."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -137,7 +137,7 @@ def test_random_views(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_run_on_a_gpu_has_the_root_of_the_cpu(tmp_path: Path) -> None:
-    """Committed steps node by node, plain ones compiled, and states that stay on the device."""
+    """Committed steps run node by node, plain steps compiled, and states stay on the device."""
     program, (constants, initial) = tiny.program(), tiny.tensors()
     cpu = repops.backend("cpu")
     executor = FastExecutor(program, constants, cpu, machine=EmulatedGpu(tmp_path))
@@ -151,7 +151,7 @@ def test_a_run_on_a_gpu_has_the_root_of_the_cpu(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(0, 9, 3))
 def test_random_schedules(tmp_path: Path, seed: int) -> None:
-    """Slots that are handed on, and states that are held, on a device."""
+    """Slots are handed on and states are held, on a device."""
     made, cpu = RandomSlots(seed, 12), repops.backend("cpu")
     assert made.moving
     machine = EmulatedGpu(tmp_path)
@@ -164,7 +164,7 @@ def test_random_schedules(tmp_path: Path, seed: int) -> None:
 
 
 def test_models_have_the_same_roots(tmp_path: Path) -> None:
-    """What scripts/gpu_check does with large models on a real device."""
+    """Runs the check that scripts/gpu_check does with large models on a real device."""
     pytest.importorskip("torch", reason="needs the extra [capture]")
     from benchmarks.gpu_steps import same_roots
 

@@ -1,5 +1,5 @@
-"""Compiled steps in the mode rounded-f64: with one party's logs, the interpreter and the compiled step have one state,
-whichever of them wrote the logs, and whatever library the other one has. So they have if the logs are forged.
+"""Compiled steps in the mode rounded-f64: with one party's logs, honest or forged, the interpreter and the compiled
+step have one state. Either of the two may have written the logs, and the other may use any library.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from referee_py.compiled import Compiled
 from referee_py.compiled.rounded import RoundedCpu
 from referee_py.execute import FastExecutor, Interpreter, State
 from referee_py.program import Program, SlotSource, TensorDescriptor
+from referee_py.program.mode import Bounds, Form, Rounding
 from referee_py.rounding.backend import OnForged, Rounded
 from referee_py.rounding.entries import Log
 from referee_py.rounding.evaluate import ELEMENTARY
 from referee_py.rounding.log_source import LogSource, MemoryLogs
-from referee_py.rounding.mode import Bounds, Form, Rounding
 from referee_py.rounding.primitives import rnd
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.trainer_node import near
@@ -33,7 +33,7 @@ STEPS = 3
 
 
 class Lent:
-    """Another's log_source: to be read only."""
+    """The log source of another party, read only."""
 
     def __init__(self, log_source: LogSource) -> None:
         self._log_source = log_source
@@ -74,7 +74,7 @@ def _run(made: Parties, backend: Rounded, compiled: bool) -> list[bytes]:
 def _all_agree(
     made: Parties, rounding: Rounding, names: Sequence[str], compiled: bool
 ) -> list[dict[int, NodeLog]]:
-    """The logs of a run with the first library, once the others have followed them, compiled and interpreted."""
+    """Run with the first library, follow with the others, compiled and interpreted, and return the logs."""
     log_source = MemoryLogs()
     want = _run(made, Rounded(rounding, log_source, evaluator_of(names[0])), compiled)
     for other, name in zip((True, False), names[1:], strict=True):
@@ -100,7 +100,7 @@ def test_random_programs(part: int, bits: int) -> None:
 @pytest.mark.parametrize("bounds", Bounds)
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "interpreted"])
 def test_sums_near_ties(compiled: bool, bounds: Bounds, form: Form) -> None:
-    """NOTE: random programs this small have hardly a result near a midpoint: nothing for a sparse log to say."""
+    """NOTE: random programs this small hardly have a result near a midpoint, so their sparse logs are nearly empty."""
     logs = _all_agree(near.package(), Rounding(32, bounds, form), ["torch", "numpy", "halves"], compiled)
     assert all(log[near.TIES].elements == near.WIDTH for log in logs)
     assert len(logs) == STEPS
@@ -122,11 +122,11 @@ class Made:
 
 
 def near_midpoints(bits: int) -> Made:
-    """tanh(x) sin(x) + exp(y) + w, times rsqrt of the square of its largest: one group, with functions in the middle.
-    And tanh(-x), which has the same operands in every step, but not the same log.
+    """Return a program of tanh(x) sin(x) + exp(y) + w, times rsqrt of the square of its maximum: one group, with
+    functions in the middle. And of tanh(-x), which has the same operands in every step, but not the same log.
 
-    Every third x is a midpoint of the grid, and so small that tanh(x) and sin(x) are as good as x; every third y is
-    such that exp(y) is as good as one. These values may be rounded either way.
+    Every third x is a midpoint of the grid, and so small that tanh(x) and sin(x) are nearly x; every third y is such
+    that exp(y) is nearly a midpoint. These values may be rounded either way.
     """
     half = 2.0 ** (8 - bits)
     rng = np.random.default_rng(bits)
@@ -163,7 +163,7 @@ def test_functions_near_midpoints(compiled: bool, bounds: Bounds, form: Form, bi
 @pytest.mark.parametrize("bits", [26, 31])
 @pytest.mark.parametrize("form", Form)
 def test_logs_of_functions_are_the_same_compiled_or_not(form: Form, bits: int) -> None:
-    """With one library. NOTE: those of sums need not be, since operands lie elsewhere and its order may be another."""
+    """With one library. NOTE: logs of sums may differ, since operands lie elsewhere and the order may be another."""
     for made in (near_midpoints(bits), *(RandomProgram(seed, 60) for seed in range(8))):
         found = []
         for compiled in (True, False):
@@ -177,7 +177,7 @@ def test_logs_of_functions_are_the_same_compiled_or_not(form: Form, bits: int) -
 
 
 class Forged:
-    """A log in every step that says something of every element of these nodes, of so many elements."""
+    """A log in every step with an entry for every element of these nodes, `sizes` elements each."""
 
     def __init__(self, sizes: Mapping[int, int], seed: int) -> None:
         self._sizes, self._seed = sizes, seed
@@ -198,7 +198,7 @@ class Forged:
 
 @pytest.mark.parametrize(("bits", "tasks"), [(26, 1), (32, 2)])
 def test_a_function_that_has_a_log_is_computed_once(bits: int, tasks: int) -> None:
-    """Even where its result is read far away, and to compute it again would be cheaper."""
+    """Even if its result is read far away, and recomputing it would be cheaper."""
     constants: list[Array] = [np.ones((4, 4), np.float32)]
     initial: list[Array] = [np.ones((4, 4), np.float32)]
     op = Writer(constants, initial)
@@ -215,7 +215,7 @@ def test_a_function_that_has_a_log_is_computed_once(bits: int, tasks: int) -> No
 def _followed(
     made: Parties, bits: int, log_source: LogSource, evaluator: str, compiled: bool
 ) -> tuple[list[bytes], set[int]]:
-    """States, and the nodes whose entries were ignored."""
+    """Return the states, and the nodes whose entries were ignored."""
     forged = set[int]()
     told: OnForged = lambda _step, node, _element: forged.add(node)  # noqa: E731
     return _run(made, Rounded(Rounding(bits), log_source, evaluator_of(evaluator), told), compiled), forged

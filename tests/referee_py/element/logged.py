@@ -1,4 +1,4 @@
-"""What a log may say of an element, honest or forged, and elements of operators that have one."""
+"""Entries that a log may have for an element, honest or forged, and elements of operators that have a log."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ODD = (0x00000000, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0
 
 
 def entries(nearest: int, b: int, rng: np.random.Generator) -> list[Entry]:
-    """Nothing, both directions, and written: the nearest value, its neighbours, one further away or of the other sign
-    or off the grid, zeros, infinities and NaN."""
+    """Return no entry, both directions, and written values: the nearest value, its neighbours, one further away, of
+    the other sign or off the grid, zeros, infinities and NaN."""
     step = 1 << (32 - b)
     far = nearest + int(rng.integers(-40, 40)) * step
     near = (nearest, nearest + step, nearest - step, far, nearest ^ 0x80000000, nearest + 1)
@@ -31,7 +31,7 @@ def entries(nearest: int, b: int, rng: np.random.Generator) -> list[Entry]:
 def logged_elements(
     rng: np.random.Generator, rounding: Rounding, count: int
 ) -> Iterator[tuple[operators.Case, Case]]:
-    """Elements of operators whose results lie where rounding is hardest, `count` of each."""
+    """Yield elements of operators whose results are hardest to round, `count` of each."""
     for call in operators.cases(rng, rounding.bits):
         for case in cases_of(call.name, call.inputs, call.attrs, rng.random(count)):
             yield call, replace(case, mode=rounding.mode)

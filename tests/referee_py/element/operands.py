@@ -14,7 +14,7 @@ from referee_py.program import TensorType
 
 
 def cases_of(name: str, inputs: Sequence[np.ndarray], attrs: Attrs, chosen: Any) -> list[Case]:
-    """A case for each chosen place, from 0 to 1, of each output."""
+    """Return a case for each chosen place, from 0 to 1, of each output."""
     types = tuple(TensorType.of(array) for array in inputs)
     outputs = tuple(
         TensorType(*spec) for spec in lookup(name).infer([(t.dtype, t.shape) for t in types], attrs)
@@ -29,7 +29,7 @@ def cases_of(name: str, inputs: Sequence[np.ndarray], attrs: Attrs, chosen: Any)
 
 
 def reader(inputs: Sequence[np.ndarray]) -> Read:
-    """The bits of operands as they are committed."""
+    """Return a reader of the operands' bits in their committed form."""
     flat = [canonical(np.ascontiguousarray(array)).reshape(-1) for array in inputs]
 
     def read(place: int, element: int) -> int:

@@ -19,7 +19,7 @@ SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 3e38)
 
 
 def in_order(items: int) -> list[int]:
-    """All items as the walk takes them, from its definition: blocks as the level above has them, evens before odds."""
+    """Return all items in the order of the walk, by definition: blocks in the next level's order, evens before odds."""
 
     def spread(block: list[int], halvings: int) -> list[int]:
         if not halvings:
@@ -48,7 +48,7 @@ def test_each_item_is_taken_once_in_the_order_of_the_definition(items: int) -> N
     "items", [BLOCK * 32 + 1, BLOCK**2 - 1, BLOCK**2 + 3, 5 * BLOCK**2 + 4097, 38_597_376, 1 << 30]
 )
 def test_chosen_steps_of_long_chains(items: int) -> None:
-    """The order of blocks is that of the level above; within one only its size matters."""
+    """The order of blocks is that of the level above; within a block only its size matters."""
     rng = np.random.default_rng(items)
     blocks = in_order(-(-items // BLOCK))
     sizes = [min(BLOCK, items - block * BLOCK) for block in blocks]
@@ -80,7 +80,7 @@ def test_sums_have_the_reference_s_bits(items: int, special: bool) -> None:
 
 @pytest.mark.parametrize("value", [-0.0, 1e-45, float("nan"), float("-inf")])
 def test_random_lengths_of_one_value(value: float) -> None:
-    """What does not exist is no zero: sums of -0 stay -0."""
+    """An item that does not exist is not a zero: sums of -0 stay -0."""
     rng = np.random.default_rng(3)
     for items in map(int, rng.integers(0, 3 * BLOCK, 12)):
         values = np.full(items, value, dtype=np.float32)
@@ -90,7 +90,7 @@ def test_random_lengths_of_one_value(value: float) -> None:
 
 @pytest.mark.parametrize("items", [31, 33, 4097, 2 * BLOCK + 40])
 def test_after_each_step_the_last_fold_due_is_done(items: int) -> None:
-    """Entered anywhere, the chain goes on as it was; the state before a block's first item has nothing of the block."""
+    """A chain entered anywhere goes on as before; the state before a block's first item has nothing of the block."""
     values = np.random.default_rng(items).standard_normal(items).astype(np.float32)
     case, whole = summed(values)
     read, rule = reader([values]), rule_of(case)

@@ -1,4 +1,4 @@
-"""Elements of rounded-f64 as chains are what the definition says, whatever the log says of them."""
+"""Elements of rounded-f64 as chains have the defined value under any log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ELEMENTS = 30
     "count", [pytest.param(2, id="quick"), pytest.param(40, id="slow", marks=pytest.mark.slow)]
 )
 def test_what_has_a_log_is_what_the_definition_says(rounding: Rounding, count: int) -> None:
-    """Under every kind of entry: by fractions, and as an auditor decides it."""
+    """Under every kind of entry: compared with fractions, and with an auditor's decision."""
     rng = np.random.default_rng([rounding.mode, count])
     followed = looked = 0
     for call, case in logged_elements(rng, rounding, count):
@@ -66,7 +66,7 @@ def test_what_has_a_log_is_what_the_definition_says(rounding: Rounding, count: i
 
 
 def check_state(call: operators.Case, index: tuple[int, ...], state: bytes) -> None:
-    """Sum and magnitude are exact, absent taps are no terms, and the smallest is that of values."""
+    """Check that sum and magnitude are exact, absent taps are no terms, and the smallest term is that of values."""
     terms = exact.terms_of(call.name, call.inputs, call.attrs, index)
     sums = Sums.decode(state, call.name in ADDITIONS)
     assert sums.terms == len(terms)
@@ -80,7 +80,7 @@ def check_state(call: operators.Case, index: tuple[int, ...], state: bytes) -> N
 
 @pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
 def test_every_operator_gives_what_a_program_executes(rounding: Rounding, subtests: pytest.Subtests) -> None:
-    """All operators, those without a log too, from the entries that an honest trainer writes."""
+    """All operators, those without a log too, with the entries of an honest trainer."""
     for op in OPS:
         with subtests.test(op.name):
             check_operator(op.name, rounding)

@@ -22,7 +22,7 @@ def fast() -> FastExecutor:
 
 
 def expected(steps: int) -> list[bytes]:
-    """The hashes of the state after so many steps, by the interpreter."""
+    """Return the hashes of the state after this many steps, by the interpreter."""
     interpreter, state = Interpreter(tiny.program(), tiny.tensors()[0], CPU), State.of(0, tiny.tensors()[1])
     for _ in range(steps):
         state, _ = interpreter.step(state, False)
@@ -38,7 +38,7 @@ def hashes(arrays: list[np.ndarray]) -> list[bytes]:
 
 
 def places(executor: FastExecutor) -> list[int]:
-    """Where the compiled step has its slots."""
+    """Return the addresses of the compiled step's slots."""
     assert executor.compiled is not None
     return [slot.ctypes.data for slot in executor.compiled.slots]
 
@@ -168,7 +168,7 @@ def test_a_program_of_too_many_nodes_runs_node_by_node() -> None:
 
 
 def test_slots_count_too() -> None:
-    """A program of one node may have a million of them."""
+    """A program of one node may have a million slots."""
     many = Hostile(*[()] * MAX_VALUES)
     made = many.add("exp", many.slot(0))
     for slot in range(MAX_VALUES):

@@ -99,7 +99,7 @@ def test_a_state_of_another_program_is_refused() -> None:
 
 
 class Tracking:
-    """A backend that counts how many bytes of its outputs are alive."""
+    """A backend that counts the bytes of its outputs that are alive."""
 
     name = "tracking"
 

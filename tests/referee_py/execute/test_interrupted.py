@@ -1,5 +1,5 @@
-"""A step that is broken off, by Ctrl-C or for want of memory: whoever tries again gets the interpreter's bits, or is
-told that an offered state is gone; a state that was not offered stays as it is."""
+"""A step that Ctrl-C or a lack of memory breaks off: the next attempt gives the interpreter's bits, or an error that
+an offered state is gone. A state that was not offered is unchanged."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ WHERE = {
     str(PACKAGE / name)
     for name in ("execute/fast.py", "execute/lease.py", "compiled/step.py", "compiled/rounded.py")
 }
-"""Files that say whose memory a state's is, and who writes to it."""
+"""Files that decide who owns and who writes a state's memory."""
 MADE = {"swap": SWAP, "delay": DELAY, "fibonacci": FIBONACCI}
 PLAN = (False, False, True, False, False)
-"""Which steps are committed."""
+"""True for each step that is committed."""
 
 
 class Interrupt:
@@ -37,7 +37,7 @@ class Interrupt:
         self.left = at
 
     def during(self, executor: Executor, state: State, commit: bool) -> State | None:
-        """The state after the step; None if it was broken off."""
+        """Return the state after the step, or None if it was broken off."""
         before = sys.gettrace()
         sys.settrace(self._trace)
         try:
@@ -99,7 +99,7 @@ def test_interrupted_at_any_line(name: str, made: Program, offered: bool) -> Non
 
 
 class Short(Cpu):
-    """Has no memory for one buffer."""
+    """A machine without memory for one buffer."""
 
     def __init__(self, at: int) -> None:
         self.left = at
@@ -113,7 +113,7 @@ class Short(Cpu):
 
 @pytest.mark.parametrize("made", MADE.values(), ids=MADE)
 def test_no_memory_for_a_buffer(made: Program) -> None:
-    """The attack: slots had memory, what is set aside had none; the next step then did nothing at all."""
+    """The attack: the slots had memory, the values set aside had none; the next step then did nothing at all."""
     want, failed = right(made), 0
     for at in range(1, 20):
         executor, state = FastExecutor(made, (), CPU, machine=Short(at)), first(made)
@@ -130,7 +130,7 @@ def test_no_memory_for_a_buffer(made: Program) -> None:
 
 
 def test_a_prelude_that_failed_is_done_again() -> None:
-    """What is computed once, before the first step, is there before any step runs."""
+    """Values that are computed once, before the first step, exist before any step runs."""
     from ..compiled.random_program import RandomProgram
     from ..compiled.schedules import Truth
 

@@ -1,6 +1,6 @@
-"""Whose memory a state's is (referee_py/execute/lease.py), where a step does nothing but hand slots on.
+"""Ownership of a state's memory (referee_py/execute/lease.py), in steps that only hand slots on.
 
-Then everything that a step gives lies in memory that it was given, and only the rule says who may write to it.
+All results of such a step lie in memory that it was given, and only the rule decides who may write to it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from referee_py.compiled.rounded import RoundedCpu
 from referee_py.execute import Executor, FastExecutor, Interpreter, Run, State
 from referee_py.execute.interpreter import Backend
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
+from referee_py.program.mode import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
-from referee_py.rounding.mode import Rounding
 from trainer_node.rounded.variations import NumpyEvaluator
 
 from ..compiled.tensor_machine import TensorMachine
@@ -37,7 +37,7 @@ def copy_of(k: int) -> Structure:
 
 
 def program(*nodes: Structure) -> Program:
-    """Node k gives slot k."""
+    """Return a program whose node k gives slot k."""
     described = tuple(map(TensorDescriptor.of, initial()[: len(nodes)]))
     return Program(nodes, tuple(SlotSource(k, 0) for k in range(len(nodes))), (), described)
 
@@ -100,7 +100,7 @@ def test_a_kept_state_stays(name: str, commit: bool) -> None:
 @every_executor
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_view_of_an_array_stays_when_all_else_is_gone(name: str, commit: bool) -> None:
-    """What numpy calls the base of a view of a view is the memory's first owner: it says nothing of the state."""
+    """For a view of a view, numpy's base is the memory's first owner, which does not identify the state."""
     executor, state = EXECUTORS[name](DELAY), first(DELAY)
     views = []
     for step in range(6):

@@ -61,13 +61,13 @@ def test_every_interval_at_every_stride_has_the_same_checkpoints(a: int, length:
 
 
 class Stop(Exception):
-    """What an operator's Ctrl-C looks like from inside."""
+    """An operator's Ctrl-C, as the code sees it."""
 
 
 @settings(deadline=None)
 @given(st.integers(1, N - 1), st.integers(1, 6))
 def test_an_interrupted_run_resumes_to_the_same_root(stop_after: int, stride: int) -> None:
-    """The state goes through bytes, as it does when it is stored."""
+    """The state is stored as bytes and restored."""
     seen: list[tuple[State, bytes | None]] = []
 
     def on_step(state: State, trace: StepTrace | None) -> None:

@@ -1,4 +1,4 @@
-"""The same bits however a step is run: random programs under random schedules, in both modes, by every executor."""
+"""A step has one result in every order: random programs under random schedules, both modes, every executor."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import repops
 from referee_py.compiled.rounded import RoundedCpu
 from referee_py.execute import Executor, FastExecutor, Interpreter
 from referee_py.program import SlotSource, validate
+from referee_py.program.mode import Bounds, Form, Rounding
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.log_source import MemoryLogs
-from referee_py.rounding.mode import Bounds, Form, Rounding
 from tests.trainer_node.rounded.places import CpuTensors
 from trainer_node.rounded.device import TensorEvaluator
 from trainer_node.rounded.variations import VARIATIONS, evaluator_of
@@ -28,7 +28,7 @@ Sources = Mapping[str, SlotSource]
 
 
 def exact(made: RandomSlots, watched: Sources, seed: int) -> dict[str, Executor]:
-    """Executors of repops-f32. The interpreter, which the truth is of, for one program in five."""
+    """Return executors of repops-f32; for one program in five also the interpreter, which defines the truth."""
     given = made.program, made.constants, CPU
     found: dict[str, Executor] = {
         "fast": FastExecutor(*given, watched),
@@ -42,7 +42,7 @@ def exact(made: RandomSlots, watched: Sources, seed: int) -> dict[str, Executor]
 def rounded(
     made: RandomSlots, watched: Sources, party: Callable[[Evaluator], Rounded], seed: int
 ) -> dict[str, Executor]:
-    """Those of rounded-f64, with libraries of their own: they follow the log of the truth's."""
+    """Return executors of rounded-f64 with libraries of their own, which follow the log of the truth's executor."""
     names = sorted(VARIATIONS)
     one, other = (evaluator_of(names[(seed + k) % len(names)]) for k in (1, 2))
     fast = party(one)
@@ -73,9 +73,9 @@ class Found:
 
 
 def play(seed: int, size: int, found: Found) -> None:
-    """One program in both modes by every executor, each under a schedule of its own."""
+    """Play one program in both modes by every executor, each under a schedule of its own."""
     made = RandomSlots(seed, size)
-    validate(made.program)
+    validate(made.program.skeleton)
     draw = np.random.default_rng(seed)
     sources = [SlotSource(int(k), 0) for k in draw.integers(0, len(made.program.nodes), 2)]
     watched = {f"metric {k}": source for k, source in enumerate(sources)}

@@ -1,7 +1,7 @@
-"""How a dishonest party cheats: every lie of the game can be told through a hook or a wrapped executor.
+"""Cheating of a dishonest party: a hook or a wrapped executor can tell every lie of the game.
 
-Each test tells one lie at one step and looks at what is different: the first record, and which part of it. That part
-is what the referee will judge by (docs/protocol.md, section 7).
+Each test tells one lie at one step and checks the first record that differs, and the part of it that differs. The
+referee judges by that part (docs/protocol.md, section 7).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LIE_AT = 4
 
 
 class Recorder:
-    """Keeps the trace of every committed step of the executor it wraps."""
+    """Keeps the trace of every committed step of the executor that it wraps."""
 
     def __init__(self, inner: Executor) -> None:
         self.inner = inner
@@ -48,7 +48,7 @@ class Recorder:
 def traces(
     hook: NodeHook | None = None, wrap: Callable[[Executor], Executor] | None = None
 ) -> dict[int, StepTrace]:
-    """All step traces of a run by an executor that may cheat."""
+    """Return all step traces of a run by an executor that may cheat."""
     constants, initial = tiny.tensors()
     inner: Executor = Interpreter(PROGRAM, constants, CPU, hook)
     recorder = Recorder(wrap(inner) if wrap else inner)
@@ -61,7 +61,7 @@ HONEST = traces()
 
 
 def first_difference(found: dict[int, StepTrace]) -> tuple[int, int, Record, Record]:
-    """(step, node, honest record, other record) of the first difference."""
+    """Return (step, node, honest record, other record) of the first difference."""
     for step, trace in HONEST.items():
         for node, (honest, other) in enumerate(zip(trace.records, found[step].records, strict=True)):
             if honest != other:
@@ -70,7 +70,7 @@ def first_difference(found: dict[int, StepTrace]) -> tuple[int, int, Record, Rec
 
 
 def replaced_input(found: dict[int, StepTrace], operand: Operand) -> None:
-    """The first difference is an input that is this operand, in the step of the lie; the structure is honest."""
+    """Check that the first difference is this operand as an input, in the step of the lie; the structure is honest."""
     step, node, honest, other = first_difference(found)
     assert step == LIE_AT
     assert honest.structure == other.structure
@@ -83,7 +83,7 @@ def replaced_input(found: dict[int, StepTrace], operand: Operand) -> None:
 
 
 def is_carried_on(found: dict[int, StepTrace]) -> None:
-    """The lie changes the state, and every later step follows honestly from it."""
+    """Check that the lie changes the state, and that every later step follows honestly from it."""
     for before, after in zip(range(LIE_AT, tiny.STEPS), range(LIE_AT + 1, tiny.STEPS + 1), strict=True):
         assert found[after].root != HONEST[after].root
         for structure, record in zip(PROGRAM.nodes, found[after].records, strict=True):
@@ -94,7 +94,7 @@ def is_carried_on(found: dict[int, StepTrace]) -> None:
 
 
 class ReplaceInput(NodeHook):
-    """In one step, wherever `operand` is read, reads `value(honest value, site)` instead."""
+    """Replaces each read of `operand` in one step by `value(honest value, site)`."""
 
     keeps_values = True
 
@@ -147,7 +147,7 @@ def test_another_structure_in_a_record() -> None:
 
 
 def test_a_different_earlier_value_for_an_operand() -> None:
-    """The weight's update is fed the raw gradient instead of the velocity: momentum left out."""
+    """The weight's update gets the raw gradient instead of the velocity: momentum is left out."""
     velocity = PROGRAM.nodes[13].inputs[0]
     found = traces(ReplaceInput(velocity, lambda _, at: at.lookup(tiny.node(tiny.GRADIENT))))
     replaced_input(found, velocity)
@@ -161,7 +161,7 @@ def test_the_wrong_step_number() -> None:
 
 def test_a_stale_slot() -> None:
     class Stale:
-        """In one step, uses the velocity from one step earlier."""
+        """Uses the velocity of the step before, in one step."""
 
         def __init__(self, inner: Executor) -> None:
             self.inner, self.earlier = inner, None
@@ -181,7 +181,7 @@ def test_a_stale_slot() -> None:
 
 def test_skipped_steps() -> None:
     class Lazy:
-        """From some step on nothing is trained any more: the last trace and state are handed out again."""
+        """Trains nothing from some step on: returns the last trace and state again."""
 
         def __init__(self, inner: Executor) -> None:
             self.inner, self.last = inner, None

@@ -1,4 +1,4 @@
-"""A move of a random game, for the chain and for Python alike, and how one is spoiled."""
+"""A move of a random game, for the chain and for Python alike, and a way to spoil it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from eth_utils.address import to_checksum_address
 
 from referee_py import trial as court
 from referee_py.commit import Record
-from referee_py.game.jobs import Match
 from referee_py.game.state import Move
-from referee_py.panel.contract import Hearing
+from referee_py.model.jobs import Match
+from referee_py.model.panel import Hearing
 
 from .chain import Transaction
 from .synthetic import value
@@ -27,12 +27,12 @@ class Action:
     transaction: Transaction
     apply: Callable[[int], object]
     moves: tuple[Move, ...] = ()
-    """Those of a match."""
+    """Moves of the match."""
     match: Match | None = None
     hearing: Hearing | None = None
     trial: int = 0
     pleaded: tuple[court.Move, ...] = ()
-    """Those of a trial."""
+    """Moves of the trial."""
     refusal: str | None = None
 
 
@@ -41,7 +41,7 @@ def address(*parts: object) -> str:
 
 
 def spoil(rng: Random, thing: Any) -> Any:
-    """The same thing with one small part wrong."""
+    """Return a copy of ``thing`` with one small part wrong."""
     match thing:
         case bool():
             return not thing

@@ -1,7 +1,7 @@
 """The real contracts on a local anvil, over raw JSON-RPC batches: fast enough for thousands of games.
 
-Blocks are mined by hand. In one block many games make a move each, all at one instant: the games share nothing but
-the clock and the burned ether, so their order in the block does not matter.
+Blocks are mined by hand. In one block many games make a move each, all at one instant. The games share only the clock
+and the burned ether, so their order in the block does not matter.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMMIT_AGE = 2
 DEPLOYER, GUARDIAN = "0x" + "d0" * 20, "0x" + "60" * 20
 ABI_DIR = Path(referee_py.__file__).parent / "abi"
 GAS, GAS_PRICE = hex(15_000_000), hex(1_000)
-"""NOTE: base fees here are of some wei, and stakes of some hundreds."""
+"""NOTE: base fees here are a few wei, and stakes a few hundred wei."""
 ANVIL_OPTIONS = (
     "--no-mining",
     "--auto-impersonate",
@@ -67,7 +67,7 @@ class Contract:
         self.topics: dict[str, bytes] = {}
         self.constructor: list[str] = []
         self.structs: dict[str, list[str]] = {}
-        """Names of what is in the struct that a function gives."""
+        """Names of the fields of the struct that each function returns."""
         for item in artifact["abi"]:
             inputs = [_type(part) for part in item.get("inputs", ())]
             selector = keccak(text=f"{item.get('name')}({','.join(inputs)})")
@@ -93,7 +93,7 @@ class Contract:
         return values[0] if len(values) == 1 else values
 
     def named(self, function: str, data: str) -> dict[str, Any]:
-        """A struct that a function gives, by names."""
+        """Return the struct that a function returned, by field names."""
         return dict(zip(self.structs[function], self.decode(function, data), strict=True))
 
 
@@ -117,10 +117,10 @@ class Chain:
     """anvil with all contracts deployed."""
 
     base_fee = 0
-    """What the next block asks for a unit of gas, in wei."""
+    """Base fee of the next block, in wei for a unit of gas."""
 
     def __init__(self, url: str, min_stake: int, leave_delay: int, pause_budget: int = 0) -> None:
-        """A stake is worth ``min_stake`` units of gas, each of one wei at least."""
+        """Deploy the contracts. A stake is worth at least ``min_stake`` units of gas, at a wei or more each."""
         self._http = httpx.Client(base_url=url, timeout=60)
         self.timekeeper, self.registry, opset, examiner, self.court, self.panel, *rest = map(Contract, NAMES)
         self.judge, self.referee, self.data_availability, self.notary, self.jobs = rest
@@ -146,7 +146,7 @@ class Chain:
         self._deploy(DEPLOYER, self.jobs, self.notary.address, self.data_availability.address, COMMIT_AGE)
 
     def batch(self, requests: Sequence[Request]) -> list[Any]:
-        """Results in the order of the requests; an error comes back as the JSON-RPC error object."""
+        """Return results in the order of the requests; an error is returned as the JSON-RPC error object."""
         if not requests:
             return []
         body = [
@@ -160,7 +160,7 @@ class Chain:
         self.batch([("anvil_setBalance", [account, hex(10**24)]) for account in accounts])
 
     def mine(self, transactions: Sequence[Transaction], now: int) -> list[bool]:
-        """One block at ``now``; says of each transaction whether it was accepted."""
+        """Mine one block at ``now``; return for each transaction whether it was accepted."""
         self.batch([("anvil_setNextBlockBaseFeePerGas", [hex(self.base_fee)])])
         hashes = self.batch([("eth_sendTransaction", [t.wire()]) for t in transactions])
         self.batch([("evm_mine", [{"timestamp": now}])])
@@ -174,7 +174,7 @@ class Chain:
         return [status[transaction.hash] for transaction in transactions]
 
     def refusals(self, transactions: Sequence[Transaction], now: int) -> list[str | None]:
-        """The name of the error each transaction would meet in a block at ``now``; None if it is accepted."""
+        """Return for each transaction the name of its error in a block at ``now``, or None if it is accepted."""
         requests: list[Request] = [
             ("eth_call", [t.wire(), "latest", {}, {"time": hex(now), "baseFee": hex(self.base_fee)}])
             for t in transactions
@@ -189,7 +189,7 @@ class Chain:
         return "ECDSAInvalidSignature" if name.startswith("ECDSAInvalidSignature") else name
 
     def read(self, contract: Contract, calls: Sequence[tuple[str, tuple[object, ...]]]) -> list[str]:
-        """Raw results of views at the latest block."""
+        """Return raw results of views at the latest block."""
         requests: list[Request] = []
         for function, arguments in calls:
             data = "0x" + contract.calldata(function, *arguments).hex()
@@ -205,5 +205,5 @@ class Chain:
 
 
 def words(data: str) -> list[int]:
-    """The 32-byte words of a static result."""
+    """Return the 32-byte words of a static result."""
     return [int(data[i : i + 64], 16) for i in range(2, len(data), 64)]

@@ -1,16 +1,17 @@
-"""Two players at one match, on a simulated clock: a tiny driver for scenario tests. The panel is never wrong."""
+"""A small driver for scenario tests: two players of one match, on a simulated clock. The panel is never wrong."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
 
-from referee_py.game import clock
-from referee_py.game.refusals import Refusal
 from referee_py.game.rules import apply, hearing_decided, opened
 from referee_py.game.solver import plan
-from referee_py.game.state import MatchState, MatchTerms, Move, Phase, Reason, Timeout
+from referee_py.game.state import MatchState, MatchTerms, Move, Phase, Timeout
 from referee_py.game.view import ChainLog, LoggedView
+from referee_py.walk import clock
+from referee_py.walk.reason import Reason
+from referee_py.walk.refusals import Refusal
 
 from .synthetic import Graph, match_terms
 from .synthetic_run import Run
@@ -20,7 +21,7 @@ START = 1_000_000
 
 @dataclass
 class Contestant:
-    """Someone at one side. A silent one never moves; one that does not serve shows only what it must."""
+    """A player of one side. A silent one never moves; one that does not serve shows only what it must."""
 
     run: Run
     serves: bool = True
@@ -66,7 +67,7 @@ class Table:
         self.history.append(move)
 
     def play(self) -> MatchState:
-        """Each turn one player, in random order, sends what it plans; when none will, time runs out."""
+        """Play to the end. Each turn one player, in random order, sends its plan; if none has one, time runs out."""
         while self.state.phase is not Phase.DONE:
             if not self._turn():
                 self._pass_time()
@@ -94,7 +95,7 @@ class Table:
         self.state = hearing_decided(self.state, wrong, Reason.OPERATOR)
 
     def _pass_time(self) -> None:
-        """To the first instant at which anything more can happen; anybody then ends the match."""
+        """Go to the first instant after a deadline. If no player can move then, a stranger ends the match."""
         owing = [side for side in (0, 1) if clock.owing(self.state) >> side & 1]
         self.now = max(self.now, min(clock.deadline(self.state, side) for side in owing) + 1)
         if all(player.silent or not self.moves(side) for side, player in enumerate(self.players)):
@@ -102,7 +103,7 @@ class Table:
 
 
 def refused(state: MatchState, terms: MatchTerms, move: Move, sender: str, now: int) -> str | None:
-    """The name of the refusal, or None if the move is accepted."""
+    """Return the name of the refusal, or None if the move is accepted."""
     try:
         apply(state, terms, move, sender, now)
     except Refusal as refusal:

@@ -1,4 +1,4 @@
-"""One random job with its parties: the next move in it, sensible, spoiled or senseless."""
+"""One random job with its parties, and the next move in it: sensible, spoiled or senseless."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any
 from eth_account import Account
 
 from referee_py.commit import NO_LOG
-from referee_py.game import clock
-from referee_py.game.chain_model import ChainModel
-from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
 from referee_py.game.state import Phase
-from referee_py.panel.contract import Hearing
-from referee_py.panel.state import HearingPhase, Rules
+from referee_py.jobs import JobPhase, Rules, commitment
+from referee_py.model.chain_model import ChainModel
+from referee_py.model.jobs import Claim, Job, JobTerms, Match
+from referee_py.model.panel import Hearing
+from referee_py.panel.state import HearingPhase
+from referee_py.walk import clock
 
 from .actions import Action, address, spoil
 from .chain import Chain, Transaction
@@ -78,7 +79,7 @@ class Game:
         self.job_id = 0
 
     def _rules(self, sane: bool) -> Rules:
-        """NOTE: of unsound programs only votes: parties refuse such a job, and a trial reads the whole structure."""
+        """NOTE: unsound programs get only votes: parties refuse such a job, and a trial decodes the whole structure."""
         rng = self.rng
         court_only = sane and rng.random() < 0.2
         return Rules(
@@ -101,7 +102,7 @@ class Game:
 
     @property
     def hearings(self) -> list[Hearing]:
-        """Those that have not ended. NOTE: a match may end before its hearing."""
+        """The job's hearings that have not ended. NOTE: a match may end before its hearing."""
         every = self.model.panel.hearings.values()
         mine = [hearing for hearing in every if hearing.terms.submission.job_id == self.job_id]
         return [hearing for hearing in mine if hearing.state.phase is not HearingPhase.DONE]
@@ -148,7 +149,7 @@ class Game:
     # --- the next move ------------------------------------------------------------------------------------------------
 
     def instants(self, now: int) -> list[int]:
-        """Instants at which something changes, and their neighbours: where a clock can be wrong by one."""
+        """Return the instants at which something changes, and their neighbours: a clock may be wrong by a second."""
         job = self.job
         found = [job.commit_end, job.reveal_end, job.challenge_end, job.reclaim_end]
         found += [group.until for group in job.groups]
@@ -160,7 +161,7 @@ class Game:
         return [at for instant in found for at in (instant - 1, instant, instant + 1) if at > now]
 
     def act(self, now: int) -> Action | None:
-        """The next move, or None to sit this round out."""
+        """Return the next move, or None to sit this round out."""
         running = [m for m in self.matches if m.state.phase not in (Phase.HEARING, Phase.DONE)]
         hearings = self.hearings
         if self.rng.random() < 0.02:
@@ -199,7 +200,7 @@ class Game:
         return getattr(self, f"_{name}")(party, sender)  # type: ignore[no-any-return]
 
     def _sensible(self, now: int) -> list[tuple[str, Person]]:
-        """Moves of the job that fit its phase."""
+        """Return the moves of the job that fit its phase, each with its party."""
         job, parties = self.job, self.parties
         trainers = {trainer.owner: trainer for trainer in job.trainers}
         claimed = {claim.owner for claim in job.claims}
@@ -228,7 +229,7 @@ class Game:
         ]
 
     def _claiming(self, parties: list[Person]) -> list[tuple[str, Person]]:
-        """What those do who could claim: commit to it, or show it."""
+        """Return the moves of parties that may challenge: first commit to a claim, then show it."""
         committed = [p for p in parties if p.address in self.job.challenges]
         return [("challenge", p) for p in committed] + [
             ("commit_challenge", p) for p in parties if p not in committed
@@ -243,7 +244,7 @@ class Game:
         *,
         stake: int | None = None,
     ) -> Action:
-        """``apply(*arguments of the model, sender, now)``, with the value before ``now`` if it takes a ``stake``."""
+        """Return an action on chain and model. ``apply`` takes (sender, now), with ``stake`` (sender, value, now)."""
         data = self.chain.jobs.calldata(name, *arguments)
         if stake is None:
             transaction = Transaction(sender, self.chain.jobs.address, data)
@@ -286,7 +287,7 @@ class Game:
         claim, wire = self._claim(party)
         salt = party.salt if self.rng.random() < 0.95 else value("salt")
         apply = partial(self.model.challenge, self.job_id, claim, salt)
-        # NOTE: what was the price when it was sent may not be it any more.
+        # NOTE: this price may no longer be the right one when the transaction is mined.
         price = self.model.price_of(self.job_id, claim.root)
         return self._job_call("challenge", sender, (self.job_id, wire, salt), apply, stake=price)
 
@@ -317,6 +318,6 @@ class Game:
         return self._job_call("withdraw", sender, (), lambda sender, _: self.model.withdraw(sender))
 
     def observe(self, action: Action, before: Any) -> None:
-        """Feed what the parties of a match or of a trial know with accepted moves."""
+        """Pass accepted moves on to the parties of the match or the trial."""
         self.bar.observe(action)
         self.duels.observe(action, before)

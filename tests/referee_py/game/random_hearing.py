@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from referee_py import trial as court
 from referee_py.attestation import Verdict, sign
 from referee_py.commit import Record
-from referee_py.panel.contract import Hearing, Trial
+from referee_py.model.panel import Hearing, Trial
 from referee_py.panel.solver import plan
 from referee_py.panel.state import Appeal, Attest, Escalate, HearingPhase, Move, Proceed, Stand
 from referee_py.trial import NodesReveal, ShowLeaf, Timeout
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 FORGED_VERIFIER_KEY = bytes([9]) * 32
 WRONG_PLAY = 0.15
-"""How often somebody who is right plays a trial wrongly."""
+"""Probability that a party that is right plays a trial wrongly."""
 
 
 class Bar:
-    """Who appears before the panel in one game: its spokesmen and verifiers, and anybody else."""
+    """The accounts that act before the panel in one game: spokesmen, verifiers, and anybody else."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
         self._seen: dict[tuple[int, int], Known] = {}
-        """By trial and side: what that side knows of the other."""
+        """By trial and side: the data that this side knows of the other."""
         self._last: dict[int, tuple[court.Move, ...]] = {}
 
     @property
@@ -62,7 +62,7 @@ class Bar:
         return self._hearing_action(hearing, move, sender, value)
 
     def instants(self, hearing: Hearing) -> list[int]:
-        """Instants at which something changes."""
+        """Return the instants at which something changes."""
         state, panel = hearing.state, self.game.model.panel
         number = panel.trial_of(hearing.terms.hearing_id)
         if number is None:
@@ -85,7 +85,7 @@ class Bar:
         )
 
     def _move(self, hearing: Hearing, now: int) -> tuple[Move, str] | None:
-        """What somebody should do, or would like to; or what fits nowhere."""
+        """Return a move and its sender: one that is due, one that somebody wants, or one that does not fit."""
         rng, state, terms = self.rng, hearing.state, hearing.terms
         anybody = rng.choice(self.game.accounts)
         if rng.random() < 0.12:
@@ -117,7 +117,7 @@ class Bar:
         ]
 
     def _records(self, hearing: Hearing) -> list[Record]:
-        """Records that somebody may call right: the true one, each side's, and one that nobody claims."""
+        """Return records for votes: the true one (twice as likely), each side's, and one that nobody claims."""
         graph, (one, other) = self.game.graph, hearing.terms.dispute.records
         truth = graph.truth(hearing.terms.submission.node, one.inputs, one.log)
         if not truth.outputs:
@@ -126,7 +126,7 @@ class Bar:
         return [truth, truth, one, other, bent]
 
     def _vote(self, hearing: Hearing) -> Attest:
-        """Mostly for what most call right, which need not be right."""
+        """Return a vote, mostly for the record that most verifiers call right, which may be wrong."""
         rng, terms = self.rng, hearing.terms
         records = self._records(hearing)
         record = Random(terms.hearing_id).choice(records) if rng.random() < 0.8 else rng.choice(records)
@@ -187,7 +187,7 @@ class Bar:
         )
 
     def _pleadings(self, number: int, trial: Trial, side: int, now: int) -> Sequence[court.Move]:
-        """What the side's solver plays, half of the time whole; or something at the wrong time."""
+        """Return the moves of the side's solver, in half of the cases only the first; or a move at the wrong time."""
         rng, roll = self.rng, self.rng.random()
         if roll < 0.06:
             return [Timeout()]
@@ -201,7 +201,7 @@ class Bar:
         return moves[:1] if rng.random() < 0.5 else moves
 
     def _operator(self, number: int, trial: Trial, side: int) -> Operator | None:
-        """The side's data; None if it has invented what it claims. Who is wrong has false states from some step on."""
+        """Return the side's data; None if its claim is invented. A wrong side has false states from some step on."""
         graph, record = self.game.graph, trial.dispute.records[side]
         if not isinstance(graph, RealGraph):
             return None
@@ -217,7 +217,7 @@ class Bar:
         return Known(own.outputs if own and serves else None)
 
     def observe(self, action: Action) -> None:
-        """Feed what both sides know with accepted moves of a trial."""
+        """Pass accepted moves of a trial on to both sides."""
         if not action.pleaded:
             return
         self._last[action.trial] = action.pleaded
@@ -235,7 +235,7 @@ class Bar:
     # --- bonds and credits --------------------------------------------------------------------------------------------
 
     def bond_action(self) -> Action:
-        """A verifier registers, leaves, or draws its bond."""
+        """Return an action in which a verifier registers, leaves, or withdraws its bond."""
         rng, game = self.rng, self.game
         k = rng.randrange(len(game.verifiers))
         sender = game.verifiers[k] if rng.random() < 0.95 else game.stranger
@@ -252,7 +252,7 @@ class Bar:
         return Action(f"registry.{name}", transaction, lambda now: move(sender, now))
 
     def withdrawal(self, sender: str) -> Action:
-        """Of a credit at the panel."""
+        """Return an action that withdraws a credit from the panel."""
         panel = self.game.chain.panel
         transaction = Transaction(sender, panel.address, panel.calldata("withdraw"))
         return Action("panel.withdraw", transaction, lambda _: self.game.model.panel.withdraw(sender))

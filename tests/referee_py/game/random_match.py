@@ -1,4 +1,4 @@
-"""The next random move of a match: what its solver plays, spoiled, or senseless."""
+"""The next random move of a match: the solver's, a spoiled one, or a senseless one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from referee_py.game.calldata import calls as calls_of
-from referee_py.game.jobs import Match
 from referee_py.game.rules import apply
 from referee_py.game.solver import evidence_of, log_proof_of, plan
 from referee_py.game.state import (
@@ -26,6 +25,7 @@ from referee_py.game.state import (
     Timeout,
 )
 from referee_py.game.view import ChainLog, LoggedView
+from referee_py.model.jobs import Match
 
 from .actions import Action, spoil
 from .chain import Transaction
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Duels:
-    """The matches of one game, and what each side has published in them."""
+    """The matches of one game, and the data that each side has published in them."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
@@ -67,7 +67,7 @@ class Duels:
         )
 
     def _moves(self, match: Match, side: int, now: int) -> list[Move]:
-        """What the solver plays, half of the time whole; or something that only looks like it."""
+        """Return the solver's moves, often only the first, or with one spoiled; or a senseless move."""
         rng, roll = self.rng, self.rng.random()
         if roll < 0.03:
             return [Timeout()]
@@ -76,7 +76,7 @@ class Duels:
         moves = self._plan(match, side, now)
         if not moves:
             return []
-        # NOTE: few records differ in their logs alone, so what does not fit them is tried often.
+        # NOTE: few records differ only in their logs, so a move that does not fit them is tried often.
         if isinstance(moves[-1], JudgeLog) and rng.random() < 0.3:
             moves = [*moves[:-1], Submit(moves[-1].exhibit)]
         if rng.random() < 0.4:
@@ -87,7 +87,7 @@ class Duels:
         return moves
 
     def _senseless(self, match: Match, side: int) -> Move | None:
-        """A move with true data at the wrong place: another child, another case, another source."""
+        """Return a move with true data at the wrong place: another child, another case, another source."""
         rng, state = self.rng, match.state
         runs = [self.game.party_of(match, k).run for k in (0, 1)]
         if state.phase is Phase.WALK:
@@ -152,7 +152,7 @@ class Duels:
         )
 
     def observe(self, action: Action, before: MatchState) -> None:
-        """Feed the public log of a match with accepted moves, one by one; `before` is its state before them."""
+        """Pass accepted moves on to the match's `ChainLog`, one by one; `before` is the match's state before them."""
         if action.match is None:
             return
         log = self._logs.setdefault(id(action.match), ChainLog())

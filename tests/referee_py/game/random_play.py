@@ -1,7 +1,7 @@
-"""Random games, played by Python (`ChainModel`) and by the contracts at once, move by move.
+"""Random games, played move by move in Python (`ChainModel`) and on the contracts.
 
 A cohort of games runs side by side: in each round every game makes one move (sensible, spoiled or senseless) in the
-same block. After each round both must agree: accepted or refused and by which error, and the whole state after it.
+same block. After each round both must agree on which moves are refused, by which error, and on the whole state.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 
 from referee_py.game.calldata import MATCH_TERMS, match_id, position_hash
-from referee_py.game.chain_model import ChainModel
-from referee_py.game.escrow import BURNED, Escrow
-from referee_py.game.jobs import Group, Job, Match
-from referee_py.game.refusals import Refusal
 from referee_py.game.state import Phase
-from referee_py.game.timekeeper import Timekeeper
-from referee_py.panel.contract import Hearing, Trial
-from referee_py.panel.registry import Registry
+from referee_py.model.chain_model import ChainModel
+from referee_py.model.escrow import Escrow
+from referee_py.model.jobs import Group, Job, Match
+from referee_py.model.panel import Hearing, Trial
+from referee_py.model.registry import Registry
+from referee_py.model.timekeeper import Timekeeper
+from referee_py.params import BURNED
 from referee_py.trial import Stage
 from referee_py.trial.calldata import position_hash as trial_position_hash
+from referee_py.walk.refusals import Refusal
 
 from .actions import Action
 from .chain import COMMIT_AGE, DEPLOYER, GUARDIAN, Chain, Contract, Transaction, words
@@ -34,7 +35,7 @@ from .random_game import LEAVE_DELAY, MIN_STAKE, Game
 
 @dataclass
 class Tally:
-    """What was played: how many moves of each kind, refusals, and how matches and jobs ended."""
+    """Counts of a play: moves of each kind, refusals, and endings of matches and jobs."""
 
     games: int = 0
     moves: int = 0
@@ -42,12 +43,12 @@ class Tally:
     refused: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     hearings: Counter[tuple[str, str, int, int]] = field(default_factory=Counter)
-    """By who judges first and phase, how many trials there were, and how many bonds were lost."""
+    """By first judge (verifiers or Court), phase, number of trials and number of lost bonds."""
     trials: Counter[tuple[str, int, int]] = field(default_factory=Counter)
-    """By stage and losers, and how many steps the disputed element had if it was found."""
+    """By stage, losers and number of steps of the disputed element, zero if it was not found."""
     endings: Counter[str] = field(default_factory=Counter)
     clocks: Counter[str] = field(default_factory=Counter)
-    """How often they were stopped and started, and what refused it."""
+    """By "pause", "resume" or the error that refused one of them."""
 
 
 class Cohort:
@@ -75,7 +76,7 @@ class Cohort:
         self._post()
 
     def play(self) -> None:
-        """Every game to its end, or to the last round."""
+        """Play every game to its end, or to the last round."""
         for k in range(self.rounds):
             live = [game for game in self.games if not game.over or self.rng.random() < 0.02]
             if all(game.over for game in self.games):
@@ -98,7 +99,7 @@ class Cohort:
             self.tally.trials[trial.state.stage.name, trial.state.losers, trial.state.steps] += 1
 
     def _guard(self) -> None:
-        """The guardian, or somebody who would like to be, stops the clocks or lets them run."""
+        """Let the guardian, or an impostor, stop the clocks or let them run."""
         rng, at, keeper = self.rng, self.chain.now + 1, self.chain.timekeeper
         function = "resume" if (rng.random() < 0.75) == self.clocks.paused(at) else "pause"
         sender = GUARDIAN if rng.random() < 0.9 else DEPLOYER
@@ -110,7 +111,7 @@ class Cohort:
         self.tally.clocks[refusal or function] += 1
 
     def _next_instant(self, live: Sequence[Game], *, hurry: bool) -> int:
-        """On the chain's clock, in seconds."""
+        """Return the next block's time on the chain's clock, in seconds."""
         rng, now = self.rng, self.clocks.time(self.chain.now)
         roll = rng.random()
         if roll < (0.35 if hurry else 0.06):
@@ -158,7 +159,7 @@ class Cohort:
             self.tally.accepted[name] += 1
 
     def _register(self) -> None:
-        """Each game has verifiers of its own, so that games share nothing."""
+        """Register verifiers. Each game has its own, so that games share nothing."""
         at, panel, registry = self.chain.now + 1, self.chain.panel.address, self.chain.registry
         data = registry.calldata("register", panel, "http://verifier")
         bonds = [pair for game in self.games for pair in zip(game.verifiers, game.bonds, strict=True)]
@@ -181,7 +182,7 @@ class Cohort:
         self.model.jobs = {-number: job for number, job in self.model.jobs.items()}
 
     def _rename(self, new: Sequence[int]) -> None:
-        """The chain's ids for the matches that Python has just opened."""
+        """Give the matches that Python has just opened the chain's ids."""
         opened = self._opened()
         jobs = [self.model.matches[k].job_id for k in new]
         answers = self.chain.read(self.chain.jobs, [("viewOf", (job_id,)) for job_id in jobs])
@@ -193,7 +194,7 @@ class Cohort:
             self.model.rename(number, match_id, opened[match_id])
 
     def _opened(self) -> dict[int, int]:
-        """The numbers of the matches that the last block has opened."""
+        """Return the matches that the last block has opened: number by id."""
         topic = "0x" + self.chain.referee.topics["Opened"].hex()
         logs = [log for receipt in self.chain.receipts.values() for log in receipt["logs"]]
         found = [log for log in logs if log["topics"][0] == topic]
@@ -222,7 +223,7 @@ class Cohort:
         self._compare_hearings([h for h in map(self._hearing_of, actions) if h])
 
     def _hearing_of(self, action: Action) -> Hearing | None:
-        """The hearing that an accepted move has begun or changed."""
+        """Return the hearing that an accepted move has begun or changed, if any."""
         if action.refusal or action.match is None:
             return None
         match_id = action.match.terms.match_id
@@ -254,7 +255,7 @@ class Cohort:
             compare_trial(court.named("getTrial", answer), self.model.panel.trials[number])
 
     def _hearing_words(self, hearing: Hearing) -> list[int]:
-        """`Hearing` of the contract, word for word."""
+        """Return `Hearing` of the contract as words."""
         state, submission = hearing.state, hearing.terms.submission
         file = submission.hash() if hearing.terms.rules.has_verifiers else bytes(32)
         return [
@@ -270,7 +271,7 @@ class Cohort:
         return action.refusal is None and (action.match is None or done)
 
     def _match_words(self, match: Match) -> list[int]:
-        """`Match` of the contract, word for word."""
+        """Return `Match` of the contract as words."""
         state, terms = match.state, match.terms
         assert match_id(self.model.address, match.job_id, terms) == terms.match_id, match
         return [
@@ -304,7 +305,7 @@ class Cohort:
 
 
 def compare_trial(found: dict[str, Any], trial: Trial) -> None:
-    """The contract's trial is that of the rules. NOTE: what nobody needs any more once it is done may differ."""
+    """Compare the contract's trial with the rules'. NOTE: fields that a decided trial no longer needs may differ."""
     state = trial.state
     for name in ("tick", "stage", "losers", "output"):
         assert found[name] == getattr(state, name), name
@@ -321,7 +322,7 @@ def compare_trial(found: dict[str, Any], trial: Trial) -> None:
 
 
 def job_fields(job: Job) -> tuple[object, ...]:
-    """`Job` of the contract from `client` on."""
+    """Return the fields of the contract's `Job` from `client` on."""
     accepted = job.groups[job.accepted] if job.accepted is not None else None
     committed = sum(t.commitment != bytes(32) for t in job.trainers)
     return (
@@ -336,7 +337,7 @@ def job_fields(job: Job) -> tuple[object, ...]:
 
 
 def rows(job: Job) -> tuple[tuple[object, ...], ...]:
-    """The slot holders, claims and groups of the contract."""
+    """Return the slot holders, claims and groups as the contract does."""
     return (
         tuple((t.owner.lower(), t.revealed, t.stake, t.commitment) for t in job.trainers),
         tuple(

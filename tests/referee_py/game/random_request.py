@@ -1,4 +1,4 @@
-"""The next random request, answer or closing of a game: by anybody, about any root."""
+"""The next random request, response or closing of a game: by anybody, about any root."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from referee_py.availability import Piece, Place, RequestState
-from referee_py.availability.contract import MAX_RANK, Subject, deposit_of, rank_of
 from referee_py.availability.pieces import check_place
+from referee_py.availability.prices import deposit_of, rank_of
 from referee_py.availability.solver import response_of
 from referee_py.availability.state import OUTPUTS, LeafShown
 from referee_py.commit import NO_LOG, Record, Tree
 from referee_py.errors import Unavailable
-from referee_py.game.refusals import Refusal
-from referee_py.game.state import leaf_count
+from referee_py.model.data_availability import Subject
+from referee_py.params import MAX_RANK
+from referee_py.program.terms import leaf_count
 from referee_py.rounding import Log
+from referee_py.walk.refusals import Refusal
 
 from .actions import Action, spoil
 from .chain import Transaction
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
     from .random_game import Game
 
 WRONG = 0.15
-"""How often something is not as it should be."""
+"""Probability of a fault in an action."""
 
 
 class Known:
-    """A run as whoever has it can show it. `HasRun` for the solver; what nobody has computed is Unavailable."""
+    """Data of a party that has a run (`HasRun` for the solver). Tensors that nobody has computed are Unavailable."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._graph = run, run.graph
@@ -70,7 +72,7 @@ class Known:
 
 
 class Auditors:
-    """Who requests and answers in one game."""
+    """The accounts that request and respond in one game."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
@@ -78,7 +80,7 @@ class Auditors:
         self._floods = game.rng.random() < 0.1
 
     def haste(self, now: int) -> float:
-        """How likely something is done. What is late keeps a job from ending."""
+        """Return the probability of an action: higher with late requests, which keep a job from ending."""
         return max(self._often, 0.5 if self._late(now) else 0.0)
 
     def _late(self, now: int) -> list[tuple[Subject, Place]]:
@@ -86,7 +88,7 @@ class Auditors:
 
     @property
     def open(self) -> list[tuple[Subject, Place]]:
-        """What is requested in the game's job and neither answered nor closed."""
+        """The open requests of the game's job."""
         requests = self.game.model.data_availability.requests
         return [
             key
@@ -95,7 +97,7 @@ class Auditors:
         ]
 
     def instants(self) -> list[int]:
-        """Instants at which something changes."""
+        """Return the earliest and the latest ``until`` of open requests."""
         untils = [self.game.model.data_availability.requests[key].until for key in self.open]
         return [min(untils), max(untils)] if untils else []
 
@@ -111,7 +113,7 @@ class Auditors:
         return self._request()
 
     def withdrawal(self, sender: str) -> Action:
-        """Of a credit at the contract."""
+        """Return an action that withdraws a credit from the contract."""
         return self._action(
             "withdraw", sender, (), lambda _: self.game.model.data_availability.withdraw(sender)
         )
@@ -144,7 +146,7 @@ class Auditors:
         )
 
     def _flood(self, of_logs: bool, checkpoint: int) -> list[Place]:
-        """Pieces that are not there, by the hundred: each needs an answer of its own."""
+        """Return hundreds of places whose pieces do not exist: each needs a response of its own."""
         rng, nodes = self.game.rng, len(self.game.graph.structures)
         piece, tree = (Piece.BLOCKS, 1) if of_logs else (Piece.LEAF, checkpoint)
         node, tensor = rng.randrange(nodes), 0 if of_logs else OUTPUTS + 9
@@ -153,7 +155,7 @@ class Auditors:
         return [Place(piece, tree, node, tensor, first + k) for k in range(count)]
 
     def _deposits(self, subject: Subject, places: Sequence[Place]) -> int:
-        """What these cost if each is new."""
+        """Return the sum of the deposits, in wei, if each place is new."""
         requests = self.game.model.data_availability
         price = requests.price_of(self.game.job_id)
         try:
@@ -176,7 +178,7 @@ class Auditors:
         except (Refusal, Unavailable):
             return None
         if rng.random() < WRONG:
-            # NOTE: what an empty shape could have more of, `spoil` cannot know.
+            # NOTE: `spoil` cannot extend an empty shape, since it does not know the type of an item.
             bare = isinstance(answer, LeafShown) and not answer.shape
             answer = replace(answer, record=spoil(rng, answer.record)) if bare else spoil(rng, answer)
         sender = rng.choice(game.accounts)

@@ -13,11 +13,12 @@ from repops.tensors import canonical
 
 from referee_py.commit import NO_LOG, Record, Tag, Tree, tensor_hash
 from referee_py.commit.tensor import Array
-from referee_py.program import MODE_REPOPS_F32, Operand, Structure, TensorType
+from referee_py.program import Operand, Structure, TensorType
+from referee_py.program.mode import is_rounded
 from referee_py.program.structure import Kind
+from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Log
 from referee_py.rounding.blocks import log_digest
-from referee_py.rounding.mode import is_rounded
 from referee_py.trial.solver import Operator
 from tests.referee_py.rounding.logs import log_of
 from tests.referee_py.trial.parties import Liar, one_ulp, outputs_of
@@ -25,14 +26,14 @@ from tests.referee_py.trial.parties import Liar, one_ulp, outputs_of
 from .synthetic import Graph, random_rounding, random_strides
 
 SHAPE = (17, 17)
-"""Two leaves of data, so that a trial has a tree to walk; and chains of 17 steps where matrices are multiplied."""
+"""Two leaves of data, so that a trial walks a tree; and products of matrices with chains of 17 steps."""
 ELEMENTS = SHAPE[0] * SHAPE[1]
 BY_INPUTS = {1: ("neg", "sqrt"), 2: ("add", "mul", "mm", "mm")}
 
 
 @dataclass(frozen=True)
 class RealGraph(Graph):
-    """Every tensor that anybody has computed is in the pool, by its hash. In rounded-f64 most nodes have logs."""
+    """A graph of real operators. ``pool`` has each computed tensor by hash. In rounded-f64 most nodes have logs."""
 
     pool: dict[bytes, Array] = field(default_factory=dict, compare=False, repr=False)
     _computed: dict[tuple[int, tuple[bytes, ...], bytes], bytes] = field(
@@ -45,7 +46,7 @@ class RealGraph(Graph):
 
     @cached_property
     def log_trees(self) -> list[Tree]:
-        """NOTE: of trees that a trainer has committed to nobody checks whether the nodes have logs at all."""
+        """NOTE: a trainer can commit to a log of a node that may not have one; nobody checks that."""
         nodes = range(len(self.structures))
         steps = range(1, self.steps + 1)
         return [Tree(Tag.LOG_TREE, [self._node_log(s, n)[0] for n in nodes]) for s in steps]
@@ -56,11 +57,11 @@ class RealGraph(Graph):
         return {NO_LOG: None, **dict(self._node_log(*place) for place in places)}
 
     def log_of(self, digest: bytes) -> Log | None:
-        """What a digest is of."""
+        """Return the log of a digest."""
         return self._logs[digest]
 
     def _node_log(self, step: int, node: int) -> tuple[bytes, Log | None]:
-        """Digest and log; some directions and values anywhere, most of which are not admissible."""
+        """Return digest and log: directions and values at random elements, most of them not admissible."""
         rng = Random(repr((self.seed, step, node)))
         if rng.random() < 0.3:
             return NO_LOG, None
@@ -70,7 +71,7 @@ class RealGraph(Graph):
         return log_digest(log), log
 
     def outputs(self, node: int, inputs: Sequence[bytes], log: bytes) -> tuple[bytes, ...]:
-        """What the operator gives; of inputs or a log that nobody has, nothing that anybody has."""
+        """Return the operator's outputs, computed if inputs and log are known, else synthetic hashes."""
         key = node, tuple(inputs), log
         if key not in self._computed:
             arrays = [self.pool[given] for given in inputs if given in self.pool]
@@ -83,7 +84,7 @@ class RealGraph(Graph):
         return (self._computed[key],)
 
     def bent(self, output: bytes, seed: int) -> bytes:
-        """One element wrong by one ulp; sometimes nothing that anybody has computed."""
+        """Return the output with one element wrong by one ulp; sometimes a hash of nothing."""
         if output not in self.pool or seed % 4 == 0:
             return super().bent(output, seed)
         return self.keep(one_ulp(self.pool[output], seed % self.pool[output].size))
@@ -95,7 +96,7 @@ class RealGraph(Graph):
         return found
 
     def operator(self, record: Record, *, turn: int | None = None) -> Operator | None:
-        """The operator as whoever claims that record has it; None if nobody has computed its tensors or made its log.
+        """Return the operator's data of a party that claims the record; None if its tensors or its log do not exist.
 
         With ``turn`` its states are false from that step on.
         """

@@ -1,15 +1,16 @@
-"""A job as a scenario, told move by move to the rules in Python."""
+"""A job as a scenario, played move by move by the rules in Python."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
 from referee_py.commit import Tag, Tree
-from referee_py.game.chain_model import ChainModel
-from referee_py.game.jobs import Claim, JobTerms, commitment
-from referee_py.game.state import Phase, ProgramHeader, Reason
-from referee_py.panel.state import Rules
-from referee_py.program import MODE_REPOPS_F32
+from referee_py.game.state import Phase
+from referee_py.jobs import Rules, commitment
+from referee_py.model.chain_model import ChainModel
+from referee_py.model.jobs import Claim, JobTerms
+from referee_py.program.terms import MODE_REPOPS_F32, Terms
+from referee_py.walk.reason import Reason
 
 JOBS, REFEREE, CLIENT, PANEL = ("0x" + digit * 40 for digit in "1234")
 RULES = Rules(1, 20, 30, 10)
@@ -21,14 +22,14 @@ def who(number: int) -> str:
 
 
 def claim(name: str) -> Claim:
-    """Another run for each name: four checkpoints, the last of which is proven."""
+    """Return the claim of a run: four checkpoints that follow from ``name``, and the proof of the last one."""
     tree = Tree(Tag.RUN_TREE, [ord(name).to_bytes(32, "big")] * 4)
     return Claim(tree.root, tree.leaves[3], tuple(tree.path(3)))
 
 
 @dataclass
 class Scenario:
-    """A job from its post on; ``now`` is moved by hand."""
+    """A job from its post on. Tests set ``now``."""
 
     slots: int = 2
     now: int = 1000
@@ -36,16 +37,16 @@ class Scenario:
     logs: bytes = bytes(32)
     model: ChainModel = field(default_factory=lambda: ChainModel(31337, JOBS, REFEREE, PANEL))
     staked: int = 0
-    """What challengers have sent."""
+    """Sum of the stakes that challengers have sent, in wei."""
 
     def __post_init__(self) -> None:
-        program = ProgramHeader(1, self.mode, 8, 0, 0, 4, *[bytes(32)] * 4, (1,))
+        program = Terms(1, self.mode, 8, 0, 0, 4, *[bytes(32)] * 4, (1,))
         self.terms = JobTerms(program, self.slots, STAKE, 100, 50, 90, RULES, (who(99),))
         self.id = self.model.post(self.terms, CLIENT, REWARD, self.now)
         self.job = self.model.jobs[self.id]
 
     def trained(self, *names: str) -> Scenario:
-        """Trainers 1, 2, ... join, commit to those runs and reveal them."""
+        """Let trainers 1, 2, ... join, commit to those runs and reveal them."""
         salt = bytes(32)
         for k, _ in enumerate(names, 1):
             self.model.join(self.id, who(k), STAKE, self.now)
@@ -58,7 +59,7 @@ class Scenario:
         return self
 
     def meaning(self, number: int, shown: Claim) -> Scenario:
-        """Commits to challenge with that claim, and a second goes by."""
+        """Commit to a challenge with that claim, and let a second pass."""
         where = (31337, JOBS, self.id, who(number))
         hashed = commitment(*where, shown.root, shown.last, bytes(32), bytes(32))
         self.model.commit_challenge(self.id, hashed, who(number), self.now)
@@ -66,7 +67,7 @@ class Scenario:
         return self
 
     def challenged(self, number: int, name: str, value: int | None = None) -> Scenario:
-        """Claims that run, for its price unless another value is said."""
+        """Challenge with that run, at its price unless another value is given."""
         shown = claim(name)
         self.meaning(number, shown)
         value = self.model.price_of(self.id, shown.root) if value is None else value
@@ -77,14 +78,14 @@ class Scenario:
     def ended(
         self, match: int, losers: int, reason: Reason = Reason.STRUCTURE, deciders: tuple[str, ...] = ()
     ) -> Scenario:
-        """The match ends like that, whatever was played."""
+        """End the match with these losers, without any moves."""
         ending = self.model.matches[match]
         ending.state = replace(ending.state, phase=Phase.DONE, losers=losers, reason=reason)
         self.model._resolve(ending, deciders, self.now)
         return self
 
     def finalized(self) -> Scenario:
-        """At the first instant at which it can be; everybody collects."""
+        """Finalize the job at the first possible instant, and collect every claim."""
         self.now = max(self.now, self.job.challenge_end, self.job.reclaim_end)
         self.model.finalize(self.id, self.now)
         for number, one in enumerate(self.job.claims):

@@ -1,7 +1,7 @@
-"""A program of a few operators, its honest run, and every lie about it that small trees have room for.
+"""A program of a few operators, its honest run, and every lie about it that fits in small trees.
 
-What a liar can claim is known from what is hashed: trees whose leaves are the honest ones or not. What is not honest
-is either known to nobody (`junk`) or has something beneath it that the liar can show.
+A liar can claim trees whose leaves are honest or false. A false leaf is either a hash of nothing (`junk`), or has data
+beneath it that the liar can show.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from itertools import combinations
 from repops.opset import lookup
 
 from referee_py.commit import Record, Tag, Tree, depth_of, empty
-from referee_py.game.state import leaf_count, leaf_end
 from referee_py.program.structure import Kind
+from referee_py.program.terms import leaf_count, leaf_end
 
 from .synthetic import Graph, value
 from .synthetic_run import Run
@@ -26,11 +26,11 @@ OPERANDS = (
     ((Kind.NODE, 1), (Kind.NODE, 0)),
     ((Kind.NODE, 2), (Kind.SLOT, 0)),
 )
-"""Of each operator, all of two operands: every kind of source, at once and one node further back."""
+"""The two operands of each operator: every kind of source, and nodes one and two places before."""
 
 
 def small_graph(nodes: int, steps: int, strides: tuple[int, ...]) -> Graph:
-    """The first `nodes` of them; the last one updates the only slot."""
+    """Return a program of the first `nodes` operators; the last one updates the only slot."""
     head = lookup("add").id.to_bytes(2, "big") + bytes([2, 1])
     shape = bytes([1, 1]) + (4).to_bytes(8, "big")
     structures = [
@@ -42,13 +42,13 @@ def small_graph(nodes: int, steps: int, strides: tuple[int, ...]) -> Graph:
 
 
 def junk(*where: object) -> bytes:
-    """A hash that nobody has a preimage of."""
+    """Return a hash of which nobody has a preimage."""
     return value("junk", *where)
 
 
 @dataclass
 class Lies:
-    """All trees and records that the liar or anybody else can show, by their hashes."""
+    """All trees and records that the liar or anybody else can show, by hash."""
 
     graph: Graph
     trees: dict[tuple[Tag, bytes], Tree] = field(default_factory=dict)
@@ -72,13 +72,13 @@ class Lies:
     # --- every lie ----------------------------------------------------------------------------------------------------
 
     def claims(self) -> list[Tree]:
-        """Coarsest trees that differ from the honest one."""
+        """Return all coarsest run trees that differ from the honest one."""
         return list(self._run_trees(0, 0, self.graph.steps))
 
     def refinements(self, level: int, start: int, end: int, last: bytes) -> list[Tree]:
-        """Finer trees whose last leaf is `last`, what the liar has claimed for the end of the interval.
+        """Return finer trees with the last leaf `last`, the liar's checkpoint at the end of the interval.
 
-        NOTE: if there is something beneath `last`, it is the first leaf that differs; else that were never looked at.
+        NOTE: if there is data beneath `last`, it is the first false leaf; otherwise no match would reach that data.
         """
         count = leaf_count(start, end, self.graph.strides[level])
         honest = self.honest.run_tree(level, start, end).leaves
@@ -88,7 +88,7 @@ class Lies:
         ]
 
     def _run_trees(self, level: int, start: int, end: int, last: bytes | None = None) -> Iterator[Tree]:
-        """Of `(start, end]`. Where the last leaf is to be `last`, that is what differs there."""
+        """Yield false run trees of `(start, end]`. If `last` is given, a false last leaf is `last`."""
         honest = self.honest.run_tree(level, start, end)
         self._keep(honest)
         stride, count = self.graph.strides[level], len(honest.leaves)
@@ -104,7 +104,7 @@ class Lies:
                     yield self._keep(_tree(honest, count, {**leaves, first: step_tree.root}))
 
     def step_lies(self, step: int) -> list[Tree]:
-        """Trees of the records of a step that differ from the honest one."""
+        """Return all trees of the records of a step that differ from the honest one."""
         if step not in self._steps:
             self._steps[step] = list(self._step_trees(step))
         return self._steps[step]
@@ -122,7 +122,7 @@ class Lies:
                     yield self._keep(_tree(honest, count, {**leaves, first: record.hash()}))
 
     def _false_records(self, right: Record, node: int) -> Iterator[Record]:
-        """Every part of a record wrong, alone and with outputs that follow from it."""
+        """Yield records with each part wrong, alone and with outputs that follow from it."""
         structure, inputs, outputs, log = right.structure, right.inputs, right.outputs, right.log
         wrong = junk("in a record")
         yield from self._shown(
@@ -153,12 +153,12 @@ class Lies:
 
 
 def _subsets(places: int) -> list[tuple[int, ...]]:
-    """All but the empty one, each ascending."""
+    """Return all subsets but the empty one, each ascending."""
     return [chosen for size in range(1, places + 1) for chosen in combinations(range(places), size)]
 
 
 def _tree(honest: Tree, count: int, wrong: dict[int, bytes]) -> Tree:
-    """The honest tree with these leaves in place of its own, or of the absent ones beyond its last."""
+    """Return the honest tree with the leaves `wrong` in place of its own, or of absent ones beyond the last."""
     absent = empty(honest.tag, 0)
     places = [*honest.leaves, *(absent for _ in range((1 << depth_of(count)) - count))]
     return Tree(honest.tag, [wrong.get(place, leaf) for place, leaf in enumerate(places)])

@@ -1,6 +1,6 @@
 """Synthetic programs: random graphs whose "operators" are hashes, so a run of many steps costs nothing.
 
-Their structures are encodings of operators, though, as a trial takes them. Graphs that compute: `real.py`.
+Still, their structures are valid encodings of operators, as a trial needs them. `real.py` has graphs that compute.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from repops.opset import OPS
 from referee_py.commit import NO_LOG, Record, Tag, Tree, digest
 from referee_py.game.judge import Operand
 from referee_py.game.judge import operand as operand_of
-from referee_py.game.state import MatchTerms, ProgramHeader
-from referee_py.program import MODE_REPOPS_F32
+from referee_py.game.state import MatchTerms
+from referee_py.program.mode import Bounds, Form, Rounding, is_rounded
 from referee_py.program.structure import Kind
-from referee_py.rounding.mode import Bounds, Form, Rounding, is_rounded
+from referee_py.program.terms import MODE_REPOPS_F32, Terms
 
 WITHOUT_ATTRIBUTES = [op.id for op in OPS if not op.attrs]
 LIES = (
@@ -30,13 +30,13 @@ PLAYERS = ("0x" + "A0" * 20, "0x" + "B1" * 20)
 
 
 def value(*parts: object) -> bytes:
-    """A pseudo-random hash of anything."""
+    """Return a pseudo-random hash of anything."""
     return hashlib.sha256(repr(parts).encode()).digest()
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A random program, with every proof that the game needs. `ProgramView` for the solver."""
+    """A random program, with every proof that the game needs (`ProgramView` for the solver)."""
 
     seed: int
     structures: tuple[bytes, ...]
@@ -49,7 +49,7 @@ class Graph:
 
     @property
     def lies(self) -> Sequence[int]:
-        """How often each kind of lie is told about such a graph, in the order of LIES."""
+        """Relative frequency of each kind of lie about such a graph, in the order of LIES."""
         return (3, 6, 1, 5, 1, 1, 1, 1, 2) if is_rounded(self.mode) else (3, 6, 1, 1, 1, 1, 1, 1, 2)
 
     @cached_property
@@ -63,11 +63,9 @@ class Graph:
         }
 
     @cached_property
-    def header(self) -> ProgramHeader:
+    def header(self) -> Terms:
         counts = len(self.structures), len(self.slots), len(self.constants), self.steps
-        return ProgramHeader(
-            1, self.mode, *counts, *(tree.root for tree in self.trees.values()), self.strides
-        )
+        return Terms(1, self.mode, *counts, *(tree.root for tree in self.trees.values()), self.strides)
 
     @cached_property
     def operands(self) -> list[list[Operand]]:
@@ -78,21 +76,21 @@ class Graph:
         return list(self.trees[Tag.STRUCTURE_TREE].leaves)
 
     def outputs(self, node: int, inputs: Sequence[bytes], log: bytes) -> tuple[bytes, ...]:
-        """What the node's operator gives for these inputs and that log."""
+        """Return the outputs of the node's operator for these inputs and that log."""
         count = self.structures[node][3] if sound(self.structures[node]) else 1
         return tuple(value("output", self.structures[node], tuple(inputs), log, j) for j in range(count))
 
     def bent(self, output: bytes, seed: int) -> bytes:
-        """Something else in the place of an output."""
+        """Return a false hash in the place of an output."""
         return value("bent", output, seed)
 
     def truth(self, node: int, inputs: tuple[bytes, ...], log: bytes) -> Record:
-        """The right record of a node for these inputs and that log: what a verifier attests."""
+        """Return the right record of a node for these inputs and that log: the one that a verifier attests."""
         return Record(self.structure_hashes[node], inputs, self.outputs(node, inputs, log), log)
 
     @cached_property
     def log_trees(self) -> list[Tree]:
-        """The logs that the job's trainer has committed to, by step (from 0 on: step 1). Every second node has none."""
+        """The log trees that the job's trainer has committed to, from step 1 on. Every second node has no log."""
         nodes = range(len(self.structures))
         return [
             Tree(Tag.LOG_TREE, [value("log", self.seed, s, n) if (s + n) % 2 else NO_LOG for n in nodes])
@@ -140,7 +138,7 @@ class Graph:
 
 
 def sound(structure: bytes) -> bool:
-    """Whether the encoding holds the operands that it announces."""
+    """Return whether the encoding holds the operands that it announces."""
     return 4 <= len(structure) <= 8192 and len(structure) >= 4 + 6 * structure[2]
 
 
@@ -160,7 +158,7 @@ def random_graph(
     sane: bool = True,
     rounded: bool = False,
 ) -> Graph:
-    """A random program of few nodes and steps. One that is not sane has structures that no program may have."""
+    """Return a random program of few nodes and steps. If not ``sane``, it has structures that no program may have."""
     nodes = nodes or rng.choice((1, 2, 3, 5, 8, 13, 17, 20))
     steps = steps or rng.choice((1, 2, 3, 5, 9, 16, 27))
     slots, constants = rng.randint(0, 4), rng.randint(0, 4)
@@ -192,7 +190,7 @@ def random_rounding(rng: Random) -> Rounding:
 
 
 def _insane(rng: Random, node: int, structure: bytes) -> bytes:
-    """A structure that a sound client never commits to, but a malicious one may."""
+    """Return a structure that only a malicious client commits to."""
     forward = bytes([Kind.NODE]) + rng.choice((node, node, node + 1)).to_bytes(4, "big") + b"\0"
     unknown = bytes([rng.randint(4, 255)]) + rng.randbytes(5)
     grown = bytes([structure[2] + 1, structure[3]])

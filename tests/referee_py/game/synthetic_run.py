@@ -1,5 +1,5 @@
-"""Runs of synthetic programs: honest, or with lies. A lie is a small named change (`Lie`), and everything after it
-follows honestly from it, as it would in a forged training.
+"""Runs of synthetic programs: honest, or with lies. A lie is a small named change (`Lie`); everything after it is
+computed honestly from it, as in a forged training.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from random import Random
 
 from referee_py.commit import Record, Tag, Tree
 from referee_py.game.judge import Operand, step_hash
-from referee_py.game.state import leaf_count, leaf_end
 from referee_py.program.structure import Kind
+from referee_py.program.terms import leaf_count, leaf_end
 
 from .synthetic import LIES, Graph, value
 
 
 @dataclass(frozen=True)
 class Lie:
-    """One deviation: its kind, where it is, and a seed for what is put there."""
+    """One deviation: its kind, its place, and a seed for the false data."""
 
     kind: str
     step: int = 1
@@ -43,7 +43,7 @@ def random_lie(rng: Random, graph: Graph) -> Lie:
 
 @dataclass
 class Run:
-    """A run of a graph with lies; what it has, it can prove. `OwnRun` for the solver."""
+    """A run of a graph with lies, and proofs for all its data (`OwnRun` for the solver)."""
 
     graph: Graph
     lies: tuple[Lie, ...] = ()
@@ -110,7 +110,7 @@ class Run:
 
     @cached_property
     def checkpoints(self) -> list[bytes]:
-        """`C_0` to `C_n`; a lie about a checkpoint has nothing beneath it."""
+        """`C_0` to `C_n`; there is no data beneath a false checkpoint."""
         roots = [self.graph.header.initial_root]
         for step in range(1, self.graph.steps + 1):
             garbage = [lie.junk() for lie in self.lies if (lie.kind, lie.step) == ("checkpoint", step)]
@@ -187,6 +187,6 @@ def _put(hashes: tuple[bytes, ...], k: int, other: bytes) -> tuple[bytes, ...]:
 
 
 def _pad(leaves: list[bytes], lie: Lie) -> list[bytes]:
-    """Something beyond the last leaf, where the tree has room."""
+    """Return the leaves with junk beyond the last one, if the tree has room."""
     room = (1 << max(len(leaves) - 1, 0).bit_length()) - len(leaves)
     return [*leaves, *(value(lie, k) for k in range(lie.k % room + 1))] if room else leaves

@@ -1,26 +1,26 @@
-"""Jobs and money as stories: who gets what when claims meet."""
+"""Jobs and money in scenarios: payments after matches between claims."""
 
 from __future__ import annotations
 
 import pytest
 
-from referee_py.game.availability_hook import AvailabilityHook
-from referee_py.game.chain_model import ChainModel
-from referee_py.game.escrow import BURNED
-from referee_py.game.jobs import JobPhase, commitment
-from referee_py.game.refusals import (
+from referee_py.game.state import Phase, Timeout
+from referee_py.jobs import JobPhase, commitment
+from referee_py.model.availability_hook import AvailabilityHook
+from referee_py.model.chain_model import ChainModel
+from referee_py.model.refusals import (
     AlreadyCollected,
     JobRuns,
     LostClaim,
     NoSuchClaim,
     ReclaimsOpen,
-    Refusal,
     RootClosed,
     TooSoon,
-    WrongStake,
 )
-from referee_py.game.state import Phase, Reason, Timeout
-from referee_py.rounding.mode import Rounding
+from referee_py.params import BURNED
+from referee_py.program.mode import Rounding
+from referee_py.walk.reason import Reason
+from referee_py.walk.refusals import Refusal, WrongStake
 
 from .scenario import CLIENT, JOBS, PANEL, REFEREE, REWARD, STAKE, Scenario, claim, who
 
@@ -148,7 +148,7 @@ def test_root_that_is_lost_expect_claimed_again_until_a_period_after() -> None:
     scenario = closed(Scenario(slots=1).trained("a").challenged(7, "b")).ended(1, 0b01)
     until = scenario.job.groups[0].until
     assert until == scenario.now + 90
-    scenario.now = until - 2  # and a second goes by between commitment and claim
+    scenario.now = until - 2  # a second passes between commitment and claim
     scenario.challenged(8, "a")
     assert scenario.job.claims[2].stake == 2 * STAKE
     assert scenario.job.groups[0].until == scenario.now + 90, "so long something can be requested of it"
@@ -275,7 +275,7 @@ REQUESTER, LOGS = who(50), b"L" * 32
 
 
 def rounded() -> Scenario:
-    """A job with logs, whose one trainer claims a."""
+    """Return a job with logs, whose one trainer claims run a."""
     return Scenario(slots=1, mode=Rounding().mode, logs=LOGS).trained("a")
 
 
@@ -364,7 +364,7 @@ def test_copied_commitment_expect_too_young_for_as_long_as_the_claim_needs() -> 
     scenario = Scenario(slots=1, model=ChainModel(31337, JOBS, REFEREE, PANEL, commit_age=40)).trained("a")
     shown = claim("b")
     scenario.meaning(7, shown)
-    scenario.now += 39  # from here on everybody sees the claim, but three blocks leave it out
+    scenario.now += 39  # from now on everybody sees the claim, but three blocks do not include it
     scenario.meaning(8, shown)
     scenario.now += 30
     with pytest.raises(TooSoon):

@@ -1,20 +1,19 @@
-"""Every sequence of moves of small matches: the honest side never loses, never owes what it cannot give, and all end.
+"""Every sequence of moves of small matches: the honest side never loses, always has a move that it owes, and all end.
 
-Trees of height 2 at most: a run tree of one stride, its refinement by another, and the tree of a step of four operators
-at most. What is enumerated:
+Trees have height 2 at most: a run tree of one stride, its refinement by another, and the tree of a step of at most four
+operators. The test enumerates:
 
-- the liar's claim and each of its refinements: every set of leaves that differ from the honest ones, those beyond
-  the last leaf included. Beneath the first one that differs is nothing (a hash that nobody can open) or, if all to
-  its right differ as well, every tree of the next kind below. NOTE: what is right of the first difference decides
-  nothing but hashes;
-- the tree of a step in the same way, its first false record being one that nobody can open, or one with a wrong
-  structure, log, number of inputs or of outputs, output, or inputs, with outputs that follow from them or not;
-- moves, in any order with the honest side's: whatever anybody can publish for either side or conclude with what is
-  known of both, each wrong child, level and case included, and every refinement of the liar's. The honest side sends
-  the first move of its plan; the operator before the panel is judged as it should be (tests/referee_py/panel has
-  shown that);
-- time: the liar is silent from any point on. With waits, both clocks may also be used up second by second, the honest
-  one's too, as long as it moves in time.
+- the liar's claim and each of its refinements: every set of leaves that differ from the honest ones, including those
+  beyond the last leaf. Beneath the first false leaf is nothing (a hash that nobody can open) or, if all leaves to its
+  right are false as well, every tree of the next kind below. NOTE: leaves to the right of the first difference affect
+  only hashes;
+- the tree of a step in the same way. Its first false record cannot be opened by anybody, or has a wrong structure, log,
+  number of inputs or of outputs, output, or inputs, with outputs that follow from them or not;
+- moves, in any order with the honest side's: everything that anybody can publish for either side, or conclude with the
+  known data of both, including each wrong child, level and case, and every refinement of the liar. The honest side
+  sends the first move of its plan. The panel judges a submitted operator rightly (tests/referee_py/panel shows that);
+- time: the liar is silent from any point on. With waits, both clocks may also run down second by second, the honest
+  side's too, as long as it moves in time.
 """
 
 from __future__ import annotations
@@ -26,12 +25,10 @@ from typing import Any
 import pytest
 
 from referee_py.errors import InvalidInput
-from referee_py.game import clock, rules, solver
-from referee_py.game.refusals import Refusal
+from referee_py.game import rules, solver
 from referee_py.game.rules import apply, hearing_decided, opened
 from referee_py.game.solver import evidence_of, log_proof_of, plan
 from referee_py.game.state import (
-    ZERO,
     Descend,
     Evidence,
     Exhibit,
@@ -43,13 +40,16 @@ from referee_py.game.state import (
     Move,
     OpenRecord,
     Phase,
-    Reason,
     Refine,
     Reveal,
     Submit,
     Timeout,
 )
 from referee_py.game.view import ChainLog, LoggedView
+from referee_py.walk import clock
+from referee_py.walk.dispute import ZERO
+from referee_py.walk.reason import Reason
+from referee_py.walk.refusals import Refusal
 
 from .small import Lies, junk, small_graph
 from .synthetic import match_terms
@@ -60,7 +60,7 @@ STRANGER = "0x" + "EE" * 20
 
 @dataclass
 class Game:
-    """Explored from every state that can be reached. `served`: the honest side is shown whatever the liar has."""
+    """All states that can be reached, explored. `served`: the honest side gets all data that the liar has."""
 
     lies: Lies
     honest: int
@@ -92,7 +92,7 @@ class Game:
             self.ends.add((state.reason, state.level))
             return
         moves = self._plan(state, log, now)
-        # Else its clock would run with nothing to be done about it; so silence is the other side's loss.
+        # INVARIANT: an honest side that owes a move has one. So only a silent liar loses by its clock.
         assert moves or not clock.owing(state) >> self.honest & 1, state
         for move, sender in [
             *((move, self.terms.players[self.honest]) for move in moves[:1]),
@@ -107,7 +107,7 @@ class Game:
             self._go(state, log, now + 1, depth + 1)
 
     def _known(self, state: MatchState) -> MatchState:
-        """NOTE: in Refine, the root of a side that has not refined is that of the tree above, and counts no more."""
+        """NOTE: in Refine, the root of a side that has not refined is that of the tree above, and has no effect."""
         if state.phase is not Phase.REFINE:
             return state
         root = tuple(root if state.posted >> side & 1 else ZERO for side, root in enumerate(state.root))
@@ -130,7 +130,7 @@ class Game:
         )
 
     def _may_wait(self, state: MatchState, now: int, moves: bool) -> bool:
-        """Whether a second goes by. Without waits it does so only where nobody but the liar can do anything."""
+        """Return whether a second may pass. Without waits, only if nobody but the liar can make a move."""
         if clock.late(state, now) or (moves and not self.waits):
             return False
         return not clock.late(state, now + 1) >> self.honest & 1
@@ -152,7 +152,7 @@ class Game:
         trees = [self.lies.serve(tag, root, 0) for root in state.root]
         for side, tree in enumerate(trees):
             if tree is not None:
-                levels = min(state.height, rules.MAX_GENERATIONS)
+                levels = min(state.height, rules.REVEAL_LEVELS)
                 yield Reveal(side, tuple(tree.descendants(state.height, state.index, levels)))
         first, second = trees
         if first is None or second is None:
@@ -204,7 +204,7 @@ class Game:
 
 
 def _told(log: ChainLog, before: MatchState, move: Move, after: MatchState) -> ChainLog:
-    """What the chain has shown after the move, too."""
+    """Return the chain's log including the move."""
     told = ChainLog()
     told.children, told.records = list(log.children), dict(log.records)
     told.observe(before, move, after)
@@ -220,9 +220,9 @@ def play(
     generations: int = 4,
     waits: bool = False,
 ) -> Game:
-    """Nodes, steps and strides. `generations`: how far down one reveal goes."""
+    """Explore a match. `shape`: nodes, steps and strides. `generations`: levels that one reveal goes down."""
     for module in (rules, solver):
-        monkeypatch.setattr(module, "MAX_GENERATIONS", generations)
+        monkeypatch.setattr(module, "REVEAL_LEVELS", generations)
     game = Game(Lies(small_graph(*shape)), honest, served, waits)
     game.explore()
     print(f"{len(game.seen)} states, {len(game.ends)} kinds of ends, {game.deepest} deep")
@@ -251,7 +251,7 @@ def test_every_match(
     monkeypatch: pytest.MonkeyPatch, shape: Shape, options: dict[str, Any], served: bool, honest: int
 ) -> None:
     game = play(monkeypatch, shape, honest, served=served, **options)
-    # The play is worth something only if it gets to the end of every way; one operator, or full trees, have not all.
+    # The play tests something only if it reaches every ending; one operator, or full trees, do not have all of them.
     want = {Reason.TIMEOUT, Reason.STRUCTURE, Reason.INPUT_CHECKPOINT, Reason.INPUT_CONSTANT, Reason.OPERATOR}
     want |= {Reason.INPUT_NODE, Reason.INPUT_STEP} if shape[0] > 1 else set()
     want |= {Reason.PADDING} if shape[1] > 3 else set()

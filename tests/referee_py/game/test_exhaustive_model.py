@@ -1,11 +1,11 @@
-"""Every history of small jobs: who is honest loses nothing, the right root is accepted, ether is conserved, all end.
+"""Every history of small jobs: an honest person loses nothing, the right root is accepted, ether is conserved, all end.
 
-One honest person, who claims the right root as a trainer, or else where nobody claims it, or where it was lost and none
-other speaks after who is left. One to three others, who do anything that the model takes, in any order: take slots and
-leave them, commit to the right root or to one of two wrong ones, reveal or not, challenge in the last second or the
-first, claim what somebody claims or has lost, in the challenge phase and after it, and give it away. A match is
-abstracted to its results at once or after as long as it can last: any, but that who is right and plays wins
-(test_exhaustive.py has shown that of matches).
+One honest person claims the right root as a trainer. Otherwise it claims the root if nobody does, or if a claim of it
+was lost and at most one claimant is left. One to three others do anything that the model accepts, in any order: take
+slots and not use one, commit to the right root or to one of two wrong ones, reveal or not, challenge in the first or
+the last second, claim a root that is claimed or lost, in the challenge phase and after it, and give it away. A match
+is abstracted to its result, at once or after the longest time. Every result occurs, except that a side that is right
+and plays always wins (test_exhaustive.py shows that of matches).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from referee_py.game.chain_model import ChainModel
-from referee_py.game.delay import delay_bound
-from referee_py.game.jobs import Job, JobPhase, Match, commitment
-from referee_py.game.refusals import Refusal
-from referee_py.game.state import Phase, Reason
+from referee_py.game.state import Phase
+from referee_py.jobs import JobPhase, commitment
+from referee_py.model.chain_model import ChainModel
+from referee_py.model.delay import delay_bound
+from referee_py.model.jobs import Job, Match
+from referee_py.walk.reason import Reason
+from referee_py.walk.refusals import Refusal
 
 from .scenario import JOBS, REWARD, STAKE, Scenario, claim, who
 
@@ -35,13 +37,13 @@ TRAIN, REVEAL, CHALLENGE = 100, 50, 90
 
 @dataclass
 class History:
-    """A job from its post on. `opened`: when each match began."""
+    """A job from its post on. `opened`: the instant at which each match began."""
 
     model: ChainModel
     now: int
     opened: dict[int, int] = field(default_factory=dict)
     chosen: dict[str, str] = field(default_factory=dict)
-    """The root that somebody has committed to, in a slot or to challenge."""
+    """The root that each person has committed to, in a slot or to challenge."""
 
     @property
     def job(self) -> Job:
@@ -66,7 +68,7 @@ class History:
         return History(model, self.now, dict(self.opened), dict(self.chosen))
 
     def key(self) -> object:
-        """All that matters of it. NOTE: instants by how far away they are, and those that are past not at all."""
+        """Return all that matters of a history. NOTE: instants are relative to now; past ones are zero."""
         job, now = self.job, self.now
         return (
             *(
@@ -84,7 +86,7 @@ class History:
         )
 
     def forsaken(self, root: bytes) -> bool:
-        """Whether nobody claims a root, or somebody has lost it and one is left at most; and it can be claimed."""
+        """Return whether a root can be claimed, and is unclaimed or has lost a claim and has at most one left."""
         group = self.job.group_of(root)
         if group is None:
             return self.phase is JobPhase.CHALLENGE and bool(self.job.claims)
@@ -116,7 +118,7 @@ class History:
         self.model.challenge(1, shown, SALT, person, self.model.price_of(1, shown.root), self.now)
 
     def finalize(self) -> None:
-        """Everybody collects."""
+        """Finalize the job and collect every claim."""
         self.model.finalize(1, self.now)
         for number, one in enumerate(self.job.claims):
             if not one.lost:
@@ -138,7 +140,7 @@ Act = Callable[[History], None]
 
 @dataclass
 class World:
-    """Explored from every state that can be reached. `trains`: the honest one takes a slot if it gets one."""
+    """All states that can be reached, explored. `trains`: the honest person takes a slot if one is free."""
 
     others: tuple[str, ...]
     trains: bool
@@ -155,7 +157,7 @@ class World:
         assert self._go(History(scenario.model, scenario.now)) <= TRAIN + REVEAL + CHALLENGE + max(delays)
 
     def _go(self, history: History) -> int:
-        """The most seconds until the job has ended."""
+        """Explore a history. Return the most seconds until the job has ended."""
         key = history.key()
         if key in self.seen:
             return self.seen[key]
@@ -179,10 +181,10 @@ class World:
             seconds = max(seconds, instant - history.now + self._go(after))
         return self.seen.setdefault(key, seconds)
 
-    # --- who does what ------------------------------------------------------------------------------------------------
+    # --- acts of each person ------------------------------------------------------------------------------------------
 
     def _due(self, history: History) -> Act | None:
-        """What the honest one does now; None if it has nothing to do."""
+        """Return the honest person's act at this instant; None if it has nothing to do."""
         job, now = history.job, history.now
         mine = next((trainer for trainer in job.trainers if trainer.owner == HONEST), None)
         match history.phase:
@@ -206,7 +208,7 @@ class World:
 
     def _any(self, history: History) -> Iterator[Act]:
         for person in self.others:
-            # NOTE: which of the wrong ones comes first makes no difference.
+            # NOTE: both wrong roots are alike, so the first one to be committed to is always the same.
             names = (RIGHT, *WRONG) if WRONG[0] in history.chosen.values() else (RIGHT, WRONG[0])
             match history.phase:
                 case JobPhase.TRAINING:
@@ -234,7 +236,7 @@ class World:
             yield from ((losers, Reason.TIMEOUT) for losers in (1, 2, 3))
 
     def _instants(self, history: History) -> list[int]:
-        """When something changes, and the second before it. NOTE: no match lasts longer than it can."""
+        """Return the next instant at which something changes, or the second before. NOTE: matches end in time."""
         job, now = history.job, history.now
         ends = [history.opened[number] + MATCH_SECONDS for number in history.running]
         found = {job.commit_end, job.reveal_end, job.challenge_end, job.reclaim_end, *ends}
@@ -268,7 +270,7 @@ class World:
 def explored(others: int, slots: int, trains: bool) -> None:
     world = World(OTHERS[:others], trains, slots)
     world.explore()
-    # The play is worth something only if the honest one has to fight.
+    # The play tests something only if the honest person has to fight.
     assert world.most_matches == others
     assert (JobPhase.ACCEPTED, others + 1, others) in world.ends
     print(f"{len(world.seen)} states, {len(world.ends)} ends, at most {world.most_matches} matches")

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from referee_py.game import refusals
-from referee_py.game.refusals import Refusal
-from referee_py.game.state import Reason
-from referee_py.game.timekeeper import Timekeeper
+from referee_py.model.timekeeper import Timekeeper
 from referee_py.panel import refusals as panel_refusals
+from referee_py.walk.reason import Reason
+from referee_py.walk.refusals import Refusal
 
 from . import chain as local
 from .random_game import LEAVE_DELAY, MIN_STAKE
@@ -23,7 +23,7 @@ from .random_play import Cohort, Tally
 
 
 def _names(module: ModuleType, but: set[str]) -> set[str]:
-    """The refusals of a module, without those that are rare: each of these has a test of its own."""
+    """Return the refusals of a module except ``but``: those are rare, and each has a test of its own."""
     found = (kind for kind in vars(module).values() if isinstance(kind, type))
     return {kind.__name__ for kind in found if issubclass(kind, Refusal) and kind is not Refusal} - but
 
@@ -35,7 +35,7 @@ EVERY_GUARD_OF_A_MATCH = _names(
 EVERY_GUARD_OF_A_HEARING = _names(panel_refusals, {"AlreadyHeard"})
 
 COHORT = 50
-# Games on one chain. anvil copies its whole state for each block: a long chain is a slow one.
+# Games on one chain. anvil copies its whole state for each block, so a long chain is slow.
 CHAIN = 100
 ROUNDS = 160
 PAUSE_BUDGET = 80
@@ -47,7 +47,7 @@ def _play(
     seed: str,
     missing: Callable[[Tally], set[str]] = lambda _: set(),
 ) -> Tally:
-    """So many games; and then one more chain of them at a time, three at most, while something is missing."""
+    """Play ``games`` games, and at most three more chains of them while ``missing`` finds something."""
     if not local.available():
         pytest.fail("the contracts are not compiled; run `make setup`")
     began = time.monotonic()
@@ -70,7 +70,7 @@ def _play(
 
 
 def _missing(tally: Tally) -> set[str]:
-    """What play has not come to yet. It is worth something only if it gets to the end of every way."""
+    """Return the endings that play has not reached. It tests something only if it reaches all of them."""
     kinds = {kind for kind, phase, *_ in tally.hearings if phase == "DONE"}
     wanted = {
         "a verdict": "verifiers" in kinds,
@@ -93,7 +93,7 @@ def _missing(tally: Tally) -> set[str]:
 
 @pytest.mark.timeout(600)
 def test_random_play_expect_contract_and_python_agree(start_anvil: Callable[..., Any]) -> None:
-    # NOTE: clocks are a real chain's: a seed is not the same games twice, and what is seldom may not be among them.
+    # NOTE: time is a real chain's, so a seed does not give the same games twice, and rare events may not occur.
     tally = _play(start_anvil, CHAIN, "short", _missing)
     assert _missing(tally) == set()
 

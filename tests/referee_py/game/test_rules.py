@@ -1,4 +1,4 @@
-"""The rules one guard at a time: what a match refuses, who pays for time, and what an open node decides."""
+"""The rules one guard at a time: the refusals of a match, the charges of the clocks, the decisions at an open node."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from random import Random
 import pytest
 
 from referee_py.commit import Record
-from referee_py.game import clock
 from referee_py.game.rules import apply, hearing_decided
 from referee_py.game.solver import log_proof_of
 from referee_py.game.state import (
-    BOTH,
     Descend,
     Evidence,
     Exhibit,
@@ -24,12 +22,14 @@ from referee_py.game.state import (
     Move,
     OpenRecord,
     Phase,
-    Reason,
     Refine,
     Reveal,
     Submit,
     Timeout,
 )
+from referee_py.walk import clock
+from referee_py.walk.reason import Reason
+from referee_py.walk.sides import BOTH
 
 from .play import START, Contestant, Table, refused
 from .synthetic import PLAYERS, Graph, random_graph
@@ -39,7 +39,7 @@ STRANGER = "0x" + "EE" * 20
 
 
 def table(*lies: Lie, **shape: object) -> Table:
-    """A match of an honest side 0 against those lies of side 1; neither serves anything."""
+    """Return a match of an honest side 0 against those lies of side 1; neither serves anything."""
     options: dict[str, object] = {"nodes": 20, "steps": 40, "strides": (1,), **shape}
     graph = random_graph(Random(7), **options)  # type: ignore[arg-type]
     players = (Contestant(Run(graph), serves=False), Contestant(Run(graph, lies), serves=False))
@@ -47,7 +47,7 @@ def table(*lies: Lie, **shape: object) -> Table:
 
 
 def walked(lie: Lie, phase: Phase, **shape: object) -> Table:
-    """The same, played by both until it is in that phase."""
+    """Return a match with one lie, played by both sides until it is in that phase."""
     game = table(lie, **shape)
     while game.state.phase is not phase:
         for side in (0, 1):
@@ -62,7 +62,7 @@ def refusal(game: Table, move: Move, sender: str = STRANGER, late: int = 0) -> s
 
 
 def descent(game: Table, child: int, levels: int | None = None) -> Descend:
-    """The descent to that child as both trees have it."""
+    """Return the descent to that child in both trees."""
     state = game.state
     levels = state.height if levels is None else levels
     trees = [player.run.claim_tree for player in game.players]
@@ -266,7 +266,7 @@ def test_log_in_a_mode_without_logs_expect_malformed() -> None:
 
 
 def _insane(operand: bytes) -> Table:
-    """Both sides differ in the only input of a node that a malicious client has given this operand."""
+    """Return a match about the only input of a node, to which a malicious client has given this operand."""
     sane = random_graph(Random(9), nodes=4, steps=1, strides=(1,))
     structure = b"\0\1\1\1" + operand + sane.structures[0][4:]
     graph = Graph(

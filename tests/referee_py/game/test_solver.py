@@ -1,4 +1,4 @@
-"""The solver against every kind of liar: whatever the shape of the program, the honest side wins."""
+"""The solver against every kind of liar: the honest side wins with programs of every shape."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from referee_py.game.state import Descend, Phase, Reason, Refine, Reveal
+from referee_py.game.state import Descend, Phase, Refine, Reveal
+from referee_py.walk.reason import Reason
 
 from .play import Contestant, Table
 from .synthetic import LIES, Graph, random_graph

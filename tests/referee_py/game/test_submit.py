@@ -1,4 +1,4 @@
-"""From a claim to a hearing and back: what the referee hands to the panel, and what the job makes of its word."""
+"""From a claim to a hearing and back: the referee's submission to the panel, and the effect of the panel's decision."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from random import Random
 import pytest
 
 from referee_py.commit import NO_LOG
-from referee_py.game.chain_model import ChainModel
-from referee_py.game.jobs import Claim, JobTerms, Match, commitment
-from referee_py.game.refusals import Refusal
 from referee_py.game.solver import plan
-from referee_py.game.state import Move, Phase, Reason, Submit, Timeout
+from referee_py.game.state import Move, Phase, Submit, Timeout
 from referee_py.game.view import ChainLog, LoggedView
-from referee_py.panel.state import HearingPhase, Rules, hearing_id
+from referee_py.jobs import Rules, commitment
+from referee_py.model.chain_model import ChainModel
+from referee_py.model.jobs import Claim, JobTerms, Match
+from referee_py.panel.state import HearingPhase, hearing_id
 from referee_py.trial.solver import plan as plan_trial
+from referee_py.walk.reason import Reason
+from referee_py.walk.refusals import Refusal
 from tests.referee_py.trial.parties import Known
 
 from .real import RealGraph, random_real_graph
@@ -28,7 +30,7 @@ STAKE, SALT = 1000, bytes(32)
 
 @dataclass
 class Dispute:
-    """A trainer with the true run, and a challenger with one output of the first node wrong."""
+    """A trainer with the true run, and a challenger that has one output of the first node wrong."""
 
     court_only: bool
     graph: RealGraph
@@ -57,7 +59,7 @@ class Dispute:
         return self.model.matches[1]
 
     def moves(self) -> list[Move]:
-        """What the trainer plays, to whom all is served."""
+        """Return the moves of the trainer, to whom all data is served."""
         view = LoggedView(ChainLog(), 1, self.runs[1].serve, self.runs[1].serve_record)
         state, terms = self.match.state, self.match.terms
         return plan(state, terms, 0, may_refine=True, own=self.runs[0], opponent=view, now=self.now)

@@ -1,4 +1,4 @@
-"""Whatever model or rules refuse has a name and changes nothing. In Solidity: tests/contracts/Unchanged.t.sol."""
+"""Each refusal of model or rules has a name and changes nothing. In Solidity: tests/contracts/Unchanged.t.sol."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 from referee_py.errors import InvalidProof
 from referee_py.game import refusals
-from referee_py.game.jobs import commitment
-from referee_py.game.refusals import Refusal
 from referee_py.game.state import Reveal
-from referee_py.program import MODE_REPOPS_F32
-from referee_py.rounding.mode import Rounding
+from referee_py.jobs import commitment
+from referee_py.program.mode import Rounding
+from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.walk.refusals import Refusal
 
 from .scenario import STAKE, Scenario, claim, who
 
@@ -23,7 +23,7 @@ SALT = bytes(32)
 
 
 def snapshot(scenario: Scenario) -> list[dict[str, object]]:
-    """All that a chain keeps."""
+    """Return a copy of all state that a chain keeps."""
     model = scenario.model
     parts = [vars(part) for part in (model, model.panel, model.panel.registry, model.data_availability)]
     others = ("panel", "registry", "data_availability", "_decide_match", "_bond", "_jobs")
@@ -32,7 +32,7 @@ def snapshot(scenario: Scenario) -> list[dict[str, object]]:
 
 
 def refused(scenario: Scenario, name: str, act: Callable[[], object]) -> None:
-    """The act is refused by that name, and the whole model is as it was."""
+    """Check that the act is refused by that name, and the whole model is as before."""
     before = snapshot(scenario)
     with pytest.raises((Refusal, InvalidProof)) as caught:
         act()
@@ -134,7 +134,7 @@ def test_challenge_of_another_expect_refused() -> None:
     )
     scenario.meaning(3, claim("b"))
     refused_as("WrongCommitment", 3, "c")
-    # Who sees the claim on its way commits to it in the same second at the earliest.
+    # Somebody who sees the pending claim commits to it in the same second at the earliest.
     scenario.meaning(4, claim("b"))
     scenario.now -= 1
     refused_as("TooSoon", 4, "b")

@@ -1,4 +1,4 @@
-"""The shared vectors against a second, naive reading of docs/protocol.md: plain hashlib, no code of `referee_py`."""
+"""The shared vectors, checked by a second, naive implementation of docs/protocol.md: hashlib without `referee_py`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def h(*parts: bytes) -> str:
 
 
 def root(tag: int, leaves: list[str]) -> str:
-    """A perfect tree, padded with E_0, folded level by level."""
+    """Return the root of a perfect tree, padded with E_0, folded level by level."""
     row = leaves or [h(bytes([8, tag]))]
     while len(row) & (len(row) - 1):
         row = [*row, h(bytes([8, tag]))]

@@ -1,4 +1,4 @@
-"""One hearing with all who may have to do with it, on a simulated clock: a tiny driver for scenario tests."""
+"""A small driver for scenario tests: one hearing with all its parties, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from eth_account import Account
 
 from referee_py.attestation import Verdict, sign
 from referee_py.commit import Record
-from referee_py.game.state import Reason
-from referee_py.panel.contract import Hearing, Panel
-from referee_py.panel.refusals import Refusal
-from referee_py.panel.registry import Registry
+from referee_py.jobs import Rules
+from referee_py.model.panel import Hearing, Panel
+from referee_py.model.registry import Registry
 from referee_py.panel.state import (
     Appeal,
     Attest,
@@ -22,12 +21,13 @@ from referee_py.panel.state import (
     HearingTerms,
     Move,
     Proceed,
-    Rules,
     Stand,
     Submission,
-    dispute_hash,
     hearing_id,
 )
+from referee_py.walk.dispute import dispute_hash
+from referee_py.walk.reason import Reason
+from referee_py.walk.refusals import Refusal
 from tests.referee_py.trial.parties import Setting
 
 KEYS = tuple(bytes([k]) * 32 for k in range(1, 5))
@@ -42,7 +42,7 @@ START, VERDICT_PERIOD, APPEAL_PERIOD, CLOCK = 1_000, 50, 30, 10
 
 @cache
 def setting() -> Setting:
-    """A sum of two vectors of which side 1 has one element wrong."""
+    """Return a sum of two vectors, of which side 1 has one element wrong."""
     inputs = [np.arange(5, dtype=np.float32) + k for k in (1, 2)]
     made = Setting.of("add", inputs, {}, 0.5, honest=0)
     assert made is not None
@@ -55,7 +55,7 @@ NEITHER = Record(RIGHT.structure, RIGHT.inputs, (bytes([9]) * 32,), RIGHT.log)
 
 @cache
 def signature(record: bytes, verifier: int) -> bytes:
-    """Of a verifier by number, for this hearing."""
+    """Return the signature of a verifier, by number, for this hearing."""
     terms = terms_of(1)
     verdict = Verdict(terms.hearing_id, terms.submission.step, terms.submission.node, record)
     return sign(verdict, CHAIN_ID, PANEL, KEYS[verifier])
@@ -86,13 +86,13 @@ def terms_of(threshold: int, verifiers: int = 3) -> HearingTerms:
 
 @dataclass
 class Scene:
-    """A hearing from its submission on; ``now`` is moved by hand. Side 0 is right."""
+    """A hearing from its submission on. Tests set ``now``. Side 0 is right."""
 
     threshold: int = 1
     verifiers: int = 3
     now: int = START
     paid: dict[str, int] = field(default_factory=dict)
-    """Bonds of appeals, by who paid them."""
+    """Bonds of appeals in wei, by payer."""
     decided: list[tuple[int, Reason, tuple[str, ...]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -152,19 +152,19 @@ class Scene:
         return self.play(self.appeal, SPOKESMEN[side], STAKE)
 
     def tried(self, losers: int, *, late: bool = False) -> Scene:
-        """The running trial ends like that, whatever was played."""
+        """End the running trial with these losers, without any moves."""
         self.panel.trial_decided(self.terms.hearing_id, losers, late, self.now)
         return self
 
     def over(self) -> Scene:
-        """To the end of the period."""
+        """Go to the end of the period."""
         self.now = self.state.until
         return self
 
-    # --- what is seen ---------------------------------------------------------------------------------------------
+    # --- views ----------------------------------------------------------------------------------------------------
 
     def refused(self, move: Move, sender: str = STRANGER, value: int = 0) -> str | None:
-        """The name of the refusal, after which all is as before; None if the move would be accepted."""
+        """Return the name of the refusal, which changes nothing; None if the move would be accepted."""
         trial, name = self.copy(), ""
         try:
             trial.play(move, sender, value)
@@ -174,7 +174,7 @@ class Scene:
         return name or None
 
     def kept(self) -> list[object]:
-        """All that a chain keeps."""
+        """Return all state that a chain keeps."""
         panel, registry = self.panel, self.registry
         return [
             self.paid,
@@ -187,7 +187,7 @@ class Scene:
         ]
 
     def copy(self) -> Scene:
-        """Another scene that goes on from here."""
+        """Return a copy that continues on its own."""
         other = object.__new__(Scene)
         vars(other).update(vars(self))
         other.decided, other.paid = list(self.decided), dict(self.paid)
@@ -206,16 +206,16 @@ class Scene:
         return [self.panel.credits.get(account, 0) for account in accounts]
 
     def bonds(self, *verifiers: int) -> list[int]:
-        """What is left of their bonds."""
+        """Return the verifiers' remaining bonds, in wei."""
         found = [self.registry.verifiers.get(VERIFIERS[k]) for k in verifiers]
         return [verifier.bond if verifier else 0 for verifier in found]
 
     def holds(self) -> list[int]:
-        """How often each verifier's bond is held."""
+        """Return the number of holds on each verifier's bond."""
         return [self.registry.held.get((verifier, PANEL), 0) for verifier in self.terms.verifiers]
 
     def conserved(self) -> bool:
-        """Ether in = credits + bonds of appeals + bonds of verifiers."""
+        """Return whether ether in = credits + bonds of appeals + bonds of verifiers."""
         bonds = sum(verifier.bond for verifier in self.registry.verifiers.values())
         held = sum(self.panel.credits.values()) + self.panel.at_risk() + bonds
         return held == sum(self.paid.values()) + BOND * len(self.terms.verifiers)

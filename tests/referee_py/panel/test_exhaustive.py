@@ -1,8 +1,8 @@
-"""Every sequence of moves of small hearings: who is right and plays loses nothing, ether is conserved, and all end.
+"""Every sequence of moves of small hearings: a right party that plays loses nothing, ether is conserved, and all end.
 
-Who is honest plays what the solver says, in time. Everybody else does anything that the rules take, in any order with
-the honest ones' moves. A trial is abstracted to its results: any, but that who is right and plays does not lose
-(tests/referee_py/trial/test_exhaustive.py has shown that of real trials).
+Honest parties send the solver's moves in time. Everybody else makes any move that the rules accept, in any order with
+those of honest parties. A trial is abstracted to its result: any, except that a right party that plays does not lose
+(tests/referee_py/trial/test_exhaustive.py shows that of real trials).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from itertools import product
 import pytest
 
 from referee_py.commit import Record
-from referee_py.game.refusals import Refusal
-from referee_py.game.state import Reason
 from referee_py.panel.solver import plan
 from referee_py.panel.state import HearingPhase, Move, trial_players
+from referee_py.walk.reason import Reason
+from referee_py.walk.refusals import Refusal
 
 from .scene import (
     APPEAL_PERIOD,
@@ -43,7 +43,7 @@ DEFENCE_SECONDS = VOTERS * (APPEAL_PERIOD + TRIAL_SECONDS) + APPEAL_PERIOD
 
 @dataclass
 class World:
-    """Explored from every state that can be reached. `truth` is what a right record is: side 0's, or neither side's."""
+    """All states that can be reached, explored. `truth` is the right record: side 0's, or neither side's."""
 
     truth: Record
     honest: frozenset[str]
@@ -66,7 +66,7 @@ class World:
         for after in self.next(scene):
             self.explore(after, depth + 1)
 
-    # --- what can happen ------------------------------------------------------------------------------------------
+    # --- moves and results ----------------------------------------------------------------------------------------
 
     def next(self, scene: Scene) -> Iterator[Scene]:
         if scene.state.in_trial:
@@ -82,7 +82,7 @@ class World:
                 yield self.played(scene, move, sender)
             except Refusal:
                 continue
-        # An honest one's move that is due is sent in time; so the period is not over before it.
+        # An honest party sends a due move in time, so the period does not end before it.
         if not over and not any(move for move, _ in due):
             yield scene.copy().over()
 
@@ -90,7 +90,7 @@ class World:
         return scene.copy().play(move, sender, STAKE if move == scene.appeal else 0)
 
     def anything(self, scene: Scene) -> Iterator[tuple[Move, str]]:
-        """What those who are not honest may try, and honest votes."""
+        """Yield every move that a dishonest party may try, and honest votes, with the sender."""
         for verifier, record in product(range(VOTERS), (RIGHT, WRONG, NEITHER)):
             voted = VERIFIERS[verifier] in scene.state.voters
             if not voted and (VERIFIERS[verifier] not in self.honest or record == self.truth):
@@ -105,7 +105,7 @@ class World:
         yield scene.proceed, STRANGER
 
     def results(self, scene: Scene) -> Iterator[Scene]:
-        """Of the running trial, at once or after as long as it can last."""
+        """Yield every result of the running trial, at once or after the longest time."""
         number = scene.panel.trial_of(scene.terms.hearing_id)
         assert number is not None
         trial = scene.panel.trials[number]
@@ -175,11 +175,11 @@ NAMES = {"spokesman": SPOKESMEN[0], "one": VERIFIERS[0], "two": VERIFIERS[1]}
     ids=["-".join((str(t), w, *(h or ("nobody",)))) for t, w, h in CASES],
 )
 def test_every_hearing(threshold: int, truth: str, honest: tuple[str, ...]) -> None:
-    """Two verifiers, or none if the threshold is zero; who is named is honest, everybody else is not."""
+    """Two verifiers, or none if the threshold is zero. The parties in ``honest`` are honest, all others are not."""
     world = World(RIGHT if truth == "side 0" else NEITHER, frozenset(NAMES[name] for name in honest))
     world.explore(Scene(threshold, VOTERS if threshold else 0))
     assert world.deepest <= 9
-    # The play is worth something only if who does not play loses, and false verdicts cost their signers.
+    # The play tests something only if a side that does not play loses, and false verdicts cost their signers.
     if not honest:
         assert {end[0] for end in world.ends} >= {1, 2, 3}
         lost = (0,) * threshold + (BOND,) * (VOTERS - threshold)

@@ -1,14 +1,14 @@
-"""Hearings as stories: what votes, appeals, trials and silence lead to, and who gets what."""
+"""Hearings in scenarios: the results of votes, appeals, trials and silence, and the payments."""
 
 from __future__ import annotations
 
 import pytest
 
-from referee_py.game.escrow import BURNED
-from referee_py.game.state import Reason
 from referee_py.panel.state import HearingPhase
+from referee_py.params import BURNED
 from referee_py.trial import Stage
 from referee_py.trial.solver import plan
+from referee_py.walk.reason import Reason
 from tests.referee_py.trial.parties import Known
 
 from .scene import (
@@ -149,11 +149,11 @@ def test_accuser_who_did_not_appeal_is_shown_wrong_expect_the_signer_has_the_hal
     assert (scene.state.phase, scene.bonds(0), scene.conserved()) == (HearingPhase.DONE, [BOND], True)
 
 
-# --- signers who stand by a verdict -------------------------------------------------------------------------------
+# --- signers that stand by a verdict ------------------------------------------------------------------------------
 
 
 def accused(*signers: int) -> Scene:
-    """Honest signers after their side's spokesman did not play."""
+    """Return a hearing whose honest signers are accused, because their side's spokesman did not play."""
     scene = Scene(threshold=len(signers)).voted(RIGHT, *signers).appealed(1)
     return scene.tried(0b01, late=True)
 
@@ -200,7 +200,7 @@ def test_last_signer_loses_expect_done() -> None:
 
 
 def test_bond_that_another_hearing_holds_expect_all_of_it_burned() -> None:
-    """Or a signer that is about to lose it would lose it to itself, in a hearing of its own, and keep half."""
+    """Otherwise a signer about to lose its bond could lose it to itself, in its own hearing, and keep half."""
     scene = accused(0)
     scene.registry.hold(VERIFIERS[0], PANEL)
     scene.over().play(scene.proceed)

@@ -1,4 +1,4 @@
-"""What a hearing refuses, in every phase. NOTE: `Scene.refused` sees to it that a refusal changes nothing."""
+"""The refusals of a hearing, in every phase. NOTE: `Scene.refused` checks that a refusal changes nothing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from referee_py.game.refusals import Refusal
+from referee_py.model.panel import Panel
+from referee_py.model.registry import Registry
 from referee_py.panel import refusals
-from referee_py.panel.contract import Panel
-from referee_py.panel.registry import Registry
 from referee_py.panel.state import Attest, HearingPhase, Move
 from referee_py.trial import Timeout
+from referee_py.walk.refusals import Refusal
 
 from .scene import NEITHER, PANEL, RIGHT, SPOKESMEN, STAKE, STRANGER, VERIFIERS, WRONG, Scene, signature
 
@@ -32,7 +32,7 @@ def in_defence() -> Scene:
 
 
 def moves(scene: Scene) -> dict[str, tuple[Move, str, int]]:
-    """One of each kind, as it would be right in its phase."""
+    """Return one move of each kind, right in its phase, with sender and value."""
     return {
         "attest": (scene.vote(WRONG, 2), STRANGER, 0),
         "appeal": (scene.appeal, SPOKESMEN[0], STAKE),
@@ -158,7 +158,7 @@ def test_stand_without_a_bond_expect_refused_until_there_is_one_again() -> None:
 
 
 def test_stand_by_a_record_of_another_operator_expect_refused_by_the_court() -> None:
-    """Nothing that a signer has been right about: it loses its bond by silence."""
+    """A signer of such a record was wrong, and loses its bond by silence."""
     for impossible in (replace(RIGHT, inputs=RIGHT.inputs[:1]), replace(RIGHT, outputs=())):
         scene = Scene()
         scene.play(Attest(scene.terms.submission, impossible.hash(), signature(impossible.hash(), 0)))
@@ -196,6 +196,6 @@ def test_refusals_are_the_contracts_custom_errors_by_name() -> None:
     errors = {name for source in sources for name in re.findall(r"^ +error (\w+)\(", source, re.MULTILINE)}
     named = (kind for kind in vars(refusals).values() if isinstance(kind, type) and kind is not Refusal)
     names = {kind.__name__ for kind in named if issubclass(kind, Refusal)}
-    # Endpoints are not the game's; nobody but the Court tells a result; signatures are OpenZeppelin's.
+    # The model has no endpoints, and only its Court reports results. The error of signatures is OpenZeppelin's.
     assert errors - names == {"UriTooLong", "NotCourt"}
     assert names - errors == {"ECDSAInvalidSignature"}

@@ -1,4 +1,4 @@
-"""Bonds: who can draw them, and when they are gone."""
+"""Bonds: withdrawal, holds and loss."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from referee_py.game.refusals import Refusal
-from referee_py.panel.registry import Registry
+from referee_py.model.registry import Registry
+from referee_py.walk.refusals import Refusal
 
 VERIFIER, PANEL, OTHER = ("0x" + digit * 40 for digit in "123")
 

@@ -1,4 +1,4 @@
-"""Which move is due, and from whom."""
+"""The move that is due, from each party."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .test_hearing import accused
 
 
 def due(scene: Scene, me: str, right: Record | None = RIGHT) -> Move | None:
-    """The move that is due; whatever it is, the rules take it."""
+    """Return the move that is due, after checking that the rules accept it."""
     move = plan(scene.state, scene.terms, me, right, scene.now)
     value = scene.terms.stake if move == scene.appeal else 0
     assert move is None or scene.refused(move, me, value) is None

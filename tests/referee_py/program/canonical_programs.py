@@ -1,4 +1,4 @@
-"""Programs for the canonical form: random ones with much to spare, and the same program written in another order."""
+"""Programs for the canonical form: random programs with superfluous nodes, and reorderings of a program."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from referee_py.program import (
     validate,
 )
 from referee_py.program.canonical import canonical_program, canonical_skeleton
+from referee_py.program.mode import Rounding
 from referee_py.program.simplify import ELEMENTWISE
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.mode import Rounding
 from referee_py.rounding.step_log import StepLog
 from trainer_node.rounded.variations import NumpyEvaluator
 
@@ -44,7 +44,7 @@ OFF_GRID = np.array([[0.1, -0.0, 1 + 2**-23], [np.nan, -1e-40, -np.inf]], np.flo
 
 
 class Unsaid:
-    """A log_source of logs that say nothing: then every element has one value."""
+    """A source of logs without entries, under which every element has one value."""
 
     def get(self, step: int) -> StepLog:  # noqa: ARG002
         return StepLog({})
@@ -72,7 +72,7 @@ class Written:
     initial: list[Array]
 
     def state_after(self, steps: int, mode: str = "repops-f32") -> list[bytes]:
-        """The hash of each slot, node by node."""
+        """Return the hash of each slot, executed node by node."""
         with np.errstate(all="ignore"):
             interpreter, state = (
                 Interpreter(self.program, self.constants, MODES[mode]()),
@@ -85,23 +85,23 @@ class Written:
 
 def canonical(written: Written) -> Written:
     program, found = canonical_program(written.program)
-    validate(program)
+    validate(program.skeleton)
     return Written(program, [written.constants[k] for k in found.constants], written.initial)
 
 
 def worked_out(written: Written) -> Written:
-    """As capture writes a program: what rounds is left out or worked out ahead, as repops-f32 has it."""
+    """Simplify a program like capture does: remove or precompute operators that round, as repops-f32 would."""
     program = written.program
     hashes = [constant.hash for constant in program.constants]
     found = canonical_skeleton(program.skeleton, same=hashes, ahead=True)
     constants = tuple(program.constants[k] for k in found.constants)
     made = Program(found.skeleton.nodes, found.skeleton.slots, constants, program.initial)
-    validate(made)
+    validate(made.skeleton)
     return Written(made, [written.constants[k] for k in found.constants], written.initial)
 
 
 def random_program(seed: int, size: int = 40) -> Written:
-    """Mostly elementwise operators and layout on small tensors; many no-ops, many equal nodes, many dead ones."""
+    """Return a program of mostly elementwise and layout operators on small tensors; many no-op, equal or dead nodes."""
     rng = np.random.default_rng(seed)
     shapes = [(), (3,), (2, 3), (2, 1), (1, 3), (1,)]
 
@@ -181,7 +181,7 @@ def random_program(seed: int, size: int = 40) -> Written:
 
 
 def shuffled(written: Written, seed: int) -> Written:
-    """The same program with its nodes and constants written in another order."""
+    """Return the program with its nodes and constants in another order."""
     rng = np.random.default_rng(seed)
     program = written.program
     order: list[int] = []

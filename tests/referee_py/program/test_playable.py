@@ -1,4 +1,4 @@
-"""What moves about a node may take. That they are bounds: tests/playability, with calls that are really encoded."""
+"""Limits of moves about a node. tests/playability shows with really encoded calls that they are bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPERANDS = [Operand(Kind.CONSTANT, k) for k in range(255)]
 
 
 def widest() -> Structure:
-    """The operator of most inputs of most dimensions."""
+    """Return the operator with the most inputs, of the highest rank."""
     return Structure.make("cat", OPERANDS, [TensorType(F32, (1,) * 7 + (510,))], dim=7)
 
 

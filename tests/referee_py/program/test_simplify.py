@@ -1,4 +1,4 @@
-"""The rules of the canonical form one by one: what each leaves of a program, and that no bit changes."""
+"""The rules of the canonical form one by one: what each rule leaves of a program, and that no bit changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Sheet:
         return self.write("full", shape=(), dtype=BOOL, bits=value)
 
     def written(self, result: Operand, x: Array = X) -> Written:
-        """The program that updates the slot, which begins as x, with this value."""
+        """Return the program that updates the slot, which begins as x, with this value."""
         if result.kind != Kind.NODE:
             result = self.write("reshape", result, shape=(2, 3))
         source = SlotSource(result.index, result.output)
@@ -44,7 +44,7 @@ class Sheet:
         return Written(Program(tuple(self.write.nodes), (source,), *described), [C], [x])
 
     def names(self, result: Operand, form: Callable[[Written], Written] = canonical) -> list[str]:
-        """The operators of the simplified program that updates the slot with this value; its bits are the same."""
+        """Return the operators of the simplified program that gives the slot this value; its bits are the same."""
         written = self.written(result)
         made = form(written)
         assert made.state_after(1) == written.state_after(1)
@@ -109,7 +109,7 @@ def test_what_changes_nothing_leaves_a_copy(name: str) -> None:
 
 @pytest.mark.parametrize("name", SAME)
 def test_what_rounds_stays(name: str) -> None:
-    """So a canonical form has the bits of its program in every mode, whatever the slot holds."""
+    """So a canonical form has the bits of its program in every mode, for any value of the slot."""
     sheet, result = SAME[name]
     for x in (X, OFF_GRID):
         written = sheet.written(result, x)
@@ -122,7 +122,7 @@ def test_what_rounds_stays(name: str) -> None:
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("name", ["times one", "summed over nothing", "summed over ones"])
 def test_why_what_rounds_stays(name: str, bits: int) -> None:
-    """The attack: programs that are one in repops-f32, and two in rounded-f64."""
+    """The attack: two programs that are equal in repops-f32, and differ in rounded-f64."""
     sheet, result = SAME[name]
     written, mode = sheet.written(result, OFF_GRID), f"rounded-f64 at {bits}"
     other = worked_out(written).state_after(1, mode) != written.state_after(1, mode)

@@ -1,4 +1,4 @@
-"""Skeletons: a program without its tensors has the same structure, a file of its own, and becomes that program."""
+"""Skeletons: a program without its tensors has the same structure and a file of its own, and can become the program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import cbor2
 import pytest
 
 from referee_py.errors import InvalidEncoding, InvalidInput, InvalidProgram, UnknownVersion
-from referee_py.program import Program, Skeleton, SlotSource, validate
+from referee_py.program import Program, SlotSource, validate
+from referee_py.program.read import read_program, read_skeleton
 
 from . import tiny
 
@@ -37,15 +38,15 @@ def test_hashes_of_the_tensors_make_it_the_program() -> None:
 
 
 def test_its_file_is_read_back() -> None:
-    assert Skeleton.from_bytes(FILE) == SKELETON
-    assert Skeleton.from_bytes(FILE).to_bytes() == FILE
+    assert read_skeleton(FILE) == SKELETON
+    assert read_skeleton(FILE).to_bytes() == FILE
 
 
 def test_neither_file_is_taken_for_the_other() -> None:
     with pytest.raises(InvalidEncoding, match="a program file is a map"):
-        Program.from_bytes(FILE)
+        read_program(FILE)
     with pytest.raises(InvalidEncoding, match="a skeleton file is a map"):
-        Skeleton.from_bytes(PROGRAM.to_bytes())
+        read_skeleton(PROGRAM.to_bytes())
 
 
 WRONG: list[tuple[bytes, type[InvalidInput], str]] = [
@@ -62,13 +63,13 @@ WRONG: list[tuple[bytes, type[InvalidInput], str]] = [
 @pytest.mark.parametrize(("data", "error", "message"), WRONG)
 def test_a_wrong_file_is_refused_with_a_reason(data: bytes, error: type[InvalidInput], message: str) -> None:
     with pytest.raises(error, match=message):
-        Skeleton.from_bytes(data)
+        read_skeleton(data)
 
 
 def test_every_truncation_is_refused() -> None:
     for size in range(0, len(FILE), 7):
         with pytest.raises(InvalidInput):
-            Skeleton.from_bytes(FILE[:size])
+            read_skeleton(FILE[:size])
 
 
 def test_it_is_validated_as_a_program_is() -> None:

@@ -1,4 +1,4 @@
-"""Structures have exactly one encoding, and anything else is refused."""
+"""Structures have exactly one encoding, and all other bytes are refused."""
 
 from __future__ import annotations
 

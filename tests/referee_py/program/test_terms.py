@@ -1,4 +1,4 @@
-"""The on-chain terms: their hash, and the refusal of a job whose roots are not its program's."""
+"""The on-chain terms: their hash, and the refusal of a job whose roots do not belong to its program."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from referee_py.errors import InvalidProgram, UnknownVersion
-from referee_py.program import Terms, suggest_strides
-from referee_py.program.terms import check_strides
-from referee_py.rounding.mode import Rounding
+from referee_py.program.mode import Rounding
+from referee_py.program.terms import Terms, check_strides, suggest_strides
 
 from . import tiny
 

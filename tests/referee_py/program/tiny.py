@@ -46,7 +46,7 @@ STEP = Operand(Kind.STEP)
 
 
 def tensors() -> tuple[list[Array], list[Array]]:
-    """Constants (order, x, y) and initial slots (weight, velocity)."""
+    """Return constants (order, x, y) and initial slots (weight, velocity)."""
     rng = np.random.default_rng(7)
     x = rng.standard_normal((16, 3)).astype(np.float32)
     y = (x @ np.array([[1.0], [-2.0], [0.5]], dtype=np.float32)).astype(np.float32)

@@ -11,7 +11,7 @@ from referee_py.rounding.step_log import NodeLog
 
 
 def log_of(elements: int, narrow: Mapping[int, bool] = {}, wide: Mapping[int, float] = {}) -> Log:
-    """With these directions (true is up) and values."""
+    """Return a log with these directions (true is up) and values."""
     return Log(
         elements,
         np.array(sorted(narrow), dtype=np.int64),
@@ -22,7 +22,7 @@ def log_of(elements: int, narrow: Mapping[int, bool] = {}, wide: Mapping[int, fl
 
 
 def same(a: Log, b: Log) -> bool:
-    """Do they say the same?"""
+    """Return whether two logs have the same entries."""
     fields = ("narrow", "up", "wide", "values")
     return a.elements == b.elements and all(
         np.array_equal(getattr(a, name), getattr(b, name), equal_nan=name == "values") for name in fields
@@ -32,5 +32,5 @@ def same(a: Log, b: Log) -> bool:
 def node_log(
     elements: int, narrow: Mapping[int, bool] = {}, wide: Mapping[int, float] = {}, form: Form = Form.SPARSE
 ) -> NodeLog:
-    """The same as it travels."""
+    """Return the log in its transport form."""
     return NodeLog.of(log_of(elements, narrow, wide), form)

@@ -1,8 +1,8 @@
-"""Operators whose results lie where rounding is hardest, and several evaluations of each.
+"""Operators whose results are hardest to round, and several evaluations of each.
 
-An ambiguous sum has a large term, half of its quantum, and crumbs of about 2^-53 of it: its exact value lies about a
-radius from a midpoint, and whether the crumbs are added to each other first, or one by one to the large term, decides
-on which side an evaluation ends.
+An ambiguous sum has a large term, half of its quantum, and crumbs of about 2^-53 of it, so its exact value lies about
+a radius from a midpoint. An evaluation ends on one side if the crumbs are added to each other first, and on the other
+side if they are added one by one to the large term.
 """
 
 from __future__ import annotations
@@ -12,17 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from repops.opset import Arithmetic
 
-from referee_py.rounding import (
-    Bounds,
-    Evaluation,
-    Kind,
-    Log,
-    Rounding,
-    evaluate,
-    exact,
-    kind,
-)
+from referee_py.rounding import Bounds, Evaluation, Log, Rounding, arithmetic, evaluate, exact
 from referee_py.rounding.terms import terms_of
 
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
@@ -42,7 +34,7 @@ class Case:
 
 
 def ambiguous(rng: np.random.Generator, elements: int, n: int, b: int) -> np.ndarray:
-    """float32 [elements, n]: terms of sums 0 to 30 radii from midpoints of grid(b), some just below a power of two."""
+    """Return float32 [elements, n]: terms of sums 0 to 30 radii from midpoints of grid(b), some near a power of two."""
     large = rng.integers(2 ** (b - 9), 2 ** (b - 8), elements).astype(np.float64)
     half = rng.choice([0.5, -0.5], elements)
     power = rng.random(elements) < 0.2
@@ -56,7 +48,7 @@ def ambiguous(rng: np.random.Generator, elements: int, n: int, b: int) -> np.nda
 
 
 def cancelling(rng: np.random.Generator, elements: int, n: int) -> np.ndarray:
-    """float32 [elements, n]: sums that cancel to crumbs or to zero, of wide exponents, or of subnormals."""
+    """Return float32 [elements, n]: sums that cancel to crumbs or zero, of wide exponents, or of subnormals."""
     v = rng.standard_normal((elements, n)) * 2.0 ** rng.integers(-20, 20, (elements, n))
     v[:, n // 2 : 2 * (n // 2)] = -v[:, : n // 2] * (1 + rng.choice([0, 0, 2.0**-22], (elements, 1)))
     kinds = rng.integers(0, 4, elements)[:, None]
@@ -66,8 +58,8 @@ def cancelling(rng: np.random.Generator, elements: int, n: int) -> np.ndarray:
 
 
 def midpoints(rng: np.random.Generator, elements: int, n: int, b: int) -> np.ndarray:
-    """float32 [elements, n]: sums that are midpoints of grid(b). Most are exact in every order; of some, a crumb
-    that is added and taken away makes the range of terms too wide to know that."""
+    """Return float32 [elements, n]: sums that are midpoints of grid(b). Most are exact in every order; some have a
+    crumb, added and subtracted, that makes the range of terms too wide to know that."""
     large = rng.integers(2 ** (b - 9), 2 ** (b - 8), elements).astype(np.float64)
     crumb = 2.0 ** (b - 38 + rng.integers(-2, 3, elements)) * rng.integers(0, 2, elements)
     t = np.stack([large, rng.choice([0.5, -0.5], elements), crumb, -crumb, *np.zeros((n - 4, elements))], 1)
@@ -75,14 +67,14 @@ def midpoints(rng: np.random.Generator, elements: int, n: int, b: int) -> np.nda
 
 
 def special(rng: np.random.Generator, elements: int, n: int) -> np.ndarray:
-    """float32 [elements, n]: infinities, NaN, zeros of both signs and the largest numbers among ordinary ones."""
+    """Return float32 [elements, n]: infinities, NaN, zeros of both signs, the largest and ordinary numbers."""
     v = rng.standard_normal((elements, n)).astype(np.float32)
     odd = np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, 3.4028235e38, -3.4028235e38, 1e-45], dtype=np.float32)
     return np.where(rng.random(v.shape) < 0.15, rng.choice(odd, v.shape), v)
 
 
 def of_terms(t: np.ndarray) -> Iterator[Case]:
-    """Every operator that adds up, with these terms [elements, n] (n even), times powers of two."""
+    """Yield every operator that adds, with these terms [elements, n] (n even), times powers of two."""
     elements, n = t.shape
     powers = np.array([1.0, 2.0, 0.25], dtype=np.float32)
     columns = np.repeat(powers[None], n, axis=0)
@@ -107,7 +99,7 @@ def of_terms(t: np.ndarray) -> Iterator[Case]:
 
 
 def convolutions(draw: Any) -> Iterator[Case]:
-    """Padding, strides, dilation and groups, and all three operators; `draw` gives float32 of a shape."""
+    """Yield all three convolutions with padding, strides, dilation and groups; `draw` returns float32 of a shape."""
     for window in (
         {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1},
         {"stride": (2, 1), "padding": (0, 2), "dilation": (1, 2), "groups": 2},
@@ -125,7 +117,7 @@ def convolutions(draw: Any) -> Iterator[Case]:
 
 
 def empty_and_single(draw: Any) -> Iterator[Case]:
-    """Sizes 0 and 1."""
+    """Yield operators with sizes 0 and 1."""
     yield Case("sum", [draw()], {"dims": (), "keepdim": 0})
     yield Case("sum", [draw(3, 0, 2)], {"dims": (1,), "keepdim": 0})
     yield Case("sum", [draw(0, 2)], {"dims": (1,), "keepdim": 1})
@@ -146,13 +138,13 @@ def empty_and_single(draw: Any) -> Iterator[Case]:
 
 
 def elementary(rng: np.random.Generator, count: int) -> Iterator[Case]:
-    """Ordinary arguments, and those whose results are ties or lie 2^-50 from one (sin, tanh, log1p, pow)."""
+    """Yield functions of ordinary arguments, and of arguments with results at most 2^-50 from a tie."""
 
     def draw(low: int, high: int) -> np.ndarray:
         return (rng.standard_normal(count) * 2.0 ** rng.integers(low, high, count)).astype(np.float32)
 
     def near(exponent: int) -> np.ndarray:
-        """Odd numbers of 19 to 24 bits: midpoints of one of the grids, at exponents where f(x) is about x."""
+        """Return odd numbers of 19 to 24 bits: midpoints of one of the grids, at exponents where f(x) is about x."""
         bits = rng.integers(19, 25, count)
         odd = rng.integers(2 ** (bits - 1), 2**bits) | 1
         return (odd * 2.0 ** (exponent - bits)).astype(np.float32) * rng.choice([-1, 1], count).astype(
@@ -182,7 +174,7 @@ def elementary(rng: np.random.Generator, count: int) -> Iterator[Case]:
 
 
 def cases(rng: np.random.Generator, b: int) -> Iterator[Case]:
-    """All of the above, for a grid of b bits."""
+    """Yield all of the above, for a grid of b bits."""
 
     def draw(*shape: int) -> np.ndarray:
         return (rng.standard_normal(shape) * 2.0 ** rng.integers(-30, 20, shape)).astype(np.float32)
@@ -199,10 +191,10 @@ def cases(rng: np.random.Generator, b: int) -> Iterator[Case]:
 
 
 def evaluations(case: Case, bounds: Bounds, rng: np.random.Generator) -> Iterator[Evaluation]:
-    """The numpy one; sums in ascending, descending and random order, and by halves; functions off by up to 3 ulps."""
+    """Yield numpy's; sums in ascending, descending, random order, and by halves; functions off by up to 3 ulps."""
     first = case.evaluation(bounds)
     yield first
-    if kind(case.name, case.inputs, case.attrs) == Kind.ELEMENTARY:
+    if arithmetic(case.name, case.inputs, case.attrs) == Arithmetic.ELEMENTARY:
         with np.errstate(invalid="ignore", over="ignore"):
             for _ in range(3):
                 yield Evaluation(first.x * (1 + rng.integers(-3, 4, first.x.shape) * 2.0**-52), first.radius)
@@ -221,7 +213,7 @@ def evaluations(case: Case, bounds: Bounds, rng: np.random.Generator) -> Iterato
 
 @np.errstate(invalid="ignore")
 def all_terms(case: Case, elements: int) -> np.ndarray:
-    """float64 [elements, slots]: the exact products of every element."""
+    """Return float64 [elements, slots]: the exact products of every element."""
     terms = terms_of(case.name, case.inputs, case.attrs, np.arange(elements))
     return (
         terms.take(np.arange(elements), 0, int(terms.slots.max(initial=0))) if elements else np.zeros((0, 0))
@@ -229,7 +221,7 @@ def all_terms(case: Case, elements: int) -> np.ndarray:
 
 
 class Definition:
-    """Every element of a case by the readable reference, under any log."""
+    """The value of every element of a case by the readable reference, under any log."""
 
     def __init__(self, case: Case, shape: Sequence[int], rounding: Rounding) -> None:
         self.shape, self.bits = tuple(shape), rounding.bits
@@ -246,7 +238,7 @@ class Definition:
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Equal, with equal signs of zeros; NaN is NaN."""
+    """Return whether a and b are equal, with equal signs of zeros; NaN equals NaN."""
     return np.array_equal(a, b, equal_nan=True) and np.array_equal(
         np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b)
     )

@@ -1,4 +1,4 @@
-"""Sums that no order can change: who finds them, and what a log says of them."""
+"""Sums that no order can change: how they are found, and their entries in a log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .operators import Case, all_terms, cancelling, cases, midpoints, of_terms, 
 TIE = Case(
     "sum", [np.array([[2.0**24 + 2, 1.0], [2.0**24, 1.0]], dtype=np.float32)], {"dims": (1,), "keepdim": 0}
 )
-"""Two sums half-way between two binary32 values; the nearest even ones are above and below."""
+"""Two sums half-way between two binary32 values; the nearest even value is above one and below the other."""
 
 
 def test_found_are_those_of_the_definition() -> None:

@@ -1,4 +1,4 @@
-"""Which elements have an entry: distances to midpoints, the readable log, and the kernel's."""
+"""Elements that have an entry: distances to midpoints, the readable log, and the kernel's log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BITS = st.integers(26, 32)
 
 
 def grid_around(x: float, b: int) -> list[Fraction]:
-    """Grid values around |x|, by counting bit patterns of binary32; 2^128 follows the largest one."""
+    """Return grid values around |x|, by counting bit patterns of binary32; 2^128 follows the largest one."""
     step = 1 << (32 - b)
     below = int(np.float32(rnd(np.array([abs(x)]), b)[0]).view(np.uint32))
     top = 0x7F800000
@@ -71,7 +71,7 @@ def test_beyond_the_grid() -> None:
 
 
 def test_who_is_in_the_band() -> None:
-    """Radii from a midpoint: 1.25 is in, more is not; an eighth of a quantum is wide; without a radius nothing is."""
+    """Up to 1.25 radii from a midpoint are in the band; a radius of q / 8 is wide; with radius 0 there is no band."""
     q, r = 2.0**-23, 2.0**-36
     x = 1 + q / 2 + r * np.array([0.0, 1.0, 1.25, 1.26, -1.25, -1.26])
     narrow, wide = band(x, np.full(6, r), 32)
@@ -84,7 +84,7 @@ def test_who_is_in_the_band() -> None:
 
 
 def near_midpoints(rng: np.random.Generator, b: int, shape: tuple[int, ...]) -> tuple[np.ndarray, Radius]:
-    """Elements at up to 2 radii from midpoints, and just below powers of two; radii of 2^-28 to 4 quanta."""
+    """Return elements up to 2 radii from midpoints, and near powers of two; radii of 2^-28 to 4 quanta."""
     near = rng.integers(2 ** (b - 9), 2 ** (b - 8), shape) + rng.choice([0.0, 0.5, 0.5, 0.5], shape)
     near = np.where(rng.random(shape) < 0.2, 2.0 ** (b - 9) + rng.choice([0.0, -0.25, 0.5], shape), near)
     exact = near * rng.choice([-1, 1], shape)
@@ -110,7 +110,7 @@ def test_the_kernel_writes_the_log_that_is_to_be_read(b: int, form: Form, tau: f
 
 
 def test_the_papers_threshold_adds_entries_that_nobody_needs() -> None:
-    """A fixed tau logs what is further than a quarter of a quantum from its rounded value: half of all, at b = 32."""
+    """A fixed tau logs values further than a quarter of a quantum from their rounding: half of all, at b = 32."""
     rng = np.random.default_rng(2)
     x, r = rng.uniform(1, 2, 10_000), np.array(2.0**-45)
     values, few = write(x, r, 32)

@@ -1,4 +1,4 @@
-"""What a log commits to: the same tree as a naive one, a path to what is said of every element, nothing else said."""
+"""The commitment to a log: the tree of a naive computation, a path to every element's entry, and no other entries."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def random_entries(rng: np.random.Generator, elements: int, count: int) -> dict[
 def test_the_digest_is_that_of_a_naive_tree(
     monkeypatch: pytest.MonkeyPatch, elements: int, part: int
 ) -> None:
-    """However few entries are written at a time."""
+    """For any number of entries that are written at a time."""
     monkeypatch.setattr(blocks, "_PART", part)
     rng = np.random.default_rng([elements, part])
     for count in (0, 1, 5, 90):
@@ -136,7 +136,7 @@ def test_another_place_or_path_shows_another_log() -> None:
 
 
 def words(*items: tuple[int, ...]) -> bytes:
-    """(place, kind) and (place, WRITTEN, value)."""
+    """Encode entries (place, kind) and (place, WRITTEN, value)."""
     return b"".join(
         struct.pack(">H", item[0] << 2 | item[1]) + b"".join(struct.pack(">I", v) for v in item[2:])
         for item in items

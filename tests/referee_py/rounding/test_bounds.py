@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from repops import reference
 from repops.calls import Call, random_call
-from repops.opset import OPS
+from repops.opset import OPS, Arithmetic
 
 from referee_py.errors import InvalidInput
-from referee_py.rounding import Bounds, Kind, Rounding, evaluate, exact, kind, truth
+from referee_py.rounding import Bounds, Rounding, arithmetic, evaluate, exact, truth
 from referee_py.rounding.bounds import MAX_TERMS, U, factor, gamma
 from referee_py.rounding.evaluate import CONTRACTIONS, ELEMENTARY, has_log
 from referee_py.rounding.terms import terms_of
@@ -36,7 +36,7 @@ SHIFT = 298  # every product of two binary32 values is a multiple of 2^-298
 
 
 def integers(x: np.ndarray, shift: int) -> np.ndarray:
-    """floor(x * 2^shift) of every element, as Python integers (a Kulisch accumulator's contents)."""
+    """Return floor(x * 2^shift) of every element, as Python integers (a Kulisch accumulator's contents)."""
     mantissa, exponent = np.frexp(x)
     places = exponent.ravel() - 53 + shift
     whole = (mantissa * 2.0**53).ravel().astype(np.int64)
@@ -46,7 +46,7 @@ def integers(x: np.ndarray, shift: int) -> np.ndarray:
 
 
 def check_sums(case: Case, rng: np.random.Generator, bounds: Bounds) -> int:
-    """|y - exact| <= canonical radius <= radius, for every evaluation and element; returns how many elements."""
+    """Check |y - exact| <= canonical radius <= radius for every evaluation; return the number of elements."""
     several = list(evaluations(case, bounds, rng))
     shape, size = several[0].x.shape, several[0].x.size
     terms = integers(all_terms(case, size), SHIFT)
@@ -92,7 +92,7 @@ def test_a_million_elements_in_any_order() -> None:
 
 
 def test_the_radius_is_not_loose_by_more_than_its_worst_case_allows() -> None:
-    """Every addition of a chain that begins with 1 loses all of the next term: half of gamma is reached."""
+    """Every addition of a chain that begins with 1 loses all of the next term, which reaches half of gamma."""
     n = 4096
     x = np.full((1, n), 2.0**-54, dtype=np.float32)
     x[0, 0] = 1.0
@@ -130,7 +130,7 @@ LIBRARY["pow"] = lambda a, b: a**b
 
 
 def check_library(count: int, seed: int) -> int:
-    """The library of this machine is within the canonical radius, and that is within the radius."""
+    """Check that this machine's library is within the canonical radius, and that radius within the float64 one."""
     done = 0
     for case in elementary(np.random.default_rng(seed), count):
         evaluation = case.evaluation(Bounds.PROVEN)
@@ -161,7 +161,7 @@ def test_a_million_values_of_the_library() -> None:
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_operands_that_are_not_finite_expect_what_ieee_gives() -> None:
-    """Every operator that adds up; an absent tap meets nothing, so it makes no NaN of an infinite weight."""
+    """For every operator that adds; an absent tap meets nothing, so an infinite weight gives no NaN there."""
     rng = np.random.default_rng(13)
 
     def draw(*shape: int) -> np.ndarray:
@@ -186,7 +186,7 @@ def test_operands_that_are_not_finite_expect_what_ieee_gives() -> None:
 
 
 def test_an_infinite_weight_is_not_met_in_the_padding() -> None:
-    """The corner of the output meets only the taps (1, 1) and further; (0, 0) is infinite."""
+    """The corner of the output meets only the taps from (1, 1) on; (0, 0) is infinite."""
     x, w = np.ones((1, 1, 3, 3), dtype=np.float32), np.ones((1, 1, 3, 3), dtype=np.float32)
     w[0, 0, 0, 0] = np.inf
     attrs = {**PLAIN, "padding": (1, 1)}
@@ -197,7 +197,7 @@ def test_an_infinite_weight_is_not_met_in_the_padding() -> None:
 
 
 def _with_elements(name: str) -> Call:
-    """A call that has a result, and a first input of f32 if the operator takes one."""
+    """Return a call that has a result, and a first input of f32 if the operator takes one."""
     calls = [random_call(name, f"kind/{number}", "tiny") for number in range(60)]
     return next(
         (inputs, attrs)
@@ -208,28 +208,28 @@ def _with_elements(name: str) -> Call:
 
 
 def test_every_operator_has_a_kind() -> None:
-    """What has a log is what has an order, and elementary functions below 32 bits."""
+    """An operator has a log if its order is free, or if it is an elementary function below 32 bits."""
     f, i = np.zeros(1, dtype=np.float32), np.zeros(1, dtype=np.int64)
     single = {"add", "sub", "mul", "div", "sqrt"}
     sums = {*CONTRACTIONS, "sum", "scatter_add"}
     for op in OPS:
         want = (
-            Kind.SUM
+            Arithmetic.SUM
             if op.name in sums
-            else Kind.ELEMENTARY
+            else Arithmetic.ELEMENTARY
             if op.name in ELEMENTARY
-            else Kind.SINGLE
+            else Arithmetic.SINGLE
             if op.name in single
-            else Kind.MOVED
+            else Arithmetic.MOVED
         )
-        assert kind(op.name, [f, f, f], {"dtype": 2}) == want, op.name
+        assert arithmetic(op.name, [f, f, f], {"dtype": 2}) == want, op.name
         inputs, attrs = _with_elements(op.name)
-        assert has_log(op.name, inputs, attrs, 32) == (want == Kind.SUM)
-        assert has_log(op.name, inputs, attrs, 31) == (want in (Kind.SUM, Kind.ELEMENTARY))
-    assert kind("sum", [i], {}) == kind("add", [i, i], {}) == Kind.MOVED
-    assert kind("cast", [i], {"dtype": 1}) == Kind.SINGLE
-    assert kind("cast", [f], {"dtype": 1}) == Kind.MOVED
-    assert kind("full", [], {}) == Kind.MOVED
+        assert has_log(op.name, inputs, attrs, 32) == (want == Arithmetic.SUM)
+        assert has_log(op.name, inputs, attrs, 31) == (want in (Arithmetic.SUM, Arithmetic.ELEMENTARY))
+    assert arithmetic("sum", [i], {}) == arithmetic("add", [i, i], {}) == Arithmetic.MOVED
+    assert arithmetic("cast", [i], {"dtype": 1}) == Arithmetic.SINGLE
+    assert arithmetic("cast", [f], {"dtype": 1}) == Arithmetic.MOVED
+    assert arithmetic("full", [], {}) == Arithmetic.MOVED
     for name, inputs in (("add", [f, f]), ("mm", [f, f, f])):
         with pytest.raises(InvalidInput, match="has no log"):
             evaluate(name, inputs, {}, Bounds.PROVEN)

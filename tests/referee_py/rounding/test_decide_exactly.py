@@ -1,4 +1,4 @@
-"""Single elements, exactly: integers against fractions, MPFR against the tables of the operator set."""
+"""Exact decisions of single elements: integers against fractions, MPFR against the tables of the operator set."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_decisions_in_integers_are_those_of_fractions(
 
 
 def test_what_binary64_cannot_hold_is_rounded_once() -> None:
-    """A crumb above a midpoint, lost in binary64, decides: rounding twice would go to the even neighbour, 1."""
+    """A crumb above a midpoint, lost in binary64, decides: rounding twice would give the even neighbour, 1."""
     x = 1 + Q / 2 + Fraction(1, 2**200)
     assert float(x) == 1 + 2.0**-24
     assert exact.round_exact(x, 32) == 1 + 2.0**-23
@@ -172,7 +172,7 @@ def test_long_sums_of_any_exponents_are_taken_in_pieces(name: str) -> None:
 
 @pytest.mark.parametrize("b", [26, 29])
 def test_functions_of_single_elements(b: int) -> None:
-    """Each entry of a kind, against the definition, which brackets the value with 2,400 bits."""
+    """Each kind of entry, against the definition, which brackets the value with 2,400 bits."""
     rng, rounding = np.random.default_rng(b), Rounding(b)
     followed = 0
     for case in elementary(rng, 40):
@@ -197,7 +197,7 @@ def test_functions_of_single_elements(b: int) -> None:
 
 
 def test_functions_without_an_entry_are_correctly_rounded() -> None:
-    """At b = 32 the values of the operator set, compared with MPFR by its own tests; rsqrt is two operations there."""
+    """At b = 32 these are the operator set's values, whose own tests use MPFR; rsqrt is two operations there."""
     rng = np.random.default_rng(9)
     for case in elementary(rng, 300):
         if case.name == "rsqrt":
@@ -210,7 +210,7 @@ def test_functions_without_an_entry_are_correctly_rounded() -> None:
 
 
 def test_brackets() -> None:
-    """Exact values have no width; saturated and tiny ones stay on their side."""
+    """Exact values have no width; saturated and tiny values stay on their side."""
     for name, arguments, value in (
         ("exp", [0.0], 1),
         ("log", [1.0], 0.0),

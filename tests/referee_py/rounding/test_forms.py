@@ -1,4 +1,4 @@
-"""Both forms of a log: one encoding for each log, nothing else decodes, and bytes that do not decode say nothing."""
+"""Both forms of a log: each log has one encoding, and all other bytes are refused."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_dense_bytes_that_no_log_has_are_refused(data: bytes, why: str) -> None:
 
 
 def test_what_a_wide_entry_says_is_not_a_matter_of_the_encoding() -> None:
-    """NaN, -0 and values of a finer grid decode; their elements ignore them, and the others keep their entries."""
+    """NaN, -0 and values of a finer grid decode; their elements ignore them, and other elements keep their entries."""
     for odd in (np.nan, -0.0, 1 + 2.0**-23, np.inf):
         log = log_of(10, {1: True}, {4: odd})
         for form in Form:

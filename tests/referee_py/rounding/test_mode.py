@@ -1,4 +1,4 @@
-"""The mode byte: 28 of 256 bytes state parameters, and each is the byte of its own."""
+"""The mode byte: 28 of 256 bytes have parameters, and different parameters have different bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from referee_py.errors import InvalidInput, UnknownVersion
-from referee_py.rounding.mode import Bounds, Form, Rounding, is_rounded
+from referee_py.program.mode import Bounds, Form, Rounding, is_rounded
 
 
 def test_every_combination_of_parameters_has_a_byte_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""The primitives against a reference of fractions, on random bits and on the values where they could go wrong."""
+"""The primitives against a reference of fractions, on random bits and on values that are hard to round."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def from_bits(bits: int) -> float:
 
 
 def exponent(x: Fraction) -> int:
-    """e with 2^e <= |x| < 2^(e + 1)."""
+    """Return e with 2^e <= |x| < 2^(e + 1)."""
     e = x.numerator.bit_length() - x.denominator.bit_length()
     return e if abs(x) >= Fraction(2) ** e else e - 1
 
@@ -43,7 +43,7 @@ def unit(x: Fraction) -> Fraction:
 
 
 def to_grid(x: float, b: int, direction: str = "nearest") -> float:
-    """What `rnd` and `rev` should give, with integers; direction is "nearest", "down" or "up"."""
+    """Return the expected result of `rnd` and `rev`, with integers; direction is "nearest", "down" or "up"."""
     if math.isnan(x) or math.isinf(x):
         return x
     q = unit(Fraction(x)) * Fraction(2) ** (9 - b)
@@ -53,7 +53,7 @@ def to_grid(x: float, b: int, direction: str = "nearest") -> float:
     return math.copysign(float(n * q), x)
 
 
-# Midpoints, their neighbours, both ends of the range, powers of two, where a binade changes.
+# Midpoints, their neighbours, both ends of the range, powers of two, changes of the binade.
 AROUND = [
     v * s
     for e in (
@@ -171,7 +171,7 @@ def test_rev_takes_the_direction_of_the_entry(x: float, b: int, entry: int) -> N
 
 @given(st.floats(-1e30, 1e30), BITS, st.floats(-1, 1))
 def test_an_auditor_near_the_trainer_follows_it(x: float, b: int, part: float) -> None:
-    """Two values closer than tau, and so than half of 2 tau: the log of one makes the other round alike."""
+    """Two values closer than tau, so closer than half of 2 tau: the log of one makes the other round alike."""
     trainer = array(x)
     auditor = (
         trainer
@@ -200,7 +200,7 @@ def test_zeros_of_free_operators_have_no_sign() -> None:
 
 
 def diverging(seed: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs around midpoints of the 32-bit grid, at most `spread` quanta from them."""
+    """Return pairs around midpoints of the 32-bit grid, at most `spread` quanta from them."""
     rng = np.random.default_rng(seed)
     middle = (rng.integers(2**23, 2**24, 1000) + 0.5) * 2.0 ** rng.integers(-60, 60, 1000)
     q = quantum(middle, 32)

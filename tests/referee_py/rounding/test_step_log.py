@@ -1,4 +1,4 @@
-"""A step's logs: what goes into the file comes out of it, under the same root, and nothing else is such a file."""
+"""A step's logs are read from the file as they were written, under the same root; other bytes are no such file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dense logs as the paper writes them: what a threshold adds to the band, and that it changes no value."""
+"""Dense logs as in the paper: a threshold adds entries to the band, and changes no value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .operators import Definition, ambiguous, cancelling, cases, evaluations, of
 @pytest.mark.parametrize("b", [26, 32])
 @pytest.mark.parametrize("tau_of_half", [0.0, 0.5, 0.999])
 def test_a_threshold_changes_no_value_and_looks_forged_to_nobody(b: int, tau_of_half: float) -> None:
-    """Every evaluation follows every trainer to its bits, and these are the definition's under that log."""
+    """Every evaluation follows every trainer to its bits, which are the defined ones under its log."""
     rng = np.random.default_rng(b)
     rounding, tau = Rounding(b, Bounds.PROVEN, Form.DENSE), tau_of_half * 2.0 ** (8 - b)
     entries = corrections = 0
@@ -43,7 +43,7 @@ def test_a_threshold_changes_no_value_and_looks_forged_to_nobody(b: int, tau_of_
 
 
 def test_directions_the_other_way_are_ignored_and_told_of() -> None:
-    """Away from midpoints no honest trainer writes them; what is within reach of the exact value is followed."""
+    """Honest trainers write none of them away from midpoints; entries within reach of the exact value are followed."""
     rng = np.random.default_rng(7)
     rounding = Rounding(32, Bounds.PROVEN, Form.DENSE)
     told = 0
@@ -62,7 +62,7 @@ def test_directions_the_other_way_are_ignored_and_told_of() -> None:
 
 @pytest.mark.parametrize("b", [26, 32])
 def test_terms_by_shape_are_as_many_as_there_are_slots(b: int) -> None:
-    """Against the terms that `decide_exactly` gathers; an element may have fewer, where taps are absent."""
+    """Compared with the terms that `decide_exactly` gathers; an element has fewer where taps are absent."""
     from referee_py.rounding.evaluate import ELEMENTARY
     from referee_py.rounding.terms import terms_of
 
@@ -82,7 +82,7 @@ def test_terms_by_shape_are_as_many_as_there_are_slots(b: int) -> None:
 
 
 def test_a_trainer_asks_for_the_threshold_of_each_node() -> None:
-    """By bits, operator and terms, in the dense form only; what it is told decides how many entries it writes."""
+    """By bits, operator and terms, in the dense form only; the threshold determines the number of entries."""
     from trainer_node.rounded.variations import NumpyEvaluator
 
     rng = np.random.default_rng(3)

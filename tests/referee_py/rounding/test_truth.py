@@ -1,4 +1,4 @@
-"""With a log every element has one right value: whoever computes it, in whatever order, whatever the log says."""
+"""Under a log every element has one right value, for every party, every order of additions and every log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODES = [pytest.param(r, marks=[] if r in QUICK else [pytest.mark.slow], id=f"{r
 
 @pytest.mark.parametrize("rounding", MODES)
 def test_honest_trainer_expect_everybody_ends_at_its_bits(rounding: Rounding) -> None:
-    """Trainer and auditors add in different orders; the log makes them one, and the definition says the same."""
+    """Trainer and auditors add in different orders; the log makes their results equal, and the defined ones."""
     rng = np.random.default_rng(rounding.mode)
     corrections = alone = 0
     for case in cases(rng, rounding.bits):
@@ -54,7 +54,7 @@ def binary32(values: np.ndarray) -> np.ndarray:
 
 
 def forgeries(rng: np.random.Generator, honest: Log, x: np.ndarray, b: int) -> Iterator[Log]:
-    """Logs that no honest trainer has written, most of them at elements where they could count."""
+    """Yield logs that no honest trainer has written, most of them at elements where an entry could count."""
     none = np.zeros(0, dtype=np.int64)
     size, flat = honest.elements, x.reshape(-1)
     yield Log.empty(size)
@@ -77,7 +77,7 @@ def forgeries(rng: np.random.Generator, honest: Log, x: np.ndarray, b: int) -> I
 
 @pytest.mark.parametrize("rounding", MODES)
 def test_any_log_expect_the_value_of_the_definition(rounding: Rounding) -> None:
-    """Whatever the log says: every evaluation ends at the truth of each element, and forged entries are found."""
+    """Under any log, every evaluation ends at the truth of each element, and forged entries are found."""
     rng = np.random.default_rng(1000 + rounding.mode)
     followed = forged = 0
     for case in cases(rng, rounding.bits):
@@ -97,7 +97,7 @@ def test_any_log_expect_the_value_of_the_definition(rounding: Rounding) -> None:
 
 
 def test_a_forged_log_expect_its_outputs_to_be_wrong() -> None:
-    """What makes forging pointless: outputs that follow an entry outside the band are not the truth of that log."""
+    """Why forging has no point: outputs that follow an entry outside the band are not the truth of that log."""
     t = np.array([[1.0, 2.0**-25, 0.0, 0.0]], dtype=np.float32)
     rounding = Rounding()
     (alone,) = truth("sum", [t], {"dims": (1,), "keepdim": 0}, None, rounding)
@@ -111,7 +111,7 @@ def test_a_forged_log_expect_its_outputs_to_be_wrong() -> None:
 
 
 def test_an_element_on_a_midpoint_goes_either_way_and_no_further() -> None:
-    """1 + 2^-24 exactly, of four terms: three orders of a trainer may have it up or down; two quanta are too far."""
+    """Four terms, exactly 1 + 2^-24: three orders of a trainer may round up or down; two quanta are too far."""
     t = np.array([[1.0, 2.0**-24, 2.0**-80, -(2.0**-80)]], dtype=np.float32)
     attrs = {"dims": (1,), "keepdim": 0}
     up, none = 1 + 2.0**-23, np.zeros(0, dtype=np.int64)

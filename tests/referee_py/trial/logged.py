@@ -1,10 +1,10 @@
-"""Disputes about elements of which a rounding log says something, or could.
+"""Disputes about elements for which a rounding log has an entry, or could have one.
 
-what      the log says of the element     the liar's element
+what      the log's entry                 the liar's element
 up        it was rounded up               the neighbour below, which is admissible too
 down      it was rounded down             the neighbour above
-written   the further neighbour           the nearest value, as if nothing was said
-silent    nothing                         the further neighbour, which an entry could have said
+written   the further neighbour           the nearest value, as if there were no entry
+silent    none                            the further neighbour, which an entry could give
 forged    a direction outside the band    the next value in that direction
 off       a value outside the band        that value
 """
@@ -46,14 +46,14 @@ class Choices(NamedTuple):
 
 
 def cases(rng: np.random.Generator, rounding: Rounding, elements: int) -> Iterator[Case]:
-    """Every operator that has a log, with sums of so many elements near midpoints."""
+    """Yield cases of every operator that has a log. Sums have ``elements`` elements near midpoints."""
     yield from of_terms(ambiguous(rng, elements, 6, rounding.bits))
     if rounding.bits < 32:
         yield from (case for case in elementary(rng, 40) if np.isfinite(case.inputs[0]).all())
 
 
 def tie(elements: int) -> Case:
-    """Sums that are halfway between two values, of terms too far apart to know that: both directions count."""
+    """Return sums on a midpoint. Their terms are too far apart to decide the direction, so both are admissible."""
     terms = np.tile(np.float32([1, 2.0**-24, 2.0**-60, -(2.0**-60)]), (elements, 1))
     return Case("sum", [terms], {"dims": (1,), "keepdim": 0})
 
@@ -61,9 +61,9 @@ def tie(elements: int) -> Case:
 def disputes(
     case: Case, rounding: Rounding, rng: np.random.Generator, honest: int, more: int = 40
 ) -> Iterator[tuple[str, int, Setting]]:
-    """One of each kind that the case has an element for: what, which element, and the setting.
+    """Yield a dispute of each kind for which the case has an element: kind, element and setting.
 
-    The log has `more` other entries, admissible or not.
+    The log has up to `more` other entries, admissible or not.
     """
     choices = Choices.of(case, rounding)
     either = np.flatnonzero(choices.up != choices.down)
@@ -93,7 +93,7 @@ def told(
     honest: int,
     turn: int = 0,
 ) -> Setting:
-    """A liar says `false` of an element, where a log is agreed on; which may be one of another number of elements."""
+    """Return a setting in which a liar gives an element the value `false`. The agreed log may have another size."""
     inputs = [np.asarray(array, order="C") for array in case.inputs]
     count = structure_of(case.name, inputs, case.attrs).outputs[0].count
     entries = log if log.elements == count else None

@@ -1,4 +1,4 @@
-"""Two parties who differ in one element of an operator, and how they play."""
+"""Two parties that differ in one element of an operator, and a driver of their trial."""
 
 from __future__ import annotations
 
@@ -13,23 +13,15 @@ from repops.tensors import canonical
 from referee_py.commit import NO_LOG, Record, tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.element import Case
-from referee_py.program import MODE_REPOPS_F32, Operand, Structure, TensorType
+from referee_py.program import Operand, Structure, TensorType
 from referee_py.program.structure import Kind
+from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.blocks import digest_of_block, log_digest
 from referee_py.rounding.truth import truth as truth_of
-from referee_py.trial import (
-    NO_BLOCK,
-    Dispute,
-    LogBlock,
-    NodesReveal,
-    ShowLeaf,
-    Stage,
-    TrialState,
-    apply,
-    open_trial,
-)
+from referee_py.trial import NO_BLOCK, LogBlock, NodesReveal, ShowLeaf, Stage, TrialState, apply, open_trial
 from referee_py.trial.solver import Operator, plan
+from referee_py.walk.dispute import Dispute
 
 PLAYERS = ("0x" + "11" * 20, "0x" + "22" * 20)
 
@@ -44,14 +36,14 @@ def structure_of(name: str, inputs: Sequence[Array], attrs: Attrs) -> Structure:
 def outputs_of(
     name: str, inputs: Sequence[Array], attrs: Attrs, mode: int, log: Log | None = None
 ) -> list[Array]:
-    """What an operator gives, under a log for as many elements as it has."""
+    """Return the outputs of an operator, under a log with as many elements as the output."""
     if mode == MODE_REPOPS_F32:
         return reference.execute(name, inputs, attrs)
     return truth_of(name, inputs, attrs, log, Rounding.of(mode))
 
 
 def one_ulp(array: Array, element: int) -> Array:
-    """The array with the last bit of one element turned; NaN becomes infinite."""
+    """Return the array with the last bit of one element flipped; NaN becomes infinity."""
     found = canonical(np.asarray(array, order="C")).copy()
     flat = found.reshape(-1)
     if found.dtype == np.float32:
@@ -64,7 +56,7 @@ def one_ulp(array: Array, element: int) -> Array:
 
 @dataclass
 class Liar(Operator):
-    """Says a false element, and false states from some step on."""
+    """A side with a false element, and with false states after step ``turn``."""
 
     turn: int = 0
 
@@ -75,7 +67,7 @@ class Liar(Operator):
 
 @dataclass
 class Shown(Operator):
-    """Has a block to show, and no log."""
+    """A side that has a block to show, but no log."""
 
     shown: LogBlock = NO_BLOCK
 
@@ -85,7 +77,7 @@ class Shown(Operator):
 
 @dataclass
 class Known:
-    """What a side knows of the other: its outputs if they are served, and what it has published on-chain."""
+    """Data that a side knows of the other: its outputs if they are served, and its moves on-chain."""
 
     outputs: Sequence[Array] | None = None
     revealed: Sequence[bytes] | None = None
@@ -103,7 +95,7 @@ class Known:
 
 @dataclass
 class Setting:
-    """An operator whose true outputs one side has, and of which the other has one element wrong."""
+    """An operator of which one side has the true outputs, and the other side one element wrong."""
 
     dispute: Dispute
     sides: tuple[Operator, Operator]
@@ -121,7 +113,7 @@ class Setting:
         mode: int = MODE_REPOPS_F32,
         log: Log | None = None,
     ) -> Setting:
-        """With true and false outputs."""
+        """Return a setting with these true and false outputs."""
         sides: list[Operator] = [
             Operator(inputs, outputs[0], log),
             Liar(inputs, outputs[1], log, turn=turn),
@@ -136,7 +128,7 @@ class Setting:
         return cls(dispute, (sides[0], sides[1]), honest)
 
     def with_block(self, elements: int, entries: bytes) -> Setting:
-        """Where the agreed log is another one: this block, which may be none that a log has."""
+        """Return the setting with another agreed log: this block alone, which may be one that no log can have."""
         log = digest_of_block(elements, 0, entries, ())
         one, other = (replace(record, log=log) for record in self.dispute.records)
         shown = LogBlock(elements, entries, ())
@@ -155,9 +147,9 @@ class Setting:
         mode: int = MODE_REPOPS_F32,
         logged: bool = False,
     ) -> Setting | None:
-        """With element `place` (0 to 1) of one output wrong; None if no output has elements.
+        """Return a setting with the element at `place` (0 to 1) of one output wrong; None if no output has elements.
 
-        If `logged` the agreed log says of every third element, and of that one, that it was rounded up.
+        If `logged`, the agreed log rounds that element and every third one up.
         """
         inputs = [canonical(np.asarray(array, order="C")) for array in inputs]
         truth = [canonical(np.asarray(v, order="C")) for v in outputs_of(name, inputs, attrs, mode)]
@@ -180,7 +172,7 @@ class Setting:
 
 
 def play(setting: Setting, served: bool) -> tuple[TrialState, int]:
-    """To the end, and how many transactions that took."""
+    """Play a trial to the end. Return its state and the number of transactions."""
     state = open_trial(setting.dispute, PLAYERS, (1000, 1000), 100)
     known = [Known(setting.sides[1 - side].outputs if served else None) for side in (0, 1)]
     batches = 0

@@ -1,6 +1,6 @@
-"""Every sequence of moves of small trials: the honest side never loses, never owes what it cannot give, and all end.
+"""Every sequence of moves of small trials: the honest side never loses, always has a move that it owes, and all end.
 
-The other side does anything that the rules take, in any order with the honest one's moves: concludes for both, says
+The other side makes any move that the rules accept, in any order with the honest side's: it concludes for both, posts
 true and false states, answers with any place, or does nothing.
 """
 
@@ -27,12 +27,12 @@ from referee_py.trial import (
     TrialState,
     apply,
     open_trial,
-    owing,
     places,
     rules,
 )
-from referee_py.trial.refusals import Refusal
 from referee_py.trial.solver import plan
+from referee_py.walk.clock import owing
+from referee_py.walk.refusals import Refusal
 from tests.referee_py.rounding.logs import log_of
 
 from . import logged
@@ -45,7 +45,7 @@ NOW, CLOCK = 100, 1000
 
 @dataclass
 class Game:
-    """Explored from every state that can be reached."""
+    """All states that can be reached, explored."""
 
     setting: Setting
     honest: int
@@ -65,7 +65,7 @@ class Game:
             return
         dispute, own = self.setting.dispute, self.setting.sides[self.honest]
         moves = plan(state, dispute, self.honest, own, known, NOW)
-        # Else its clock would run with nothing to be done about it; so silence is the other side's loss.
+        # INVARIANT: an honest side that owes a move has one. So only a silent liar loses by its clock.
         assert moves or not owing(state) >> self.honest & 1, state
         for move, by in [
             *((m, self.honest) for m in moves[:1]),
@@ -78,7 +78,7 @@ class Game:
             self.explore(after, self.told(known, move), depth + 1)
 
     def any(self, state: TrialState) -> Iterator[Move]:
-        """What the other side may try: its own data and the honest side's, which it may know, and false states."""
+        """Yield moves of the other side: with its own data, with the honest side's, and with false states."""
         for knows in (Known(), Known(self.setting.sides[self.honest].outputs)):
             liar = self.setting.sides[1 - self.honest]
             yield from plan(state, self.setting.dispute, 1 - self.honest, liar, knows, NOW)[:1]
@@ -104,7 +104,7 @@ class Game:
                 yield Answer(state.offer, place, one)
 
     def told(self, known: Known, move: Move) -> Known:
-        """The honest side sees what the other has published."""
+        """Return the honest side's knowledge after a move of the other side."""
         if isinstance(move, NodesReveal) and move.side != self.honest:
             return replace(known, revealed=move.children)
         if isinstance(move, ShowLeaf) and move.side != self.honest:
@@ -122,7 +122,7 @@ def _changed(state: bytes, how: int) -> bytes:
 def test_every_game(
     monkeypatch: pytest.MonkeyPatch, shapes: list[tuple[int, int]], served: bool, most: int, honest: int
 ) -> None:
-    """A sum of 13 products, and a result of three leaves; rounds of two places, and of three."""
+    """Sums of 13 products, or a result of three leaves; rounds of two places, and of three."""
     monkeypatch.setattr(rules, "MAX_PLACES", most)
     rng = np.random.default_rng(9)
     inputs = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
@@ -137,7 +137,7 @@ def test_every_game(
 def test_every_game_under_a_log(
     monkeypatch: pytest.MonkeyPatch, entry: bool | None, served: bool, most: int, honest: int
 ) -> None:
-    """Sums halfway between two values: the log says which, or nothing, and the liar says the other one."""
+    """Sums on a midpoint: the log gives a direction or nothing, and the liar has the other neighbour."""
     monkeypatch.setattr(rules, "MAX_PLACES", most)
     case, log = tie(600), log_of(600, {} if entry is None else {555: entry}, {3: 7.0})
     (either,) = outputs_of(

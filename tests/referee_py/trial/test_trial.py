@@ -1,4 +1,4 @@
-"""Trials by the rules alone: whoever has the operator's true result wins, whatever the other one does."""
+"""Trials by the rules alone: the side with the operator's true result wins against any play of the other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_one_wrong_element_of_any_operator_loses(name: str) -> None:
 
 @pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
 def test_whoever_goes_by_the_log_wins(rounding: Rounding) -> None:
-    """Every operator with a log: entries that count, none, and entries that do not."""
+    """Every operator with a log: admissible entries, none, and entries that are not admissible."""
     rng = np.random.default_rng(rounding.mode)
     kinds, names = Counter[str](), set[str]()
     for number, case in enumerate(logged.cases(rng, rounding, 24)):

@@ -1,4 +1,4 @@
-"""What a side computes of a chain: one pass for all rounds of a trial, stopped and gone on with."""
+"""The states of a chain that a side computes: one pass for all rounds of a trial, which can stop and continue."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from referee_py.element import Case, rule_of, states
 from referee_py.errors import Unavailable
 from referee_py.program import TensorType
 from referee_py.rounding import Rounding
-from referee_py.trial.walk import KEPT, SLICE, Walk
+from referee_py.trial.chain_states import KEPT, SLICE, ChainStates
 from tests.referee_py.element.operands import reader
 
 from .parties import Setting, one_ulp, play, structure_of
 
 GPT2 = 50_257 * 768
-"""Elements of the largest gradient of GPT-2: what its `clip_norm` sums."""
+"""Elements of the largest gradient of GPT-2, which `clip_norm` sums."""
 ROOTS = [bytes(32)]
 MODES = {"f32": 1, "rounded": Rounding(32).mode}
 
@@ -32,7 +32,7 @@ def sum_of(items: int, mode: int = 1) -> tuple[Case, np.ndarray]:
 @pytest.mark.parametrize("where", [0, GPT2 // 3, GPT2 - 2], ids=["begin", "middle", "end"])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_trial_about_a_gradient_of_gpt2_takes_one_pass(mode: str, where: int) -> None:
-    """Attack: whoever is right has to walk a chain of 38.6 million steps, in each of six or more rounds."""
+    """Attack: the right side has to walk a chain of 38.6 million steps, in each of six or more rounds."""
     _, x = sum_of(GPT2)
     attrs = {"dims": (0,), "keepdim": 0}
     if MODES[mode] == 1:
@@ -67,7 +67,7 @@ def test_a_window_of_all_that_there_is_not_is_one_step() -> None:
 def test_states_are_the_rules_in_whatever_order_they_are_asked_for() -> None:
     case, x = sum_of(3 * KEPT + 17)
     truth = dict(enumerate(states(case, reader([x]), 0, rule_of(case).begin(case)), 1))
-    rng, walk = np.random.default_rng(1), Walk()
+    rng, walk = np.random.default_rng(1), ChainStates()
     for _ in range(20):
         at = sorted(int(place) for place in rng.choice(len(truth), 9, replace=False) + 1)
         assert walk.states(case, [x], ROOTS, at) == [truth[place] for place in at]
@@ -76,7 +76,7 @@ def test_states_are_the_rules_in_whatever_order_they_are_asked_for() -> None:
 
 def test_another_element_or_other_operands_are_walked_anew() -> None:
     case, x = sum_of(1000)
-    walk = Walk()
+    walk = ChainStates()
     before = walk.states(case, [x], ROOTS, [500])
     assert walk.states(case, [x], ROOTS, [500]) == before
     assert walk.steps == 500
@@ -86,7 +86,7 @@ def test_another_element_or_other_operands_are_walked_anew() -> None:
 
 def test_what_is_kept_is_bounded() -> None:
     case, x = sum_of(5 * KEPT * 7)
-    walk = Walk()
+    walk = ChainStates()
     for start in range(0, case.inputs[0].count - 20, 10_001):
         walk.states(case, [x], ROOTS, [start + 5, start + 11])
     asked = 2 * len(range(0, case.inputs[0].count - 20, 10_001))
@@ -95,7 +95,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 @dataclass
 class Told:
-    """Says stop after so many questions."""
+    """A ``stop`` that returns True after ``left`` calls."""
 
     left: int
     asked: int = field(default=0)
@@ -109,7 +109,7 @@ class Told:
 def test_a_walk_is_stopped_between_slices_and_gone_on_with() -> None:
     case, x = sum_of(GPT2)
     length = case.inputs[0].count
-    walk = Walk(Told(1000))
+    walk = ChainStates(Told(1000))
     with pytest.raises(Unavailable, match="told to stop"):
         walk.states(case, [x], ROOTS, [length])
     assert 0 < walk.steps <= 1000 * SLICE

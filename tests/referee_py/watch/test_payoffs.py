@@ -1,4 +1,4 @@
-"""What docs/economics.md says that watching gains is what these functions give, and these are the contract's rule."""
+"""The gains from watching that docs/economics.md states equal these functions, which follow the contract's rule."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from referee_py.watch import share_of
-from referee_py.watch.payoffs import (
+from referee_py.model.payoffs import (
     EXAMPLE,
     Setting,
     best_others,
@@ -22,6 +21,7 @@ from referee_py.watch.payoffs import (
     share,
     table,
 )
+from referee_py.watch import share_of
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs/economics.md"
 SETTINGS = [EXAMPLE, Setting(10, 8, 0.02, 0.5), Setting(1, 1, 0.001, 0.2), Setting(5, 16, 0.01, 0.05)]
@@ -80,7 +80,7 @@ def test_a_pool_of_that_size_pays_for_so_many_honest_watchers(setting: Setting, 
     pool = least_pool(setting, honest)
     enough = Setting(pool * 1.0001, setting.shares, setting.account, setting.compute)
     assert honest_gain(enough, honest, best_others(enough, honest)) >= 0
-    # The others leave off a little earlier, because their accounts cost something, too.
+    # The others stop a little earlier, because their accounts cost something, too.
     scarce = Setting(pool * 0.9, setting.shares, setting.account, setting.compute)
     assert honest_gain(scarce, honest, max(setting.shares - honest, honest)) < 0
 

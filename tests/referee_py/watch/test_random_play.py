@@ -1,6 +1,6 @@
 """Bounties on real jobs: Python and the contract play the same random histories and must agree after every move.
 
-A crowd of jobs runs side by side; in each round every job has one act, sensible or not, in the same block.
+Many jobs run side by side; in each round every job has one act, sensible or not, in the same block.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ import pytest
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 
-from referee_py.game.chain_model import ChainModel
-from referee_py.game.escrow import BURNED
-from referee_py.game.jobs import Claim, JobPhase, JobTerms, commitment
-from referee_py.game.refusals import Refusal
-from referee_py.panel.registry import Registry
-from referee_py.panel.state import Rules
-from referee_py.program import MODE_REPOPS_F32, Terms
-from referee_py.rounding.mode import Rounding
-from referee_py.watch import Bounty, Watch, WatcherState, refusals, watch_commitment
+from referee_py.jobs import JobPhase, Rules, commitment
+from referee_py.model import watch_refusals as refusals
+from referee_py.model.chain_model import ChainModel
+from referee_py.model.jobs import Claim, JobTerms
+from referee_py.model.registry import Registry
+from referee_py.model.watch import Bounty, Watch
+from referee_py.params import BURNED
+from referee_py.program.mode import Rounding
+from referee_py.program.terms import MODE_REPOPS_F32, Terms
+from referee_py.walk.refusals import Refusal
+from referee_py.watch import WatcherState, watch_commitment
 from tests.referee_py.game.chain import ANVIL_OPTIONS, Chain, Contract, Transaction
 from trainer_node.chain import TransactionManager, connect
 from trainer_node.chain.contracts import NAMES
@@ -41,7 +43,7 @@ NOTHING = bytes(32)
 
 
 class Ground(Chain):
-    """A chain on which everything is deployed as a node does it."""
+    """A chain on which all contracts are deployed as a daemon does it."""
 
     def __init__(self, anvil: Any, folder: Path) -> None:
         self._http = httpx.Client(base_url=anvil.url, timeout=60)
@@ -59,7 +61,7 @@ class Ground(Chain):
 
 
 class Board:
-    """The jobs of a model, as the contract of bounties sees them."""
+    """The jobs of a model, with the methods that `Watch` calls."""
 
     def __init__(self, model: ChainModel) -> None:
         self._model = model
@@ -82,7 +84,7 @@ class Board:
 
 @dataclass(frozen=True)
 class Act:
-    """One transaction, and the same in Python."""
+    """One transaction, and the same call in Python."""
 
     name: str
     transaction: Transaction
@@ -90,7 +92,7 @@ class Act:
 
 
 class Game:
-    """One job with its people: a client, a trainer, a stranger who funds, and watchers."""
+    """One job with its people: a client, a trainer, a stranger that funds, and watchers."""
 
     def __init__(self, ground: Ground, model: ChainModel, watch: Watch, number: int, mode: int) -> None:
         self.ground, self.model, self.watch, self.job_id = ground, model, watch, number
@@ -112,7 +114,7 @@ class Game:
         return self.model.jobs[self.job_id].ended.ended and self.rng.random() < 0.5
 
     def act(self, now: int) -> Act:
-        """What somebody does in the next block."""
+        """Return a random act for the next block."""
         phase = self.model.jobs[self.job_id].phase(now)
         rng = self.rng
         if rng.random() < 0.3 and (step := self._trains(phase)) is not None:
@@ -129,7 +131,7 @@ class Game:
     # --- the job --------------------------------------------------------------------------------------------------
 
     def _trains(self, phase: JobPhase) -> Act | None:
-        """What the trainer does; it may also do nothing, and then nothing is accepted."""
+        """Return the trainer's next act. It may also do nothing, and then nothing is accepted."""
         job, jobs = self.model.jobs[self.job_id], self.ground.jobs
         root = self.roots[self.job_id % 5 == 0]
         salt = bytes(32)
@@ -253,7 +255,7 @@ class Game:
     # --- what is kept ---------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Pools and watchers, by contract and by Python."""
+        """Compare pools and watchers of the contract and of Python."""
         for funder in self.people:
             bounty, wire = Bounty(self.job_id, funder), (self.ground.jobs.address, self.job_id, funder)
             pool = self.watch.pools.get(bounty)
@@ -319,7 +321,7 @@ def test_random_play_expect_contract_and_python_agree(
     assert [int(raw, 16) for raw in owed] == [watch.credits.get(account, 0) for account in accounts]
     (balance,) = ground.batch([("eth_getBalance", [ground.watch.address, "latest"])])
     assert int(balance, 16) == sum(watch.credits.values()) + watch.held()
-    # The play is worth something only if it gets to the end of every way.
+    # The play tests something only if it reaches every kind of move, refusal and ending.
     print(dict(tally))
     assert set(tally) >= {"fund", "watch", "show", "distribute", "collect", "withdraw", "finalize"}
     assert set(tally) >= {name for name, kind in vars(refusals).items() if _is_own(kind)}

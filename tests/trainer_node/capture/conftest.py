@@ -1,4 +1,4 @@
-"""Tests run side by side, one a core: more threads in each would only wait for one another."""
+"""Tests run in parallel, one per core: more threads in each would only wait for one another."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ EagerOptimizer = Callable[[Any], torch.optim.Optimizer]
 
 
 def own_loss(module: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Of a model that computes its loss itself."""
+    """Return the loss of a model that computes it itself."""
     return module(**batch).loss
 
 
 def of(loss: Callable[..., torch.Tensor]) -> Objective:
-    """The first array is the input, the others go to the loss."""
+    """Return an objective whose input is the first array; the others go to the loss."""
 
     def objective(module: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         x, *rest = batch.values()
@@ -41,7 +41,7 @@ def batches(data: Data, order: Any) -> Iterator[dict[str, torch.Tensor]]:
 
 
 def run_program(built: Built, steps: int) -> tuple[list[float], dict[str, np.ndarray[Any, Any]]]:
-    """The loss of every step, and the slots after the last."""
+    """Return the loss of every step, and the slots after the last."""
     metrics = Metrics(built.labels.metrics)
     run = Run(built.program, built.constants, built.initial, steps, (1,), CPU, hook=metrics)
     losses: list[float] = []
@@ -50,7 +50,7 @@ def run_program(built: Built, steps: int) -> tuple[list[float], dict[str, np.nda
 
 
 def first_metrics(built: Built) -> dict[str, np.ndarray[Any, Any]]:
-    """All metrics of the first step."""
+    """Return all metrics of the first step."""
     metrics = Metrics(built.labels.metrics)
     run = Run(built.program, built.constants, built.initial, 1, (1,), CPU, hook=metrics)
     run.advance(run.initial(), 1)
@@ -73,7 +73,7 @@ def run_eager(
 def gradients_f64(
     module: nn.Module, objective: Objective, data: Data, order: Any
 ) -> tuple[float, dict[str, np.ndarray[Any, Any]]]:
-    """Loss and gradients of the first step, in FP64."""
+    """Return loss and gradients of the first step, in FP64."""
     double = copy.deepcopy(module).double()
     batch = {
         name: value.double() if value.is_floating_point() else value
@@ -86,17 +86,17 @@ def gradients_f64(
 
 
 def gradients_f32(module: nn.Module, objective: Objective, data: Data, order: Any) -> dict[str, Any]:
-    """Of the first step, by eager PyTorch."""
+    """Return the gradients of the first step by eager PyTorch."""
     single = copy.deepcopy(module)
     objective(single, next(batches(data, order))).backward()
     return {n: p.grad.numpy() for n, p in single.named_parameters() if p.grad is not None}
 
 
 def relative_error(found: Mapping[str, Any], exact: Mapping[str, Any]) -> float:
-    """The largest error of an entry, in units of the largest entry of its gradient.
+    """Return the largest error of an entry, in units of the largest entry of its gradient.
 
-    NOTE: some gradients are differences of much larger terms: of a key's bias it is zero in exact arithmetic, of a
-    classifier's bias a sum over examples that nearly cancel. The unit is at least a hundredth of the largest of all.
+    NOTE: some gradients are differences of much larger terms: that of a key's bias is zero in exact arithmetic, that of
+    a classifier's bias a sum over examples that nearly cancel. The unit is at least a hundredth of the largest of all.
     """
     largest = max(np.abs(gradient).max() for gradient in exact.values())
     return max(
@@ -108,7 +108,7 @@ def relative_error(found: Mapping[str, Any], exact: Mapping[str, Any]) -> float:
 def check_gradients(
     built: Built, module: nn.Module, objective: Objective, data: Data, order: Any, tolerance: float = 1e-5
 ) -> None:
-    """Loss and gradients of the first step agree with FP64."""
+    """Check that loss and gradients of the first step agree with FP64."""
     value, exact = gradients_f64(module, objective, data, order)
     metrics = first_metrics(built)
     np.testing.assert_allclose(metrics["loss"], value, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Small members of every family of models that capture must take as it is. No weights are downloaded."""
+"""Small members of every family of models that capture must accept unchanged. No weights are downloaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = 32
 
 @dataclass(frozen=True)
 class Family:
-    """A module in training mode, its data, and its loss (None: the module's own)."""
+    """A module in training mode, its data, and its loss (None: the module's own loss)."""
 
     module: nn.Module
     data: dict[str, np.ndarray[Any, Any]]
@@ -33,7 +33,7 @@ class Family:
 
 
 def logistic() -> Family:
-    """Logistic regression with one score, as binary cross-entropy."""
+    """Logistic regression with one score, trained with binary cross-entropy."""
     x, y = synthetic.images(1, EXAMPLES, (6,), 2)
     target = y[:, None].astype(np.float32)
     loss = nn.functional.binary_cross_entropy_with_logits
@@ -46,7 +46,7 @@ def softmax_regression() -> Family:
 
 
 def vgg11(width: int = 4) -> Family:
-    """VGG-11 for 32 x 32 images (Simonyan and Zisserman, configuration A), of a fraction of its width; no dropout."""
+    """VGG-11 for 32 x 32 images (Simonyan and Zisserman, configuration A), at a fraction of its width; no dropout."""
     layers: list[nn.Module] = []
     channels = 3
     for wide in (1, "M", 2, "M", 4, 4, "M", 8, 8, "M", 8, 8, "M"):
@@ -65,7 +65,7 @@ def vgg11(width: int = 4) -> Family:
 
 
 def resnet() -> Family:
-    """Bottleneck blocks and batch norm with running statistics, as ResNet-50."""
+    """Bottleneck blocks and batch norm with running statistics, as in ResNet-50."""
     config = hf.ResNetConfig(
         embedding_size=8, hidden_sizes=[16, 32], depths=[1, 2], layer_type="bottleneck", num_labels=4
     )
@@ -74,7 +74,7 @@ def resnet() -> Family:
 
 
 def gpt2(dropout: float = 0.0) -> Family:
-    """The language model's head is tied to its embedding."""
+    """A language model whose head is tied to its embedding."""
     config = hf.GPT2Config(
         vocab_size=200,
         n_layer=2,
@@ -117,7 +117,7 @@ def llama_module() -> nn.Module:
 
 
 def padded() -> dict[str, np.ndarray[Any, Any]]:
-    """Sequences of different lengths; padding is masked, and -100 in the labels."""
+    """Return sequences of different lengths; padding is masked, and -100 in the labels."""
     ids = synthetic.tokens(7, EXAMPLES, 16, 200)
     mask = (np.arange(16) < synthetic.integers(7, "length", (EXAMPLES, 1), 8) + 9).astype(np.int64)
     return {"input_ids": ids * mask, "attention_mask": mask, "labels": np.where(mask == 1, ids, -100)}
@@ -147,7 +147,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
 
 
 def family(name: str, seed: int = 0) -> Family:
-    """With weights of torch's generator, but always the same."""
+    """Build a family with weights from torch's generator at a fixed seed."""
     torch.manual_seed(seed)
     made = FAMILIES[name]()
     made.module.train()

@@ -1,4 +1,4 @@
-"""Random small modules: a chain of supported layers with shapes that fit, an input that trial_terms it, and a loss.
+"""Random small modules: a chain of supported layers with matching shapes, a suitable input, and a loss.
 
 Everything follows from one seed. A state is a vector [N, F], a sequence [N, T, F] or an image [N, C, H, W].
 """
@@ -71,7 +71,7 @@ class Attention(nn.Module):
 
 
 class Rotary(nn.Module):
-    """Positions as angles, as rotary embeddings have them."""
+    """Positions as angles, as in rotary embeddings."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         angles = torch.arange(x.shape[1])[:, None] / 10.0 ** torch.linspace(0, 1, x.shape[-1] // 2)
@@ -148,7 +148,7 @@ def _written(x: torch.Tensor) -> torch.Tensor:
 
 
 class Builder:
-    """Draws layers for the shape it has come to."""
+    """Draws layers for its current shape."""
 
     def __init__(self, rng: random.Random, shape: Shape) -> None:
         self.rng, self.shape = rng, shape
@@ -218,7 +218,7 @@ class Builder:
         return (Rotary() if self.shape[-1] % 2 == 0 else nn.Identity()), self.shape
 
     def _convolution_1d(self) -> Made:
-        """Along the sequence."""
+        """Convolve along the sequence."""
         width = self.rng.randint(2, 6)
         inner = nn.Conv1d(self.shape[-1], width, 3, padding=1)
         layers = [Apply("channels first", lambda x: x.transpose(1, 2)), inner]
@@ -304,7 +304,7 @@ def _ending(rng: random.Random, features: int, noise: np.random.Generator) -> En
 
 
 def random_family(seed: int) -> Family:
-    """The module, its data and its loss."""
+    """Return the module, its data and its loss."""
     rng, noise = random.Random(seed), np.random.default_rng(seed)
     torch.manual_seed(seed)
     kind = rng.choice(["vector", "sequence", "tokens", "image"])

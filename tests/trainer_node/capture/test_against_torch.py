@@ -25,7 +25,7 @@ EagerOptimizer = Callable[[Any], torch.optim.Optimizer]
 
 
 def clusters(shape: tuple[int, ...], classes: int = 4, size: int = 64) -> dict[str, np.ndarray[Any, Any]]:
-    """Examples around one centre for each class: learnable, so losses fall by far more than their noise."""
+    """Return examples around one centre per class: learnable, so losses fall by far more than their noise."""
     rng = np.random.default_rng(3)
     y = rng.integers(0, classes, size)
     centres = rng.standard_normal((classes, *shape))
@@ -57,7 +57,7 @@ def cnn() -> nn.Module:
 
 
 def seeded(module: nn.Module) -> nn.Module:
-    """The module with weights that do not depend on torch's generator."""
+    """Give the module weights that do not depend on torch's generator."""
     values = seeded_parameters(module, 5)
     module.load_state_dict({name: torch.from_numpy(value()) for name, value in values.items()}, strict=False)
     return module
@@ -100,7 +100,7 @@ def compare(
     steps: int = 60,
     **kw: Any,
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Losses agree, and fall. Gives the program's final slots; `module` ends as the eager one."""
+    """Check that losses agree and fall. Returns the program's final slots; `module` ends as the eager one."""
     order = data_order(1, len(data["x"]), 16, steps)
     built = capture(module, loss, optimizer, data, order)
     ours, slots = program_losses(built, steps)
@@ -158,12 +158,12 @@ def test_mean_squared_error() -> None:
 
 
 def flat(*layers: nn.Module) -> Callable[[], nn.Module]:
-    """Dense layers between 128 inputs and 4 scores."""
+    """Build dense layers between 128 inputs and 4 scores."""
     return lambda: nn.Sequential(nn.Flatten(), nn.Linear(128, 8), *layers, nn.Linear(8, 4))
 
 
 def image(features: int, *layers: nn.Module) -> Callable[[], nn.Module]:
-    """Image layers that leave so many features, and 4 scores."""
+    """Build image layers that leave `features` numbers, and 4 scores."""
     return lambda: nn.Sequential(*layers, nn.Flatten(), nn.Linear(features, 4))
 
 

@@ -1,4 +1,4 @@
-"""Attention and dropout: PyTorch's numbers, masks drawn by philox and kept for the gradient."""
+"""Attention and dropout: PyTorch's numbers; masks are drawn by philox and kept for the gradient."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .families import EXAMPLES, Family, distilbert, gpt2
 LENGTH, KEYS = 5, 7
 CAUSAL = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
 SOME = torch.arange(LENGTH * KEYS).reshape(LENGTH, KEYS) % 3 > 0
-PADDED = torch.tensor([[True] * 4 + [False] * 3, [False] * KEYS])[:, None, None, :]  # the second sees nothing
+PADDED = torch.tensor([[True] * 4 + [False] * 3, [False] * KEYS])[:, None, None, :]  # the second sees no key
 BIAS = torch.linspace(-1, 1, LENGTH * KEYS, dtype=torch.float64).reshape(LENGTH, KEYS)
 
 OPTIONS: dict[str, tuple[int, int, dict[str, Any]]] = {  # heads of keys, number of keys, options
@@ -108,7 +108,7 @@ def test_a_captured_block_with_named_inputs_has_the_gradients_of_fp64() -> None:
 
 
 def masks(built: Built, step: int) -> list[np.ndarray[Any, Any]]:
-    """The uniform numbers of every site in one step, in order of the sites."""
+    """Return the uniform numbers of every site in one step, in order of the sites."""
     nodes = [k for k, node in enumerate(built.program.nodes) if node.name == "philox"]
     nodes.sort(key=lambda k: built.program.nodes[k].attrs["site"])
     assert [built.program.nodes[k].attrs["site"] for k in nodes] == list(range(len(nodes)))
@@ -118,7 +118,7 @@ def masks(built: Built, step: int) -> list[np.ndarray[Any, Any]]:
 
 
 class Drop:
-    """`functional.dropout` by masks that are given, one a call."""
+    """`functional.dropout` with given masks, one per call."""
 
     def __init__(self, noise: list[np.ndarray[Any, Any]]) -> None:
         self.noise = [torch.from_numpy(array) for array in noise]
@@ -135,7 +135,7 @@ class Drop:
 def test_dropout_of_a_transformer_with_the_programs_masks(
     make: Callable[[float], Family], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In attention too. The masks are read out of the program and given to eager FP64."""
+    """In attention too. The masks are read from the program and given to eager FP64."""
     torch.manual_seed(0)
     member = make(0.2)
     member.module.train()

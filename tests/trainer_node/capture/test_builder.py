@@ -1,4 +1,4 @@
-"""The builder leaves out what nobody needs, merges what is equal, and numbers nodes by the order of calls."""
+"""The builder leaves out unneeded nodes, merges equal ones, and numbers nodes by the order of calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def names(b: Builder) -> list[str]:
 
 
 def slot_plus(b: Builder, value: Ref) -> None:
-    """Make a value live: it is added to a slot."""
+    """Make a value live by adding it to a slot."""
     slot = b.slot("s", np.zeros(value.shape, np.float32))
     b.update(slot, b.op("add", slot, value))
 

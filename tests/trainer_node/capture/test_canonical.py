@@ -1,4 +1,4 @@
-"""Captured programs have nothing to spare, and their canonical form trains to the same bits."""
+"""Captured programs have no unneeded node, and their canonical form trains to the same bits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def live(program: Program, kept: list[SlotSource]) -> set[int]:
 def trained(
     bundle: Bundle, program: Program, constants: list[int], loss: SlotSource
 ) -> tuple[list[bytes], list[float]]:
-    """State and losses after a few steps."""
+    """Return state and losses after a few steps."""
     metrics = Metrics({"loss": loss})
     tensors = [bundle.constants[k] for k in constants]
     run = Run(program, tensors, bundle.initial, STEPS, (1,), repops.backend("cpu"), hook=metrics)

@@ -1,4 +1,4 @@
-"""What executors fuse is in the program as it is: the operators of each composite, wired as its expression says."""
+"""Composites that executors fuse are in the program: their operators, wired as the expression says."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Spec = tuple[Any, tuple[int, ...]]
 
 
 def occurrences(expression: Expression, skeleton: Skeleton) -> int:
-    """How often the graph holds the expression: every operator, attribute and edge, on operands of its specs."""
+    """Count occurrences of the expression in the graph: every operator, attribute and edge, on matching operands."""
     nodes = dict(live(expression))
     known = scalars(expression)
 
@@ -49,7 +49,7 @@ def occurrences(expression: Expression, skeleton: Skeleton) -> int:
         )
 
     def whole(last: int) -> bool:
-        """The final output is the operand; the other outputs are reached from it or somewhere in the graph."""
+        """Return whether the final output is the operand, and the other outputs are reached from it or in the graph."""
         bound: dict[int, Operand] = {}
         if not unify(expression.outputs[0], Operand(Kind.NODE, last), bound):
             return False
@@ -63,7 +63,7 @@ def occurrences(expression: Expression, skeleton: Skeleton) -> int:
 
 
 def scalars(expression: Expression) -> dict[int, int]:
-    """The bits of its numbers that depend on no input: 1 - beta is a number in a program, not a node."""
+    """Return the bits of its numbers that depend on no input: 1 - beta is a number in a program, not a node."""
     values: dict[int, Any] = {}
     for number, node in live(expression):
         if node.spec == (F32, ()) and all(i in values for i in node.inputs):
@@ -82,7 +82,7 @@ def _type(skeleton: Skeleton, operand: Operand) -> Any:
 
 
 def skeleton_of(module: nn.Module, features: tuple[int, ...], optimizer: Optimizer | None = None) -> Skeleton:
-    """Between a layer that makes gradients flow through the module, and a cross-entropy."""
+    """Capture the module between a layer that makes gradients flow through it, and a cross-entropy."""
     x, y = synthetic.images(1, EXAMPLES, features, 4)
     return sketch(
         module, nn.functional.cross_entropy, optimizer or SGD(0.1), {"x": x, "y": y}, ORDER

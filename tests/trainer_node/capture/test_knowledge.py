@@ -1,4 +1,4 @@
-"""What is known before a program runs, and simplifications that change no bit."""
+"""Facts about values before a program runs, and simplifications that change no bit."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_value_of_no_tensor_is_worked_out_and_others_are_not(b: Builder) -> No
 
 
 def run(b: Builder, value: Ref) -> tuple[np.ndarray[Any, Any], list[str]]:
-    """The bits of a value, and the operators of its program."""
+    """Return the bits of a value, and the operators of its program."""
     b.metric("value", value)
     built = b.finish().build()
     source = built.labels.metrics["value"]
@@ -129,7 +129,7 @@ SIMPLER: dict[str, Callable[[Given], Ref]] = {
 
 
 def needed(b: Builder, value: Ref) -> set[int]:
-    """The nodes that a value is made of."""
+    """Return the nodes that a value depends on."""
     node = b.node(value)
     return set() if node is None else {value.index}.union(*(needed(b, operand) for operand in node.inputs))
 
@@ -146,7 +146,7 @@ def test_a_simplification_saves_an_operator_and_changes_no_bit(name: str) -> Non
         x, y = b.constant("x", FLOATS), b.constant("y", NUMBERS)
         op = b.op if simplify else functools.partial(as_it_is, b)
         value = SIMPLER[name](Given(b, x, y, op))
-        made = len(needed(b, value))  # before the canonical form does the same for whoever did not
+        made = len(needed(b, value))  # before the canonical form simplifies, too
         results.append((run(b, value)[0], made))
     (ours, fewer), (plain, more) = results
     assert ours.tobytes() == plain.tobytes()

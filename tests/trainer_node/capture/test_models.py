@@ -1,4 +1,4 @@
-"""Models of every family become programs as they are: same losses as eager PyTorch, same gradients as FP64."""
+"""Models of every family become programs unchanged: losses as in eager PyTorch, gradients as in FP64."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .families import EXAMPLES, FAMILIES, Family, family
 
 STEPS = 60
 
-RATES = {  # of Adam and of SGD: what each family learns with, without becoming chaotic
+RATES = {  # of Adam and of SGD: each family learns with them without becoming chaotic
     "logistic regression": (3e-2, 0.3),
     "softmax regression": (3e-2, 0.3),
     "vgg11": (1e-3, 1e-2),
@@ -40,7 +40,7 @@ def test_gradients_of_the_first_step_are_those_of_fp64(name: str) -> None:
 
 
 def check_losses(member: Family, optimizer: Optimizer, of: Callable[[Any], torch.optim.Optimizer]) -> None:
-    """FP32 noise is how far eager FP32 is from eager FP64 by then; ten times as much is still noise."""
+    """FP32 noise is the distance of eager FP32 from eager FP64 so far; ten times that is still noise."""
     order = data_order(2, EXAMPLES, 8, STEPS)
     built = capture(member.module, member.loss, optimizer, member.data, order)
     ours, _ = eager.run_program(built, STEPS)

@@ -1,4 +1,4 @@
-"""Optimizers do what torch.optim does: every option, groups, schedules, clipping, accumulation; or they refuse."""
+"""Optimizers equal those of torch.optim: every option, groups, schedules, clipping, accumulation; or they refuse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ import torch
 from torch import nn
 from torch.optim import lr_scheduler
 
-from trainer_node.capture import SGD, Adam, Built, CaptureError, Groups, Optimizer, capture, synthetic
+from trainer_node.capture import (
+    SGD,
+    Adam,
+    Built,
+    CaptureError,
+    Groups,
+    Optimizer,
+    capture,
+    from_torch,
+    synthetic,
+)
 from trainer_node.capture.sampling import data_order
 
 from . import eager
@@ -37,7 +47,7 @@ def captured(module: nn.Module, optimizer: Optimizer, **options: Any) -> Built:
 def check(
     built: Built, module: nn.Module, train: Callable[[nn.Module], list[float]], rtol: float = 1e-4
 ) -> None:
-    """Losses and parameters after all steps; `train` runs eager PyTorch and changes the module."""
+    """Compare losses and parameters after all steps; `train` runs eager PyTorch and changes the module."""
     ours, slots = eager.run_program(built, STEPS)
     theirs = train(module)
     np.testing.assert_allclose(ours, theirs, rtol=rtol)
@@ -75,11 +85,11 @@ KINDS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
 def test_an_optimizer_of_pytorch_is_taken_with_its_options(name: str) -> None:
     module = mlp()
     optimizer = KINDS[name](module.parameters())
-    check(captured(module, Optimizer.of(optimizer)), module, plain(optimizer))
+    check(captured(module, from_torch(optimizer)), module, plain(optimizer))
 
 
 def by_decay(module: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Matrices, and biases with norms."""
+    """Return the matrices, and the biases with the norms."""
     parameters = list(module.parameters())
     return [p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim == 1]
 
@@ -90,7 +100,7 @@ def test_parameter_groups_keep_their_options() -> None:
     optimizer = torch.optim.AdamW(
         [{"params": weights, "weight_decay": 0.5}, {"params": others, "lr": 0.002}], 0.02, weight_decay=0.0
     )
-    check(captured(module, Optimizer.of(optimizer)), module, plain(optimizer))
+    check(captured(module, from_torch(optimizer)), module, plain(optimizer))
 
 
 def test_groups_of_our_own_by_name_or_by_a_function() -> None:
@@ -130,7 +140,7 @@ def test_a_scheduler_becomes_a_table_of_rates(name: str) -> None:
     )
     scheduler = SCHEDULES[name](optimizer)
     before = copy.deepcopy(scheduler.state_dict()["last_epoch"]), [g["lr"] for g in optimizer.param_groups]
-    built = captured(module, Optimizer.of(optimizer, scheduler, STEPS))
+    built = captured(module, from_torch(optimizer, scheduler, STEPS))
     assert before == (scheduler.last_epoch, [g["lr"] for g in optimizer.param_groups]), "it was put back"
 
     def train(module: nn.Module) -> list[float]:
@@ -148,7 +158,7 @@ def test_groups_with_the_same_rates_share_a_table() -> None:
     module = mlp()
     optimizer = torch.optim.AdamW([{"params": part} for part in by_decay(module)], 0.01)
     scheduler = lr_scheduler.LinearLR(optimizer)
-    labels = captured(module, Optimizer.of(optimizer, scheduler, STEPS)).labels
+    labels = captured(module, from_torch(optimizer, scheduler, STEPS)).labels
     assert [name for name in labels.constants if name.startswith("learning_rate")] == ["learning_rate"]
 
 
@@ -168,12 +178,12 @@ def test_gradients_are_clipped_by_their_common_norm(limit: float) -> None:
             losses.append(value.item())
         return losses
 
-    check(captured(module, Optimizer.of(optimizer), clip_norm=limit), module, train)
+    check(captured(module, from_torch(optimizer), clip_norm=limit), module, train)
 
 
 @pytest.mark.parametrize("parts", [2, 4, 8])
 def test_a_batch_in_parts_averages_their_gradients(parts: int) -> None:
-    """Batch norm sees each part by itself, so this is not the whole batch in disguise."""
+    """Batch norm sees each part separately, so this differs from the whole batch."""
     torch.manual_seed(1)
     module = nn.Sequential(
         nn.Linear(6, 8, bias=False), nn.BatchNorm1d(8, eps=0.1), nn.Tanh(), nn.Linear(8, 4)
@@ -196,7 +206,7 @@ def test_a_batch_in_parts_averages_their_gradients(parts: int) -> None:
             losses.append(sum(value.item() for value in values))
         return losses
 
-    built = captured(module, Optimizer.of(optimizer), accumulate=parts)
+    built = captured(module, from_torch(optimizer), accumulate=parts)
     check(built, module, train)
     if parts < 8:
         slots = eager.run_program(built, STEPS)[1]
@@ -210,7 +220,7 @@ def test_adam_takes_fourteen_nodes_a_tensor() -> None:
         return len(captured(module, optimizer).program.nodes)
 
     def each(optimizer: Optimizer) -> int:
-        """Nodes for one more tensor, without those of forward and backward."""
+        """Return the nodes for one more tensor, without those of forward and backward."""
         without = nodes(SGD(0.1), 3) - nodes(SGD(0.1), 2) - 2
         return nodes(optimizer, 3) - nodes(optimizer, 2) - without
 
@@ -221,13 +231,13 @@ def test_adam_takes_fourteen_nodes_a_tensor() -> None:
 
 def plateau(p: Parameters) -> Optimizer:
     optimizer = torch.optim.SGD(p, 0.1)
-    return Optimizer.of(optimizer, lr_scheduler.ReduceLROnPlateau(optimizer), STEPS)
+    return from_torch(optimizer, lr_scheduler.ReduceLROnPlateau(optimizer), STEPS)
 
 
 def cycled(p: Parameters) -> Optimizer:
-    """Its momentum moves against the rate."""
+    """The momentum of this schedule moves against the rate."""
     optimizer = torch.optim.SGD(p, 0.1, momentum=0.9)
-    return Optimizer.of(optimizer, lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=STEPS), STEPS)
+    return from_torch(optimizer, lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=STEPS), STEPS)
 
 
 def stepped(p: Parameters) -> Optimizer:
@@ -236,23 +246,23 @@ def stepped(p: Parameters) -> Optimizer:
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
-    return Optimizer.of(optimizer)
+    return from_torch(optimizer)
 
 
 def scheduled(p: Parameters, steps: int | None, own: bool = True) -> Optimizer:
     parameters = list(p)
     optimizer, other = (torch.optim.SGD(parameters, 0.1) for _ in range(2))
-    return Optimizer.of(optimizer, lr_scheduler.StepLR(optimizer if own else other, 2), steps)
+    return from_torch(optimizer, lr_scheduler.StepLR(optimizer if own else other, 2), steps)
 
 
 REFUSED: dict[str, tuple[Callable[[Parameters], Optimizer], str]] = {
-    "amsgrad": (lambda p: Optimizer.of(torch.optim.Adam(p, amsgrad=True)), "amsgrad=True has no counterpart"),
-    "maximize": (lambda p: Optimizer.of(torch.optim.SGD(p, 0.1, maximize=True)), "maximize=True has no"),
+    "amsgrad": (lambda p: from_torch(torch.optim.Adam(p, amsgrad=True)), "amsgrad=True has no counterpart"),
+    "maximize": (lambda p: from_torch(torch.optim.SGD(p, 0.1, maximize=True)), "maximize=True has no"),
     "differentiable": (
-        lambda p: Optimizer.of(torch.optim.SGD(p, 0.1, differentiable=True)),
+        lambda p: from_torch(torch.optim.SGD(p, 0.1, differentiable=True)),
         "differentiable=True has no",
     ),
-    "rmsprop": (lambda p: Optimizer.of(torch.optim.RMSprop(p)), "RMSprop has no counterpart; use one of"),
+    "rmsprop": (lambda p: from_torch(torch.optim.RMSprop(p)), "RMSprop has no counterpart; use one of"),
     "plateau": (plateau, "ReduceLROnPlateau cannot be run by itself"),
     "a cycle of momentum": (cycled, "OneCycleLR changes momentum, not only the rate"),
     "an optimizer that has stepped": (stepped, "has stepped already"),

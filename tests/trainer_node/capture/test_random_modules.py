@@ -1,4 +1,4 @@
-"""Random modules made of supported layers capture, and have the loss and gradients of eager PyTorch.
+"""Random modules made of supported layers can be captured, with the loss and gradients of eager PyTorch.
 
 `make test` runs 50 of them, `make test-all` 600.
 """
@@ -22,7 +22,7 @@ CHUNK = 25
 
 
 def check(seed: int) -> None:
-    """As near to FP64 as eager FP32 is, up to a factor, or nearer than 1e-5 of the largest gradient."""
+    """Check that it is as near to FP64 as eager FP32, up to a factor, or within 1e-5 of the largest gradient."""
     member = random_family(seed)
     exact, expected = eager.gradients_f64(member.module, member.objective, member.data, ORDER)
     if not np.isfinite(exact):
@@ -56,7 +56,7 @@ def test_many_random_modules(chunk: int) -> None:
 
 
 def test_they_reach_most_of_the_rules() -> None:
-    """A generator that draws the same few layers would show little."""
+    """A generator that always draws the same few layers would show little."""
     kinds = {
         type(layer).__name__ + (f" {layer.name}" if hasattr(layer, "name") else "")
         for seed in range(600)

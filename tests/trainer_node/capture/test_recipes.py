@@ -110,7 +110,7 @@ SMALL_BATCH: dict[str, dict[str, int]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL_BATCH)
 def test_gradients_of_full_size_models_are_those_of_fp64(name: str) -> None:
-    """To 1e-5, without dropout. ResNet-50 at its random beginning amplifies rounding: there, as near as eager FP32."""
+    """To 1e-5, without dropout. ResNet-50 at its random start amplifies rounding: for it, as near as eager FP32."""
     recipe = load_recipe(name, steps=1, **SMALL_BATCH[name])
     assert isinstance(recipe, Recipe)
     module, data = recipe.module, recipe.data

@@ -1,4 +1,4 @@
-"""What cannot become a program is refused with module path, ATen operator and remedy."""
+"""Code that cannot become a program is refused with module path, ATen operator and remedy."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_dropout_that_is_checkpointed_without_a_module_is_refused() -> None:
 
 
 def test_what_is_computed_again_without_dropout_is_computed_once() -> None:
-    """Checkpointing a function without random numbers changes nothing: equal nodes are one."""
+    """Checkpointing a function without random numbers changes nothing: equal nodes are merged."""
 
     def program(function: Callable[[torch.Tensor], torch.Tensor]) -> bytes:
         torch.manual_seed(0)

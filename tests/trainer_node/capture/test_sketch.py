@@ -1,4 +1,4 @@
-"""Programs of models whose weights nobody has in memory: structure first, tensors later and one by one."""
+"""Programs of models whose weights are not in memory: structure first, tensors later and one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import transformers as hf
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from referee_py.program import Skeleton
+from referee_py.program.read import read_skeleton
 from trainer_node.capture import SGD, Adam, CaptureError, capture, sketch, synthetic
 from trainer_node.capture.sampling import data_order
 
@@ -39,7 +39,7 @@ def test_a_model_without_weights_has_the_same_structure(context: str) -> None:
         module = llama_module().train()
     draft = sketch(module, None, Adam(), padded(), ORDER)
     assert draft.skeleton == real.program.skeleton
-    assert Skeleton.from_bytes(draft.skeleton.to_bytes()).structure_root == real.program.structure_root
+    assert read_skeleton(draft.skeleton.to_bytes()).structure_root == real.program.structure_root
 
 
 def test_tensors_are_read_one_by_one_when_they_are_wanted() -> None:
@@ -129,7 +129,7 @@ def test_structures_do_not_depend_on_process_hash_seed_or_threads() -> None:
 
 
 def test_the_structure_does_not_depend_on_weights_or_data() -> None:
-    """Another set of weights, the same graph: nothing is baked in."""
+    """Other weights, the same graph: nothing is baked in."""
     roots = set()
     for seed in (0, 1):
         member = family("distilbert", seed)
@@ -143,7 +143,7 @@ def test_the_structure_does_not_depend_on_weights_or_data() -> None:
 
 
 def llama_1b() -> nn.Module:
-    """The numbers of Llama 3.2 1B."""
+    """Build a model with the dimensions of Llama 3.2 1B."""
     rope = {
         "rope_type": "llama3",
         "factor": 32.0,
@@ -170,7 +170,7 @@ def llama_1b() -> nn.Module:
 
 
 def llama_8b_lora() -> nn.Module:
-    """The numbers of Llama 3 8B, frozen, with adapters of rank 16."""
+    """Build a frozen model with the dimensions of Llama 3 8B, with adapters of rank 16."""
     base = hf.LlamaForCausalLM(
         hf.LlamaConfig(
             vocab_size=128256,
@@ -202,7 +202,7 @@ def test_a_large_model_is_captured_written_and_read_without_its_weights(
     ids = synthetic.tokens(0, 8, 256, 128256)
     data = {"input_ids": ids, "attention_mask": np.ones_like(ids), "labels": ids}
     draft = sketch(module, None, Adam(weight_decay=0.1, decoupled=True), data, data_order(0, 8, 2, 3))
-    again = Skeleton.from_bytes(draft.skeleton.to_bytes())
+    again = read_skeleton(draft.skeleton.to_bytes())
     assert again.structure_root == draft.skeleton.structure_root
     assert len(again.initial) == slots
     assert sum(t.nbytes for t in (*again.initial, *again.constants)) > billions * 4e9

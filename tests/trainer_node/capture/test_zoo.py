@@ -1,4 +1,4 @@
-"""More architectures of `transformers`, as they are: nobody wrote a line of capture for any of them.
+"""More architectures of `transformers`, unchanged: capture has no code for any of them.
 
 `make test` runs four, `make test-all` all.
 """
@@ -192,7 +192,7 @@ QUICK = ("bert", "t5", "swin", "gpt-j")
 BATCH_NORM = (
     "mobilenet",
     "regnet",
-)  # a variance over few numbers amplifies rounding: there, as near as eager FP32
+)  # a variance over few numbers amplifies rounding: for these, as near as eager FP32
 
 
 @pytest.mark.parametrize(

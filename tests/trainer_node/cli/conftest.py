@@ -15,7 +15,7 @@ Assay = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def assay(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Assay:
-    """`assay("data", "show", ...)` gives exit code, standard output and standard error; run in an empty folder."""
+    """`assay("data", "show", ...)` returns exit code, standard output and error; it runs in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
 

@@ -1,4 +1,4 @@
-"""Flags that choose the arithmetic: what they write into a bundle, what `program run` makes of it."""
+"""Flags that choose the arithmetic: their effect on a bundle and on `program run`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from referee_py.errors import InvalidInput, UnknownVersion
-from referee_py.program import MODE_REPOPS_F32
-from referee_py.rounding.mode import Bounds, Form, Rounding
+from referee_py.program.mode import Bounds, Form, Rounding
+from referee_py.program.terms import MODE_REPOPS_F32
 from trainer_node.bundle import Bundle
 from trainer_node.cli.arithmetic import Arithmetic, BoundsName, FormName, mode_flags, mode_of, mode_words
 

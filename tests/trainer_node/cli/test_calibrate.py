@@ -1,4 +1,4 @@
-"""`assay calibrate`: what a person sees, and the file that a trainer's setting names."""
+"""`assay calibrate`: its output for people, and the file that a trainer's setting names."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_is_no_program(assay: Assay) -> None:
 
 
 def _hear_interrupts() -> None:
-    """NOTE: whoever runs in the background of a shell ignores them, and so would what it starts."""
+    """Restore SIGINT. NOTE: a background job of a shell ignores it, and so would its children."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -100,7 +100,7 @@ def _drain(pipe: int) -> None:
 
 
 def test_interrupted_it_keeps_what_it_has_seen(folder: Path, tmp_path: Path) -> None:
-    """Ctrl-C between two steps, told by the bar that one of them is done."""
+    """Ctrl-C between two steps, once the bar shows that one of them is done."""
     file = tmp_path / "found.json"
     command = [sys.executable, "-m", "trainer_node.cli", "calibrate", str(folder), "--steps", "200"]
     environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "120"}
@@ -118,7 +118,7 @@ def test_interrupted_it_keeps_what_it_has_seen(folder: Path, tmp_path: Path) -> 
             assert select.select([pipe], [], [], 120)[0], seen
             seen += os.read(pipe, 4096)
         process.send_signal(signal.SIGINT)
-        # NOTE: a bar that nobody reads would fill the terminal, and the process wait for room in it.
+        # NOTE: an unread bar would fill the terminal's buffer, and the process would wait for room in it.
         reader = threading.Thread(target=_drain, args=(pipe,), daemon=True)
         reader.start()
         output = process.communicate(timeout=120)[0].decode()

@@ -12,16 +12,8 @@ from PIL import Image
 from repops.opset import F32
 from safetensors.numpy import load_file
 
-from referee_py.program import (
-    Kind,
-    Operand,
-    Program,
-    SlotSource,
-    Structure,
-    TensorDescriptor,
-    TensorType,
-    Terms,
-)
+from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
+from referee_py.program.terms import Terms
 from trainer_node.bundle import Bundle
 
 Assay = Callable[..., tuple[int, str, str]]

@@ -17,8 +17,10 @@ import repops
 
 from referee_py.commit.tensor import Array
 from referee_py.execute import Run
-from referee_py.program import Program, Terms
+from referee_py.program import Program
 from referee_py.program.canonical import canonical_program
+from referee_py.program.read import read_program
+from referee_py.program.terms import Terms
 from tests.referee_py.program import tiny
 from trainer_node.bundle import Bundle
 
@@ -127,7 +129,7 @@ def test_a_canonical_bundle_runs_to_the_same_state_and_keeps_its_names(assay: As
     assert assay("program", "diff", "form", "again")[:2] == (0, "the same program\n")
     code, _, errors = assay("program", "canonicalise", job / "program.cbor", "form.cbor")
     assert code == 0, errors
-    assert Program.from_bytes(Path("form.cbor").read_bytes()) == canonical_program(before.program)[0]
+    assert read_program(Path("form.cbor").read_bytes()) == canonical_program(before.program)[0]
 
 
 HOSTILE = {
@@ -155,7 +157,7 @@ def test_a_hostile_file_is_one_line_of_error(assay: Assay, tmp_path: Path, data:
     "text", ["[" * 200_000, '{"format":' * 100_000, "NaN", '{"format": 1', "\ud800", "1e999"]
 )
 def test_a_hostile_bundle_is_one_line_of_error(assay: Assay, job: Path, name: str, text: str) -> None:
-    """Nesting too: a library that nodes use raises Python's limit so far that its own JSON parser would crash."""
+    """Deep nesting too: a library that nodes use raises Python's limit so far that its JSON parser would crash."""
     (job / name).write_bytes(text.encode("utf-8", "surrogatepass"))
     code, output, errors = assay("program", "show", job)
     assert (code, output, len(errors.splitlines())) == (2, "", 1)
@@ -197,7 +199,7 @@ assert not loaded & {"torch", "onnx", "transformers", "sklearn"}, loaded
 
 
 def test_a_bundle_is_executed_without_torch(job: Path) -> None:
-    """The file is all a node needs: another version of torch, or none, runs the same program."""
+    """A node needs only the file: another version of torch, or none, runs the same program."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     result = subprocess.run(
         [sys.executable, "-c", RUN, str(job)], env=environment, capture_output=True, text=True

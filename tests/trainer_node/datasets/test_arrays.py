@@ -1,4 +1,4 @@
-"""Arrays of a stranger's file: converted exactly, bounded, never unpickled."""
+"""Arrays of an untrusted file: converted exactly, bounded, never unpickled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainer_node.datasets import read_arrays
 
 
 def member(array: np.ndarray[Any, Any], **header: Any) -> bytes:
-    """An .npy file, with a header that may lie."""
+    """Return an .npy file, with a header that may lie."""
     stream = io.BytesIO()
     described = {**npy.header_data_from_array_1_0(array), **header}
     npy.write_array_header_1_0(stream, described)
@@ -89,7 +89,7 @@ def test_types_without_a_counterpart_are_refused(array: np.ndarray[Any, Any], tm
 
 
 class Evil:
-    """Runs when it is unpickled."""
+    """Sets `ran` when it is unpickled."""
 
     ran = False
 

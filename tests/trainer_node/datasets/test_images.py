@@ -19,7 +19,7 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (6, 5, 4, 3), dtype=np.uint8)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two classes, three images each, written in no particular order."""
+    """A folder with two classes of three images each, written in no particular order."""
     root = tmp_path / "pictures"
     for k in (4, 0, 5, 2, 1, 3):
         place = root / ("dog" if k < 3 else "cat")
@@ -57,7 +57,7 @@ def refused(root: Path, message: str) -> None:
 
 
 def png(width: int, height: int, data: bytes = b"") -> bytes:
-    """A PNG that declares a size, whatever its data."""
+    """Return a PNG that declares a size and has this data."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))

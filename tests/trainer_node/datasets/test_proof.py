@@ -1,4 +1,4 @@
-"""A row is proven with the root alone, and a proof can be about nothing but what it says."""
+"""A row is proven with the root alone, and a proof can be about nothing except what it states."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_row_of_every_tensor_is_proven(
 
 
 def test_a_proof_is_as_long_as_the_row_and_the_depth() -> None:
-    """1.7 KB of a row need three leaves of 1 KB, and a hash beside them a level: not the 86 KB of the tensor."""
+    """1.7 KB of a row need three leaves of 1 KB and a few hashes per level, not the 86 KB of the tensor."""
     only = proof().tensors[0]
     assert [len(leaf) for leaf in only.leaves] == [1024] * 3
     assert len(only.siblings) <= 2 * 7

@@ -1,4 +1,4 @@
-"""Text as windows of tokens: bytes, a tokenizer of its own, a given one."""
+"""Text as windows of tokens: bytes, a tokenizer trained on it, a given one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def stream(rows: np.ndarray) -> list[int]:
-    """The tokens of windows without overlap, put together again."""
+    """Return the tokens of windows without overlap, joined again."""
     return [int(rows[0, 0]), *rows[:, 1:].reshape(-1).tolist()]
 
 
@@ -81,7 +81,7 @@ def test_a_given_tokenizer_gives_the_same_tokens(file: Path, tmp_path: Path) -> 
 
 
 def test_a_tokenizer_does_not_cut_or_pad(file: Path, tmp_path: Path) -> None:
-    """Truncation in a tokenizer.json would shorten the text without a word."""
+    """Truncation in a tokenizer.json would shorten the text silently."""
     trained = read_text(file, 8, vocabulary=300)
     model = tokenizers.Tokenizer.from_str(trained.extras["tokenizer.json"].decode())
     model.enable_truncation(5)

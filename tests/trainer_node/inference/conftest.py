@@ -1,4 +1,4 @@
-"""One thread each, as in the tests of capture."""
+"""One thread per process, as in the tests of capture."""
 
 from __future__ import annotations
 

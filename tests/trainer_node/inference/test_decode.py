@@ -1,4 +1,4 @@
-"""Decoded programs write what `transformers` writes, and are committed to and disputed like training."""
+"""Decoded programs write the tokens that `transformers` writes, and are committed to and disputed like training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROMPTS = [[3, 7, 9], [1, 2, 3, 4, 5], [11]]
 
 
 def seeded(module: nn.Module) -> nn.Module:
-    """Weights large enough that the best token is never in doubt."""
+    """Give weights so large that the best token is never in doubt."""
     generator = torch.Generator().manual_seed(4)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -48,7 +48,7 @@ def gpt2() -> nn.Module:
 
 
 def llama() -> nn.Module:
-    """With fewer heads of keys and values than of queries."""
+    """Build a Llama with fewer heads of keys and values than of queries."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
@@ -66,7 +66,7 @@ def llama() -> nn.Module:
 
 
 def of_transformers(family: str, **more: Any) -> nn.Module:
-    """A small model of another family."""
+    """Build a small model of another family."""
     import transformers
 
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -85,7 +85,7 @@ MODELS = {
 
 
 def greedy(module: nn.Module, prompt: list[int], stop: int | None = None) -> list[int]:
-    """As `transformers` decodes one row."""
+    """Decode one row as `transformers` does."""
     tokens = list(prompt)
     while len(tokens) < LENGTH:
         with torch.no_grad():
@@ -164,7 +164,7 @@ def test_both_ways_decode_the_same_with_different_programs() -> None:
 def test_the_model_can_be_any_module_over_tokens() -> None:
     following = torch.eye(20)[
         (torch.arange(20) * 3 + 1) % 20
-    ]  # the next token is the last one times 3, plus 1
+    ]  # the next token is 3 times the last one, plus 1
     bigrams = nn.Embedding.from_pretrained(following)
     assert final(Decode("bigrams", bigrams, [[1], [2]], 5).build())["tokens"].tolist() == [
         [1, 4, 13, 0, 1],
@@ -186,7 +186,7 @@ def test_a_run_is_committed_to_and_committed_to_again(cache: bool) -> None:
 
 
 class Lie(NodeHook):
-    """One element of one output in one step is one ulp, or one, more."""
+    """Makes one element of one output in one step one ulp, or one, larger."""
 
     def __init__(self, step: int, node: int) -> None:
         self.step, self.node = step, node
@@ -275,7 +275,7 @@ def test_prompts_that_cannot_be_continued_are_refused(prompts: list[list[int]], 
 
 
 def test_a_window_that_the_cache_would_not_keep_is_refused() -> None:
-    """Without a cache the model's own mask hides what is too far back."""
+    """Without a cache the model's own mask hides places that are too far back."""
     module = of_transformers("Mistral", num_key_value_heads=2, sliding_window=4)
     found = final(Decode("mistral", module, [[1, 2]], LENGTH).build())
     assert found["tokens"][0].tolist() == greedy(module, [1, 2])

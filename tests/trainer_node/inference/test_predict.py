@@ -1,4 +1,4 @@
-"""A module over a data set: each row's output where the row is, whatever the batches."""
+"""A module over a data set: each row's output is at the row's place, for any batches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def final(bundle: Bundle) -> dict[str, np.ndarray[Any, Any]]:
 
 @pytest.mark.parametrize("batch", [1, 4, 5, 10, 16])
 def test_outputs_stand_where_their_rows_do(batch: int) -> None:
-    """Dropout is off, and a last batch that is short changes nothing."""
+    """Dropout is off, and a short last batch changes nothing."""
     module = mlp()
     found = final(Predict("mlp", module, {"x": X}, batch).build())
     np.testing.assert_allclose(
@@ -46,7 +46,7 @@ def test_outputs_stand_where_their_rows_do(batch: int) -> None:
 
 
 def test_a_row_does_not_depend_on_its_batch() -> None:
-    """Bit for bit: the order of a sum does not depend on how many rows there are."""
+    """Bit for bit: the order of a sum does not depend on the number of rows."""
     one, other = (final(Predict("mlp", mlp(), {"x": X}, batch).build())["output"] for batch in (3, 10))
     assert one.tobytes() == other.tobytes()
 

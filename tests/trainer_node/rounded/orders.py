@@ -1,8 +1,8 @@
 """Evaluators that add in a known order, so that it is certain where they differ.
 
-A library chooses its order by the processor, and two of them may come to the same roundings. These add term by term, by
-additions of IEEE-754 alone: what they come to is the same on every machine. Where the two differ a third one, whatever
-it is, differs from one of them.
+A library chooses its order by the processor, and two libraries may reach the same roundings. These evaluators add term
+by term, with IEEE-754 additions alone: their results are the same on every machine. Where the two differ, any third
+evaluator differs from one of them.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from repops.opset import Arithmetic
 
 from referee_py.commit.tensor import Array
-from referee_py.rounding import Bounds, Evaluation, Kind, kind
+from referee_py.rounding import Bounds, Evaluation, arithmetic
 from tests.referee_py.rounding.operators import Case, all_terms
 from trainer_node.rounded.variations import NumpyEvaluator
 
 
 class InOrder(NumpyEvaluator):
-    """Every sum from its first term to its last, or backwards; all else as the readable evaluation has it."""
+    """Adds every sum from its first term to its last, or backwards; all else as in the readable evaluation."""
 
     def __init__(self, *, backwards: bool) -> None:
         self.name = "backwards" if backwards else "forwards"
@@ -30,7 +31,7 @@ class InOrder(NumpyEvaluator):
         self, name: str, inputs: Sequence[Array], attrs: Mapping[str, Any], bounds: Bounds
     ) -> Evaluation:
         found = super().evaluate(name, inputs, attrs, bounds)
-        if kind(name, inputs, attrs) is Kind.ELEMENTARY:
+        if arithmetic(name, inputs, attrs) is Arithmetic.ELEMENTARY:
             return found
         terms = all_terms(Case(name, list(inputs), dict(attrs)), found.x.size)
         total = np.zeros(len(terms))
@@ -44,5 +45,5 @@ class InOrder(NumpyEvaluator):
 
 
 def both() -> tuple[InOrder, InOrder]:
-    """Forwards and backwards."""
+    """Return the evaluators that add forwards and backwards."""
     return InOrder(backwards=False), InOrder(backwards=True)

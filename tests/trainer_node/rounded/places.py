@@ -1,4 +1,4 @@
-"""Where these tests run: torch tensors on the processor everywhere, and on a GPU where there is one."""
+"""Devices for these tests: torch tensors on the processor everywhere, and on a GPU if there is one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repops import cpu
 from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.compiled import Cuda
-from referee_py.execute.values import Device
+from referee_py.device import Device
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 PLACES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, GPU])]
@@ -38,5 +38,5 @@ class CpuTensors:
 
 
 def device_of(place: str) -> Device:
-    """What has tensors there, and executes repops-f32 on them."""
+    """Return the device that has tensors there, and executes repops-f32 on them."""
     return CpuTensors() if place == "cpu" else Cuda()

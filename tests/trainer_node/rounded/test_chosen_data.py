@@ -1,6 +1,6 @@
-"""Data that somebody has chosen, so that an honest evaluation is further from the exact value than is probable.
+"""Chosen data for which an honest evaluation is further from the exact value than the probable bound.
 
-Of 256 terms the first two make a midpoint, and each of the others is less than half a place of their sum: whoever adds
+Of 256 terms the first two make a midpoint, and each of the others is less than half a place of their sum: adding
 forwards loses all of them. That is 251 of 2^-53; the probable radius of 256 terms is 96, the proven one 255.
 """
 
@@ -26,8 +26,8 @@ def chosen(bits: int) -> Case:
 
 
 def wrong(bits: int, bounds: Bounds) -> tuple[Array, Array]:
-    """Which elements of an honest trainer, who adds forwards, are not what his log makes of them; and which are in the
-    eyes of an honest auditor, who adds backwards."""
+    """Return which elements of an honest trainer, who adds forwards, differ from the value that his log defines, and
+    which differ from that of an honest auditor, who adds backwards."""
     case, rounding = chosen(bits), Rounding(bits, bounds)
     operator = case.name, case.inputs, case.attrs
     forwards, backwards = (e.evaluate(*operator, bounds) for e in both())
@@ -39,7 +39,7 @@ def wrong(bits: int, bounds: Bounds) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("bits", [26, 29, 32])
 def test_with_probable_bounds_an_honest_trainer_loses(bits: int) -> None:
-    """All of his elements are wrong, and whoever adds otherwise can show it."""
+    """All of his elements are wrong, and a party that adds in another order can show it."""
     by_definition, by_auditor = wrong(bits, Bounds.PROBABLE)
     assert by_definition.sum() == by_auditor.sum() == 256
 

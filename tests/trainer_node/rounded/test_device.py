@@ -1,4 +1,4 @@
-"""Operators evaluated on a device: whoever writes the log, arrays and tensors end at the same bits."""
+"""Operators evaluated on a device: with either side's log, arrays and tensors end at the same bits."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from repops import cpu
-from repops.opset import F32, I64
+from repops.opset import F32, I64, Arithmetic
 
 from referee_py.commit.tensor import Array
+from referee_py.program.mode import Bounds, Form, Rounding
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.evaluate import Kind, kind
+from referee_py.rounding.evaluate import arithmetic
 from referee_py.rounding.log_source import MemoryLogs
-from referee_py.rounding.mode import Bounds, Form, Rounding
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.referee_py.rounding.operators import Case, cases
 from trainer_node.rounded.device import TensorEvaluator
@@ -31,7 +31,7 @@ ROUNDINGS = [
 
 
 class Side:
-    """Whoever computes one step of one node: arrays in, arrays out, wherever they are in between."""
+    """One side that computes one step of one node: arrays in, arrays out, on any device in between."""
 
     def __init__(self, rounding: Rounding, place: str | None) -> None:
         if place in (None, "torch"):
@@ -62,7 +62,7 @@ def same(a: list[Array], b: list[Array]) -> bool:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
 def test_either_side_follows_the_other(rounding: Rounding, place: str) -> None:
-    """Ambiguous and cancelling sums, paddings, operands that are not finite, and sizes of 0 and 1."""
+    """Ambiguous and cancelling sums, paddings, non-finite operands, and sizes of 0 and 1."""
     here, there = Side(rounding, None), Side(rounding, place)
     rng = np.random.default_rng(rounding.mode)
     logged = 0
@@ -78,15 +78,15 @@ def test_either_side_follows_the_other(rounding: Rounding, place: str) -> None:
     assert logged > 60
     assert not here.ignored
     assert not there.ignored
-    # NOTE: how many corrections that took is the libraries' affair; where they add alike there are none.
+    # NOTE: the number of corrections depends on the libraries; where they add alike there are none.
 
 
 @pytest.mark.parametrize("evaluator", ["torch", *PLACES])
 def test_a_log_of_few_rows_is_the_log_of_all(evaluator: str) -> None:
-    """An evaluation may be about the rows that something is added to; its log is the whole node's.
+    """An evaluation may cover only the rows that receive a sum; its log is the whole node's.
 
-    NOTE: sums just below 2^24, half a quantum above a value of the grid and 14 of 2^-30 beyond. Each of 11 additions is
-    off by 2^-30 at most, so every order rounds up; the radius is 22 of 2^-30, so down may be said of it, too.
+    NOTE: the sums are just below 2^24, half a quantum above a value of the grid and 14 of 2^-30 beyond. Each of 11
+    additions is off by at most 2^-30, so every order rounds up; the radius is 22 of 2^-30, so a log may also say down.
     """
     rounding = Rounding(32)
     terms = np.tile(np.float32([2.0**24 - 2, 0.5, 14 * 2.0**-30] + 9 * [0]), (200, 1))
@@ -106,7 +106,7 @@ def test_a_log_of_few_rows_is_the_log_of_all(evaluator: str) -> None:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("bits", [26, 30, 32])
 def test_a_forged_log_changes_nothing_there_either(bits: int, place: str) -> None:
-    """Directions of one log under the operands of another: what is not admissible is ignored, here and there alike."""
+    """Directions of one log with the operands of another: inadmissible ones are ignored, on both sides alike."""
     rounding = Rounding(bits)
     here, there = Side(rounding, None), Side(rounding, place)
     by_operator: dict[str, list[Case]] = {}
@@ -145,7 +145,11 @@ def test_single_operations_have_the_bits_of_arrays(bits: int, place: str) -> Non
         with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
             found, expected = side.execute(case, MemoryLogs())[0], host.execute(case, MemoryLogs())[0]
         assert same(found, expected), case
-        if bits == 32 and kind(case.name, case.inputs, case.attrs) is Kind.SINGLE and case.name != "cast":
+        if (
+            bits == 32
+            and arithmetic(case.name, case.inputs, case.attrs) is Arithmetic.SINGLE
+            and case.name != "cast"
+        ):
             assert np.array_equal(
                 found[0], cpu.execute(case.name, case.inputs, case.attrs)[0], equal_nan=True
             )

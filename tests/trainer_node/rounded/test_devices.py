@@ -1,4 +1,4 @@
-"""Which evaluators there are on a GPU, and what is said where there is none."""
+"""The evaluators of a GPU, and the errors on machines without one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from referee_py.compiled import Cuda
+from referee_py.program.mode import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
-from referee_py.rounding.mode import Rounding
 from trainer_node.config import load_settings
 from trainer_node.devices import EMULATED, evaluator_of
 from trainer_node.errors import ConfigError

@@ -1,4 +1,4 @@
-"""Flush-to-zero, set by somebody else in the process: nothing is lost for it, or it is said."""
+"""Flush-to-zero set by another library in the process: no value is lost, or the loss is reported."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from repops.opset import BOOL, F32
 from referee_py.commit.tensor import Array
 from referee_py.element import evaluate
 from referee_py.errors import Disturbed
-from referee_py.program import MODE_REPOPS_F32, Program, SlotSource, TensorDescriptor
+from referee_py.program import Program, SlotSource, TensorDescriptor
 from referee_py.program.canonical import canonical_program
+from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Bounds, Evaluation, Form, Log, Rounding, truth
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.blocks import LogTree, log_digest
@@ -46,7 +47,7 @@ libm = ctypes.CDLL("libm.so.6")
 
 
 def control() -> int:
-    """MXCSR, without the flags of what has happened."""
+    """Return MXCSR without its exception flags."""
     environment = (ctypes.c_uint32 * 8)()
     libm.fegetenv(environment)
     return environment[7] & ~0x3F
@@ -61,7 +62,7 @@ def set_control(value: int) -> None:
 
 @pytest.fixture(params=["torch", "register", "upwards"])
 def disturbed(request: pytest.FixtureRequest) -> Iterator[int]:
-    """What the calling thread has in its control register."""
+    """The control register of the calling thread."""
     before = control()
     if request.param == "torch":
         assert torch.set_flush_denormal(True)
@@ -74,7 +75,7 @@ def disturbed(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def small(*shape: int) -> Array:
-    """NOTE: made of bits: an environment that flushes has no such number."""
+    """Return subnormal numbers. NOTE: made of bits, because an environment that flushes cannot compute one."""
     return np.full(shape, 1 << 9, np.uint32).view(np.float32)
 
 
@@ -116,7 +117,7 @@ def test_the_numbers_are_what_they_seem() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].name)
 @pytest.mark.parametrize("name", [*VARIATIONS, "tensors"])
 def test_no_evaluator_loses_what_is_small(name: str, case: tuple[Case, float], disturbed: int) -> None:
-    """Written and followed. The environment is the caller's again."""
+    """Written and followed. Afterwards the environment is the caller's again."""
     evaluator: Evaluator = (
         TensorEvaluator(device_of("cpu"), "cpu") if name == "tensors" else evaluator_of(name)
     )
@@ -189,7 +190,7 @@ def test_logs_are_read_and_written_as_ever(disturbed: int) -> None:
 
 
 def test_elements_and_trials_lose_nothing(disturbed: int) -> None:
-    """The twin of the contract's rules computes in binary64, and the contract knows no flush-to-zero."""
+    """The twin of the contract's rules computes in binary64, and the contract has no flush-to-zero."""
     lost = 0
     for mode in (MODE_REPOPS_F32, ROUNDING.mode):
         for operator, value in CASES:
@@ -206,7 +207,7 @@ def test_elements_and_trials_lose_nothing(disturbed: int) -> None:
 
 @pytest.mark.parametrize("name", ["gt", "eq", "cast"])
 def test_known_values_are_worked_out_as_ever(name: str, disturbed: int) -> None:
-    """Or the canonical form would be another program where something flushes: what is above zero would be zero."""
+    """Otherwise the canonical form would be another program in such an environment: a tiny number would become zero."""
     write = Writer([], [np.zeros((), np.bool_)])
     tiny, zero = (write("full", shape=(), dtype=F32, bits=bits) for bits in (1 << 9, 0))
     made = write("cast", tiny, dtype=BOOL) if name == "cast" else write(name, tiny, zero)
@@ -218,7 +219,7 @@ def test_known_values_are_worked_out_as_ever(name: str, disturbed: int) -> None:
 
 
 class Meddling(NumpyEvaluator):
-    """A library that sets flush-to-zero while it works, and leaves it so."""
+    """A library that sets flush-to-zero while it works, and does not restore it."""
 
     def evaluate(self, name: str, inputs: Any, attrs: Any, bounds: Bounds) -> Evaluation:
         torch.set_flush_denormal(True)
@@ -248,7 +249,7 @@ from trainer_node.rounded.probe import Probe
 from referee_py.errors import Disturbed
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
-from referee_py.rounding.mode import Rounding
+from referee_py.program.mode import Rounding
 from trainer_node.rounded.variations import VARIATIONS, evaluator_of
 
 def threads(count):

@@ -1,4 +1,4 @@
-"""Whole programs on a device: with one party's logs, their steps have the roots that they have on the processor."""
+"""Whole programs on a device: with one party's logs, the roots of their steps are those of the processor."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.execute import Capture, FastExecutor, Interpreter, Run
 from referee_py.execute.run import executor_for
+from referee_py.program.mode import Bounds, Form, Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
-from referee_py.rounding.mode import Bounds, Form, Rounding
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.referee_py.compiled.random_program import RandomProgram
 from trainer_node.bundle import Bundle
@@ -40,14 +40,14 @@ def bundle(name: str) -> Bundle:
 
 
 def run(made: Bundle | RandomProgram, backend: Rounded) -> tuple[list[bytes], list[bytes]]:
-    """The checkpoint of every step, and the slots after the last."""
+    """Return the checkpoint of every step, and the slots after the last."""
     whole = Run(made.program, made.constants, made.initial, STEPS, (1,), backend)
     interval = whole.commit_interval(whole.initial(), STEPS, 1, snapshots=(STEPS,))
     return list(interval.checkpoints), interval.snapshots[STEPS].slot_hashes()
 
 
 def turn(log: StepLog, form: Form) -> StepLog:
-    """A step log that says the opposite direction wherever it says one."""
+    """Return a step log with every direction reversed."""
     said = {node: written.read() for node, written in log.nodes.items()}
     return StepLog({node: NodeLog.of(replace(one, up=~one.up), form) for node, one in said.items()})
 
@@ -75,7 +75,7 @@ def test_models_have_the_same_roots_whoever_wrote_the_log(name: str, rounding: R
 
 @pytest.mark.parametrize("place", PLACES)
 def test_random_programs(place: str) -> None:
-    """Every operator, integers and truth values among them."""
+    """Every operator, including those on integers and truth values."""
     logged = 0
     for seed in range(30):
         made = RandomProgram(seed, 8 + seed % 50)
@@ -90,7 +90,7 @@ def test_random_programs(place: str) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_values_stay_on_the_device_until_somebody_looks(place: str) -> None:
-    """Only what is decided exactly, and nothing of an honest log, is copied from there in a plain step."""
+    """In a plain step with an honest log, only the elements to decide exactly are copied from there."""
     made, reads = bundle("digits-cnn"), 0
 
     class Counting(type(device_of(place))):
@@ -131,7 +131,7 @@ def test_only_arrays_are_compiled() -> None:
 @pytest.mark.gpu
 @GPU
 def test_single_nodes_can_be_shown_from_a_gpu_in_repops_f32() -> None:
-    """An interpreter that is given the backend of a GPU has its values there."""
+    """An interpreter with the backend of a GPU has its values there."""
     made = RandomProgram(3, 30)
     nodes = range(len(made.program.nodes))
     found = []

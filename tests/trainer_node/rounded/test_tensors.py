@@ -1,4 +1,4 @@
-"""The primitives and the search on tensors have the bits that they have on arrays."""
+"""The primitives and the search on tensors give the same bits as on arrays."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.parametrize("place", PLACES)
 
 
 def hard(b: int, count: int) -> F64:
-    """Random bits; midpoints of grid(b) and their neighbours in all binades, subnormals and overflow among them; the
-    neighbours of powers of two; zeros, infinities, and NaN, with payload and without.
+    """Return random bits; midpoints of grid(b) and their neighbours in all binades, including subnormals and overflow;
+    the neighbours of powers of two; zeros, infinities, and NaN with and without payload.
     """
     rng = np.random.default_rng(b)
     bits = rng.integers(0, 2**64, count, dtype=np.uint64).view(np.float64)
     odd = (2 * rng.integers(2 ** (b - 9), 2 ** (b - 8), count) + 1).astype(np.float64)
-    few = (2 * rng.integers(0, 64, count) + 1).astype(np.float64)  # on the way to zero
+    few = (2 * rng.integers(0, 64, count) + 1).astype(np.float64)  # down towards zero
     midpoints = [np.ldexp(odd, rng.integers(-170, 110, count)), np.ldexp(few, -150 + (32 - b))]
     powers = np.ldexp(1.0, rng.integers(-1074, 1024, count))
     overflow = np.full(8, 2.0**128 - 2.0 ** (135 - b))
@@ -107,7 +107,7 @@ def test_what_is_no_input_is_refused(place: str) -> None:
 
 
 def radii(x: F64, b: int) -> F64:
-    """Of 0, of crumbs, about an eighth of a quantum, of several quanta, and without end."""
+    """Return radii: 0, tiny, about an eighth of a quantum, several quanta, and infinite."""
     rng = np.random.default_rng(b)
     with np.errstate(over="ignore", invalid="ignore"):
         quanta = primitives.quantum(np.where(np.isfinite(x), x, 1.0), b)

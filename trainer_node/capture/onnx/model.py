@@ -1,8 +1,7 @@
-"""Reading an ONNX file of a stranger: checked as far as it must be before anything of it is used.
+"""Reads an untrusted ONNX file. Everything is checked before it is used.
 
-What is accepted: one flat graph of operators of the standard domain, of opset 13 to 24, with initialisers in the file
-or beside it. What is not: other domains, functions, control flow (`If`, `Loop`, `Scan`), sparse tensors, names that
-repeat.
+Accepted: one flat graph of operators of the standard domain, of opset 13 to 24, with initialisers in the file or beside
+it. Refused: other domains, functions, control flow (`If`, `Loop`, `Scan`), sparse tensors, repeated names.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ except ModuleNotFoundError as error:
 from .tensors import to_torch
 
 MAX_FILE_BYTES = (2 << 30) - 1
-"""Of the model file itself: what protobuf can hold. Larger models keep their tensors beside it."""
+"""Limit of the model file itself: the most that protobuf can hold. Larger models keep their tensors beside it."""
 MAX_NODES = 1 << 18
 MAX_ATTRIBUTE_VALUES = 1 << 16
 OPSETS = range(13, 25)
@@ -37,7 +36,7 @@ _STANDARD = ("", "ai.onnx")
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """One operator: inputs and outputs by name, "" where one is left out."""
+    """One operator: its inputs and outputs by name, "" for one that is left out."""
 
     op: str
     name: str
@@ -52,7 +51,7 @@ class OnnxNode:
 
 @dataclass(frozen=True)
 class Graph:
-    """A model: its nodes in order, its tensors, and its inputs with the shapes they were exported for, "?" if open."""
+    """A model: its nodes in order, its tensors, and its inputs with the shapes of the export, "?" if open."""
 
     opset: int
     inputs: tuple[str, ...]
@@ -63,10 +62,10 @@ class Graph:
 
 
 def read(path: Path, supported: Callable[[str], bool]) -> Graph:
-    """Read a model. `supported` says which operators there are rules for.
+    """Read a model. `supported` says which operators have rules.
 
-    Raises InvalidInput or CaptureError for a file that is none, Unsupported (naming operator and remedy) for what it
-    uses.
+    Raises InvalidInput or CaptureError for a file that is no model, Unsupported (naming operator and remedy) for a
+    feature without support.
     """
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
@@ -95,13 +94,13 @@ def read(path: Path, supported: Callable[[str], bool]) -> Graph:
 
 
 def _shape(value: onnx.ValueInfoProto) -> str:
-    """What the exporter says an input is, for messages."""
+    """Return the exported shape of an input, for messages."""
     dims = value.type.tensor_type.shape.dim[:8]
     return f"[{', '.join(str(dim.dim_value) if dim.HasField('dim_value') else '?' for dim in dims)}]"
 
 
 def _opset(model: onnx.ModelProto) -> int:
-    """The version of the standard operators. Raises Unsupported for another domain or version."""
+    """Return the version of the standard operators. Raises Unsupported for another domain or version."""
     versions = {entry.domain: entry.version for entry in model.opset_import}
     used = {node.domain for node in model.graph.node}
     for domain in sorted(used - set(_STANDARD)):
@@ -141,7 +140,7 @@ def _node(node: onnx.NodeProto, supported: Callable[[str], bool], opset: int) ->
 
 
 def _value(attribute: onnx.AttributeProto, where: str) -> Any:
-    """A number, a string, a list of them, or a tensor. Raises Unsupported for a graph."""
+    """Return a number, a string, a list of them, or a tensor. Raises Unsupported for a graph."""
     kind = onnx.AttributeProto
     match attribute.type:
         case kind.FLOAT:
@@ -173,7 +172,7 @@ def _text(data: bytes, where: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise CaptureError(f"{where}: an attribute is no text; export the model again") from None
+        raise CaptureError(f"{where}: an attribute is not text; export the model again") from None
 
 
 def _check_names(
@@ -183,7 +182,7 @@ def _check_names(
     tensors: Mapping[str, torch.Tensor],
     count: int,
 ) -> None:
-    """INVARIANT: each name has one origin, and a node reads only what comes before it."""
+    """Check the order. INVARIANT: each name has one origin, and a node reads only names from before it."""
     known = {"", *inputs, *tensors}
     if len(known) != 1 + len(inputs) + count:
         raise CaptureError("an input or tensor of the model is named twice, or has no name; export it again")

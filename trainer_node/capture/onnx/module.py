@@ -1,7 +1,7 @@
-"""An ONNX graph as a module: its rules are run in order, so eager PyTorch and the capture see ordinary operators.
+"""An ONNX graph as a module: it runs the rules in order, so eager PyTorch and the capture see ordinary operators.
 
-f32 tensors of the file with at least one dimension are parameters, under the names of the file; running statistics
-that the graph gives anew in training mode are buffers, written in place; everything else is known before tracing.
+f32 tensors of the file with at least one dimension are parameters, under the names of the file. Running statistics
+that the graph updates in training mode are buffers, written in place. All other values are known before tracing.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .operators import OPERATORS
 from .values import Call, Given, Known, check_size, untraced
 
 MAX_FOLDED_INPUT = 1 << 20
-"""Elements of an operand of an operator that is computed before tracing. Larger ones are traced as constants."""
+"""Largest operand, in elements, of an operator that is computed before tracing. Larger ones are traced as constants."""
 
 
 def load(path: Path, *, output: str | None = None, freeze: Sequence[str] = ()) -> OnnxModule:
-    """The module of an ONNX file. Errors as `read`.
+    """Return the module of an ONNX file. Raises the errors of `read`.
 
-    `output` names what the module gives; the first output of the file if not given. Tensors whose name matches a
-    pattern of `freeze` (as `encoder.*`) are not trained.
+    `output` names the module's output, by default the first output of the file. Tensors whose name matches a pattern
+    of `freeze` (as `encoder.*`) are not trained.
     """
     return OnnxModule(read(path, OPERATORS.__contains__), output=output, freeze=freeze)
 
 
 class OnnxModule(torch.nn.Module):
-    """Takes the graph's inputs in order, and gives one output. Raises CaptureError, Unsupported."""
+    """A module that takes the graph's inputs in order and gives one output. Raises CaptureError, Unsupported."""
 
     def __init__(self, graph: Graph, *, output: str | None = None, freeze: Sequence[str] = ()) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class OnnxModule(torch.nn.Module):
         return result
 
     def _run(self, node: OnnxNode, inputs: list[Given]) -> Sequence[Given]:
-        """The outputs of one node; those that its operator does not give are left out."""
+        """Return the outputs of one node, without those that its operator does not give."""
         operator = OPERATORS[node.op]
         known = [value for value in inputs if isinstance(value, Known)]
         folding = operator.folds and len(known) == sum(value is not None for value in inputs)
@@ -98,7 +98,7 @@ class OnnxModule(torch.nn.Module):
                 result = operator.rule(call, *inputs)
         except CaptureError:
             raise
-        except Exception as error:  # NOTE: what a stranger's attributes make PyTorch raise has no common base
+        except Exception as error:  # NOTE: errors from untrusted attributes have no common base
             raise CaptureError(
                 f"{node.where}: {node.op} of {_shapes(inputs)} fails: {str(error)[:300]} "
                 f"(the model was exported for {self._exported}; other sizes may need another export)"
@@ -109,7 +109,7 @@ class OnnxModule(torch.nn.Module):
         return [Known(r) if folding and isinstance(r, torch.Tensor) else r for r in results]
 
     def _update(self, node: OnnxNode, statistics: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
-        """Running statistics are part of the state: averaged in place, as PyTorch's own layers do."""
+        """Average running statistics, which are part of the state, in place, as PyTorch's own layers do."""
         keep = float(node.attributes.get("momentum", 0.9))
         for name, value in zip(node.inputs[3:5], statistics, strict=True):
             if name not in self._places:
@@ -130,12 +130,12 @@ def _shapes(inputs: Sequence[Given]) -> str:
 
 
 def _statistics(graph: Graph) -> set[str]:
-    """The tensors that batch normalisation keeps: not trained, and in training mode not constant."""
+    """Return the running statistics of batch normalisation: not trained, and not constant in training mode."""
     return {name for node in graph.nodes if node.op == "BatchNormalization" for name in node.inputs[3:5]}
 
 
 def _needed(graph: Graph, output: str) -> tuple[OnnxNode, ...]:
-    """The nodes that the output depends on, in order."""
+    """Return the nodes that the output depends on, in order."""
     wanted = {output}
     kept = []
     for node in reversed(graph.nodes):
@@ -146,7 +146,7 @@ def _needed(graph: Graph, output: str) -> tuple[OnnxNode, ...]:
 
 
 def _last_uses(nodes: Sequence[OnnxNode], output: str) -> list[list[str]]:
-    """For each node, the values that nobody reads after it."""
+    """Return for each node the values that no later node reads."""
     last = {name: number for number, node in enumerate(nodes) for name in (*node.outputs, *node.inputs)}
     ends: list[list[str]] = [[] for _ in nodes]
     for name, number in last.items():
@@ -156,15 +156,15 @@ def _last_uses(nodes: Sequence[OnnxNode], output: str) -> list[list[str]]:
 
 
 class _Scope(torch.nn.Module):
-    """A level of the names of parameters: `encoder.layer` holds `weight`."""
+    """A level of the parameters' names: `encoder.layer` holds `weight`."""
 
 
 def _register(
     root: torch.nn.Module, name: str, tensor: torch.Tensor, *, buffer: bool, trained: bool
 ) -> tuple[torch.nn.Module, str]:
-    """Make a parameter or buffer with (nearly) the file's name; gives where it is.
+    """Make a parameter or buffer with (nearly) the file's name; return its scope and its name there.
 
-    SAFETY: the name is a stranger's: it becomes plain words, none of which is an attribute that is there already.
+    SAFETY: the name is untrusted: it becomes plain words, none of which is an existing attribute.
     """
     words = [re.sub(r"[^A-Za-z0-9_]", "_", word) or "_" for word in re.split(r"[./]", name)[:16]]
     *path, leaf = [word[:64] for word in words]
@@ -186,6 +186,6 @@ def _register(
 
 @contextlib.contextmanager
 def _annotated(where: str) -> Iterator[None]:
-    """Nodes that are traced from here on carry the ONNX node's name, where a tracer listens."""
+    """Give nodes that are traced inside the ONNX node's name, if a tracer listens."""
     with torch.fx.traceback.annotate({"module": where}):
         yield

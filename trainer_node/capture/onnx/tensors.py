@@ -1,9 +1,9 @@
 """Tensors of an ONNX file as torch tensors of the three dtypes that programs have, and f64 for scalars.
 
-Integers of all sizes become i64 (ONNX exporters use i32 for axes and counts; nothing wraps at 32 bits here). f64 is
-there for what is computed before tracing, such as the root of a size; capture refuses it elsewhere. Data may be in
-files beside the model. SAFETY: their names come from the file, so only plain names below the model's own folder are
-opened, no links, and every offset and length is compared with the file's real size before anything is read.
+Integers of all sizes become i64 (ONNX exporters use i32 for axes and counts; nothing wraps at 32 bits here). f64 is for
+values that are computed before tracing, such as the root of a size; capture refuses it elsewhere. Data may be in files
+beside the model. SAFETY: their names come from the file, so only plain names below the model's own folder are opened,
+no links, and every offset and length is compared with the file's real size before anything is read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DTYPES |= {code: torch.int64 for code in _READ if code not in _DTYPES}
 
 
 def torch_dtype(code: int, where: str) -> torch.dtype:
-    """The dtype that stands for an ONNX element type. Raises Unsupported for one that has no counterpart."""
+    """Return the dtype that stands for an ONNX element type. Raises Unsupported for one without a counterpart."""
     if code not in _DTYPES:
         name = _T.DataType.Name(code) if code in _T.DataType.values() else str(code)
         raise Unsupported(f"element type {name}", "export the model in float32", where)
@@ -45,7 +45,7 @@ def torch_dtype(code: int, where: str) -> torch.dtype:
 
 
 def to_torch(tensor: onnx.TensorProto, folder: Path | None) -> torch.Tensor:
-    """The tensor, in memory of its own. `folder` holds external data; None refuses it.
+    """Return the tensor, in its own memory. `folder` holds external data; None refuses such data.
 
     Raises CaptureError or Unsupported.
     """
@@ -83,7 +83,7 @@ def _from_field(
 
 
 def _external(tensor: onnx.TensorProto, folder: Path | None, size: int, where: str) -> bytes:
-    """Exactly `size` bytes of a file in the model's folder."""
+    """Read exactly `size` bytes of a file in the model's folder."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     path = _inside(folder, entries.get("location", ""), where)
     try:
@@ -103,7 +103,7 @@ def _external(tensor: onnx.TensorProto, folder: Path | None, size: int, where: s
 
 
 def _inside(folder: Path | None, location: str, where: str) -> Path:
-    """The file of that name below the folder. Raises CaptureError for anything that leads, or could lead, elsewhere."""
+    """Return the file of that name below the folder. Raises CaptureError for a name that could lead elsewhere."""
     name = PurePosixPath(location)
     plain = location and "\\" not in location and "\0" not in location and not name.is_absolute()
     if folder is None or not plain or ".." in name.parts or len(location) > 255:

@@ -19,12 +19,12 @@ Tensor = torch.Tensor
 
 
 def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
-    """Scores `[..., C]` and classes `[...]`: examples, or examples and places."""
+    """Score `[..., C]` against classes `[...]`: examples, or examples and places."""
     return f.cross_entropy(output.reshape(-1, output.shape[-1]), target.reshape(-1))
 
 
 def binary(output: Tensor, target: Tensor) -> Tensor:
-    """One score an example; targets 0 and 1 of any dtype."""
+    """Score one number per example against targets 0 and 1 of any dtype."""
     return f.binary_cross_entropy_with_logits(output.reshape(-1), target.reshape(-1).float())
 
 
@@ -34,13 +34,13 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": f.mse_loss,
 }
 NEXT_TOKEN = "next-token"  # noqa: S105  (no secret)
-"""Rows of T + 1 tokens: the model is given the first T, and scored on the last T."""
+"""Rows of T + 1 tokens: the model gets the first T, and is scored on the last T."""
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 
 
 class NextToken(torch.nn.Module):
-    """A language model on rows `[N, T+1]` of tokens, with its own loss: each place is scored on what comes next."""
+    """A language model on rows `[N, T+1]` of tokens, with its own loss: each place is scored on the next token."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class NextToken(torch.nn.Module):
 
 
 def optimizer_of(name: str, rate: float, momentum: float = 0.0, weight_decay: float = 0.0) -> Optimizer:
-    """An optimizer by name. Raises CaptureError."""
+    """Return an optimizer by name. Raises CaptureError."""
     match name:
         case "sgd":
             return SGD(rate, momentum=momentum, weight_decay=weight_decay)
@@ -76,13 +76,13 @@ def recipe(
     output: str | None = None,
     freeze: Sequence[str] = (),
 ) -> Recipe:
-    """A recipe that trains the model of an ONNX file, from the weights in it.
+    """Return a recipe that trains the model of an ONNX file, from the weights in it.
 
-    The model is given the arrays named in `inputs` (the first of `data`), the loss its output and the rest. Raises
-    CaptureError, Unsupported.
+    The model gets the arrays named in `inputs` (by default the first of `data`), the loss its output and the rest.
+    Raises CaptureError, Unsupported.
     """
     module: torch.nn.Module = load(path, output=output, freeze=freeze)
-    objective = None  # the module's own
+    objective = None  # the module's own loss
     if loss == NEXT_TOKEN:
         if len(data) != 1:
             raise CaptureError(f"{NEXT_TOKEN} takes one array of tokens; the data set has {', '.join(data)}")

@@ -1,7 +1,7 @@
-"""What a rule of an ONNX operator works on.
+"""Operands of the rules of ONNX operators.
 
-    torch.Tensor   traced: the batch, parameters, and all that is computed from them
-    Known          known before: constants of the file, shapes, and all that is computed from those alone
+    torch.Tensor   traced: the batch, parameters, and values computed from them
+    Known          known before tracing: constants of the file, shapes, and values computed from those alone
 
 An exporter writes shapes as operators (Shape, Gather, Concat, Reshape). They are computed here at once, with the same
 rules, so that only arithmetic on data is left to trace.
@@ -21,7 +21,7 @@ from ..errors import CaptureError, Unsupported
 from .model import OnnxNode
 
 MAX_KNOWN_ELEMENTS = 1 << 28
-"""Of a value that is computed before tracing: a small file must not become a large tensor."""
+"""Largest value, in elements, that is computed before tracing: a small file must not become a large tensor."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Parts:
-    """A sequence: the parts of a tensor, which another operator picks from by number."""
+    """A sequence: the parts of a tensor, from which another operator picks by number."""
 
     items: tuple[torch.Tensor, ...]
 
@@ -44,13 +44,13 @@ Given = Value | None
 
 @contextlib.contextmanager
 def untraced() -> Iterator[None]:
-    """Arithmetic that is done now, whoever traces outside."""
+    """Do the arithmetic inside now, even if a tracer is active."""
     with _disable_current_modes(), torch.no_grad():
         yield
 
 
 class Call:
-    """One use of an operator: its attributes, and how to read its inputs."""
+    """One use of an operator: its attributes, and readers for its inputs."""
 
     def __init__(self, node: OnnxNode, opset: int, training: bool, folding: bool) -> None:
         self.node = node
@@ -59,7 +59,7 @@ class Call:
         self._folding = folding
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An attribute; it must have the default's type, if that is not None."""
+        """Return an attribute. Raises CaptureError if it lacks the type of a default that is not None."""
         value = self.node.attributes.get(name, default)
         if default is not None and type(value) is not type(default):
             raise CaptureError(
@@ -68,16 +68,16 @@ class Call:
         return value
 
     def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...] | None:
-        """An attribute that is a list of integers."""
+        """Return an attribute that is a list of integers."""
         value = self.node.attributes.get(name, default)
         if value is not None and not all(isinstance(item, int) for item in value):
             raise CaptureError(
-                f"{self.node.where}: attribute {name} is no list of integers; export the model again"
+                f"{self.node.where}: attribute {name} is not a list of integers; export the model again"
             )
         return None if value is None else tuple(value)
 
     def tensor(self, value: Given) -> torch.Tensor:
-        """An input as a tensor. Values that are all the same become a `full`, so that no constant is stored."""
+        """Return an input as a tensor. Equal values become a `full`, so that no constant is stored."""
         if value is None:
             raise CaptureError(f"{self.node.where} lacks an input; export the model again")
         if isinstance(value, torch.Tensor):
@@ -91,7 +91,7 @@ class Call:
         return torch.full(known.shape, first, dtype=known.dtype) if same else known
 
     def known(self, value: Given, what: str) -> torch.Tensor:
-        """An input that must be known before tracing. Raises Unsupported if it depends on data."""
+        """Return an input that must be known before tracing. Raises Unsupported if it depends on data."""
         if isinstance(value, Known):
             return value.tensor
         if value is None:
@@ -99,7 +99,7 @@ class Call:
         raise self.unsupported(f"{what} that depends on data", "export the model with fixed shapes")
 
     def list(self, value: Given, what: str) -> list[int]:
-        """Integers from an input that must be known."""
+        """Return integers from an input that must be known."""
         with untraced():
             known = self.known(value, what)
             if known.dtype != torch.int64 or known.ndim > 1 or known.numel() > 1 << 16:
@@ -107,7 +107,7 @@ class Call:
             return [int(item) for item in known.reshape(-1).tolist()]
 
     def number(self, value: Given, what: str) -> float | int | bool:
-        """One number from an input that must be known."""
+        """Return one number from an input that must be known."""
         with untraced():
             known = self.known(value, what)
             if known.numel() != 1:
@@ -116,7 +116,7 @@ class Call:
             return number
 
     def axes(self, value: Given, place: str = "axes") -> list[int] | None:
-        """Axes, which stand in an attribute in older opsets and in an input in newer ones."""
+        """Return axes, which are an attribute in older opsets and an input in newer ones."""
         if value is not None:
             return self.list(value, place)
         given = self.ints(place)
@@ -127,7 +127,7 @@ class Call:
 
 
 def check_size(shape: Sequence[int], where: str) -> None:
-    """Raises CaptureError for a known tensor of that shape if it would be too large."""
+    """Raise CaptureError if a known tensor of that shape would be too large."""
     count = 1
     for size in shape:
         count *= size

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-/// @notice Number of zero bits above the highest one: 0 for `x >= 2^255`, 255 for 1, 256 for 0.
-/// @dev For chains without the CLZ opcode. Halving: each line asks whether the upper half of what is left has a one.
+/// @notice Returns the number of zero bits above the highest one: 0 for `x >= 2^255`, 255 for 1, 256 for 0.
+/// @dev For chains without the CLZ opcode, by halving: each line asks whether the upper half of the rest has a one.
 /// Import it as "clz/Clz.sol": the profile in foundry.toml decides between this file and ../opcode/Clz.sol.
 function clz(uint256 x) pure returns (uint256 n) {
     assembly ("memory-safe") {

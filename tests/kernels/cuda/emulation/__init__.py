@@ -1,7 +1,7 @@
 """Runs plans of repops.cuda on the host: the same .cu sources, compiled by g++ with device.h of this folder.
 
-Every buffer lies between guard zones, and starts as poison unless it is an input; after each launch the guards must
-stand, and inputs must be as they were.
+Every buffer is between guard zones and starts as poison unless it is an input. After each launch the guards and the
+inputs must be unchanged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ needs_gcc = pytest.mark.skipif(
 
 
 def build(*extra: str, optimise: str = "-O2") -> Path:
-    """Compile the sources and the fibers into one library, unless that has been done."""
+    """Compile the sources and the fibers into one library, unless it exists already."""
     files = [*HERE.glob("*.h"), *HERE.glob("*.cpp"), *[f for d in directories() for f in d.glob("*.[cC]u*")]]
     files += [f for d in directories() for f in d.glob("*.h")]
     options = [*OPTIONS, *extra, optimise, "-march=native"]
@@ -139,7 +139,7 @@ def run(plan: LaunchPlan, buffers: list[Guarded], order: int = 0, emulate: ctype
 
 
 def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0):
-    """As repops.backend(...).execute, on numpy arrays."""
+    """Execute like repops.backend(...).execute, on numpy arrays."""
     call = check(name, inputs, attrs)
     if name == "reshape":
         return [inputs[0].reshape(call.outputs[0][1])]

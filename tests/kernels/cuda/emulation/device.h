@@ -1,5 +1,5 @@
-// kernels/cuda/device.cuh on the host: the threads of a block are fibers of one thread, so that barriers and
-// exchanges between lanes are real, and blocks run one after the other. What a GPU would leave undefined is
+// kernels/cuda/device.cuh on the host: the threads of a block are fibers of one thread, so barriers and
+// exchanges between lanes are real; blocks run one after the other. Behaviour that is undefined on a GPU is
 // an error here.
 
 #ifndef REPOPS_DEVICE_CUH
@@ -14,7 +14,7 @@ typedef unsigned long long u64;
 typedef unsigned int u32;
 typedef unsigned char u8;
 
-struct Emulation { // of the thread that runs now
+struct Emulation { // of the current thread
     int thread, threads;
     i64 block, blocks;
 };

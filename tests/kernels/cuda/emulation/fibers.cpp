@@ -1,5 +1,5 @@
 // Runs the threads of emulated blocks (device.h). x86-64 only: fibers are switched by hand, a thousand times
-// faster than the C library would.
+// faster than by the C library.
 
 #include "device.h"
 #include <cstdlib>
@@ -86,7 +86,7 @@ void start(int thread) {
     shared_taken[thread] = false;
 }
 
-// Runs the lanes of a warp until each has ended or waits for the block; false if they wait for one another.
+// Run the lanes of a warp until each has ended or waits for the block; false if they wait for one another.
 bool run_warp(int first, int lanes, bool backwards) {
     for (;;) {
         int waiting = 0, blocked = 0;
@@ -109,7 +109,7 @@ bool run_warp(int first, int lanes, bool backwards) {
 
 void run_block(bool backwards) {
     const int threads = emulation.threads, warps = (threads + LANES - 1) / LANES;
-    memset(shared_memory, 0xFF, SHARED_LIMIT); // NaN, and indices that are out of range
+    memset(shared_memory, 0xFF, SHARED_LIMIT); // NaN, and indices out of range
     for (int t = 0; t < threads; t++) start(t);
     for (;;) {
         int ended = 0;
@@ -150,7 +150,7 @@ void emulated_exchange(u64 value, u64 of_lane[LANES]) {
     memcpy(of_lane, slot, LANES * sizeof *slot);
 }
 
-// A copy is made when it is waited for: a kernel that reads too early reads the poison.
+// The copy is made when a kernel waits for it: a kernel that reads too early reads the poison.
 void emulated_copy_later(void *to, const void *from, int bytes) {
     if (((uintptr_t)to | (uintptr_t)from) % bytes) fail("an asynchronous copy is not aligned");
     fibers[emulation.thread].pending.push_back({to, from, bytes});
@@ -161,7 +161,7 @@ void emulated_copies_wait() {
     fibers[emulation.thread].pending.clear();
 }
 
-// With AddressSanitizer, forbidden memory may not even be read.
+// With AddressSanitizer, forbidden memory must not even be read.
 extern "C" void emulate_forbid(const void *memory, size_t bytes, int forbidden) {
 #ifdef __SANITIZE_ADDRESS__
     if (forbidden)
@@ -173,7 +173,7 @@ extern "C" void emulate_forbid(const void *memory, size_t bytes, int forbidden) 
 #endif
 }
 
-// Order: bit 0 runs blocks from the last to the first, bit 1 the same for warps and lanes.
+// Order: bit 0 runs blocks from the last to the first, bit 1 does the same for warps and lanes.
 extern "C" const char *emulate_launch(emulated_body *kernel, const void *arguments, int threads, i64 blocks,
                                       int order) {
     if (!stacks) {

@@ -1,4 +1,4 @@
-"""An ONNX file of a stranger: refused with a reason, and never a way out of its folder."""
+"""An untrusted ONNX file is refused with a reason, and never read from outside its folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ W = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 
 def linear(weight: TensorProto | None = None, **changes: Any) -> onnx.ModelProto:
-    """y = x W."""
+    """Return the model y = x W."""
     weight = weight or numpy_helper.from_array(W, "layer.weight")
     graph = helper.make_graph(
         changes.get("nodes", [helper.make_node("MatMul", ["x", "layer.weight"], ["y"], name="layer")]),
@@ -227,7 +227,7 @@ def test_a_broken_graph_is_refused(name: str, tmp_path: Path) -> None:
 
 
 def known(*nodes: Any) -> onnx.ModelProto:
-    """A few constants that are computed before tracing, and then y = x + their sum."""
+    """Return a model of some constants computed before tracing, and y = x + their sum."""
     last = [
         helper.make_node("ReduceSum", ["big"], ["total"], keepdims=0),
         helper.make_node("Cast", ["total"], ["float"], to=TensorProto.FLOAT),
@@ -342,7 +342,7 @@ def test_too_many_nodes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def network() -> bytes:
-    """Many operators with many attributes, so that there is something to damage."""
+    """Return a model of many operators with many attributes, so that there is much to damage."""
     nodes = [
         helper.make_node("Constant", [], ["shape"], value_ints=[1, 1, 2, 3]),
         helper.make_node("Reshape", ["x", "shape"], ["image"]),

@@ -1,4 +1,4 @@
-"""Every rule gives what ONNX's own reference gives, whether its inputs are traced or known."""
+"""Every rule gives the result of ONNX's own reference, for traced and for known inputs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def flags(*shape: int) -> np.ndarray[Any, Any]:
 
 @dataclass
 class Case:
-    """One node. `fixed` are places of inputs that must be known, as axes and shapes are."""
+    """One node. `fixed` lists the inputs that must be known, such as axes and shapes."""
 
     op: str
     inputs: Sequence[Any]
@@ -88,7 +88,7 @@ def check(case: Case, known: set[int], folder: Path) -> None:
         module = OnnxModule(graph, output=f"y{number}")
         tensors = [torch.from_numpy(np.array(array)) for array in given.values()]
         if not given:
-            # All is known: the module has nothing to trace, and says so after it has computed everything.
+            # All inputs are known: the module has nothing to trace, and raises after it has computed everything.
             with pytest.raises(CaptureError, match="does not depend on the inputs"):
                 module(*tensors)
             found = module._run(graph.nodes[-1], _constants(module, graph))[number].tensor.numpy()  # type: ignore[union-attr]
@@ -253,7 +253,7 @@ def test_an_operator_on_known_values_gives_the_same(name: str, tmp_path: Path) -
 
 
 def test_the_shape_of_a_traced_tensor_is_known(tmp_path: Path) -> None:
-    """x reshaped to [first size of x, number of elements / it], as exporters flatten."""
+    """Reshape x to [first size of x, number of elements / it], as exporters flatten."""
     nodes = [
         helper.make_node("Shape", ["x"], ["first"], end=1),
         helper.make_node("Size", ["x"], ["size"]),
@@ -318,7 +318,7 @@ def test_an_option_without_a_rule_is_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_batch_norm_in_training_mode_averages_its_statistics(tmp_path: Path) -> None:
-    """y, and the running mean and variance, are those of ONNX; the buffers have them afterwards."""
+    """y, and the running mean and variance, are those of ONNX; the buffers hold them afterwards."""
     arrays = [f32(4), f32(4), f32(4), positive(4)]
     node = helper.make_node(
         "BatchNormalization",
@@ -358,7 +358,7 @@ def test_dropout_is_drawn_in_training_mode_only(tmp_path: Path) -> None:
 
 
 def test_a_sequence_is_split_and_picked_from(tmp_path: Path) -> None:
-    """As the newer exporter writes `split` and `unbind`."""
+    """The newer exporter writes `split` and `unbind` this way."""
     nodes = [
         helper.make_node("Constant", [], ["sizes"], value_ints=[1, 3]),
         helper.make_node("Constant", [], ["last"], value_int=-1),

@@ -75,7 +75,7 @@ def gpt2() -> nn.Module:
         attn_pdrop=0,
         attn_implementation="eager",
     )
-    # NOTE: the older exporter cannot write how `transformers` finds out what is not said here.
+    # NOTE: the older exporter cannot write how `transformers` derives these if they are not given.
     said = {
         "attention_mask": torch.ones(1, LENGTH, dtype=torch.int64),
         "position_ids": torch.arange(LENGTH).unsqueeze(0),
@@ -117,11 +117,11 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], np.ndarray[Any, Any]]] = {
     "distilbert": (distilbert, tokens()),
 }
 EXPORTS = [(name, False) for name in MODELS] + [(name, True) for name in MODELS if name != "resnet"]
-"""Model, and whether by the newer exporter. That one writes batch norm as it is in evaluation, so no ResNet."""
+"""Model, and whether the newer exporter is used. It writes batch norm as in evaluation, so without ResNet."""
 
 
 def seeded(module: nn.Module) -> nn.Module:
-    """Every parameter from a seed, also those that are zeros or ones: one must not pass for another."""
+    """Draw every parameter from a seed, including zeros and ones: no tensor may pass for another."""
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             drawn = torch.from_numpy(uniform(3, name, tuple(parameter.shape), 0.2))
@@ -130,7 +130,7 @@ def seeded(module: nn.Module) -> nn.Module:
 
 
 def export(module: nn.Module, x: torch.Tensor, path: Path, newer: bool) -> Path:
-    """NOTE: the newer exporter's optimizer unties weights and merges tensors that are equal."""
+    """Export the module. NOTE: the newer exporter's optimizer unties weights and merges equal tensors."""
     options: dict[str, Any] = {
         "training": torch.onnx.TrainingMode.TRAINING,
         "do_constant_folding": False,
@@ -148,7 +148,7 @@ def export(module: nn.Module, x: torch.Tensor, path: Path, newer: bool) -> Path:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], tuple[nn.Module, Path]]:
-    """The module and its ONNX file, made once."""
+    """Return the module and its ONNX file, made once."""
     made: dict[tuple[str, bool], tuple[nn.Module, Path]] = {}
     folder = tmp_path_factory.mktemp("onnx")
 

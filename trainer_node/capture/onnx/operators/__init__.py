@@ -1,7 +1,7 @@
-"""Rules of ONNX operators in terms of PyTorch (https://onnx.ai/onnx/operators), one function an operator.
+"""Rules of ONNX operators in terms of PyTorch (https://onnx.ai/onnx/operators), one function for each operator.
 
 math    element by element, comparisons, reductions
-shape   layout, indexing, tensors from nothing
+shape   layout, indexing, new tensors
 nn      products, convolutions, pooling, norms, activations
 """
 

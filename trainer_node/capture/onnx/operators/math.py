@@ -34,7 +34,7 @@ for _name, _function in {
     "Neg": torch.neg,
     "Not": torch.logical_not,
     "Reciprocal": torch.reciprocal,
-    "Round": torch.round,  # both: halves to even
+    "Round": torch.round,  # ONNX and PyTorch: halves to even
     "Sign": torch.sign,
     "Sin": torch.sin,
     "Sqrt": torch.sqrt,
@@ -60,7 +60,7 @@ for _name, _pair in {
 
 @operator("Div", folds=True, broadcasts=True)
 def div(c: Call, a: Given, b: Given) -> Tensor:
-    """Integers are divided towards zero."""
+    """Divide; integers round towards zero."""
     x, y = c.tensor(a), c.tensor(b)
     return torch.div(x, y) if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc")
 
@@ -73,7 +73,7 @@ def mod(c: Call, a: Given, b: Given) -> Tensor:
 
 @operator("Pow", folds=True, broadcasts=True)
 def pow_(c: Call, a: Given, b: Given) -> Tensor:
-    """A known exponent is a number to PyTorch, which has exact rules for 2, 3 and 0.5."""
+    """Pass a known exponent as a number: PyTorch has exact rules for 2, 3 and 0.5."""
     if isinstance(b, Known) and b.tensor.numel() == 1 and not (isinstance(a, Known) and b.tensor.ndim):
         return torch.pow(c.tensor(a), c.number(b, "exponent"))
     return torch.pow(c.tensor(a), c.tensor(b))
@@ -114,7 +114,7 @@ def cast_like(c: Call, x: Given, like: Given) -> Tensor:
 
 
 def _over(c: Call, x: Tensor, axes: Given) -> list[int] | None:
-    """The dimensions to reduce; None if nothing is to be done at all."""
+    """Return the dimensions to reduce; None if nothing is reduced."""
     dims = c.axes(axes)
     if dims:
         return [dim % x.ndim for dim in dims]

@@ -27,7 +27,7 @@ def matmul(c: Call, a: Given, b: Given) -> Tensor:
 
 @operator("Gemm")
 def gemm(c: Call, a: Given, b: Given, bias: Given = None) -> Tensor:
-    """alpha A' B' + beta C."""
+    """Compute alpha A' B' + beta C."""
     x, w = c.tensor(a), c.tensor(b)
     x = x.t() if c.get("transA", 0) else x
     alpha, beta = c.get("alpha", 1.0), c.get("beta", 1.0)
@@ -46,7 +46,7 @@ def gemm(c: Call, a: Given, b: Given, bias: Given = None) -> Tensor:
 def _pads(
     c: Call, x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> list[int]:
-    """Padding before and after each spatial dimension: begins, then ends."""
+    """Return the padding before and after each spatial dimension: all begins, then all ends."""
     mode = c.get("auto_pad", "NOTSET")
     if mode in ("NOTSET", ""):
         return list(c.ints("pads", (0,) * (2 * len(kernel))) or ())
@@ -63,7 +63,7 @@ def _pads(
 
 
 def _padded(x: Tensor, pads: Sequence[int], fill: float) -> tuple[Tensor, tuple[int, ...]]:
-    """The padding that is left to the operator, if it is the same on both sides; else x is padded here."""
+    """Return x and the padding left to the operator, if equal on both sides; else pad x here and leave none."""
     half = len(pads) // 2
     if list(pads[:half]) == list(pads[half:]):
         return x, tuple(pads[:half])
@@ -86,7 +86,7 @@ def conv(c: Call, x: Given, w: Given, bias: Given = None) -> Tensor:
 
 
 def _window(c: Call, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Kernel, strides and dilations of a pool."""
+    """Return kernel, strides and dilations of a pool."""
     kernel = c.ints("kernel_shape") or ()
     if len(kernel) != rank - 2 or rank not in (3, 4):
         raise c.unsupported(f"pooling of rank {rank} with kernel {list(kernel)}", "use [N, C, H, W]")
@@ -138,7 +138,7 @@ def global_max_pool(c: Call, x: Given) -> Tensor:
 
 @operator("BatchNormalization")
 def batch_norm(c: Call, x: Given, w: Given, b: Given, mean: Given, variance: Given) -> Any:
-    """In training mode the mean and the variance of the batch come second and third; the module averages them.
+    """Normalise. In training mode the batch's mean and variance are outputs 2 and 3; the module averages them.
 
     NOTE: ONNX averages the population variance. PyTorch's own layer averages the sample variance, n / (n - 1) of it.
     """
@@ -172,7 +172,7 @@ def rms_norm(c: Call, x: Given, w: Given) -> Tensor:
 
 @operator("GroupNormalization")
 def group_norm(c: Call, x: Given, w: Given, b: Given) -> Tensor:
-    """Opset 21 on: a scale for each channel."""
+    """Normalise groups, with a scale for each channel: opset 21 or later."""
     if c.opset < 21:
         raise c.unsupported("GroupNormalization before opset 21", "export with opset 21")
     return f.group_norm(c.tensor(x), c.get("num_groups", 1), c.tensor(w), c.tensor(b), c.get("epsilon", 1e-5))

@@ -1,7 +1,7 @@
 """The table of rules: `@operator("Add")` on a function of a call and its inputs.
 
-A rule gives a tensor, or a tuple of them for several outputs (None for one that it cannot give). What is marked
-`folds` may be computed before tracing, when all its inputs are known.
+A rule gives a tensor, or a tuple of them for several outputs (None for one that it cannot give). A rule marked `folds`
+may be computed before tracing, when all its inputs are known.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Operator:
-    """A rule, and how it may be used: `broadcasts` says that its inputs broadcast, so its result may be larger."""
+    """A rule and its properties. `broadcasts`: its inputs broadcast, so its result may be larger than each of them."""
 
     name: str
     rule: Rule

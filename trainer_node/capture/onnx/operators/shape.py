@@ -1,4 +1,4 @@
-"""Rules: layout, indexing, tensors from nothing."""
+"""Rules: layout, indexing, new tensors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def identity(c: Call, x: Given) -> Tensor:
 
 @operator("Shape", folds=True)
 def shape(c: Call, x: Given) -> Known:
-    """The sizes of a tensor are known before tracing, whatever is in it."""
+    """Return the sizes of a tensor, which are known before tracing even if its values are not."""
     sizes = list(_value(c, x).shape)
     start, end = c.get("start", 0), c.node.attributes.get("end")
     with untraced():
@@ -59,7 +59,7 @@ def _tensor_attribute(c: Call, name: str) -> Tensor:
 
 @operator("Reshape", folds=True)
 def reshape(c: Call, x: Given, target: Given) -> Tensor:
-    """A zero keeps the size that is there, unless `allowzero`."""
+    """Reshape; a zero keeps the existing size, unless `allowzero`."""
     value, sizes = c.tensor(x), c.list(target, "shape")
     if not c.get("allowzero", 0):
         sizes = [value.shape[k] if size == 0 and k < value.ndim else size for k, size in enumerate(sizes)]
@@ -144,7 +144,7 @@ def slice_(c: Call, x: Given, starts: Given, ends: Given, axes: Given = None, st
 
 
 def _flipped(bound: int, size: int) -> int:
-    """Where a bound of a backwards slice is in the flipped dimension."""
+    """Return a bound of a backwards slice as a bound in the flipped dimension."""
     inside = min(max(bound + size if bound < 0 else bound, -1), size - 1)
     return size - 1 - inside
 
@@ -192,7 +192,7 @@ def trilu(c: Call, x: Given, diagonal: Given = None) -> Tensor:
 
 @operator("Gather", folds=True)
 def gather(c: Call, x: Given, index: Given) -> Tensor:
-    """NOTE: a program gives zeros for a row that does not exist, where ONNX leaves the result open."""
+    """Take rows. NOTE: a program gives zeros for a row that does not exist; ONNX leaves that result undefined."""
     value, axis = c.tensor(x), c.get("axis", 0)
     axis %= value.ndim
     if isinstance(index, Known):
@@ -221,7 +221,7 @@ def gather_elements(c: Call, x: Given, index: Given) -> Tensor:
 
 @operator("GatherND", folds=True)
 def gather_nd(c: Call, x: Given, index: Given) -> Tensor:
-    """The last dimension of the index is a place in the first dimensions of x."""
+    """Index the first dimensions of x by the last dimension of the index."""
     if c.get("batch_dims", 0):
         raise c.unsupported("GatherND with batch dimensions", "index without them")
     value, places = c.tensor(x), c.tensor(index)

@@ -1,45 +1,25 @@
-"""What a job is: its terms, trainers, claims and groups (docs/protocol.md, section 6)."""
+"""A job's state: its terms, trainers, claims and groups (docs/protocol.md, section 6)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 
-from ..commit import NO_LOG, Tag, digest
-from ..panel.state import Rules
-from ..rounding.mode import is_rounded
+from ..commit import NO_LOG
+from ..game.state import MatchState, MatchTerms
+from ..jobs import EMPTY_COMMITMENT, JobPhase, Rules
+from ..program.mode import is_rounded
+from ..program.terms import Terms
 from . import refusals
-from .state import MatchState, MatchTerms, ProgramHeader
 
-EMPTY_COMMITMENT = bytes(32)
-FLAT = 16
-"""Each root that challengers bring is dearer by this part of the stake."""
 TRAINERS_GROUP = 0
-"""In a mode with logs. INVARIANT: nobody can claim there before the one trainer has."""
-
-
-class JobPhase(IntEnum):
-    """Where a job stands. The zero phase is no job."""
-
-    NONE = 0
-    TRAINING = 1
-    REVEAL = 2
-    CHALLENGE = 3
-    CLOSING = 4
-    ACCEPTED = 5
-    UNCLAIMED = 6
-    VOID = 7
-
-    @property
-    def ended(self) -> bool:
-        return self >= JobPhase.ACCEPTED
+"""Number of the trainer's group in a mode with logs. INVARIANT: there nobody can claim before the one trainer."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobTerms:
-    """What a client asks for, as far as the game needs it. Periods are seconds, the stake is in wei."""
+    """A job's terms, as far as the model needs them. Periods are seconds, the stake is in wei."""
 
-    program: ProgramHeader
+    program: Terms
     slots: int
     stake: int
     train_period: int
@@ -48,10 +28,10 @@ class JobTerms:
     rules: Rules
     verifiers: tuple[str, ...]
     low_fee: int = 1
-    """The least and the most that a unit of gas counts for, in wei."""
+    """`low_fee` and `high_fee` bound the job's gas price, in wei."""
     high_fee: int = 1
     watch_period: int = 0
-    """For how long nobody reveals after the last trainer has committed."""
+    """Seconds of Training after the last trainer has committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +49,7 @@ class Trainer:
 
     owner: str
     stake: int
-    """What it put at risk when it took the slot."""
+    """Stake that the trainer paid for the slot, in wei."""
     commitment: bytes = EMPTY_COMMITMENT
     revealed: bool = False
 
@@ -94,22 +74,22 @@ class Group:
     spokesman: int = 0
     match_id: int = 0
     deaths: int = 0
-    """How often all members there were had lost."""
+    """Number of times that the group has died."""
     until: int = 0
-    """The challenge phase is over. Dead: until then the root can be claimed again. Living: requested of."""
+    """Instant until which, in Closing, a dead group's root can be claimed again, or data of a living one requested."""
 
     @property
     def dead(self) -> bool:
         return self.spokesman == len(self.members)
 
     def claimable(self, now: int) -> bool:
-        """Whether the root can be claimed once the challenge phase is over."""
+        """Return whether the root can be claimed at ``now``, once the challenge phase is over."""
         return self.spokesman > 0 and (not self.dead or now < self.until)
 
 
 @dataclass(slots=True)
 class Match:
-    """A match with what is fixed about it."""
+    """A match with its fixed facts."""
 
     job_id: int
     terms: MatchTerms
@@ -133,20 +113,20 @@ class Job:
     claims: list[StakedClaim] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     reclaim_end: int = 0
-    """The latest ``until`` of its groups; 0 if there is none."""
+    """The latest ``until`` of the job's groups; 0 if none is set."""
     founded: int = 0
-    """Roots that challengers were the first to claim."""
+    """Number of roots that challengers were the first to claim."""
     followers: int = 0
-    """Challengers' claims of roots that were claimed already."""
+    """Number of challengers' claims of roots that were claimed already."""
     accepted: int | None = None
     logs: bytes = NO_LOG
     finder: str | None = None
-    """Who requested of the logs what nobody has shown in time: then nothing is accepted."""
+    """The first requester of withheld logs whose request was closed, if any: then nothing is accepted."""
     challenges: dict[str, tuple[bytes, int]] = field(default_factory=dict)
-    """By account: what it has committed to challenge with, and when."""
+    """By account: its latest commitment to a challenge, and the commitment's instant on the chain's clock."""
 
     def phase(self, now: int) -> JobPhase:
-        """A phase contains its first instant, not its last."""
+        """Return the phase at ``now``. A phase includes its first instant and excludes its end."""
         if self.ended:
             return self.ended
         if now < self.commit_end:
@@ -157,7 +137,7 @@ class Job:
 
     @property
     def rounded(self) -> bool:
-        """Whether its runs have rounding logs."""
+        """True if the job's runs have rounding logs."""
         return is_rounded(self.terms.program.mode)
 
     def trainer(self, sender: str) -> Trainer:
@@ -167,7 +147,7 @@ class Job:
         return found
 
     def lose(self, group: int) -> int:
-        """The spokesman loses its claim; the next member speaks, or the group is dead. The stake that is lost."""
+        """Take the spokesman's claim and return its stake, in wei. The next member speaks, or the group is dead."""
         members, lost = self.groups[group], self.spokesman(group)
         lost.lost = True
         members.spokesman += 1
@@ -179,14 +159,14 @@ class Job:
 
     @property
     def unrevealed(self) -> int:
-        """Stakes of the slots that nobody has revealed a claim for."""
+        """Stakes of slot holders that have revealed no claim, in wei."""
         return sum(trainer.stake for trainer in self.trainers if not trainer.revealed)
 
     def due(self, claim: StakedClaim) -> int:
-        """What a claim that is not lost gets when the job is over: its stake, and its share of the reward.
+        """Return what a claim that is not lost gets when the job is over, in wei: its stake, and a share of the reward.
 
-        The reward is shared by the members that hold slots, the remainder is the first one's; it is the spokesman's if
-        none does.
+        Accepted members with a slot share the reward evenly, and the first gets the remainder; if none has a slot, the
+        spokesman gets the reward.
         """
         if self.accepted is None:
             return claim.stake
@@ -200,26 +180,3 @@ class Job:
     def spokesman(self, group: int) -> StakedClaim:
         members = self.groups[group]
         return self.claims[members.members[members.spokesman]]
-
-
-def fee_at(base_fee: int, low: int, high: int) -> int:
-    """What a unit of gas counts for, in wei: twice what a block asks, within the bounds of a job's terms."""
-    return max(low, min(2 * base_fee, high))
-
-
-def claim_price(stake: int, founded: int, followers: int, *, claimed: bool) -> int:
-    """What a challenger's claim has to stake, in wei, where a slot takes ``stake`` now, after ``founded`` new roots of
-    challengers and ``followers`` claims of roots that were ``claimed`` already (docs/protocol.md, section 6)."""
-    return stake << (followers + 1) if claimed else stake * (FLAT + founded) // FLAT
-
-
-def commitment(
-    chain_id: int, jobs: str, job_id: int, sender: str, root: bytes, last: bytes, logs: bytes, salt: bytes
-) -> bytes:
-    """What a trainer commits to: it binds chain, contract, job and sender, so nobody can copy it."""
-    where = (chain_id.to_bytes(32, "big"), _address(jobs), job_id.to_bytes(32, "big"), _address(sender))
-    return digest(Tag.COMMITMENT, *where, root, last, logs, salt)
-
-
-def _address(address: str) -> bytes:
-    return bytes.fromhex(address.removeprefix("0x"))

@@ -1,4 +1,4 @@
-"""Data requests in order, with their money: the contract `DataAvailability` in Python.
+"""Data requests and their money: the contract `DataAvailability` in Python (docs/protocol.md, section 8).
 
 INVARIANT: ether in = credits + deposits of open requests + ether withdrawn.
 """
@@ -11,48 +11,33 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..game.escrow import BURNED, Escrow
-from ..game.refusals import require
-from ..game.state import ProgramHeader
-from . import refusals
-from .pieces import check, check_kind, check_place
-from .state import Piece, Place, RequestState, Response
-
-ANSWER_GAS, BYTE_GAS = 150_000, 80
-MAX_BYTES, MAX_BLOCK_BYTES = 13_312, 53_088
-RECORD_SECONDS, LOG_SECONDS = 10, 60
-"""For one more answer, of whoever sends 100,000 bytes a minute: seven of the longest leaves, one page of blocks."""
-MAX_PLACES, MAX_OPEN = 256, 512
-"""Of one call; and open under one root."""
-STEP, MAX_RANK = 64, 15
-"""A deposit doubles with every other checkpoint that is open, and with every so many open pieces: so often at most."""
-CROWD = 32
-"""Time counts as waited for pages of logs while so many are open."""
-PRICE_UNIT = 1_000
-"""A request's price is a whole number of these, in wei."""
+from ..availability import refusals
+from ..availability.pieces import check, check_kind, check_place
+from ..availability.prices import deposit_of, rank_of, request_price
+from ..availability.state import Place, RequestState, Response
+from ..params import (
+    ANSWER_GAS,
+    BURNED,
+    BYTE_GAS,
+    CROWD,
+    LOG_SECONDS,
+    MAX_OPEN,
+    MAX_RANK,
+    MAX_REQUEST_PLACES,
+    RECORD_SECONDS,
+    STEP,
+)
+from ..program.terms import Terms
+from ..walk.refusals import require
+from .escrow import Escrow
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The job, and the root that a request is about."""
+    """The job and the root of a request."""
 
     job_id: int
     root: bytes
-
-
-def rank_of(opened: int, others: int) -> int:
-    """How often the deposit is doubled of a request that comes with so much open under its root."""
-    return others + opened // STEP
-
-
-def request_price(fee: int) -> int:
-    """What a unit of gas counts for in a request, in wei, if it counts for ``fee`` in the job: rounded up."""
-    return -(-fee // PRICE_UNIT) * PRICE_UNIT
-
-
-def deposit_of(piece: Piece, price: int) -> int:
-    """What a first request of this piece costs at most, in wei, at so many wei for a unit of gas."""
-    return price * (ANSWER_GAS + BYTE_GAS * (MAX_BLOCK_BYTES if piece is Piece.BLOCKS else MAX_BYTES))
 
 
 @dataclass(slots=True)
@@ -62,30 +47,30 @@ class DataRequest:
     life: int
     rank: int
     price: int
-    """What a unit of gas counts for, in wei."""
+    """Price of a unit of gas, in wei."""
     state: RequestState = RequestState.OPEN
 
     def deposit(self, place: Place) -> int:
-        """In wei, of a request of this place."""
+        """Return the deposit of this request, whose place is ``place``, in wei."""
         return deposit_of(place.piece, self.price) << self.rank
 
 
 @dataclass(slots=True)
 class OpenRequests:
-    """What is open about one root, in one of its lives."""
+    """The open requests under one root, in one of its lives. Times are seconds."""
 
     start: int = 0
-    """Of logs, from when extensions count: the first request, later by the time that was waited for pages since."""
+    """Logs: the instant from which extensions count, the first request plus the time waited for pages."""
     since: int = 0
-    """Of logs: until when that time has been counted."""
+    """Logs: the instant up to which the time waited is counted."""
     wait: int = 0
-    """Of logs: the most that may be counted for the pages that are open."""
+    """Logs: the most that may still be counted for the open pages."""
     open: int = 0
     checkpoints: Counter[int] = field(default_factory=Counter)
-    """Of records: how many pieces of a checkpoint are open; none that is zero."""
+    """Records: number of open pieces of each checkpoint; no entry is zero."""
 
     def others(self, place: Place) -> int:
-        """How many checkpoints are open besides the place's."""
+        """Return the number of open checkpoints other than the place's."""
         return len(self.checkpoints) - (not place.piece.of_logs and place.tree in self.checkpoints)
 
     def add(self, place: Place) -> None:
@@ -99,15 +84,15 @@ class OpenRequests:
         self.open -= 1
         if not place.piece.of_logs:
             self.checkpoints[place.tree] -= 1
-            self.checkpoints += Counter()  # without what is zero
+            self.checkpoints += Counter()  # drops entries that are zero
         elif not self.open:
             self.wait = 0
 
     def count(self, now: int) -> None:
-        """The time in which enough pages of logs were open.
+        """Add the time in which at least `CROWD` pages of logs were open to ``start``.
 
-        SAFETY: time counts, and not pages. Otherwise a party that requests pages and answers them at once would put the
-        end off for their gas, and one that requests the next when the last is answered, for one page a block.
+        SAFETY: time counts, not pages. Otherwise a party that requests pages and answers them at once could put the end
+        off for their gas. NOTE: `CROWD` prevents a party from doing so with one page a block.
         """
         self.start = self.start or now
         if self.open >= CROWD:
@@ -118,10 +103,10 @@ class OpenRequests:
 
 
 class Jobs(Protocol):
-    def program_of(self, job_id: int) -> ProgramHeader: ...
+    def program_of(self, job_id: int) -> Terms: ...
 
     def logs_of(self, job_id: int) -> bytes | None:
-        """None in a mode without logs."""
+        """Return the job's log root; None in a mode without logs."""
         ...
 
     def over(self, job_id: int, now: int) -> bool: ...
@@ -149,11 +134,11 @@ class DataAvailability(Escrow):
         self._open_places: dict[tuple[Subject, int], OpenRequests] = {}
 
     def price_of(self, job_id: int) -> int:
-        """What a unit of gas counts for in requests of a job now, in wei."""
+        """Return the present price of a unit of gas in requests of a job, in wei."""
         return request_price(self._jobs.fee_of(job_id))
 
     def deposits(self) -> int:
-        """Those of all open requests."""
+        """Return the sum of the deposits of all open requests, in wei."""
         return sum(
             request.deposit(place)
             for (_, place), request in self.requests.items()
@@ -164,7 +149,7 @@ class DataAvailability(Escrow):
 
     def request(self, subject: Subject, places: Sequence[Place], sender: str, value: int, now: int) -> None:
         require(bool(places), refusals.NothingRequested)
-        require(len(places) <= MAX_PLACES, refusals.TooManyPlaces, len(places), MAX_PLACES)
+        require(len(places) <= MAX_REQUEST_PLACES, refusals.TooManyPlaces, len(places), MAX_REQUEST_PLACES)
         of_logs, tree = places[0].piece.of_logs, places[0].tree
         program = self._jobs.program_of(subject.job_id)
         life = self._checked(subject, of_logs)
@@ -182,9 +167,9 @@ class DataAvailability(Escrow):
             require(of_logs or place.tree == tree, refusals.AnotherCheckpoint, place.tree, tree)
             check_place(program, place)
             known = self.requests.get((subject, place))
-            # NOTE: who claims a root after all who had claimed it lost does not answer for what was requested of them.
+            # NOTE: if all earlier claims of a root were lost, a new claimant does not answer for requests to those.
             stale = known is not None and known.state is RequestState.OPEN and known.life != life
-            # NOTE: whoever is first to request one of many places must not keep another from the rest.
+            # NOTE: skipped, so that nobody spoils another's batch by requesting one of its places first.
             if (known is not None and not stale) or place in new:
                 continue
             rank = rank_of(requests.open, others)
@@ -192,7 +177,7 @@ class DataAvailability(Escrow):
             require(room, refusals.TooManyOpen, requests.open, others)
             new[place] = DataRequest(sender, due + requests.open * each, life, rank, price)
             requests.add(place)
-            # SAFETY: whoever follows the run by pages that come in their last second, 64 open at a time, is in time.
+            # SAFETY: a party that follows the run by pages is in time, even if 64 at a time come in the last second.
             requests.wait += (LOG_SECONDS + period // STEP) * of_logs
         if new:
             self._jobs.check_extendable(subject.job_id, subject.root, of_logs, now)
@@ -212,7 +197,7 @@ class DataAvailability(Escrow):
         check_kind(place, answer)
         known = self.requests.get((subject, place))
         if known is not None and known.state is RequestState.ANSWERED:
-            return  # whoever is first with one of many answers does not undo the rest
+            return  # so that nobody spoils another's batch by answering a part of it first
         request = self._open(subject, place)
         require(now <= request.until, refusals.ResponseLate, request.until)
         size = check(self._jobs.program_of(subject.job_id), subject.root, place, answer)
@@ -236,7 +221,7 @@ class DataAvailability(Escrow):
         self._drop(subject, place, now)
 
     def _drop(self, subject: Subject, place: Place, now: int) -> None:
-        """A request is over without an answer: its deposit goes back, and the place can be requested again."""
+        """End a request without a response: its deposit goes back, and the place can be requested again."""
         request = self.requests.pop((subject, place))
         self._open_places[subject, request.life].remove(place, now)
         self.credit(request.requester, request.deposit(place))
@@ -244,12 +229,12 @@ class DataAvailability(Escrow):
     # --- views ----------------------------------------------------------------------------------------------------
 
     def open_of(self, subject: Subject, place: Place) -> tuple[int, int]:
-        """The pieces that are open under the root, and of how many checkpoints besides the place's."""
+        """Return the number of open pieces under the root, and of open checkpoints other than the place's."""
         requests = self._open_places.get((subject, self._checked(subject, place.piece.of_logs)))
         return (requests.open, requests.others(place)) if requests else (0, 0)
 
     def pending(self, job_id: int, logs: bytes, root: bytes, life: int) -> int:
-        """Requests that are open: of the job's logs, and of this root in that life."""
+        """Return the number of open requests of the job's logs and of this root in that life."""
         keys = (Subject(job_id, logs), 0), (Subject(job_id, root), life)
         return sum(requests.open for key in keys if (requests := self._open_places.get(key)))
 
@@ -260,7 +245,7 @@ class DataAvailability(Escrow):
         return request
 
     def _checked(self, subject: Subject, of_logs: bool) -> int:
-        """Which life the claimed root is in; 0 of logs."""
+        """Return the life of a claimed root; 0 for logs. Raises NoSuchLogs or NotClaimed."""
         if of_logs:
             require(self._jobs.logs_of(subject.job_id) == subject.root, refusals.NoSuchLogs, subject.root)
             return 0

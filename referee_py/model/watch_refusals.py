@@ -1,11 +1,11 @@
-"""Why a move about a bounty is refused: one class for each custom error of the contract, by the same name.
+"""Refusals of moves about a bounty: one class for each custom error of the contract, with the same name.
 
-Those that it has in common with jobs are in referee_py/game/refusals.py.
+Those that it shares with jobs are in referee_py/model/refusals.py and referee_py/walk/refusals.py.
 """
 
 from __future__ import annotations
 
-from ..game.refusals import Refusal
+from ..walk.refusals import Refusal
 
 
 class NothingFunded(Refusal):

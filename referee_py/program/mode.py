@@ -1,4 +1,4 @@
-"""The mode byte of a program whose arithmetic is rounded-f64: how far results are rounded, how its logs are written.
+"""The mode byte of a program whose arithmetic is rounded-f64: the grid, the bounds, and the form of logs.
 
     0x80 | form << 4 | bounds << 3 | (bits - 26)          bits 26 to 32; every other byte with the top bit is refused
 
@@ -10,21 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ..errors import UnknownVersion
-from .primitives import MAX_BITS, MIN_BITS, check_bits
+from ..errors import InvalidInput, UnknownVersion
+
+MIN_BITS, MAX_BITS = 26, 32
 
 _ROUNDED, _FIXED = 0x80, 0xE0  # the bits below _FIXED are the parameters
 
 
 class Bounds(IntEnum):
-    """Which radius is canonical: how far an evaluation in another order may be from the exact value."""
+    """The canonical radius: the distance that an evaluation in another order may have from the exact value."""
 
     PROVEN = 0
     PROBABLE = 1
 
 
 class Form(IntEnum):
-    """How a log is written: entries by position, or an entry for every element."""
+    """The form of a log: entries by position, or an entry for every element."""
 
     SPARSE = 0
     DENSE = 1
@@ -43,12 +44,12 @@ class Rounding:
 
     @property
     def mode(self) -> int:
-        """The byte."""
+        """The mode byte."""
         return _ROUNDED | self.form << 4 | self.bounds << 3 | (self.bits - MIN_BITS)
 
     @classmethod
     def of(cls, mode: int) -> Rounding:
-        """The parameters that a byte states. Raises UnknownVersion for a byte that no parameters give."""
+        """Return the parameters of a byte. Raises UnknownVersion for a byte that no parameters give."""
         if not is_rounded(mode):
             raise UnknownVersion(
                 f"arithmetic mode {mode:#04x} is not rounded-f64; use 0x80 to 0x86, 0x88 to 0x8e, 0x90 to 0x96 "
@@ -58,5 +59,11 @@ class Rounding:
 
 
 def is_rounded(mode: int) -> bool:
-    """Does this byte state rounded-f64?"""
+    """Return whether this byte means rounded-f64."""
     return mode & ~0xFF == 0 and mode & _FIXED == _ROUNDED and mode & 7 <= MAX_BITS - MIN_BITS
+
+
+def check_bits(b: int) -> None:
+    """Raises InvalidInput unless b is one of the rounding amounts of the paper."""
+    if isinstance(b, bool) or not isinstance(b, int) or not MIN_BITS <= b <= MAX_BITS:
+        raise InvalidInput(f"rounding to b = {b!r} bits; use an integer from {MIN_BITS} to {MAX_BITS}")

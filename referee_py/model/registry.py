@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import refusals
-from .refusals import require
-from .state import NO_ADDRESS
+from ..panel import refusals
+from ..panel.state import NO_ADDRESS
+from ..walk.refusals import require
 
 
 @dataclass(slots=True)
 class Verifier:
-    """A registered verifier. ``leaves_at`` is zero while it is active."""
+    """A registered verifier. ``bond`` is in wei; the bond can be withdrawn from ``leaves_at`` on, zero while active."""
 
     bond: int
     panel: str
-    """The contract that the bond answers to."""
+    """Address of the panel to which the bond answers."""
     leaves_at: int = 0
 
 
@@ -26,7 +26,7 @@ class Registry:
         self.min_bond, self.leave_delay = min_bond, leave_delay
         self.verifiers: dict[str, Verifier] = {}
         self.held: dict[tuple[str, str], int] = {}
-        """By verifier and panel: the hearings that hold the bond."""
+        """Number of hearings that hold a bond, by verifier and panel."""
 
     def register(self, panel: str, sender: str, value: int) -> None:
         require(value >= self.min_bond, refusals.BondTooSmall, value, self.min_bond)
@@ -39,7 +39,7 @@ class Registry:
         verifier.leaves_at = now + self.leave_delay
 
     def withdraw_bond(self, sender: str, now: int) -> int:
-        """The amount that is sent."""
+        """Remove the sender and return its bond, in wei. Raises NotRegistered, StillLocked or StillHeld."""
         verifier = self._registered(sender)
         unlocked = verifier.leaves_at and now >= verifier.leaves_at
         require(bool(unlocked), refusals.StillLocked, sender, verifier.leaves_at)
@@ -49,7 +49,7 @@ class Registry:
         return verifier.bond
 
     def answers(self, verifier: str, panel: str) -> bool:
-        """Whether there is a bond that answers to the panel."""
+        """Return whether the verifier has a bond that answers to the panel."""
         found = self.verifiers.get(verifier)
         return found is not None and found.panel == panel
 
@@ -61,12 +61,12 @@ class Registry:
 
     def release(self, verifier: str, panel: str) -> None:
         self.held[verifier, panel] -= 1
-        assert self.held[verifier, panel] >= 0  # INVARIANT: a panel lets go of what it holds, once.
+        assert self.held[verifier, panel] >= 0  # INVARIANT: a panel releases each hold once.
 
     def take(self, verifier: str, panel: str) -> tuple[int, bool]:
-        """The bond, and whether no second hearing holds it.
+        """Take a bond. Return it, in wei, and whether no second hearing holds it.
 
-        NOTE: another hearing may have been first; then there is nothing left, and nothing to refuse.
+        NOTE: another hearing may have taken the bond before. Then this returns zero, and refuses nothing.
         """
         found = self.verifiers.get(verifier)
         if found is None or found.panel != panel:

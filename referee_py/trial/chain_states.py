@@ -1,9 +1,9 @@
 """The states of one element's chain, as a side of a trial needs them.
 
-A round asks for states at some places of an interval of steps, the next one at places of a part of it. The first
-answer takes one pass over the chain, natively, in which the states at `KEPT` places are kept, evenly spread; every
-later one goes on from the kept state before each place. So a whole trial takes the steps of one pass, and a 4,096th
-part of it for each state that is said later.
+A round needs the states at some places of an interval of steps, and the next round at places of a part of it. The first
+round takes one native pass over the chain, and keeps the states at `KEPT` evenly spread places. Each later round
+continues from the kept state before each place. So a whole trial computes the steps of one pass, and for each later
+state a 4,096th part of a pass.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from repops.chains import Chain
 from ..commit.tensor import Array
 from ..element import Case, rule_of
 from ..errors import Unavailable
-from ..program import MODE_REPOPS_F32
+from ..program.terms import MODE_REPOPS_F32
 
 KEPT = 4096
-"""States of a pass: 0.8 MB where they are longest."""
+"""Number of states that a pass keeps: 0.8 MB for the longest states."""
 SLICE = 1 << 22
-"""Steps that are computed without asking whether to stop: a tenth of a second where they are slowest."""
+"""Steps computed between two calls of ``stop``: a tenth of a second for the slowest steps."""
 
 
-class Walk:
-    """Computes states, and keeps some. ``stop`` is asked again and again."""
+class ChainStates:
+    """Computes states and keeps some. It calls ``stop`` between slices, and stops if that returns True."""
 
     def __init__(self, stop: Callable[[], bool] = bool) -> None:
         self.stop = stop
         self.steps = 0
-        """That were computed in all."""
+        """Number of steps computed so far."""
         self._of: object = None
         self._kept: dict[int, bytes] = {}
         self._places: list[int] = []
@@ -39,20 +39,20 @@ class Walk:
     def states(
         self, case: Case, inputs: Sequence[Array], roots: Sequence[bytes], at: Sequence[int]
     ) -> list[bytes]:
-        """After so many steps of the case's chain, ascending; ``roots`` are those over the inputs' data.
+        """Return the states of the case's chain after ``at`` steps, ascending. ``roots``: data roots of the inputs.
 
-        Raises Unavailable if told to stop; what was computed until then is kept.
+        Raises Unavailable if told to stop; the states kept until then remain.
         """
         if self._of != (case, tuple(roots)):
             self._of, self._kept, self._places = (case, tuple(roots)), {0: rule_of(case).begin(case)}, [0]
         exact = case.mode != MODE_REPOPS_F32
-        # NOTE: a NaN is read as the canonical one, whatever it is.
+        # NOTE: the chain reads every NaN as the canonical one.
         operands = [np.asarray(np.require(array, requirements=["C", "A"])) for array in inputs]
         chain = Chain(case.name, operands, case.attrs, case.element, output=case.output, exact=exact)
         return [self._state(chain, place) for place in at]
 
     def rest(self) -> None:
-        """Between two pieces of work. Raises Unavailable if told to stop."""
+        """Raise Unavailable if told to stop. Called between two slices of work."""
         if self.stop():
             raise Unavailable("told to stop in a trial; what was computed is kept while the process lasts")
 

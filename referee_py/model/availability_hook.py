@@ -1,34 +1,35 @@
-"""What becomes of a job in which something was requested: the contract's `jobs/DataAvailabilityHook`."""
+"""Effects of data requests on a job: the contract `contracts/jobs/DataAvailabilityHook.sol`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..jobs import JobPhase
+from ..program.terms import Terms
+from ..walk.refusals import require
 from . import refusals
-from .jobs import TRAINERS_GROUP, JobPhase
-from .refusals import require
-from .state import ProgramHeader
+from .jobs import TRAINERS_GROUP
 
 if TYPE_CHECKING:
-    from .chain_model import ChainModel
+    from .jobs_contract import JobsContract
 
 ROUNDS = 4
-"""How often a request may make way for another and for a challenge after that."""
+"""Requests extend the challenge phase by at most this many verdict and challenge periods."""
 LISTS = 2 * 512 * 60
-"""Twice the seconds that the longest list of open requests adds to the time for an answer."""
+"""Twice the seconds that the longest list of open requests adds to the time for a response."""
 
 
 class AvailabilityHook:
-    """The jobs of a model, as the contract of requests sees them."""
+    """The jobs of a model, with the methods that `DataAvailability` calls."""
 
-    def __init__(self, model: ChainModel) -> None:
+    def __init__(self, model: JobsContract) -> None:
         self._model = model
 
-    def program_of(self, job_id: int) -> ProgramHeader:
+    def program_of(self, job_id: int) -> Terms:
         return self._model.jobs[job_id].terms.program
 
     def logs_of(self, job_id: int) -> bytes | None:
-        """None in a mode without logs."""
+        """Return the job's log root; None in a mode without logs."""
         job = self._model.jobs[job_id]
         return job.logs if job.rounded else None
 
@@ -36,16 +37,16 @@ class AvailabilityHook:
         return self._model.jobs[job_id].phase(now).ended
 
     def standing(self, job_id: int, root: bytes) -> tuple[int, bool]:
-        """In which of its lives a root is, from 1, and whether somebody who has not lost claims it; 0 if nobody."""
+        """Return the life of a claimed root, counted from 1, and True; (0, False) if all its claims are lost."""
         group = next((g for g in self._model.jobs[job_id].groups if g.root == root and not g.dead), None)
         return (group.deaths + 1, True) if group else (0, False)
 
     def check_extendable(self, job_id: int, root: bytes, of_logs: bool, now: int) -> None:
-        """In the challenge phase; or of a claimed root until its group's ``until``."""
+        """Raise a Refusal unless requests are allowed: in Challenge, or for a root until its group's ``until``."""
         if not of_logs and self._reopened(job_id, root, now):
             return
         job = self._model.during(job_id, JobPhase.CHALLENGE, now)
-        # SAFETY: a trainer who has revealed nothing could have the job made void, and save its stake.
+        # SAFETY: otherwise a trainer that has revealed nothing could have the job made void, and save its stake.
         require(any(trainer.revealed for trainer in job.trainers), refusals.NothingRevealed, job_id)
 
     def fee_of(self, job_id: int) -> int:
@@ -60,8 +61,8 @@ class AvailabilityHook:
         return job.phase(now) is JobPhase.CLOSING and group is not None and now < group.until
 
     def extend(self, job_id: int, start: int, until: int, now: int) -> None:
-        """The challenge phase lasts a challenge period longer than an answer may take; not where logs are withheld, nor
-        once it is over."""
+        """Make the challenge phase last a challenge period after ``until``, up to the limit (docs/protocol.md, section
+        8). No effect if logs are withheld, or once the phase is over."""
         job = self._model.jobs[job_id]
         if job.finder is not None or job.phase(now) is JobPhase.CLOSING:
             return
@@ -70,7 +71,7 @@ class AvailabilityHook:
         job.challenge_end = max(job.challenge_end, min(until + job.terms.challenge_period, limit))
 
     def forfeit(self, job_id: int, root: bytes, logs: bool, finder: str, now: int) -> None:
-        """What was requested nobody has published: the root is lost, or for want of the logs nothing is accepted."""
+        """Apply the loss for withheld data: a claimed root loses all its claims; without logs nothing is accepted."""
         model, job = self._model, self._model.jobs[job_id]
         if logs:
             self._withhold(job_id, finder)
@@ -85,15 +86,15 @@ class AvailabilityHook:
         model.reenter(job_id, number, now)
 
     def _withhold(self, job_id: int, finder: str) -> None:
-        """The logs are the one trainer's.
+        """Record that the logs are withheld. The job's one trainer loses its claim, unless it is in a match.
 
-        SAFETY: the match that it is in goes on, because who shows it wrong there has the prize; but it enters no other,
-        so nothing that it plays with itself puts its loss off for longer.
+        SAFETY: a running match goes on, because an opponent that wins it gets the prize. But the trainer enters no
+        other match, so it cannot put its loss off for longer by playing against itself.
         """
         job = self._model.jobs[job_id]
         if job.finder is not None:
             return
-        # NOTE: whoever waited plays no more, whichever group it is.
+        # NOTE: the waiting group plays no more, whichever it is.
         job.finder, job.waiting = finder, None
         if job.groups[TRAINERS_GROUP].match_id == 0:
             self._model.condemn(job)

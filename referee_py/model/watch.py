@@ -1,37 +1,29 @@
-"""Bounties for whoever knew the right root before anybody revealed one: the contract `Watch` in Python.
+"""Bounties for watchers that knew the right root before anybody revealed one: the contract `Watch` in Python.
 
 The rules are in docs/protocol.md, section 9.
 
-INVARIANT: ether in = credits + what pools and stakes hold + ether withdrawn.
+INVARIANT: ether in = credits + ether held by pools and stakes + ether withdrawn.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Protocol
 
-from ..commit import NO_LOG
-from ..game.escrow import BURNED, Escrow
-from ..game.jobs import EMPTY_COMMITMENT, JobPhase, commitment
-from ..game.refusals import EmptyCommitment, JobRuns, WrongCommitment, WrongPhase, WrongStake, require
-from ..rounding.mode import is_rounded
-from . import refusals
-
-
-class WatcherState(IntEnum):
-    """Where a watcher of a bounty stands."""
-
-    NONE = 0
-    COMMITTED = 1
-    SHOWN = 2
-    COLLECTED = 3
+from ..jobs import EMPTY_COMMITMENT, JobPhase
+from ..params import BURNED
+from ..program.mode import is_rounded
+from ..walk.refusals import WrongPhase, WrongStake, require
+from ..watch import WatcherState, share_of, watch_commitment
+from . import watch_refusals as refusals
+from .escrow import Escrow
+from .refusals import EmptyCommitment, JobRuns, WrongCommitment
 
 
 @dataclass(frozen=True, slots=True)
 class Bounty:
-    """The job, and who has set something aside for its watchers."""
+    """A bounty's key: the job, and the account that funds it."""
 
     job_id: int
     funder: str
@@ -41,56 +33,42 @@ class Bounty:
 class Watcher:
     stake: int
     found: bytes
-    """What it has committed to; once shown, the root."""
+    """The commitment; once shown, the root."""
     state: WatcherState = WatcherState.COMMITTED
 
 
 @dataclass(slots=True)
 class Pool:
-    """The money of a bounty, in wei, and for how many watchers it is."""
+    """The money of a bounty, in wei, for ``shares`` watchers."""
 
     amount: int
     shares: int
     watchers: dict[str, Watcher] = field(default_factory=dict)
     shown: Counter[bytes] = field(default_factory=Counter)
-    """How many have shown a root."""
+    """Number of watchers that have shown each root."""
     ended: JobPhase = JobPhase.NONE
-    """How the job ended, once the bounty is distributed."""
+    """Once distributed: the phase in which the job ended."""
     share: int = 0
     root: bytes | None = None
-    """Once distributed: the root that was accepted, if one was."""
+    """Once distributed: the accepted root, if there is one."""
 
     def due(self, watcher: Watcher) -> int:
-        """What a watcher gets, once the bounty is distributed."""
+        """Return what a watcher gets of a distributed bounty, in wei."""
         if self.ended is not JobPhase.ACCEPTED:
             return watcher.stake
         right = watcher.state is WatcherState.SHOWN and watcher.found == self.root
         return watcher.stake + self.share if right else 0
 
     def held(self) -> int:
-        """Wei that is nobody's credit yet."""
+        """Return the wei of this bounty that nobody has been credited with yet."""
         waiting = [w for w in self.watchers.values() if w.state is not WatcherState.COLLECTED]
         if self.ended is JobPhase.NONE:
             return self.amount + sum(watcher.stake for watcher in waiting)
         return sum(max(self.due(watcher), watcher.stake) for watcher in waiting)
 
 
-def share_of(amount: int, shares: int, right: int) -> int:
-    """What each of ``right`` watchers gets of a pool for so many, in wei.
-
-    NOTE: where more are right than the pool is for, it pays less in all, so that nobody gains by being several.
-    """
-    most = max(right, shares)
-    return amount * shares // (most * most)
-
-
-def watch_commitment(chain_id: int, watch: str, job_id: int, sender: str, root: bytes, salt: bytes) -> bytes:
-    """What a watcher commits to. It opens nothing at the Jobs contract."""
-    return commitment(chain_id, watch, job_id, sender, root, bytes(32), NO_LOG, salt)
-
-
 class Jobs(Protocol):
-    """What the contract asks the Jobs contract of a bounty."""
+    """The Jobs contract, with the methods that `Watch` calls."""
 
     def phase_of(self, job_id: int, now: int) -> JobPhase: ...
 
@@ -102,7 +80,7 @@ class Jobs(Protocol):
 
 
 class Watch(Escrow):
-    """Every move is one transaction: it takes effect whole or raises a Refusal."""
+    """The contract's state and moves. A move is one transaction: it takes full effect or raises a Refusal."""
 
     def __init__(self, chain_id: int, address: str, jobs: Jobs) -> None:
         super().__init__()
@@ -155,7 +133,7 @@ class Watch(Escrow):
         self.credit(bounty.funder, pool.amount - right * pool.share)
 
     def collect(self, bounty: Bounty, account: str, now: int) -> None:
-        """Whoever calls it."""
+        """Credit a watcher with what it gets, once; anybody may call it. The first call distributes the bounty."""
         pool = self.pools.get(bounty)
         watcher = pool.watchers.get(account) if pool else None
         if pool is None or watcher is None or watcher.state is WatcherState.COLLECTED:
@@ -170,13 +148,13 @@ class Watch(Escrow):
             self.credit(BURNED, watcher.stake)
 
     def held(self) -> int:
-        """Wei that is nobody's credit yet."""
+        """Return the wei of all bounties that nobody has been credited with yet."""
         return sum(pool.held() for pool in self.pools.values())
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _open(self, bounty: Bounty) -> Pool:
-        """A bounty that was funded and is not distributed."""
+        """Return the pool of a funded bounty. Raises NothingFunded, or AlreadyDistributed."""
         pool = self.pools.get(bounty)
         if pool is None:
             raise refusals.NothingFunded(f"job {bounty.job_id}, by {bounty.funder}")

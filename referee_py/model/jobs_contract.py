@@ -1,8 +1,5 @@
 """Jobs, claims, groups and money: the contract `Jobs` in Python (docs/protocol.md, section 6).
 
-A `ChainModel` is a whole chain as far as the game goes: it owns the jobs, their matches and the panel, takes every
-move of all contracts in order, and refuses what they refuse. With it a whole history can be simulated.
-
 INVARIANT: ether in = credits + stakes at risk + rewards in escrow + ether withdrawn.
 """
 
@@ -11,53 +8,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..availability.contract import DataAvailability
 from ..commit import NO_LOG, Tag, depth_of
-from ..panel.contract import Opening, Panel
-from ..panel.registry import Registry
+from ..game import rules
+from ..game.state import Exhibit, MatchState, MatchTerms, Move, Phase, Submit
+from ..jobs import EMPTY_COMMITMENT, JobPhase, commitment
 from ..panel.state import HearingTerms, Submission, hearing_id
-from ..trial import Dispute, dispute_hash
-from . import refusals, rules
-from .availability_hook import AvailabilityHook
-from .escrow import BURNED, PRIZE_DIVISOR
-from .jobs import (
-    EMPTY_COMMITMENT,
-    TRAINERS_GROUP,
-    Claim,
-    Group,
-    Job,
-    JobPhase,
-    JobTerms,
-    Match,
-    StakedClaim,
-    Trainer,
-    commitment,
-)
-from .judge import proven
+from ..params import BURNED, PRIZE_DIVISOR, VERDICT_DIVISOR
+from ..program.terms import leaf_count
+from ..walk.dispute import Dispute, dispute_hash
+from ..walk.proof import proven
+from ..walk.reason import Reason
+from ..walk.refusals import WrongPhase, WrongStake, require
+from ..walk.sides import sides
+from . import refusals
+from .data_availability import DataAvailability
+from .jobs import TRAINERS_GROUP, Claim, Group, Job, JobTerms, Match, StakedClaim, Trainer
 from .market import Market
-from .refusals import require
-from .state import (
-    Exhibit,
-    MatchState,
-    MatchTerms,
-    Move,
-    Phase,
-    Reason,
-    Submit,
-    leaf_count,
-    sides,
-)
-
-VERDICT_DIVISOR = 10
-"""The share of a lost stake that goes to the verifiers who decided; where there is a winner, out of its half."""
+from .panel import Opening, Panel
+from .registry import Registry
 
 
-class ChainModel(Market):
-    """All contracts; the credits are those of Jobs. Every move is one transaction: it takes effect whole or raises a
-    Refusal.
+class JobsContract(Market):
+    """Jobs with their matches and hearings. A move is one transaction: it takes full effect or raises a Refusal.
 
-    NOTE: matches are numbered from 1. Where they must have a chain's ids, `rename` gives them before any is submitted.
+    NOTE: matches are numbered from 1. If they need a chain's ids, `rename` sets them before any match is submitted.
     """
+
+    data_availability: DataAvailability
+    """The model's contract of data requests."""
 
     def __init__(
         self,
@@ -74,17 +52,16 @@ class ChainModel(Market):
         self.address = jobs
         self.referee = referee
         self.commit_age = commit_age
-        """Seconds of the chain: how old a commitment must be for a challenge."""
+        """Least age of a commitment at its challenge, in seconds of the chain."""
         self.behind = 0
-        """Seconds by which the contracts' clocks are behind the chain, of which alone a commitment goes by."""
+        """Seconds by which the contracts' time is behind the chain's. Only the age of a commitment uses the chain's."""
         self.matches: dict[int, Match] = {}
         self.panel = Panel(panel, registry or Registry(), self._ruled, self._bond)
-        self.data_availability = DataAvailability(AvailabilityHook(self))
 
     # --- moves of Jobs --------------------------------------------------------------------------------------------
 
     def post(self, terms: JobTerms, sender: str, value: int, now: int) -> int:
-        """A new job; the value is its reward. NOTE: what the contract checks in terms is taken as checked."""
+        """Add a job, whose reward is ``value`` wei, and return its id. NOTE: the terms are not checked here."""
         job_id = len(self.jobs) + 1
         commit_end = now + terms.train_period
         reveal_end = commit_end + terms.reveal_period
@@ -95,7 +72,7 @@ class ChainModel(Market):
     def join(self, job_id: int, sender: str, value: int, now: int) -> None:
         job = self.during(job_id, JobPhase.TRAINING, now)
         stake = self.stake_of(job_id)
-        require(value >= stake, refusals.WrongStake, value, stake)
+        require(value >= stake, WrongStake, value, stake)
         require(len(job.trainers) < job.terms.slots, refusals.NoFreeSlot, job_id)
         require(all(t.owner != sender for t in job.trainers), refusals.AlreadyJoined, sender)
         job.trainers.append(Trainer(sender, stake))
@@ -122,9 +99,9 @@ class ChainModel(Market):
         have = commitment(self.chain_id, self.address, job_id, sender, claim.root, claim.last, logs, salt)
         require(have == trainer.commitment, refusals.WrongCommitment, have, trainer.commitment)
         require(job.rounded or logs == NO_LOG, refusals.UnexpectedLogs, logs)
-        # SAFETY: whoever shows the claim wrong is paid out of its stake, at what gas costs once there is one to show.
+        # SAFETY: a claim's stake pays the side that shows it wrong, so it must cover the present gas price.
         stake = max(trainer.stake, self.stake_of(job_id))
-        require(trainer.stake + value >= stake, refusals.WrongStake, trainer.stake + value, stake)
+        require(trainer.stake + value >= stake, WrongStake, trainer.stake + value, stake)
         job.logs = logs
         trainer.revealed = True
         if all(t.revealed for t in job.trainers if t.commitment != EMPTY_COMMITMENT):
@@ -141,15 +118,15 @@ class ChainModel(Market):
         closed = job_id in self.jobs and self.jobs[job_id].phase(now) is JobPhase.CLOSING
         job = self.during(job_id, JobPhase.CLOSING if closed else JobPhase.CHALLENGE, now)
         require(all(c.owner != sender for c in job.claims), refusals.AlreadyClaimed, sender)
-        # SAFETY: nobody trains for a trainer who shows nothing, so nobody would know of a wrong claim in time.
+        # SAFETY: nobody replays for a trainer that shows nothing, so nobody would notice a wrong claim in time.
         require(any(trainer.revealed for trainer in job.trainers), refusals.NothingRevealed, job_id)
         self._check_committed(job_id, claim, salt, sender, now)
         group = job.group_of(claim.root)
-        # SAFETY: were new roots admitted later each would put the end off by a match.
+        # SAFETY: if new roots were admitted later, each would put the end off by a match.
         claimable = group is not None and group.claimable(now) and job.finder is None
         require(not closed or claimable, refusals.RootClosed, claim.root)
         stake = self.price_of(job_id, claim.root)
-        require(value >= stake, refusals.WrongStake, value, stake)
+        require(value >= stake, WrongStake, value, stake)
         if group is None:
             job.founded += 1
         else:
@@ -158,7 +135,7 @@ class ChainModel(Market):
         self.credit(sender, value - stake)
 
     def _check_committed(self, job_id: int, claim: Claim, salt: bytes, sender: str, now: int) -> None:
-        """Who has seen a claim on its way into a block can commit to it then at the earliest, and then waits."""
+        """Check the sender's commitment. A copier of a pending claim must commit first, and wait until that is old."""
         committed, at = self.jobs[job_id].challenges.get(sender, (EMPTY_COMMITMENT, 0))
         require(committed != EMPTY_COMMITMENT, refusals.NothingCommitted, sender)
         ripe = at + self.commit_age
@@ -175,17 +152,17 @@ class ChainModel(Market):
             group = job.groups[job.waiting]
             pending = self.data_availability.pending(job_id, job.logs, group.root, group.deaths + 1)
             require(not pending, refusals.RequestsOpen, job_id, pending)
-        # Who took a slot and showed no claim kept another from it.
+        # A slot holder without a claim kept others from the slot, so its stake is burned.
         self.credit(BURNED, job.unrevealed)
         if job.waiting is None:
-            # A root is accepted only if anybody could have disputed it to the end; without the logs nobody could.
+            # A root is accepted only if anybody could have disputed it until the end. Without the logs nobody could.
             job.ended = JobPhase.UNCLAIMED if job.finder is None else JobPhase.VOID
             self.credit(job.client, job.reward)
             return
         job.ended, job.accepted = JobPhase.ACCEPTED, job.waiting
 
     def collect(self, job_id: int, number: int) -> None:
-        """The job is over: what a claim that is not lost gets is its owner's credit, whoever calls it."""
+        """Credit the owner of a claim with what it gets from an ended job; anybody may call it, once for each claim."""
         job = self.jobs[job_id]
         require(job.ended.ended, refusals.JobRuns, job_id)
         require(number < len(job.claims), refusals.NoSuchClaim, job_id, number)
@@ -198,10 +175,10 @@ class ChainModel(Market):
     # --- moves of Referee -----------------------------------------------------------------------------------------
 
     def play(self, match_id: int, moves: Sequence[Move], sender: str, now: int) -> None:
-        """Moves of one match in one transaction."""
+        """Play moves of one match in one transaction."""
         match = self.matches.get(match_id)
         if match is None:
-            raise refusals.WrongPhase(f"there is no match {match_id}")
+            raise WrongPhase(f"there is no match {match_id}")
         state, opening = match.state, None
         for move in moves:
             state = rules.apply(state, match.terms, move, sender, now)
@@ -214,7 +191,7 @@ class ChainModel(Market):
             self._resolve(match, (), now)
 
     def _submission(self, match: Match, state: MatchState, exhibit: Exhibit, now: int) -> Opening:
-        """What the referee hands to the panel."""
+        """Return the hearing that the referee submits to the panel."""
         terms, job = match.terms, self.jobs[match.job_id].terms
         dispute = Dispute((exhibit.record0, exhibit.record1), exhibit.structure, terms.program.mode)
         submission = Submission(
@@ -240,7 +217,7 @@ class ChainModel(Market):
         return self.panel.opening(heard, now)
 
     def _ruled(self, match_id: int, losers: int, reason: Reason, deciders: tuple[str, ...], now: int) -> None:
-        """The panel ends a match."""
+        """End a match as the panel has decided."""
         match = self.matches[match_id]
         match.state = rules.hearing_decided(match.state, losers, reason)
         self._resolve(match, deciders, now)
@@ -251,10 +228,10 @@ class ChainModel(Market):
     # --- groups ---------------------------------------------------------------------------------------------------
 
     def during(self, job_id: int, want: JobPhase, now: int) -> Job:
-        """The job, which must be in that phase."""
+        """Return the job. Raises WrongPhase unless it is in phase ``want``."""
         job = self.jobs.get(job_id)
         have = job.phase(now) if job else JobPhase.NONE
-        require(have is want, refusals.WrongPhase, have.name, want.name)
+        require(have is want, WrongPhase, have.name, want.name)
         assert job is not None
         return job
 
@@ -262,8 +239,8 @@ class ChainModel(Market):
         job.reveal_end, job.challenge_end = reveal_end, reveal_end + job.terms.challenge_period
 
     def _claim(self, job_id: int, claim: Claim, sender: str, stake: int, *, slot: bool, now: int) -> None:
-        """A proven claim joins the group of its root, behind all members that it has, or founds it. A group without a
-        living member enters."""
+        """Add a claim as the last member of its root's group, or found the group. A group that had no living member
+        enters."""
         job = self.jobs[job_id]
         number = next((k for k, group in enumerate(job.groups) if group.root == claim.root), len(job.groups))
         if number == len(job.groups):
@@ -273,13 +250,13 @@ class ChainModel(Market):
         group.members.append(len(job.claims))
         job.claims.append(StakedClaim(sender, stake, number, slot))
         if dead:
-            # SAFETY: of a claim in the last second, too, what it commits to can be requested.
+            # SAFETY: data can be requested even of a root that is claimed in the last second.
             if (not slot or len(group.members) > 1) and job.finder is None:
                 self._delay(job, group, now)
             self._enter(job_id, number, now)
 
     def _enter(self, job_id: int, number: int, now: int) -> None:
-        """A group takes the waiting place, or meets who is there. Where logs are withheld nobody plays any more."""
+        """Put a group in the waiting place, or pair it with the group there. No effect if logs are withheld."""
         job = self.jobs[job_id]
         if job.finder is not None:
             return
@@ -304,7 +281,7 @@ class ChainModel(Market):
             job.groups[group].match_id = match_id
 
     def rename(self, old: int, new: int, number: int) -> None:
-        """Give a match the id and the number that a chain gave it; its hearing has an id by that one."""
+        """Give a match the id and the number that a chain gave it, before its hearing, whose id follows from them."""
         match = self.matches.pop(old)
         match.terms = replace(match.terms, match_id=new, number=number)
         self.matches[new] = match
@@ -321,7 +298,7 @@ class ChainModel(Market):
             self.reenter(match.job_id, number, now)
 
     def reenter(self, job_id: int, number: int, now: int) -> None:
-        """A group with a member left enters again; one without is dead. Where logs are withheld neither matters."""
+        """Let a living group enter again, or begin the reclaim period of a dead one. Neither if logs are withheld."""
         job = self.jobs[job_id]
         group = job.groups[number]
         if job.finder is not None:
@@ -331,21 +308,20 @@ class ChainModel(Market):
         if not group.dead:
             self._enter(job_id, number, now)
             return
-        # SAFETY: bad spokesmen can give a right root away, so whoever knows better may claim it again.
+        # SAFETY: a bad spokesman can give a right root away, so anybody may claim the root again.
         self._delay(job, group, now)
 
     def _delay(self, job: Job, group: Group, now: int) -> None:
-        """A root was lost, or begins to live: a challenge period to claim it, or to request what it commits to."""
+        """Begin a challenge period in which a lost root can be claimed again, or data of a new one requested."""
         group.until = job.reclaim_end = now + job.terms.challenge_period
 
     # --- money ----------------------------------------------------------------------------------------------------
 
     def _distribute(self, job: Job, match: Match, deciders: Sequence[str]) -> None:
-        """The losers' stakes: half to a winner and the verifiers who decided, of the whole a tenth to these. The rest
-        is burned.
+        """Distribute the losers' stakes: half to a winner, out of which the deciding verifiers get a tenth.
+        Without a winner they get a tenth of both. The rest is burned.
 
-        SAFETY: were the tenth not out of the winner's half, to lose to oneself with verifiers of one's own would cost
-        less than half a stake.
+        SAFETY: the tenth comes out of the half. So losing to oneself costs half a stake, even with one's own verifiers.
         """
         losers = sides(match.state.losers)
         pot = sum(job.lose(match.groups[side]) for side in losers)
@@ -363,18 +339,18 @@ class ChainModel(Market):
             self.credit(BURNED, pot - shares)
 
     def reward(self, finder: str, pot: int) -> None:
-        """Of what is lost without a match half is the finder's, the rest is burned."""
+        """Distribute stakes lost without a match, in wei: half to the finder, the rest is burned."""
         prize = pot // PRIZE_DIVISOR
         self.credit(finder, prize)
         self.credit(BURNED, pot - prize)
 
     def condemn(self, job: Job) -> None:
-        """A trainer who has withheld its logs loses its claim, unless it has lost it before."""
+        """Take the claim of a trainer that has withheld its logs, unless it is lost already."""
         if job.finder is not None and job.groups[TRAINERS_GROUP].spokesman == 0:
             self.reward(job.finder, job.lose(TRAINERS_GROUP))
 
     def at_risk(self) -> int:
-        """Stakes and rewards that are nobody's credit yet."""
+        """Return the stakes and rewards that nobody has been credited with yet, in wei."""
         total = 0
         for job in self.jobs.values():
             claims = [claim for claim in job.claims if not claim.lost and not claim.collected]
@@ -386,7 +362,7 @@ class ChainModel(Market):
 
 
 def _check_claim(job: Job, claim: Claim) -> None:
-    """`last` must be the last checkpoint of the run."""
+    """Raise a Refusal unless `last` is the last leaf of the run tree."""
     program = job.terms.program
     count = leaf_count(0, program.steps, program.strides[0])
     proven(Tag.RUN_TREE, claim.last, count - 1, claim.last_path, depth_of(count), claim.root)

@@ -1,4 +1,4 @@
-"""The contracts Panel and Court as a chain keeps them: hearings, trials and credits, with every move in order."""
+"""The contracts Panel and Court in Python: hearings, trials and credits."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from .. import trial as court
-from ..game.escrow import BURNED, PRIZE_DIVISOR, Escrow
-from ..game.state import Reason
-from ..trial import Dispute, Stage, Timeout, TrialState, TrialTerms
-from . import refusals, rules
-from .refusals import require
+from ..panel import refusals, rules
+from ..panel.rules import Bonded, Credit, DecideMatch, Effect, Hold, OpenTrial, Release, Slash
+from ..panel.state import HearingState, HearingTerms, Move, trial_terms_of
+from ..params import BURNED, PRIZE_DIVISOR
+from ..trial import Stage, Timeout, TrialState
+from ..walk.dispute import Dispute, TrialTerms
+from ..walk.reason import Reason
+from ..walk.refusals import require
+from .escrow import Escrow
 from .registry import Registry
-from .rules import Bonded, Credit, DecideMatch, Effect, Hold, OpenTrial, Release, Slash
-from .state import HearingState, HearingTerms, Move, trial_terms_of
 
 MatchDecider = Callable[[int, int, Reason, tuple[str, ...], int], None]
-"""Ends a match: its id, losers, reason, the verifiers who decided, and when."""
+"""Callback that ends a match: its id, losers, reason, the deciding verifiers, and the instant in seconds."""
 BondOf = Callable[[HearingTerms], int]
-"""What an appeal in a hearing costs now, in wei."""
+"""Callback that returns the present bond of an appeal in a hearing, in wei."""
 
 
 @dataclass(slots=True)
 class Hearing:
-    """A hearing with what is fixed about it."""
+    """A hearing with its fixed facts."""
 
     terms: HearingTerms
     state: HearingState
@@ -41,14 +43,14 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A hearing that can begin, and the trial that it begins with."""
+    """A hearing that can begin, and the trial with which it begins, if any, by the Court's id."""
 
     hearing: Hearing
     trials: dict[int, Trial]
 
 
 class Panel(Escrow):
-    """Hearings by id, and the Court's trials by its ids. Every move takes effect whole or raises a Refusal.
+    """Hearings by id, and trials by the Court's id. A move takes full effect or raises a Refusal.
 
     INVARIANT: ether in = credits + bonds of appeals whose hearings are not over + ether withdrawn.
     """
@@ -71,7 +73,7 @@ class Panel(Escrow):
     # --- moves ----------------------------------------------------------------------------------------------------
 
     def opening(self, terms: HearingTerms, now: int) -> Opening:
-        """A submission, checked; it takes effect by `hear`."""
+        """Check a submission and return its hearing, which `hear` begins. Raises a Refusal."""
         if terms.hearing_id in self.hearings:
             raise refusals.AlreadyHeard(f"hearing {terms.hearing_id:#x}")
         state, effects = rules.heard(terms, now)
@@ -82,16 +84,16 @@ class Panel(Escrow):
         self.trials |= opening.trials
 
     def play(self, hearing_id: int, move: Move, sender: str, value: int, now: int) -> None:
-        """A move of a hearing; the value is an appeal's bond."""
+        """Play a move of a hearing; ``value`` is the wei sent as an appeal's bond."""
         hearing = self.hearings.get(hearing_id)
         if hearing is None:
             raise refusals.WrongHearingPhase(f"there is no hearing {hearing_id:#x}")
-        # NOTE: what an appeal costs follows what gas costs.
+        # NOTE: the bond of an appeal follows the price of gas, so it is read anew for each move.
         terms = replace(hearing.terms, stake=self._bond(hearing.terms))
         self._enact(hearing, rules.apply(hearing.state, terms, move, sender, value, now), now)
 
     def plead(self, trial: int, moves: Sequence[court.Move], sender: str, now: int) -> None:
-        """Moves of one trial in one transaction, and what its result does."""
+        """Play moves of one trial in one transaction, and apply the trial's result if it ends."""
         tried = self.trials.get(trial)
         if tried is None:
             raise court.refusals.WrongStage(f"there is no trial {trial:#x}")
@@ -103,7 +105,7 @@ class Panel(Escrow):
             self.trial_decided(tried.hearing_id, state.losers, isinstance(moves[-1], Timeout), now)
 
     def trial_decided(self, hearing_id: int, losers: int, late: bool, now: int) -> None:
-        """The Court tells the result of the trial that runs in this hearing."""
+        """Apply the Court's result of the trial that runs in this hearing."""
         hearing = self.hearings[hearing_id]
         self._enact(hearing, rules.trial_decided(hearing.state, losers, late, now), now)
 
@@ -147,7 +149,7 @@ class Panel(Escrow):
                 self.registry.release(effect.verifier, self.address)
             case Slash():
                 bond, alone = self.registry.take(effect.signer, self.address)
-                # SAFETY: a signer could lose it to itself first, in a hearing of its own, and keep half.
+                # SAFETY: otherwise a signer could first lose its bond to itself in its own hearing, and keep half.
                 prize = bond // PRIZE_DIVISOR if alone else 0
                 self.credit(effect.accuser, prize)
                 self.credit(BURNED, bond - prize)
@@ -160,11 +162,11 @@ class Panel(Escrow):
     # --- views ----------------------------------------------------------------------------------------------------
 
     def at_risk(self) -> int:
-        """Bonds of appeals that are nobody's credit yet: their hearings are not over."""
+        """Return the sum of the bonds of appeals whose hearings are not over, in wei."""
         return sum(hearing.state.bond for hearing in self.hearings.values())
 
     def trial_of(self, hearing_id: int) -> int | None:
-        """The Court's id of the trial that runs in a hearing."""
+        """Return the Court's id of the trial that runs in a hearing, or None."""
         state = self.hearings[hearing_id].state
         if not state.in_trial:
             return None

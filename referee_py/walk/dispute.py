@@ -1,0 +1,61 @@
+"""An operator that two sides disagree on, the terms of its trial, and the hashes by which the contracts name them.
+
+Panel and Court both use these hashes, and neither needs the rules of the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from ..commit import HASH_BYTES, Record
+
+ZERO = bytes(HASH_BYTES)
+_RECORD = "(bytes32,bytes32[],bytes32[],bytes32)"
+DISPUTE = f"({_RECORD}[2],bytes,uint8)"
+TRIAL_TERMS = "(address,uint256,address[2],bytes32)"
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """Both sides' records of an operator on whose inputs and log they agree, its structure, and the mode byte."""
+
+    records: tuple[Record, Record]
+    structure: bytes
+    """The structure's encoding (docs/protocol.md, section 4)."""
+    mode: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTerms:
+    """The facts of a trial that never change: client, the client's id, players, and `dispute_hash` of the dispute."""
+
+    client: str
+    id: int
+    players: tuple[str, str]
+    dispute: bytes
+
+    def wire(self) -> tuple[object, ...]:
+        """Return the terms as the ABI coder takes them (type `TRIAL_TERMS`)."""
+        return self.client, self.id, list(self.players), self.dispute
+
+    def trial(self) -> int:
+        """Return the trial's id: keccak256 of the encoded terms."""
+        return int.from_bytes(keccak(encode([TRIAL_TERMS], [self.wire()])), "big")
+
+
+def dispute_hash(dispute: Dispute) -> bytes:
+    """Return keccak256 of the encoded dispute, which submissions and trial terms contain."""
+    return keccak(encode([DISPUTE], [dispute_wire(dispute)]))
+
+
+def dispute_wire(dispute: Dispute) -> tuple[list[object], bytes, int]:
+    """Return the dispute as the ABI coder takes it (type `DISPUTE`)."""
+    return [record_wire(record) for record in dispute.records], dispute.structure, dispute.mode
+
+
+def record_wire(record: Record) -> tuple[object, ...]:
+    """Return the record as the ABI coder takes it."""
+    return record.structure, list(record.inputs), list(record.outputs), record.log
