@@ -173,4 +173,4 @@ bench-rounding: setup ## Measure rounding logs: sizes, corrections, overhead, ru
 .PHONY: clean
 clean: ## Remove everything that setup and the tests made
 	rm -rf .venv node_modules .build dist .hypothesis referee_py/abi/*.json kernels/repops/librepops.*
-	find kernels referee_py scripts tests trainer_node -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find assay_lab kernels referee_py scripts tests trainer_node -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from trainer_node.demo import Scenario, digits, middle, play
-from trainer_node.faults import Fault, Lie, fits
+from assay_lab.demo import Scenario, digits, middle, play
+from assay_lab.faults import Fault, Lie, fits
 
 from .report import ROOT, Table
 

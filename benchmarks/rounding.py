@@ -31,7 +31,7 @@ from referee_py.rounding.step_log import StepLog
 from trainer_node.bundle import Bundle
 from trainer_node.capture import SGD, Adam, Recipe, load_recipe, synthetic
 from trainer_node.datasets import read_text
-from trainer_node.rounded.variations import evaluator_of
+from trainer_node.rounded.evaluators import evaluator_of
 
 BITS = (32, 31, 30, 29, 28, 27, 26)
 PAPER_LOGS = {"resnet50": {32: "96 MB", 26: "91 MB"}, "gpt2-small": {32: "20 MB", 26: "18 MB"}}

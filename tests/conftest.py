@@ -50,7 +50,7 @@ def start_anvil() -> Iterator[Callable[..., Anvil]]:
     program = find_anvil()
     if program is None:
         pytest.fail("anvil is not installed; run `make setup`")
-    from trainer_node.demo.network import development_keys
+    from assay_lab.demo.network import development_keys
 
     keys = tuple("0x" + bytes(account.key).hex() for account in development_keys(_ACCOUNTS))
     running: list[subprocess.Popen[bytes]] = []

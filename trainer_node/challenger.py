@@ -21,10 +21,10 @@ from .decide import (
     too_slow,
     too_uncertain,
 )
-from .faults import HONEST, Lie
 from .funds import offer, quarrel, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
 from .participant import Participant, open_runner
+from .replay import Replay
 from .service import Daemon, Service, open_daemon
 from .watcher import Watcher
 
@@ -34,12 +34,12 @@ CLAIM_MOVES = 2
 _log = structlog.get_logger(__name__)
 
 
-def run(settings: Settings, lie: Lie = HONEST) -> None:
-    """Run until told to stop. ``lie`` makes it dispute right results, for demonstrations."""
+def run(settings: Settings, replay: type[Replay] = Replay) -> None:
+    """Run until told to stop. ``replay`` is what it replays claims with."""
     repops.set_num_threads(settings.worker_threads)
     with (
         open_daemon(settings, "challenger", key=settings.mode is not Mode.WATCH) as node,
-        open_runner(node, lie, follows=True) as runner,
+        open_runner(node, follows=True, replay=replay) as runner,
     ):
         Service(node, challenger(node, runner).tick).run()
 

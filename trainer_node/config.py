@@ -16,11 +16,21 @@ from __future__ import annotations
 import os
 import tomllib
 from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from eth_utils.address import is_checksum_address
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from referee_py.errors import InvalidInput
@@ -37,6 +47,11 @@ LOCAL_CHAINS = frozenset({1337, 31337})
 DAY_S = 24 * 3600
 
 _FILE_VARIABLE = "ASSAY_CONFIG"
+
+
+EVALUATORS = ("torch", "unfolded", "numpy")
+EVALUATORS_GROUP = "assay.evaluators"
+"""Entry points of further evaluators: each without arguments, under its name."""
 
 
 class Mode(StrEnum):
@@ -149,10 +164,8 @@ class Settings(BaseSettings):
     """Number of threads of the kernels; 0 takes all cores."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Device for training. A verifier's single operators always run on the processor."""
-    evaluator: Literal[
-        "torch", "unfolded", "numpy", "blocked", "interleaved", "permuted", "halves", "direct"
-    ] = "torch"
-    """Evaluator for jobs of the mode rounded-f64; all but the first three simulate other hardware."""
+    evaluator: str = "torch"
+    """Evaluator for jobs of the mode rounded-f64: torch, unfolded, numpy, or another that is installed."""
     calibration: Path | None = None
     """Thresholds for a trainer's dense logs, from `assay calibrate`; the paper's fixed one if not set."""
     poll_s: float = Field(2.0, gt=0, le=3600)
@@ -177,6 +190,14 @@ class Settings(BaseSettings):
             local = str(values.get("chain_id", 31337)) in {str(chain) for chain in LOCAL_CHAINS}
             values = {**values, "confirmations": 0 if local else 3}
         return values
+
+    @field_validator("evaluator")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        names = {*EVALUATORS, *metadata.entry_points(group=EVALUATORS_GROUP).names}
+        if name not in names:
+            raise ValueError(f"evaluator {name!r}; use one of {', '.join(sorted(names))}")
+        return name
 
     @model_validator(mode="after")
     def _agree(self) -> Self:

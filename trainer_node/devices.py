@@ -27,14 +27,14 @@ EMULATED = "CUBLAS_EMULATE_DOUBLE_PRECISION"
 
 
 def evaluator_of(name: str, device: str = "cpu") -> Evaluator:
-    """Return the evaluator for rounded-f64 on a device, by its name in `rounded.variations`.
+    """Return the evaluator for rounded-f64 on a device, by its name in `rounded.evaluators`.
 
     Raises UnknownVersion without torch, ConfigError if this machine has no such device or it has no such evaluator.
     """
     if device == "cuda":
         return _on_gpu(name)
     try:
-        from .rounded.variations import evaluator_of as find
+        from .rounded.evaluators import evaluator_of as find
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != "torch":
             raise

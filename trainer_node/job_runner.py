@@ -39,7 +39,6 @@ from .chain import JobView
 from .cost_estimate import CostEstimate, measure
 from .db import Database
 from .errors import Corrupt
-from .faults import HONEST, Lie
 from .fetch import Fetcher
 from .log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
 from .onchain_logs import Shown
@@ -110,7 +109,7 @@ class _Checkpoints:
 
 
 class JobRunner:
-    """Threads that run and threads that fetch. ``lie`` makes it a liar's (faults/).
+    """Threads that run and threads that fetch. ``replay`` makes a job's run.
 
     ``evaluator`` makes what computes in rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
     ``thresholds`` are for the dense logs that it writes.
@@ -127,7 +126,7 @@ class JobRunner:
         evaluator: Callable[[], Evaluator],
         thresholds: Thresholds = fixed,
         follows: bool = False,
-        lie: Lie = HONEST,
+        replay: type[Replay] = Replay,
     ) -> None:
         self._follows = follows
         self._evaluator = evaluator
@@ -137,7 +136,7 @@ class JobRunner:
         self._database = database
         self._backend = backend
         self._max_memory = max_memory
-        self._lie = lie
+        self._replay = replay
         self._works: dict[int, _Work] = {}
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="runner")
         self._strangers = ThreadPoolExecutor(LANES, thread_name_prefix="package")
@@ -336,9 +335,7 @@ class JobRunner:
         _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
         log_source = self._log_source(work, package.program)
         backend = self._computes(work.job, log_source)
-        replay = Replay(
-            package, backend, self._fetcher.store, checkpoints, log_source=log_source, lie=self._lie
-        )
+        replay = self._replay(package, backend, self._fetcher.store, checkpoints, log_source=log_source)
         told = time.monotonic()
 
         def progress(step: int) -> None:

@@ -20,14 +20,13 @@ from referee_py.jobs import commitment
 from referee_py.rounding.thresholds import fixed
 from referee_py.trial.solver import Operator
 
-from .chain import Call, ClaimView, HearingInfo, JobView, Receipt, Snapshot
+from .chain import Call, ClaimView, HearingInfo, JobView, Receipt, Snapshot, TransactionManager
 from .closer import Closer
 from .data_requester import DataRequester
 from .data_responder import DataResponder
 from .decide import JobAction, is_over, later, seats, unripe
 from .devices import backend_of, evaluator_of
 from .errors import Reverted
-from .faults import HONEST, Lie
 from .funds import kept, kept_to_watch, offer, quarrel_gas, top_up
 from .hearing_player import HearingPlayer
 from .job_queue import JobQueue, Scheduler
@@ -51,7 +50,7 @@ Decide = Callable[[JobView, int], tuple[list[JobAction], RunClaim | None]]
 
 
 @contextlib.contextmanager
-def open_runner(node: Daemon, lie: Lie = HONEST, *, follows: bool = False) -> Iterator[JobRunner]:
+def open_runner(node: Daemon, *, follows: bool = False, replay: type[Replay] = Replay) -> Iterator[JobRunner]:
     """The runner of a node, closed at the end. ``follows``: not its own rounding logs, but the trainer's."""
     settings = node.settings
     runner = JobRunner(
@@ -63,7 +62,7 @@ def open_runner(node: Daemon, lie: Lie = HONEST, *, follows: bool = False) -> It
         follows=follows,
         evaluator=lambda: evaluator_of(settings.evaluator, settings.device),
         thresholds=fixed if settings.calibration is None else Calibration.read(settings.calibration).tau,
-        lie=lie,
+        replay=replay,
     )
     try:
         yield runner
@@ -72,8 +71,8 @@ def open_runner(node: Daemon, lie: Lie = HONEST, *, follows: bool = False) -> It
 
 
 class Participant:
-    """Acts on jobs for the node's key, or only looks if it has none. ``silent`` never answers in a match, nor what is
-    requested of it; who ``requests`` gets the logs that nobody serves on the chain. The ``watcher`` is for bounties."""
+    """Acts on jobs for the node's key, or only looks if it has none. One that ``requests`` gets
+    the logs that nobody serves on the chain. The ``watcher`` is for bounties."""
 
     def __init__(
         self,
@@ -81,7 +80,6 @@ class Participant:
         runner: JobRunner,
         decide: Decide,
         *,
-        silent: bool = False,
         requests: bool = False,
         watcher: Watcher | None = None,
     ) -> None:
@@ -107,14 +105,8 @@ class Participant:
         self._reserve = node.reserve
         self._market = node.settings.market
         self._max_fee = node.settings.fees.max_fee
-        if node.transactions is not None and not silent:
-            opponents = Opponents.of(node.store, node.stop)
-            self._player = MatchPlayer(node.client.contracts, node.transactions, opponents)
-            self._hearing_player = HearingPlayer(
-                node.client.contracts, node.transactions, opponents, node.stop
-            )
-            self._responder = DataResponder(node.client.contracts, node.transactions)
-            self._closer = Closer(node.client.contracts, node.transactions)
+        if node.transactions is not None:
+            self._take_part(node, node.transactions)
         if node.transactions is not None and requests:
             limit = node.settings.max_data_requests
             self._requester = DataRequester(
@@ -122,6 +114,14 @@ class Participant:
             )
         key, market = node.transactions, node.settings.market
         self._teller = Teller(key, market, lambda: node.spare() < 0) if key else None
+
+    def _take_part(self, node: Daemon, key: TransactionManager) -> None:
+        """Set up what plays in matches and hearings, and answers requests."""
+        opponents, contracts = Opponents.of(node.store, node.stop), node.client.contracts
+        self._player = MatchPlayer(contracts, key, opponents)
+        self._hearing_player = HearingPlayer(contracts, key, opponents, node.stop)
+        self._responder = DataResponder(contracts, key)
+        self._closer = Closer(contracts, key)
 
     def tick(self) -> None:
         """Look once and do what is due. Raises RpcUnavailable and RpcCorrupt if the chain is gone, nothing else."""

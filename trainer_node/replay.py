@@ -24,12 +24,21 @@ from referee_py.adjudication import adjudicate
 from referee_py.commit import NO_LOG, Record, Tree
 from referee_py.commit.tensor import Array, canonical
 from referee_py.errors import AssayError, Unavailable
-from referee_py.execute import Backend, Run, RunClaim, State, StepTrace
+from referee_py.execute import (
+    Backend,
+    Capture,
+    Executor,
+    Interpreter,
+    NodeValues,
+    Run,
+    RunClaim,
+    State,
+    StepTrace,
+)
 from referee_py.rounding.entries import Log
 from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 
-from .faults import HONEST, Lie, Target, executor_of, values_of
 from .log_sources import RunLogs
 from .package import Package
 from .store import Store
@@ -62,7 +71,7 @@ class Checkpoints(Protocol):
 
 
 class Replay:
-    """Implements the solver's ``OwnRun``. ``lie`` makes it a liar's run; ``backend`` follows ``log_source``, if any."""
+    """Implements the solver's ``OwnRun``; ``backend`` follows ``log_source``, if any."""
 
     def __init__(
         self,
@@ -72,13 +81,12 @@ class Replay:
         checkpoints: Checkpoints,
         *,
         log_source: RunLogs | None = None,
-        lie: Lie = HONEST,
     ) -> None:
         terms, program = package.terms, package.program
-        target = Target(program, package.constants, package.initial, backend, lie.step, lie.node)
-        self._lie, self._target = lie, target
         self.program = program
         self.terms = terms
+        self._package = package
+        self._backend = backend
         self._run = Run(
             program,
             package.constants,
@@ -86,7 +94,7 @@ class Replay:
             terms.steps,
             terms.strides,
             backend,
-            executor=executor_of(lie.fault, target),
+            executor=self._executor(),
         )
         self._store = store
         self._checkpoints = checkpoints
@@ -94,6 +102,18 @@ class Replay:
         self._trees: dict[tuple[int, int, int], Tree] = {}
         self._traces: dict[int, StepTrace] = {}
         self._published: set[tuple[int, int]] = set()
+
+    def _executor(self) -> Executor | None:
+        """What executes the run; None for the executor that suits the backend."""
+        return None
+
+    def _values(self, state: State, node: int) -> NodeValues:
+        """The tensors of a node in the step after ``state``."""
+        capture = Capture(node)
+        package = self._package
+        interpreter = Interpreter(self.program, package.constants, self._backend, capture)
+        interpreter.step(state, False)
+        return capture.found[node]
 
     # ------------------------------------------------------------------ training
 
@@ -176,21 +196,16 @@ class Replay:
 
     def operator(self, step: int, node: int) -> Operator:
         """What that node has taken and given in that step, as this run says."""
-        found, log = (
-            values_of(self._lie.fault, self._target, self._state(step - 1), node),
-            self._log(step, node),
-        )
+        found, log = self._values(self._state(step - 1), node), self._log(step, node)
         tensors = [*map(canonical, found.inputs)], [*map(canonical, found.outputs)]
         return Operator(*tensors, log.opened() if log else None)
 
     def right(self, step: int, node: int) -> Record:
         """The right record of that node: the operator is executed once more, on the processor, from the own inputs.
 
-        NOTE: an appeal costs a bond, so nobody should go by what a faulty device has computed; a liar may.
+        NOTE: an appeal costs a bond, so nobody should go by what a faulty device has computed.
         """
         own = self.record(step, node)
-        if self._lie.appeals:
-            return own
         structure, inputs = self.program.nodes[node], self.operator(step, node).inputs
         backend = repops.backend("cpu")
         return adjudicate(structure, own, inputs, backend, self.terms.mode, self._log(step, node))

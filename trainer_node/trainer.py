@@ -17,10 +17,10 @@ from .decide import (
     too_uncertain,
     trainer_actions,
 )
-from .faults import HONEST, Fault, Lie
 from .funds import quarrel, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
 from .participant import Participant, open_runner
+from .replay import Replay
 from .service import Daemon, Service, open_daemon
 
 SLOT_MOVES = 2
@@ -29,14 +29,16 @@ SLOT_MOVES = 2
 _log = structlog.get_logger(__name__)
 
 
-def run(settings: Settings, lie: Lie = HONEST) -> None:
-    """Run until told to stop. ``lie`` makes it cheat, for demonstrations."""
+def run(
+    settings: Settings, replay: type[Replay] = Replay, participant: type[Participant] = Participant
+) -> None:
+    """Run until told to stop. ``replay`` and ``participant`` are what it is composed of."""
     repops.set_num_threads(settings.worker_threads)
-    with open_daemon(settings, "trainer") as node, open_runner(node, lie) as runner:
-        Service(node, trainer(node, runner, silent=lie.fault is Fault.WITHHOLD).tick).run()
+    with open_daemon(settings, "trainer") as node, open_runner(node, replay=replay) as runner:
+        Service(node, trainer(node, runner, participant).tick).run()
 
 
-def trainer(node: Daemon, runner: JobRunner, *, silent: bool = False) -> Participant:
+def trainer(node: Daemon, runner: JobRunner, participant: type[Participant] = Participant) -> Participant:
     """The trainer's part in every job of the deployment."""
     me = node.address
     assert me is not None
@@ -74,4 +76,4 @@ def trainer(node: Daemon, runner: JobRunner, *, silent: bool = False) -> Partici
         own = runner.train(job, ours=True) if joined else None
         return trainer_actions(job, me, own, now, willing=willing), own
 
-    return Participant(node, runner, decide, silent=silent)
+    return participant(node, runner, decide)

@@ -43,11 +43,11 @@ LANES = 8
 _log = structlog.get_logger(__name__)
 
 
-def run(settings: Settings, *, lies: bool = False) -> None:
-    """Run until told to stop. ``lies`` makes it sign what is wrong, for demonstrations."""
+def run(settings: Settings) -> None:
+    """Run until told to stop."""
     repops.set_num_threads(settings.worker_threads)
     with open_daemon(settings, "verifier") as node:
-        Service(node, Verifier(node, lies=lies).tick).run()
+        Service(node, Verifier(node).tick).run()
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,11 @@ class Judgement:
 class Verifier:
     """Attests in every hearing that names this verifier, and stands by its verdict if that is overruled.
 
-    NOTE: it never guesses. Without the inputs that the records name it signs nothing, and looks again. ``lies`` makes
-    it sign another record than the right one, for demonstrations.
+    NOTE: it never guesses. Without the inputs that the records name it signs nothing, and looks again.
     """
 
-    def __init__(self, node: Daemon, *, lies: bool = False) -> None:
+    def __init__(self, node: Daemon) -> None:
         self._node = node
-        self._lies = lies
         self._backend = repops.backend("cpu")
         self._scheduler = Scheduler(JobQueue(node.database), node.problems)
         self._lanes = ThreadPoolExecutor(LANES, thread_name_prefix="verdict")
@@ -199,12 +197,7 @@ class Verifier:
         right = Record(record.structure, record.inputs, hashes, NO_LOG if log is None else log.digest)
         trial = cost_of(at.node, structure, inputs, job.program.mode)
         entries = log.read() if log else None
-        if not self._lies:
-            return Judgement(right, Operator(inputs, [*map(canonical, outputs)], entries), trial)
-        most = max(kind.nbytes for kind in structure.outputs) + MAX_HEADER_BYTES
-        wrong = next(record for record in hearing.terms.dispute.records if record != right)
-        false = [fetcher.tensor(output, uris, max_bytes=most) for output in wrong.outputs]
-        return Judgement(wrong, Operator(inputs, false, entries), trial)
+        return Judgement(right, Operator(inputs, [*map(canonical, outputs)], entries), trial)
 
     def _log(self, job: JobView, program: Program, at: Submission, uris: list[str]) -> NodeLog | None:
         """What the job's rounding logs commit to for the disputed node; None if that is nothing.

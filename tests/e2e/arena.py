@@ -19,6 +19,9 @@ from typing import Self
 from eth_account import Account
 from web3 import Web3
 
+from assay_lab.daemons import LyingVerifier, SilentParticipant, lying
+from assay_lab.demo.checks import check_outcome, wealth
+from assay_lab.faults import HONEST, Fault, Lie
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
@@ -37,9 +40,7 @@ from trainer_node.chain.contracts import error_decoder
 from trainer_node.challenger import challenger
 from trainer_node.config import Mode, load_settings
 from trainer_node.db import Database
-from trainer_node.demo.checks import check_outcome, wealth
 from trainer_node.deploy import ETHER, Parameters, deploy
-from trainer_node.faults import HONEST, Fault, Lie
 from trainer_node.job_runner import JobRunner
 from trainer_node.keys import create_key
 from trainer_node.participant import Participant, open_runner
@@ -249,7 +250,7 @@ class Arena:
         assert node.transactions is not None
         register = Call.of(self.client.contracts.registry, "register", panel, node.public_uri, value=ETHER)
         node.transactions.send(register)
-        self.members.append(Member(name, not lies, node, Verifier(node, lies=lies), None))
+        self.members.append(Member(name, not lies, node, (LyingVerifier if lies else Verifier)(node), None))
 
     def _add_player(
         self, name: str, fault: Fault, fault_step: int, mode: Mode | None, evaluator: str
@@ -261,15 +262,15 @@ class Arena:
                 node, Lie(fault, fault_step, self._fault_node, self._appeals), follows=mode is not None
             )
         )
-        silent = fault is Fault.WITHHOLD
-        part = trainer(node, runner, silent=silent) if mode is None else challenger(node, runner)
+        kind = SilentParticipant if fault is Fault.WITHHOLD else Participant
+        part = trainer(node, runner, kind) if mode is None else challenger(node, runner)
         self.members.append(Member(name, fault is Fault.NONE, node, part, runner))
 
     def _open_runner(
         self, node: Daemon, lie: Lie, *, follows: bool
     ) -> contextlib.AbstractContextManager[JobRunner]:
         """Return the runner that a player computes with: a seam for other kinds of liars."""
-        return open_runner(node, lie, follows=follows)
+        return open_runner(node, follows=follows, replay=lying(lie))
 
     def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:
         store = Store(self._folder / "client")

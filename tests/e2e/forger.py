@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from assay_lab.faults import Fault, Lie
 from referee_py.commit.tensor import Array
 from referee_py.execute import Backend
 from referee_py.program.mode import Rounding
@@ -23,7 +24,6 @@ from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobView
 from trainer_node.devices import backend_of, evaluator_of
-from trainer_node.faults import Fault, Lie
 from trainer_node.job_runner import JobRunner
 from trainer_node.service import Daemon
 

@@ -9,6 +9,7 @@ import pytest
 import structlog
 from eth_utils.crypto import keccak
 
+from assay_lab.faults import Fault
 from referee_py.availability import Blocks, Digests, LeafShown, Piece, Place, RecordShown
 from referee_py.availability.pieces import check
 from referee_py.availability.prices import deposit_of, rank_of
@@ -23,7 +24,6 @@ from trainer_node.chain import JobPhase, JobView
 from trainer_node.chain.data_requests import Ledger
 from trainer_node.config import Mode
 from trainer_node.data_responder import MAX_BATCH_BYTES, MAX_BATCH_GAS
-from trainer_node.faults import Fault
 from trainer_node.service import Daemon
 
 from . import brink

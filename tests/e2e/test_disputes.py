@@ -8,13 +8,13 @@ import pytest
 import repops
 from safetensors.numpy import load_file
 
+from assay_lab.faults import EXPECTED, Fault, fits
 from referee_py.errors import InvalidInput
 from referee_py.execute import Run
 from referee_py.program.terms import MODE_REPOPS_F32
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
-from trainer_node.faults import EXPECTED, Fault, fits
 from trainer_node.fetch import Fetcher
 from trainer_node.result import fetch_result, save_result
 from trainer_node.store import Store

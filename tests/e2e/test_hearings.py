@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from assay_lab.demo.narrator import Narrator
+from assay_lab.faults import Fault
 from referee_py.panel.state import HearingPhase, HearingState
 from referee_py.trial import TrialState
 from referee_py.walk.reason import Reason
@@ -14,9 +16,7 @@ from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import recorded
 from trainer_node.cli.dispute import render
-from trainer_node.demo.narrator import Narrator
 from trainer_node.deploy import ETHER
-from trainer_node.faults import Fault
 from trainer_node.replay import Replay
 
 from .arena import PERIOD_S, REWARD, STAKE, Arena

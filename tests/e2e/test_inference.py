@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from assay_lab.faults import Fault
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
-from trainer_node.faults import Fault
 
 from .arena import Arena
 

@@ -8,11 +8,11 @@ import pytest
 from eth_utils.crypto import keccak
 from web3.contract import Contract
 
+from assay_lab.faults import Fault
 from referee_py.watch import WatcherState
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase, Snapshot
-from trainer_node.faults import Fault
 from trainer_node.service import Daemon
 
 from .arena import REWARD, STAKE

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import repops
 
+from assay_lab.demo.network import Network
 from referee_py.execute import Run
 from referee_py.program.mode import Rounding, is_rounded
 from referee_py.program.terms import MODE_REPOPS_F32
@@ -18,9 +19,8 @@ from referee_py.rounding.log_source import MemoryLogs, run_log_tree
 from trainer_node.bundle import Bundle
 from trainer_node.capture import build, load_recipe
 from trainer_node.chain import ChainClient, JobPhase, JobView
-from trainer_node.demo.network import Network
 from trainer_node.posting import ETHER, Offer, post_job
-from trainer_node.rounded.variations import evaluator_of
+from trainer_node.rounded.evaluators import evaluator_of
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
@@ -121,7 +121,7 @@ def test_a_trainer_killed_in_a_trial_comes_back_and_wins(tmp_path: Path) -> None
         client = network.deploy()
         job_id = post(network, client, bundle, server.uri, slots=2)
         network.start("honest", ["trainer", "run"])
-        network.start("liar", ["trainer", "run", *LIE])
+        network.start("liar", ["lab", "trainer", *LIE])
 
         def job() -> JobView:
             return client.snapshot().job(job_id)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from assay_lab.faults import EXPECTED, Fault
 from referee_py.game.state import Phase
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobView
-from trainer_node.faults import EXPECTED, Fault
 
 from .arena import Arena
 from .test_disputes import expect_justice

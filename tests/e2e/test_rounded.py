@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import structlog
 
+from assay_lab.faults import EXPECTED, Fault
 from referee_py.commit import Tag
 from referee_py.execute import Run
 from referee_py.program.mode import Bounds, Form, Rounding
@@ -21,9 +22,8 @@ from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
-from trainer_node.faults import EXPECTED, Fault
 from trainer_node.log_sources import OwnLogs
-from trainer_node.rounded.variations import evaluator_of
+from trainer_node.rounded.evaluators import evaluator_of
 from trainer_node.service import Daemon
 from trainer_node.store import Store
 

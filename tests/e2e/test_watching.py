@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from web3.contract import Contract
 
+from assay_lab.faults import Fault
 from referee_py.errors import InvalidInput
 from referee_py.program.mode import Rounding
 from referee_py.watch import WatcherState
@@ -16,7 +17,6 @@ from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
 from trainer_node.deploy import ETHER
-from trainer_node.faults import Fault
 from trainer_node.funds import kept, kept_to_watch
 from trainer_node.posting import Offer
 from trainer_node.service import Daemon

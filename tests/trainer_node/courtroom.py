@@ -35,7 +35,7 @@ from trainer_node.metrics import Metrics
 from trainer_node.package import Package
 from trainer_node.patience import Market
 from trainer_node.replay import Replay
-from trainer_node.rounded.variations import NumpyEvaluator
+from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.store import Store
 from trainer_node.verifier import Verifier
 

@@ -26,7 +26,7 @@ from trainer_node.fetch import Fetcher
 from trainer_node.job_runner import JobRunner
 from trainer_node.package import Package
 from trainer_node.replay import Checkpoint
-from trainer_node.rounded.variations import NumpyEvaluator
+from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 

@@ -19,7 +19,7 @@ from trainer_node.db import Database
 from trainer_node.fetch import Fetcher
 from trainer_node.participant import open_runner
 from trainer_node.rounded.divergence import Compared
-from trainer_node.rounded.variations import evaluator_of
+from trainer_node.rounded.evaluators import evaluator_of
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 

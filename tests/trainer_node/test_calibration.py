@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from assay_lab.evaluators import VARIATIONS
 from referee_py.errors import InvalidEncoding, InvalidInput
 from referee_py.rounding import NOT_LOGGED, Bounds, Evaluation, Form, Radius, Rounding, log, rnd, threshold
 from referee_py.rounding.backend import OnForged, Rounded
@@ -20,7 +21,7 @@ from referee_py.rounding.thresholds import fixed
 from tests.referee_py.rounding.operators import ambiguous, cases, of_terms
 from trainer_node.rounded.calibration import MAX_BYTES, Calibration, Threshold
 from trainer_node.rounded.divergence import Compared, Fetched, Tally
-from trainer_node.rounded.variations import VARIATIONS, evaluator_of
+from trainer_node.rounded.evaluators import evaluator_of
 
 from .rounded.orders import both
 from .rounded.places import PLACES, device_of

@@ -14,6 +14,7 @@ import typer
 from eth_account import Account
 from repops.opset import F32
 
+from assay_lab.commands import COMMANDS as LAB
 from referee_py.errors import InvalidInput
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
 from referee_py.program.terms import Terms
@@ -270,9 +271,10 @@ def test_every_command_of_the_table_is_there() -> None:
     """The short help in the table is that of each command."""
     group = typer.main.get_group(application([], complete=True))
     names = typer.main.get_group(application([]))
-    assert list(names.commands) == list(COMMANDS)
-    assert set(group.commands) == set(COMMANDS)
-    for name, command in COMMANDS.items():
+    table = {**COMMANDS, **LAB}
+    assert list(names.commands) == list(table)
+    assert set(group.commands) == set(table)
+    for name, command in table.items():
         assert names.commands[name].help == command.help
         real = group.commands[name]
         assert command.help in (real.help, real.short_help)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer_node.config import Mode, load_settings
+from trainer_node.config import EVALUATORS, Mode, load_settings
 from trainer_node.errors import ConfigError
 
 
@@ -15,10 +15,18 @@ def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_every_evaluator_can_be_set() -> None:
-    variations = pytest.importorskip("trainer_node.rounded.variations")
+def test_every_evaluator_can_be_set_and_made() -> None:
+    variations, built_in = map(
+        pytest.importorskip, ("assay_lab.evaluators", "trainer_node.rounded.evaluators")
+    )
+    assert set(EVALUATORS) == set(built_in.EVALUATORS)
     for name in variations.VARIATIONS:
-        assert load_settings(evaluator=name).evaluator == name
+        assert load_settings(evaluator=name).evaluator == built_in.evaluator_of(name).name == name
+
+
+def test_an_unknown_evaluator_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ConfigError, match="'abacus'; use one of blocked, direct"):
+        load_settings(evaluator="abacus")
 
 
 def write(text: str, name: str = "assay.toml") -> Path:

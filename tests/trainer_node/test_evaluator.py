@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from assay_lab.evaluators import VARIATIONS
 from referee_py.rounding import Bounds, Form, Rounding
 from referee_py.rounding.follow import follow, write
 from tests.referee_py.rounding.operators import cases, same_bits
-from trainer_node.rounded.variations import VARIATIONS, evaluator_of
+from trainer_node.rounded.evaluators import evaluator_of
 
 from .rounded.orders import both
 

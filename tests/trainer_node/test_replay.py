@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 import repops
 
+from assay_lab.daemons import lying
+from assay_lab.faults import Fault, Lie
 from referee_py.commit import tensor_hash
 from referee_py.rounding import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.blocks import log_digest
 from trainer_node.artifacts import Kind, Name
 from trainer_node.db import Database
-from trainer_node.faults import Fault, Lie
 from trainer_node.log_sources import OwnLogs
 from trainer_node.replay import Interrupted, Replay
-from trainer_node.rounded.variations import NumpyEvaluator
+from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.store import Store
 
 from . import near
@@ -99,7 +100,7 @@ STEP, NODE = 7, 8
 def test_a_liar_has_the_tensors_of_its_record_and_knows_what_is_right(store: Store, appeals: bool) -> None:
     lie = Lie(Fault.WRONG_OP_OUTPUT, STEP, NODE, appeals)
     honest = replay(store, Remembered())
-    liar = Replay(tiny_package(), repops.backend("cpu"), store, Remembered(), lie=lie)
+    liar = lying(lie)(tiny_package(), repops.backend("cpu"), store, Remembered())
     record, truth = liar.record(STEP, NODE), honest.record(STEP, NODE)
     assert record.inputs == truth.inputs
     assert record.outputs != truth.outputs

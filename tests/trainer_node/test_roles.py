@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from assay_lab.demo.roles import ABOUT_VERDICTS, Scenario, check, roles
+from assay_lab.faults import Fault, Lie
 from referee_py.errors import InvalidInput
 from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Rounding
-from trainer_node.demo.roles import ABOUT_VERDICTS, Scenario, check, roles
-from trainer_node.faults import Fault, Lie
 
 LIE = [Fault.WRONG_OP_OUTPUT]
 

@@ -18,7 +18,7 @@ from trainer_node.chain import ClaimView, JobPhase, JobView
 from trainer_node.db import Database
 from trainer_node.log_sources import OwnLogs, RunLogs
 from trainer_node.replay import Interrupted, Replay
-from trainer_node.rounded.variations import evaluator_of
+from trainer_node.rounded.evaluators import evaluator_of
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 

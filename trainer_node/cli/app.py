@@ -4,45 +4,46 @@ chain's libraries, which takes seconds."""
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from typing import Annotated
 
 import typer
 
+from .command import Command
+
 DISTRIBUTION = "assay-referee"
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command or a group of them: its module, its attribute there, and its help."""
-
-    module: str
-    attribute: str
-    help: str
+GROUP = "assay.commands"
+"""Entry points: each a table like `COMMANDS`."""
 
 
 COMMANDS = {
-    "key": Command("key", "app", "Make and show the encrypted key of a node."),
+    "key": Command("trainer_node.cli.key:app", "Make and show the encrypted key of a node."),
     "deploy": Command(
-        "deploy", "deploy_command", "Deploy the contracts, list them as a release, and write their addresses."
+        "trainer_node.cli.deploy:deploy_command",
+        "Deploy the contracts, list them as a release, and write their addresses.",
     ),
-    "release": Command("release", "app", "Versions of the contracts in a list on the chain."),
-    "clocks": Command("clocks", "app", "The clocks of the contracts, which a guardian can stop."),
-    "data": Command("data", "app", "Data sets: committed tensors, and proofs of their rows."),
-    "program": Command("program", "app", "Programs: training steps as operator graphs."),
-    "calibrate": Command("calibrate", "calibrate_command", "Compare evaluators of rounded-f64."),
-    "job": Command("job", "app", "Jobs: programs that clients pay to have trained."),
-    "artifacts": Command("artifacts", "app", "Programs, tensors, trees, records and rounding logs by hash."),
-    "trainer": Command("roles", "trainer", "Train jobs for a reward, and defend the result."),
-    "challenger": Command("roles", "challenger", "Check the claims of others, and dispute wrong ones."),
-    "verifier": Command("roles", "verifier", "Re-execute disputed operators, and sign verdicts."),
-    "dispute": Command("dispute", "app", "Disputes: matches between two claims."),
-    "demo": Command(
-        "demo", "demo", "Start a chain, deploy, train, cheat, dispute, and check that the truth has won."
+    "release": Command("trainer_node.cli.release:app", "Versions of the contracts in a list on the chain."),
+    "clocks": Command(
+        "trainer_node.cli.clocks:app", "The clocks of the contracts, which a guardian can stop."
     ),
+    "data": Command("trainer_node.cli.data:app", "Data sets: committed tensors, and proofs of their rows."),
+    "program": Command("trainer_node.cli.program:app", "Programs: training steps as operator graphs."),
+    "calibrate": Command(
+        "trainer_node.cli.calibrate:calibrate_command", "Compare evaluators of rounded-f64."
+    ),
+    "job": Command("trainer_node.cli.job:app", "Jobs: programs that clients pay to have trained."),
+    "artifacts": Command(
+        "trainer_node.cli.artifacts:app", "Programs, tensors, trees, records and rounding logs by hash."
+    ),
+    "trainer": Command("trainer_node.cli.roles:trainer", "Train jobs for a reward, and defend the result."),
+    "challenger": Command(
+        "trainer_node.cli.roles:challenger", "Check the claims of others, and dispute wrong ones."
+    ),
+    "verifier": Command(
+        "trainer_node.cli.roles:verifier", "Re-execute disputed operators, and sign verdicts."
+    ),
+    "dispute": Command("trainer_node.cli.dispute:app", "Disputes: matches between two claims."),
 }
 
 
@@ -57,18 +58,25 @@ def application(arguments: Sequence[str], *, complete: bool = False) -> typer.Ty
         epilog="Settings come from flags, ASSAY_* variables and assay.toml, in this order. Start with `assay key new`.",
     )
     app.callback()(root)
-    for name, command in COMMANDS.items():
-        if importlib.util.find_spec(f"{__package__}.{command.module}") is None:
-            continue
+    for name, command in _commands().items():
         if not complete and name not in arguments:
             app.command(name, help=command.help)(_not_loaded)
             continue
-        found = getattr(importlib.import_module(f".{command.module}", __package__), command.attribute)
+        module, attribute = command.place.split(":")
+        found = getattr(importlib.import_module(module), attribute)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name, help=command.help)
         else:
             app.command(name, short_help=command.help)(found)
     return app
+
+
+def _commands() -> dict[str, Command]:
+    """Those of this package, and of others that are installed and offer some by the entry points of this group."""
+    found = dict(COMMANDS)
+    for entry in metadata.entry_points(group=GROUP):
+        found |= entry.load()
+    return found
 
 
 def _show_version(wanted: bool) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ..chain.outbox import Call
 from ..config import Mode, Settings
-from ..faults import Fault, Lie
 from ..fetch import check_uri
 from .common import ACCOUNT, CHALLENGER, DAEMON, ether, out, reader, sender, show_ether, with_settings
 
@@ -18,67 +17,31 @@ challenger = typer.Typer(no_args_is_help=True)
 verifier = typer.Typer(no_args_is_help=True)
 
 
-_LIE: dict[str, Any] = {
-    "help": "Cheat in this way; only on your own chain.",
-    "rich_help_panel": "Demonstration",
-    "show_default": False,
-}
-FaultOption = Annotated[Fault, typer.Option("--fault", **_LIE)]
-FaultStep = Annotated[
-    int, typer.Option("--fault-step", **{**_LIE, "help": "The step in which the lie begins."}, min=1)
-]
-FaultNode = Annotated[
-    int | None,
-    typer.Option("--fault-node", **{**_LIE, "help": "The operator that wrong-op-output gets wrong."}, min=0),
-]
-FaultAppeals = Annotated[
-    bool,
-    typer.Option(
-        "--fault-appeals", **{**_LIE, "help": "Appeal from verdicts against the lie, and lose the bond."}
-    ),
-]
-FalseVerdicts = Annotated[
-    bool, typer.Option("--false-verdicts", **{**_LIE, "help": "Sign wrong records; only on your own chain."})
-]
-
-
-def _run(role: str, settings: Settings, **options: Any) -> None:
-    importlib.import_module(f"trainer_node.{role}").run(settings, **options)
+def _run(role: str, settings: Settings) -> None:
+    importlib.import_module(f"trainer_node.{role}").run(settings)
 
 
 @trainer.command("run")
 @with_settings(DAEMON)
-def run_trainer(
-    settings: Settings,
-    fault: FaultOption = Fault.NONE,
-    fault_step: FaultStep = 1,
-    fault_node: FaultNode = None,
-    fault_appeals: FaultAppeals = False,
-) -> None:
+def run_trainer(settings: Settings) -> None:
     """Take slots of open jobs, train, commit, reveal, defend. Runs until interrupted."""
-    _run("trainer", settings, lie=Lie(fault, fault_step, fault_node, fault_appeals))
+    _run("trainer", settings)
 
 
 @challenger.command("run")
 @with_settings(CHALLENGER)
-def run_challenger(
-    settings: Settings,
-    fault: FaultOption = Fault.NONE,
-    fault_step: FaultStep = 1,
-    fault_node: FaultNode = None,
-    fault_appeals: FaultAppeals = False,
-) -> None:
+def run_challenger(settings: Settings) -> None:
     """Replay claims. With --mode watch (the default) it only logs disagreement and needs no key."""
     if settings.mode is Mode.WATCH:
         out.print("[dim]watching only; --mode defend or --mode challenge lets it act[/dim]")
-    _run("challenger", settings, lie=Lie(fault, fault_step, fault_node, fault_appeals))
+    _run("challenger", settings)
 
 
 @verifier.command("run")
 @with_settings(DAEMON)
-def run_verifier(settings: Settings, false_verdicts: FalseVerdicts = False) -> None:
+def run_verifier(settings: Settings) -> None:
     """Judge disputed operators of jobs that name this verifier, and defend its verdicts. Runs until interrupted."""
-    _run("verifier", settings, lies=false_verdicts)
+    _run("verifier", settings)
 
 
 @verifier.command("register")

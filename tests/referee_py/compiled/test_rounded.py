@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 import pytest
 
+from assay_lab.evaluators import VARIATIONS
 from referee_py.commit.tensor import Array
 from referee_py.compiled import Compiled
 from referee_py.compiled.rounded import RoundedCpu
@@ -24,7 +25,7 @@ from referee_py.rounding.log_source import LogSource, MemoryLogs
 from referee_py.rounding.primitives import rnd
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.trainer_node import near
-from trainer_node.rounded.variations import VARIATIONS, evaluator_of
+from trainer_node.rounded.evaluators import evaluator_of
 
 from ..program.tiny import Writer, constant, slot
 from .random_program import RandomProgram

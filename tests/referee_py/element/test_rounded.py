@@ -87,7 +87,7 @@ def test_every_operator_gives_what_a_program_executes(rounding: Rounding, subtes
 
 
 def check_operator(name: str, rounding: Rounding) -> None:
-    from trainer_node.rounded.variations import NumpyEvaluator
+    from trainer_node.rounded.evaluators import NumpyEvaluator
 
     rng = np.random.default_rng([rounding.mode, *name.encode()])
     looked = number = 0

@@ -20,7 +20,7 @@ from referee_py.program import Kind, Operand, Program, SlotSource, Structure, Te
 from referee_py.program.mode import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
-from trainer_node.rounded.variations import NumpyEvaluator
+from trainer_node.rounded.evaluators import NumpyEvaluator
 
 from ..compiled.tensor_machine import TensorMachine
 

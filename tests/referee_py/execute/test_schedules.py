@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import repops
 
+from assay_lab.evaluators import VARIATIONS
 from referee_py.compiled.rounded import RoundedCpu
 from referee_py.execute import Executor, FastExecutor, Interpreter
 from referee_py.program import SlotSource, validate
@@ -17,7 +18,7 @@ from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.log_source import MemoryLogs
 from tests.trainer_node.rounded.places import CpuTensors
 from trainer_node.rounded.device import TensorEvaluator
-from trainer_node.rounded.variations import VARIATIONS, evaluator_of
+from trainer_node.rounded.evaluators import evaluator_of
 
 from ..compiled.random_slots import RandomSlots
 from ..compiled.schedules import Play, Truth

@@ -28,7 +28,7 @@ from referee_py.program.mode import Rounding
 from referee_py.program.simplify import ELEMENTWISE
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.step_log import StepLog
-from trainer_node.rounded.variations import NumpyEvaluator
+from trainer_node.rounded.evaluators import NumpyEvaluator
 
 from . import tiny
 

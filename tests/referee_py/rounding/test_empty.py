@@ -14,7 +14,7 @@ from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.truth import truth
 from tests.referee_py.trial.parties import structure_of
-from trainer_node.rounded.variations import evaluator_of
+from trainer_node.rounded.evaluators import evaluator_of
 
 WIDE = {"stride": (1 << 21, 1 << 19), "padding": (1 << 21,) * 2, "dilation": (3, 7), "groups": 1}
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}

@@ -83,7 +83,7 @@ def test_terms_by_shape_are_as_many_as_there_are_slots(b: int) -> None:
 
 def test_a_trainer_asks_for_the_threshold_of_each_node() -> None:
     """By bits, operator and terms, in the dense form only; the threshold determines the number of entries."""
-    from trainer_node.rounded.variations import NumpyEvaluator
+    from trainer_node.rounded.evaluators import NumpyEvaluator
 
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((64, 48), (48, 32)))

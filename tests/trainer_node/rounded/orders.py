@@ -17,7 +17,7 @@ from repops.opset import Arithmetic
 from referee_py.commit.tensor import Array
 from referee_py.rounding import Bounds, Evaluation, arithmetic
 from tests.referee_py.rounding.operators import Case, all_terms
-from trainer_node.rounded.variations import NumpyEvaluator
+from trainer_node.rounded.evaluators import NumpyEvaluator
 
 
 class InOrder(NumpyEvaluator):

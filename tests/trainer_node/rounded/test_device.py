@@ -18,7 +18,7 @@ from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.referee_py.rounding.operators import Case, cases
 from trainer_node.rounded.device import TensorEvaluator
-from trainer_node.rounded.variations import evaluator_of
+from trainer_node.rounded.evaluators import evaluator_of
 
 from .places import PLACES, device_of
 

@@ -16,6 +16,7 @@ import torch
 from repops.environment import Standard
 from repops.opset import BOOL, F32
 
+from assay_lab.evaluators import VARIATIONS
 from referee_py.commit.tensor import Array
 from referee_py.element import evaluate
 from referee_py.errors import Disturbed
@@ -34,7 +35,7 @@ from tests.referee_py.rounding.operators import Case
 from tests.referee_py.trial.parties import Setting, play
 from trainer_node.rounded.device import TensorEvaluator
 from trainer_node.rounded.divergence import Compared
-from trainer_node.rounded.variations import VARIATIONS, NumpyEvaluator, evaluator_of
+from trainer_node.rounded.evaluators import NumpyEvaluator, evaluator_of
 
 from .places import device_of
 
@@ -250,7 +251,8 @@ from referee_py.errors import Disturbed
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
 from referee_py.program.mode import Rounding
-from trainer_node.rounded.variations import VARIATIONS, evaluator_of
+from assay_lab.evaluators import VARIATIONS
+from trainer_node.rounded.evaluators import evaluator_of
 
 def threads(count):
     torch.set_num_threads(count)

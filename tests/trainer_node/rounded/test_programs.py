@@ -21,7 +21,7 @@ from tests.referee_py.compiled.random_program import RandomProgram
 from trainer_node.bundle import Bundle
 from trainer_node.capture import build, load_recipe
 from trainer_node.rounded.device import TensorEvaluator
-from trainer_node.rounded.variations import evaluator_of
+from trainer_node.rounded.evaluators import evaluator_of
 
 from .places import GPU, PLACES, device_of
 

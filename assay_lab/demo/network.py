@@ -22,12 +22,13 @@ from typing import Any
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
-from ..chain import Call, ChainClient, Deployment, TransactionManager, connect
-from ..chain.contracts import error_decoder
-from ..db import Database
-from ..deploy import ETHER, Parameters, deploy
-from ..errors import ConfigError
-from ..keys import create_key
+from trainer_node.chain import Call, ChainClient, Deployment, TransactionManager, connect
+from trainer_node.chain.contracts import error_decoder
+from trainer_node.db import Database
+from trainer_node.deploy import ETHER, Parameters, deploy
+from trainer_node.errors import ConfigError
+from trainer_node.keys import create_key
+
 from .roles import Role
 
 CHAIN_ID = 31337
@@ -131,16 +132,17 @@ class Network:
 
     def start_part(self, part: Role, **settings: object) -> None:
         """Start a trainer or a challenger."""
-        options = ["--mode", "challenge"] if part.role == "challenger" else []
+        mode = ["--mode", "challenge"] if part.role == "challenger" else []
+        command = [part.role, "run", *mode]
         if not part.honest:
-            options += ["--fault", part.lie.fault, "--fault-step", str(part.lie.step)]
-            options += [] if part.lie.node is None else ["--fault-node", str(part.lie.node)]
-            options += ["--fault-appeals"] if part.lie.appeals else []
-        self.start(part.name, [part.role, "run", *options], **settings)
+            command = ["lab", part.role, *mode, "--fault", part.lie.fault, "--fault-step", str(part.lie.step)]
+            command += [] if part.lie.node is None else ["--fault-node", str(part.lie.node)]
+            command += ["--fault-appeals"] if part.lie.appeals else []
+        self.start(part.name, command, **settings)
 
     def start_verifier(self, name: str, *, lies: bool = False) -> None:
         """Start a verifier."""
-        self.start(name, ["verifier", "run", *(["--false-verdicts"] if lies else [])])
+        self.start(name, ["lab", "verifier"] if lies else ["verifier", "run"])
 
     def start(self, name: str, command: list[str], **settings: object) -> None:
         """Start or restart an `assay` command as that party; ``settings`` go into its configuration file."""

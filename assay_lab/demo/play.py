@@ -16,16 +16,16 @@ from referee_py.errors import AssayError
 from referee_py.execute import Run
 from referee_py.program.mode import is_rounded
 from referee_py.program.terms import Terms
+from trainer_node.bundle import Bundle
+from trainer_node.chain import ChainClient
+from trainer_node.cost_estimate import MARGIN, CostEstimate
+from trainer_node.logs import configure_logging
+from trainer_node.posting import ETHER, Offer, post_job
+from trainer_node.server import ArtifactServer
+from trainer_node.store import Store
+from trainer_node.trial_cost import NO_TRIAL
 
-from ..bundle import Bundle
-from ..chain import ChainClient
-from ..cost_estimate import MARGIN, CostEstimate
 from ..faults import Lie
-from ..logs import configure_logging
-from ..posting import ETHER, Offer, post_job
-from ..server import ArtifactServer
-from ..store import Store
-from ..trial_cost import NO_TRIAL
 from .checks import Dispute, check_outcome, disputes, table, verdicts, wealth
 from .narrator import Narrator
 from .network import Network

@@ -11,9 +11,9 @@ from web3 import Web3
 
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
+from trainer_node.chain import ChainClient, JobPhase, recorded, retrace, transactions_of
+from trainer_node.deploy import ETHER
 
-from ..chain import ChainClient, JobPhase, recorded, retrace, transactions_of
-from ..deploy import ETHER
 from .roles import CASES, Role, expected
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from referee_py.program.mode import is_rounded
+from trainer_node.bundle import Bundle
+from trainer_node.cli.arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of
+from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, with_settings
+from trainer_node.config import Settings
 
-from ..bundle import Bundle
-from ..demo import Result, Scenario, check, digits, middle, play
-from ..faults import Fault, Lie, fits
-from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of
-from .common import CourtOnlyOption, out
+from .demo import Result, Scenario, check, digits, middle, play
+from .faults import Fault, Lie, fits
 
 ALL = "all"
 
@@ -97,3 +98,64 @@ def _summary(results: dict[Fault, Result]) -> Table:
             words = (match.reason.name.lower().replace("_", " "), str(match.step), operator)
             table.add_row(lie, verdict, *words, str(match.transactions), f"{match.gas:,}", seconds)
     return table
+
+
+lab = typer.Typer(no_args_is_help=True)
+
+_LIE: dict[str, Any] = {
+    "help": "Cheat in this way; only on your own chain.",
+    "show_default": False,
+}
+FaultOption = Annotated[Fault, typer.Option("--fault", **_LIE)]
+FaultStep = Annotated[
+    int, typer.Option("--fault-step", **{**_LIE, "help": "The step in which the lie begins."}, min=1)
+]
+FaultNode = Annotated[
+    int | None,
+    typer.Option("--fault-node", **{**_LIE, "help": "The operator that wrong-op-output gets wrong."}, min=0),
+]
+FaultAppeals = Annotated[
+    bool,
+    typer.Option(
+        "--fault-appeals", **{**_LIE, "help": "Appeal from verdicts against the lie, and lose the bond."}
+    ),
+]
+
+
+@lab.command("trainer")
+@with_settings(DAEMON)
+def run_trainer(
+    settings: Settings,
+    fault: FaultOption,
+    fault_step: FaultStep = 1,
+    fault_node: FaultNode = None,
+    fault_appeals: FaultAppeals = False,
+) -> None:
+    """Run a trainer that cheats."""
+    from .daemons import run_trainer as run
+
+    run(settings, Lie(fault, fault_step, fault_node, fault_appeals))
+
+
+@lab.command("challenger")
+@with_settings(CHALLENGER)
+def run_challenger(
+    settings: Settings,
+    fault: FaultOption,
+    fault_step: FaultStep = 1,
+    fault_node: FaultNode = None,
+    fault_appeals: FaultAppeals = False,
+) -> None:
+    """Run a challenger that disputes right results."""
+    from .daemons import run_challenger as run
+
+    run(settings, Lie(fault, fault_step, fault_node, fault_appeals))
+
+
+@lab.command("verifier")
+@with_settings(DAEMON)
+def run_verifier(settings: Settings) -> None:
+    """Run a verifier that signs what is wrong."""
+    from .daemons import run_verifier as run
+
+    run(settings)

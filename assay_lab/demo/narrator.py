@@ -8,9 +8,9 @@ from typing import Any
 from referee_py.game.state import Phase
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
+from trainer_node.chain import ChainClient
+from trainer_node.chain.events import Event
 
-from ..chain import ChainClient
-from ..chain.events import Event
 from .roles import CASES
 
 Say = Callable[[str], None]

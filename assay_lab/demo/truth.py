@@ -14,13 +14,12 @@ from referee_py.execute import Backend, Run
 from referee_py.program.mode import Rounding, is_rounded
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import DryRunLogs, LogSource
-
-from ..bundle import Bundle
-from ..chain import ChainClient, JobView
-from ..devices import evaluator_of
-from ..fetch import Fetcher
-from ..log_sources import FetchedLogs, step_limit
-from ..store import Store
+from trainer_node.bundle import Bundle
+from trainer_node.chain import ChainClient, JobView
+from trainer_node.devices import evaluator_of
+from trainer_node.fetch import Fetcher
+from trainer_node.log_sources import FetchedLogs, step_limit
+from trainer_node.store import Store
 
 EVALUATOR = "numpy"
 _MAX_BYTES = 1 << 30
