@@ -5,6 +5,7 @@
     jobs            jobs that the node has seen, and its decision about them
     checkpoints     per job and step: the checkpoint and the state's tensor hashes (the tensors are in the store)
     logs            per job and step: the root of the rounding logs that the node wrote (they are in the store)
+    events, cursors  per query: logs of the chain, and the block that they were read through
     progress        small facts by name, as JSON
 
 NOTE: the chain always prevails over this file. Losing the file costs work, never money: the outbox is checked against
@@ -15,12 +16,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ForeignKey, LargeBinary, String, create_engine, event, select
+from sqlalchemy import ForeignKey, LargeBinary, String, create_engine, delete, event, select
 from sqlalchemy.engine import Dialect, Engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, sessionmaker
@@ -130,6 +131,20 @@ class Progress(Base):
     value: Mapped[str]
 
 
+class KeptEvent(Base):
+    __tablename__ = "events"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    query: Mapped[str] = mapped_column(index=True)
+    log: Mapped[str]
+
+
+class Cursor(Base):
+    __tablename__ = "cursors"
+    query: Mapped[str] = mapped_column(primary_key=True)
+    through: Mapped[int]
+    hash: Mapped[bytes] = mapped_column(LargeBinary(32))
+
+
 class Database:
     """The database file. Each method is a short transaction; safe for several threads of one process."""
 
@@ -228,6 +243,27 @@ class Database:
         with self.session() as session:
             row = session.get(Progress, name)
             return default if row is None else json.loads(row.value)
+
+    # ------------------------------------------------------------------ events
+
+    def put_events(self, query: str, through: int, hash_: bytes, logs: Sequence[str]) -> None:
+        """Add logs of a query, in order, and store the block that it was read through with that block's hash."""
+        with self.session() as session:
+            session.add_all(KeptEvent(query=query, log=log) for log in logs)
+            session.merge(Cursor(query=query, through=through, hash=hash_))
+
+    def get_events(self, query: str) -> tuple[int, bytes, list[str]] | None:
+        """Return ``(through, hash, logs)`` of a query, or None."""
+        with self.session() as session:
+            row = session.get(Cursor, query)
+            logs = session.scalars(select(KeptEvent).where(KeptEvent.query == query).order_by(KeptEvent.id))
+            return (row.through, row.hash, [kept.log for kept in logs]) if row else None
+
+    def drop_events(self, query: str) -> None:
+        """Drop the logs of a query and its cursor."""
+        with self.session() as session:
+            session.execute(delete(KeptEvent).where(KeptEvent.query == query))
+            session.execute(delete(Cursor).where(Cursor.query == query))
 
     # ------------------------------------------------------------------ gas
 

@@ -8,12 +8,11 @@ import structlog
 
 from referee_py.game.solver import plan
 from referee_py.game.state import MatchState, Phase
-from referee_py.game.view import ChainLog, LoggedView
+from referee_py.game.view import LoggedView
 from referee_py.walk import clock
 
 from .chain import Contracts, Receipt, Snapshot, TransactionManager
 from .decide import Seat
-from .errors import RpcCorrupt
 from .opponent import Opponents
 from .patience import NONE, Patience
 from .replay import Replay
@@ -42,15 +41,13 @@ class MatchPlayer:
     ) -> Receipt | None:
         """Make the moves that are due, all in one transaction; None if there are none, or they wait for cheaper gas.
 
-        Raises the errors of TransactionManager, and RpcCorrupt if the endpoint keeps from us what the opponent has
-        published. NOTE: whoever moved first in the meantime makes ours revert in simulation, for nothing; the next look
-        at the chain decides anew. So does a look that is some confirmations old.
+        Raises the errors of TransactionManager. NOTE: a move that somebody else has made meanwhile is refused in
+        simulation, at no cost; the next look at the chain decides anew. So does a look that is some confirmations old.
         """
         match, state = seat.match, seat.match.state
         waits = _waits(seat, snapshot.now, patience)
         if waits and self._waiting.get(match.id) == state:
             return None
-        log = snapshot.history(match.id).log
         asked = self._opponents.ask(opponent_uris)
         moves = plan(
             state,
@@ -58,7 +55,7 @@ class MatchPlayer:
             seat.side,
             may_refine=seat.may_refine,
             own=replay,
-            opponent=LoggedView(log, 1 - seat.side, asked.tree, asked.record),
+            opponent=LoggedView(match.log, 1 - seat.side, asked.tree, asked.record),
             now=snapshot.now,
         )
         receipt = None
@@ -71,8 +68,6 @@ class MatchPlayer:
             _log.info("match.move", match=match.id, side=seat.side, step=state.end, moves=names)
             call = self._contracts.moves(match, moves, self._transactions.address, snapshot.now)
             receipt = self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
-        else:
-            _check_published(seat, log)
         if state.phase is Phase.HEARING:
             replay.publish(state.end, state.index)
         return receipt
@@ -85,18 +80,3 @@ def _waits(seat: Seat, now: int, patience: Patience) -> bool:
         return patience.lingers(now - clock.first_deadline(state))
     owes = clock.owing(state) >> seat.side & 1
     return bool(owes) and patience.waits(clock.deadline(state, seat.side) - now, seat.match.terms.clock)
-
-
-def _check_published(seat: Seat, log: ChainLog) -> None:
-    """Raises RpcCorrupt if the state says that the opponent has posted, and the events do not show what."""
-    state, opponent = seat.match.state, 1 - seat.side
-    if not state.posted >> opponent & 1:
-        return
-    hidden = (state.phase is Phase.WALK and log.children[opponent] is None) or (
-        state.phase is Phase.OPEN and state.node[opponent] not in log.records
-    )
-    if hidden:
-        raise RpcCorrupt(
-            f"match {seat.match.id}: side {opponent} has posted, but the endpoint has no event of it; "
-            "use one with complete logs, our clock is running"
-        )

@@ -26,6 +26,7 @@ from referee_py.errors import AssayError, Unavailable
 
 from .chain import ChainClient, Deployment, Releases, TransactionManager, connect
 from .chain.contracts import error_decoder
+from .chain.event_cache import EventCache
 from .config import Settings
 from .db import Database
 from .errors import AlreadyRunning, ConfigError, RpcUnavailable
@@ -139,6 +140,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
         with stop_on_signals(stop):
             client = _patiently(stop, problems, lambda: open_client(settings))
             _patiently(stop, problems, lambda: database.bind(client.identity()))
+            client.cache = EventCache(database)
             transactions = None
             if account is not None:
                 transactions = TransactionManager(

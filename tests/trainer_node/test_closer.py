@@ -85,15 +85,15 @@ def test_a_request_of_our_own_comes_first(room: Room) -> None:
 
 
 @pytest.mark.parametrize(
-    "request",
+    "left",
     [
         pytest.param(record(0, NOW), id="in time"),
         pytest.param(record(0, NOW - 1, life=1), id="of a former life"),
         pytest.param(record(0, NOW - 1, root=RIGHT), id="of a group that plays"),
     ],
 )
-def test_what_nobody_loses_by_is_left(room: Room, request: OpenRequest) -> None:
-    room.chain.requests = [request]
+def test_what_nobody_loses_by_is_left(room: Room, left: OpenRequest) -> None:
+    room.chain.requests = [left]
     assert room.attend() == []
 
 

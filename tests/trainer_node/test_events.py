@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from trainer_node.chain import ChainClient, Contracts
-from trainer_node.chain.events import Event, read_events
+from trainer_node.chain.events import Event, Query, read_events
 from trainer_node.errors import RpcRefused, RpcTooLong, RpcUnavailable
 
 from .endpoint import ADDRESS, Endpoint, result
@@ -34,7 +34,8 @@ class Logs:
     def __init__(
         self, client: ChainClient, refuse: Callable[[dict, int], tuple[int, bytes] | None], data: int = 0
     ) -> None:
-        self.contract = Contracts(client.web3, client.deployment).data_availability
+        contract = Contracts(client.web3, client.deployment).data_availability
+        self.query = Query(contract, (MATCH,), ("Withdrawn",))
         self._web3, self._refuse, self._data = client.web3, refuse, data
         self.asked: list[tuple[int, int]] = []
 
@@ -46,7 +47,7 @@ class Logs:
         return self._refuse(request, len(logs)) or (200, result(request, logs))
 
     def read(self, span: int = 64) -> list[Event]:
-        return list(read_events(self._web3, self.contract, [None, MATCH], ("Withdrawn",), 0, LAST, span))
+        return list(read_events(self._web3, self.query, 0, LAST, span))
 
     def _log(self, asked: dict, index: int, block: int) -> dict:
         return {

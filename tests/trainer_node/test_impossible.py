@@ -184,6 +184,14 @@ def test_a_number_that_no_contract_gives_is_refused(
         read(liar.snapshot())
 
 
+def test_a_half_that_was_posted_and_is_hidden_is_refused(liar: Liar) -> None:
+    liar.answers["getMatch"] |= {"phase": Phase.WALK, "posted": 0b10, "clock0": 9, "clock1": 9}
+    with pytest.raises(RpcCorrupt, match="side 1 has posted, but the endpoint has no event of it"):
+        read_match(liar.snapshot())
+    liar.events.append(("Revealed", {"side": 1, "children": [ZERO]}))
+    assert read_match(liar.snapshot()).log.children == [None, (ZERO,)]
+
+
 def test_a_decision_for_no_reason_is_refused(liar: Liar) -> None:
     liar.events = [("Decided", {"losers": 1, "reason": max(Reason)})]
     assert liar.snapshot().history(MATCH).reason is max(Reason)

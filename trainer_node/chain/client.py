@@ -11,6 +11,7 @@ snapshot.still_canonical()              False after a reorganisation: forget wha
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +29,8 @@ from ..errors import RpcCorrupt, RpcUnavailable
 from .bounties import PoolInfo, WatcherInfo, pool_view, watcher_view
 from .contracts import Contracts, Deployment
 from .data_requests import EVENTS, MAX_REQUESTS, Ledger, read_ledger
-from .events import MAX_EVENTS, Event, read_events
+from .event_cache import EventCache
+from .events import MAX_EVENTS, Event, Query, read_events
 from .hearings import HearingInfo, TrialInfo, hearing_view, trial_view
 from .history import History, build_history
 from .matches import MatchInfo, match_view
@@ -79,12 +81,32 @@ class ChainClient:
         *,
         confirmations: int = 0,
         log_range: int = DEFAULT_LOG_RANGE,
+        cache: EventCache | None = None,
     ) -> None:
         self.web3 = web3
         self.deployment = deployment
         self.contracts = Contracts(web3, deployment)
         self.confirmations = confirmations
         self.log_range = log_range
+        self.cache = cache
+        self._first_blocks: dict[tuple[int, int], int] = {}
+
+    def first_block(self, job: JobView, before: Block) -> int:
+        """Return a block that is no later than the one with the job's first event, found by its time, once.
+
+        NOTE: contracts are never ahead of the chain in time, so the block may be too early, but not too late.
+        """
+        key = job.id, job.posted
+        if key not in self._first_blocks:
+            low, high = self.deployment.block, before.number
+            while low < high:
+                middle = (low + high) // 2
+                if self.block(middle).timestamp < job.posted:
+                    low = middle + 1
+                else:
+                    high = middle
+            self._first_blocks[key] = low
+        return self._first_blocks[key]
 
     @cached_property
     def stake_gas(self) -> int:
@@ -120,7 +142,7 @@ class ChainClient:
         """The state at the newest block that has enough confirmations."""
         latest = self.block()
         number = max(latest.number - self.confirmations, 0)
-        return Snapshot(self, latest if number == latest.number else self.block(number))
+        return Snapshot(self, latest if number == latest.number else self.block(number), confirmed=True)
 
     def at_head(self) -> Snapshot:
         """The state at the newest block, which may be replaced yet."""
@@ -134,8 +156,12 @@ class ChainClient:
 class Snapshot:
     """The state of the contracts at one block. Every method raises RpcUnavailable or RpcCorrupt."""
 
-    def __init__(self, client: ChainClient, block: Block) -> None:
+    def __init__(self, client: ChainClient, block: Block, *, confirmed: bool = False) -> None:
         self._client = client
+        self._confirmed = confirmed
+        """Whether the block has its confirmations, so that what is read at it may be kept."""
+        self._hashes = {block.number: block.hash}
+        self._jobs: dict[int, JobView] = {}
         self._contracts = client.contracts
         self.block = block
 
@@ -177,7 +203,7 @@ class Snapshot:
 
     @cached_property
     def _pauses(self) -> tuple[Pause, ...]:
-        pauses = read_pauses(self._events(self._contracts.timekeeper, [None], PAUSE_EVENTS))
+        pauses = read_pauses(self._events(Query(self._contracts.timekeeper, (), PAUSE_EVENTS)))
         if contract_time(pauses, self.block.timestamp) != self.now:
             raise RpcCorrupt("the endpoint has not all events of pauses; use one with complete logs")
         return pauses
@@ -235,7 +261,9 @@ class Snapshot:
                 if paged and self._view(self._contracts.jobs, "viewOf", job_id) != raw:
                     raise RpcUnavailable(f"job {job_id} changed while it was read; it is read again")
                 fees = {"base_fee": self.block.base_fee, "stake_gas": self._client.stake_gas}
-                return job_view(job_id, phase, job, trainers, claims, groups, **fees)
+                found = job_view(job_id, phase, job, trainers, claims, groups, **fees)
+                self._jobs[job_id] = found
+                return found
         raise InvalidInput(
             f"there is no job {job_id} at {self._client.deployment.jobs}; see `assay job list`"
         )
@@ -273,21 +301,21 @@ class Snapshot:
         jobs = self._client.deployment.jobs
         if raw.phase == 0 or raw.jobId != job.id or raw.jobs.lower() != jobs.lower():
             raise InvalidInput(f"match {match_id} is not a match of job {job.id} at {jobs}")
-        with guarded(f"match {match_id}"):
-            return match_view(match_id, raw, self.events(match_id), job)
+        with self._told(Query(self._contracts.referee, (match_id,))), guarded(f"match {match_id}"):
+            return match_view(match_id, raw, self.events(match_id, job.id), job)
 
     def matches_of(self, job_id: int) -> list[int]:
         """Every match that a job ever had, in order of opening."""
-        events = self._events(self._contracts.jobs, [None, job_id], ("Paired",))
+        events = self._events(Query(self._contracts.jobs, (job_id,), ("Paired",)), job_id)
         return [event.args["matchId"] for event in events]
 
     def job_events(self, job_id: int) -> list[Event]:
         """What the Jobs contract has logged about a job, in order."""
-        return list(self._events(self._contracts.jobs, [None, job_id], None))
+        return self._events(Query(self._contracts.jobs, (job_id,)), job_id)
 
-    def events(self, match_id: int) -> list[Event]:
+    def events(self, match_id: int, job_id: int | None = None) -> list[Event]:
         """What the referee has logged about a match, in order."""
-        return list(self._events(self._contracts.referee, [None, match_id], None))
+        return self._events(Query(self._contracts.referee, (match_id,)), job_id)
 
     def history(self, match_id: int) -> History:
         """What the moves of a match have published: children and records."""
@@ -304,10 +332,9 @@ class Snapshot:
         """All that was requested in a job, and all that was answered."""
         # NOTE: whoever pays for it may request as much; what would keep us from reading must cost more than our stake.
         # SAFETY: anybody can write a Jobs contract that has a job of the same number.
-        topics = [None, job.id, int(self._client.deployment.jobs, 16)]
-        return read_ledger(
-            list(self._events(self._contracts.data_availability, topics, EVENTS, MAX_REQUESTS))
-        )
+        words = job.id, int(self._client.deployment.jobs, 16)
+        query = Query(self._contracts.data_availability, words, EVENTS)
+        return read_ledger(self._events(query, job.id, MAX_REQUESTS, keep=False))
 
     # ------------------------------------------------------------------ bounties
 
@@ -330,8 +357,8 @@ class Snapshot:
         raw = self._view(self._contracts.panel, "getHearing", number)
         if raw.phase == HearingPhase.NONE:
             return None
-        with guarded(f"hearing {number}"):
-            events = self.hearing_events(number)
+        with self._told(Query(self._contracts.panel, (number,))), guarded(f"hearing {number}"):
+            events = self.hearing_events(number, job.id)
             found = hearing_view(number, raw, events, job, deployment.chain_id, deployment.panel)
         # SAFETY: a job with a referee of its own may name any match as one of its own.
         named = found.terms.submission.job_id, found.terms.submission.jobs.lower()
@@ -342,21 +369,22 @@ class Snapshot:
         found = (self.hearing(job, match_id) for match_id in self.matches_of(job.id))
         return [hearing for hearing in found if hearing is not None and not hearing.over]
 
-    def hearing_events(self, number: int) -> list[Event]:
+    def hearing_events(self, number: int, job_id: int | None = None) -> list[Event]:
         """What the panel has logged about a hearing, in order."""
-        return list(self._events(self._contracts.panel, [None, number], None))
+        return self._events(Query(self._contracts.panel, (number,)), job_id)
 
     def trial(self, hearing: HearingInfo, number: int | None = None) -> TrialInfo:
         """A trial of a hearing, which has had one; the last, if no number is given."""
         trial = hearing.trial(hearing.state.trials if number is None else number)
         trial_terms, dispute = hearing.trial_terms[trial]
         raw = self._view(self._contracts.court, "getTrial", trial)
-        with guarded(f"trial {trial}"):
-            return trial_view(trial_terms, dispute, raw, self.trial_events(trial))
+        with self._told(Query(self._contracts.court, (trial,))), guarded(f"trial {trial}"):
+            events = self.trial_events(trial, hearing.terms.submission.job_id)
+            return trial_view(trial_terms, dispute, raw, events)
 
-    def trial_events(self, number: int) -> list[Event]:
+    def trial_events(self, number: int, job_id: int | None = None) -> list[Event]:
         """What the court has logged about a trial, in order."""
-        return list(self._events(self._contracts.court, [None, number], None))
+        return self._events(Query(self._contracts.court, (number,)), job_id)
 
     # ------------------------------------------------------------------ verifiers
 
@@ -384,13 +412,35 @@ class Snapshot:
             return bound.call(block_identifier=self.block.number)
 
     def _events(
-        self,
-        contract: Contract,
-        topics: list[int | None],
-        names: tuple[str, ...] | None,
-        most: int = MAX_EVENTS,
-    ) -> Iterator[Event]:
-        first, last = self._client.deployment.block, self.block.number
-        yield from read_events(
-            self._client.web3, contract, topics, names, first, last, self._client.log_range, most
-        )
+        self, query: Query, job_id: int | None = None, most: int = MAX_EVENTS, *, keep: bool = True
+    ) -> list[Event]:
+        """Return the events up to this block, in order. What may be long is not to be kept.
+
+        A client with a cache looks up the block of a job that was read in this snapshot, and begins there.
+        """
+        client, last, job = self._client, self.block.number, self._jobs.get(job_id or 0)
+        first = client.deployment.block
+        if job is not None and client.cache is not None:
+            first = client.first_block(job, self.block)
+
+        def fetch(begin: int, end: int) -> list[Event]:
+            return list(read_events(client.web3, query, begin, end, client.log_range, most))
+
+        if client.cache is None or not keep:
+            return fetch(first, last)
+        return client.cache.read(query, first, last, self._hash_of, fetch, keep=self._confirmed)
+
+    @contextlib.contextmanager
+    def _told(self, query: Query) -> Iterator[None]:
+        """SAFETY: events that do not give what the contract has are not kept: another endpoint may have them all."""
+        try:
+            yield
+        except RpcCorrupt:
+            if self._client.cache is not None:
+                self._client.cache.forget(query)
+            raise
+
+    def _hash_of(self, number: int) -> bytes:
+        if number not in self._hashes:
+            self._hashes[number] = self._client.block(number).hash
+        return self._hashes[number]

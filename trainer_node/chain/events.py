@@ -6,13 +6,17 @@ endpoint or for us is read in halves, down to single blocks, which hold no more 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 from eth_utils.abi import event_abi_to_log_topic
+from hexbytes import HexBytes
 from web3 import Web3
 from web3.contract import Contract
+from web3.datastructures import AttributeDict
+from web3.types import LogReceipt
 
 from ..errors import RpcCorrupt, RpcRefused, RpcTooLong
 from .rpc import guarded
@@ -30,26 +34,37 @@ class Event:
     block: int
     tx_hash: bytes
     index: int
+    raw: Any = field(default=None, compare=False, repr=False)
+    """The log as the endpoint gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which events: of a contract, by their indexed words (None is any), of these names (None: all of the contract)."""
+
+    contract: Contract
+    words: tuple[int | None, ...]
+    names: tuple[str, ...] | None = None
+
+    @property
+    def key(self) -> str:
+        """A text that is the same for equal queries."""
+        return json.dumps(
+            [str(self.contract.address).lower(), [w and str(w) for w in self.words], self.names]
+        )
 
 
 def read_events(
-    web3: Web3,
-    contract: Contract,
-    topics: list[int | None],
-    names: tuple[str, ...] | None,
-    first: int,
-    last: int,
-    span: int,
-    most: int = MAX_EVENTS,
+    web3: Web3, query: Query, first: int, last: int, span: int, most: int = MAX_EVENTS
 ) -> Iterator[Event]:
-    """Events of a contract in the blocks ``first..last``, in order.
+    """Yield the events in the blocks ``first..last``, in order.
 
-    ``topics`` are the indexed words (None is any; the first is the event's own and filled in from ``names``). Raises
-    RpcUnavailable or RpcCorrupt; if it is one block that the endpoint refuses, or that is too long, they say so.
+    Raises RpcUnavailable or RpcCorrupt; if it is one block that the endpoint refuses, or that is too long, they say so.
     """
+    contract, names = query.contract, query.names
     known = {event_abi_to_log_topic(abi): abi["name"] for abi in contract.abi if abi["type"] == "event"}
     wanted = [topic for topic, name in known.items() if names is None or name in names]
-    words = [None if word is None else word.to_bytes(32, "big") for word in topics[1:]]
+    words = [None if word is None else word.to_bytes(32, "big") for word in query.words]
     every: list[Any] = [
         ["0x" + topic.hex() for topic in wanted],
         *(None if word is None else "0x" + word.hex() for word in words),
@@ -115,4 +130,26 @@ def _decode(
         raise RpcCorrupt(f"eth_getLogs gave a log of block {block}; asked for {start} to {end}")
     name = known[topics[0]]
     decoded = contract.events[name]().process_log(raw)
-    return Event(name, dict(decoded["args"]), block, bytes(raw["transactionHash"]), index)
+    return Event(name, dict(decoded["args"]), block, bytes(raw["transactionHash"]), index, raw)
+
+
+def packed(event: Event) -> str:
+    """Return a log as text."""
+    return str(Web3.to_json(event.raw))
+
+
+def unpacked(contract: Contract, text: str) -> Event:
+    """Return the event of a log that was `packed`."""
+    found = json.loads(text)
+    raw = {name: HexBytes(value) if name in _BYTES else value for name, value in found.items()}
+    raw["topics"] = [HexBytes(topic) for topic in found["topics"]]
+    log = cast("LogReceipt", AttributeDict(raw))
+    known = {event_abi_to_log_topic(abi): abi["name"] for abi in contract.abi if abi["type"] == "event"}
+    name = known[bytes(raw["topics"][0])]
+    decoded = contract.events[name]().process_log(log)
+    return Event(
+        name, dict(decoded["args"]), raw["blockNumber"], bytes(raw["transactionHash"]), raw["logIndex"], log
+    )
+
+
+_BYTES = {"data", "transactionHash", "blockHash"}

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from referee_py.game.calldata import match_id as match_id_of
 from referee_py.game.calldata import position_hash
 from referee_py.game.state import MatchState, MatchTerms, Phase
+from referee_py.game.view import ChainLog
 from referee_py.walk import clock
 from referee_py.walk.reason import Reason
+from referee_py.walk.sides import sides
 
 from ..errors import RpcCorrupt
 from .events import Event
+from .history import build_history
 from .views import JobView, known, program_terms
 from .wire import values
 
@@ -27,10 +30,12 @@ class MatchInfo:
     jobs: str
     state: MatchState
     terms: MatchTerms
+    log: ChainLog = field(default_factory=ChainLog, compare=False)
+    """What its moves have published, for the solver."""
 
     @property
     def deadline(self) -> int:
-        """ChainStates, Refine, Open: the last second in which a move is in time. Else zero."""
+        """Walk, Refine, Open: the last second in which a move is in time. Else zero."""
         return clock.first_deadline(self.state)
 
     def side_of(self, address: str) -> int | None:
@@ -65,7 +70,22 @@ def match_view(match_id: int, raw: Any, events: Sequence[Event], job: JobView) -
     )
     if position_hash(state) != raw.position:
         raise RpcCorrupt(f"the endpoint has not all events of match {match_id}; use one with complete logs")
-    return MatchInfo(match_id, job.id, raw.jobs, state, terms)
+    log = build_history(events).log
+    _check_published(match_id, state, log)
+    return MatchInfo(match_id, job.id, raw.jobs, state, terms, log)
+
+
+def _check_published(match_id: int, state: MatchState, log: ChainLog) -> None:
+    """Raise RpcCorrupt if the state says that a side has posted, and the events do not show what."""
+    for side in sides(state.posted):
+        hidden = (state.phase is Phase.WALK and log.children[side] is None) or (
+            state.phase is Phase.OPEN and state.node[side] not in log.records
+        )
+        if hidden:
+            raise RpcCorrupt(
+                f"match {match_id}: side {side} has posted, but the endpoint has no event of it; "
+                "use one with complete logs, clocks are running"
+            )
 
 
 def _terms(match_id: int, jobs: str, events: Sequence[Event], job: JobView) -> MatchTerms:
@@ -84,7 +104,7 @@ def _terms(match_id: int, jobs: str, events: Sequence[Event], job: JobView) -> M
         number=number,
     )
     if match_id_of(jobs, job.id, terms) != match_id or terms.program != job.program:
-        raise RpcCorrupt(f"the event of match {match_id} is of another match_terms")
+        raise RpcCorrupt(f"the event of match {match_id} is of another match")
     return terms
 
 
