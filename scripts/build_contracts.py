@@ -77,15 +77,35 @@ def artifacts() -> dict[tuple[str, str], dict]:
     return found
 
 
-def main() -> None:
+def contract_sources() -> dict[str, str]:
     paths = sorted(ROOT.glob("contracts/**/*.sol"))
-    sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
+
+
+def hashes(sources: dict[str, str]) -> tuple[str, str]:
+    """Return the hashes of sources and settings, on which the bytes depend."""
+    # The lock file represents the sources of the libraries, and the compiler.
+    return hash_of([sources, (ROOT / "package-lock.json").read_text()]), hash_of(compiler_settings())
+
+
+def not_compiled() -> list[str]:
+    """Return the contracts whose file is missing, or was compiled from other sources or with other settings."""
+    sources = contract_sources()
+    current = hashes(sources)
+    missing = []
+    for name in sorted(deployable(sources)):
+        path = ABI_DIR / f"{name}.json"
+        artifact = json.loads(path.read_text()) if path.exists() else {}
+        if (artifact.get("sourceHash"), artifact.get("settingsHash")) != current:
+            missing.append(name)
+    return missing
+
+
+def main() -> None:
+    sources = contract_sources()
     if not sources:
         return
-    # The lock file represents the sources of the libraries, and the compiler.
-    source_hash = hash_of([sources, (ROOT / "package-lock.json").read_text()])
-    settings_hash = hash_of(compiler_settings())
-
+    source_hash, settings_hash = hashes(sources)
     done = json.loads(DONE.read_text()) if DONE.exists() else {}
     unchanged = done.get("hashes") == [source_hash, settings_hash]
     if unchanged and all((ROOT / name).exists() for name in done["files"]):

@@ -1,0 +1,30 @@
+"""The hooks that pip calls: scikit-build-core's. But wheels and sdists need the compiled contracts of their sources."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from build_contracts import not_compiled
+from scikit_build_core import build
+from scikit_build_core.build import *  # noqa: F403
+
+
+def build_wheel(*arguments: Any) -> str:
+    _require_contracts()
+    return build.build_wheel(*arguments)
+
+
+def build_sdist(*arguments: Any) -> str:
+    _require_contracts()
+    return build.build_sdist(*arguments)
+
+
+def _require_contracts() -> None:
+    """Exit with the reason. An editable install has no such condition: `make setup` compiles the contracts after it."""
+    if missing := not_compiled():
+        names = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        sys.exit(
+            f"{len(missing)} contracts are not compiled, or from other sources than these ({names}): "
+            "run `make setup`, then build again"
+        )
