@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
+from assay_lab.daemons import LyingVerifier
 from referee_py.attestation import Verdict, recover
 from referee_py.commit import Record
 from referee_py.panel.state import HearingPhase
@@ -330,6 +331,6 @@ def test_a_lying_verifier_signs_the_other_record(court: Court) -> None:
     client = Store(court.honest.root.parent / "client", sync=False)
     lie = Record(court.right.structure, court.right.inputs, (client.put_tensor(false),), court.right.log)
     court.submit(101, 1, court.heard[101].terms.submission.players, (court.right, lie))
-    court.verifier = Verifier(court.node, lies=True)
+    court.verifier = LyingVerifier(court.node)
     assert until(court.tick) == [101]
     assert court.sent[0][1] == lie.hash()
