@@ -1,5 +1,5 @@
-"""The challenger bot: replays what was claimed, and disputes what it cannot reproduce. For a bounty it does so before
-anything is claimed (watcher.py)."""
+"""The challenger daemon: replays jobs and disputes claims that it cannot reproduce. For a bounty it computes a job
+before anybody claims a result (watcher.py)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from .service import Daemon, Service, open_daemon
 from .watcher import Watcher
 
 CLAIM_MOVES = 2
-"""A commitment, and the claim."""
+"""Number of transactions to challenge: a commitment, and the claim."""
 
 _log = structlog.get_logger(__name__)
 
 
 def run(settings: Settings, replay: type[Replay] = Replay) -> None:
-    """Run until told to stop. ``replay`` is what it replays claims with."""
+    """Run until told to stop. ``replay`` is the class that replays jobs."""
     repops.set_num_threads(settings.worker_threads)
     with (
         open_daemon(settings, "challenger", key=settings.mode is not Mode.WATCH) as node,
@@ -45,7 +45,7 @@ def run(settings: Settings, replay: type[Replay] = Replay) -> None:
 
 
 def challenger(node: Daemon, runner: JobRunner) -> Participant:
-    """The challenger's part in every job of the deployment."""
+    """Create the participant that challenges in the jobs of the deployment."""
     told: set[tuple[int, bytes]] = set()
     begun: set[int] = set()
     watcher = None
@@ -57,7 +57,7 @@ def challenger(node: Daemon, runner: JobRunner) -> Participant:
         return node.client.snapshot().commit_age()
 
     def worth(job: JobView, now: int) -> bool:
-        """SAFETY: a run without an end would keep us from all other jobs."""
+        """SAFETY: a run that cannot end in time would keep us from all other jobs."""
         if not unless(job, too_uncertain(job, node.settings.allow_probable_bounds)):
             return False
         ready_in_s = runner.ready_in_s(job)
@@ -67,7 +67,7 @@ def challenger(node: Daemon, runner: JobRunner) -> Participant:
         return unless(job, too_late(job, ready_in_s, now, commit_age()))
 
     def acceptable(job: JobView, root: bytes) -> bool:
-        # SAFETY: whoever watches has staked on it already, and loses that if another root is accepted.
+        # SAFETY: a watcher has a stake in the job already, and loses it if another root is accepted.
         if watcher is not None and watcher.watches(job):
             return True
         price, settings, max_fee = offer(job, root).wanted, node.settings, node.settings.fees.max_fee
@@ -79,7 +79,7 @@ def challenger(node: Daemon, runner: JobRunner) -> Participant:
         return estimate is not None and unless(job, dear or slow or poor)
 
     def unless(job: JobView, reason: str | None) -> bool:
-        """Whether there is no reason against it; says it once if there is."""
+        """Return whether there is no reason to leave the job to others. Log the reason once if there is one."""
         if reason is not None and (job.id, b"") not in told:
             told.add((job.id, b""))
             _log.warning("job.left_to_others", job=job.id, reason=reason)
@@ -105,7 +105,7 @@ def challenger(node: Daemon, runner: JobRunner) -> Participant:
 
 
 def _report(job: JobView, own: RunClaim, told: set[tuple[int, bytes]]) -> None:
-    """Say once about each claimed root whether we could reproduce it."""
+    """Log once for each claimed root whether we could reproduce it."""
     wrong = {group.root for group in disagreements(job, own)}
     for group in job.groups:
         if (job.id, group.root) not in told:

@@ -1,7 +1,7 @@
-"""Closes what is requested of a claimed root and late, so that a job goes on without whoever withholds.
+"""Closes late data requests for a claimed root, so that a job goes on without the claimants that withhold data.
 
-Anybody may; the prize is the requester's, and the closer pays the gas. So it is left to nobody's goodwill: each daemon
-that has a result of its own in a job does it, for roots that are not that result.
+Anybody may close a request; the requester gets the prize, and the closer pays the gas. So as not to rely on goodwill,
+each daemon that has a result of its own in a job closes requests for all other roots.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ _log = structlog.get_logger(__name__)
 
 
 class Closer:
-    """Closes for whoever holds the key of ``transactions``."""
+    """Closes requests from the account of ``transactions``."""
 
     def __init__(self, contracts: Contracts, transactions: TransactionManager) -> None:
         self._contracts = contracts
         self._transactions = transactions
         self._quiet: dict[int, tuple[bytes, int, int]] = {}
-        """By job: a root, its life, and the last second in which nothing that is requested of it there can be late."""
+        """By job: a root, its life, and the last second in which no request for it can be late."""
 
     def attend(self, snapshot: Snapshot, job: JobView, right: bytes) -> None:
-        """Close one late request of what is not the root that we hold ``right``. Raises RpcUnavailable and RpcCorrupt.
+        """Close one late request for a root other than ``right``. Raises RpcUnavailable and RpcCorrupt.
 
-        NOTE: of the living groups at most one is in no match, the one that waits. Only it can lose by a request now,
-        and only its requests keep a job from its end. The first closing ends its life, so a round needs
-        only one.
+        NOTE: at most one living group is in no match: the one that waits. Only that group can lose by a request now,
+        and only its requests delay the job's end. The first closing ends its life, so one a round is enough.
         """
         group = next((group for group in job.groups if group.index == job.waiting), None)
         if group is None or group.dead or group.root == right or job.phase.ended:
@@ -47,12 +46,12 @@ class Closer:
             act(self._transactions, self._contracts.closings(job.id, [(group.root, late.place)]))
 
     def _late(self, snapshot: Snapshot, job: JobView, group: Group) -> OpenRequest | None:
-        """What is late of a group, ours before that of others: half of the stakes is for whoever requested it."""
+        """Return a late request for a group's data, our own first: half of the stakes goes to the requester."""
         now, ledger = snapshot.now, snapshot.ledger(job)
         opened = [d for d in ledger.open.values() if (d.root, d.life) == (group.root, group.life)]
         late = [request for request in opened if now > request.until]
-        # SAFETY: who pays for requests decides how long a ledger is. It is read again when something may be late: of
-        # what is open by then, or of what is requested from now on, for which there is a verdict period at least.
+        # SAFETY: requesters decide how long a ledger is, so it is not read every round. It is read again when an open
+        # request may be late, or a new one, which has at least a verdict period.
         if not late:
             until = min([now + job.rules.verdict_period, *(request.until for request in opened)])
             self._quiet[job.id] = group.root, group.life, until

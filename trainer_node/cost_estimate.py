@@ -1,8 +1,8 @@
-"""What a job costs in time, measured on its first step before anything is promised.
+"""Measures the time that a job takes, on its first step, before a stake is paid.
 
-SAFETY: a trainer who joins stakes on being done before training ends, and on answering in a dispute before its clock
-runs out. A client may post a program whose step takes an hour, strides that make every refinement a second training, or
-an element whose chain is long (`trial_cost`).
+SAFETY: a trainer that joins risks its stake if it is not done before training ends, or does not answer in a dispute
+before its clock runs out. A client may post a program whose step takes an hour, strides that make every refinement a
+second training, or an element whose chain is long (`trial_cost`).
 """
 
 from __future__ import annotations
@@ -21,36 +21,35 @@ from .package import Package
 from .trial_cost import Sampler, TrialCost
 
 MARGIN = 2.0
-"""The machine may be busier later than it was when we measured."""
+"""Factor for a machine that is busier later than during the measurement."""
 TRIES = 5
 SHORT_S = 5.0
-"""A trial that takes longer than this is not repeated. NOTE: the libraries of rounded-f64 take a second to start."""
+"""Longer measurements are not repeated. NOTE: the libraries of rounded-f64 take a second to start."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """Seconds of one step, of one that is committed to, and what the longest trial takes."""
+    """Seconds of a plain step and of a step with its commitment, and the cost of the longest trial."""
 
     step_s: float
     commit_s: float
     trial: TrialCost
 
     def train_s(self, terms: Terms) -> float:
-        """Of the whole run, committed at the first stride."""
+        """Return the seconds of the whole run, committed at the first stride."""
         checkpoints = -(-terms.steps // terms.strides[0])
         return terms.steps * self.step_s + checkpoints * self._extra_s
 
     def dispute_s(self, terms: Terms) -> float:
-        """Of computing in one dispute, its trial included."""
+        """Return the seconds of computing in one dispute, its trial included."""
         return self.match_s(terms) + self.trial.seconds
 
     def match_s(self, terms: Terms) -> float:
-        """Of computing until an operator is found: each refinement replays up to a first stride and commits to its
-        leaves.
-        """
+        """Return the seconds of computing until an operator is found. Each refinement replays up to one first stride,
+        and commits to its leaves."""
         strides = [min(stride, terms.steps) for stride in terms.strides]
         leaves = sum(-(-coarse // fine) for coarse, fine in itertools.pairwise(strides))
-        # One replay a refinement; then the disputed step, and the one before it, whose records may be evidence.
+        # One replay for each refinement; then the disputed step and the step before it, whose records may be evidence.
         return (len(strides) + 1) * strides[0] * self.step_s + leaves * self._extra_s + 2 * self.commit_s
 
     @property
@@ -66,8 +65,8 @@ def measure(
     stop: Callable[[], bool] = bool,
     clock: Callable[[], float] = time.monotonic,
 ) -> CostEstimate:
-    """Run the first step, plain and committed; short ones again, and the fastest counts: a first run also loads and
-    starts what later ones find ready.
+    """Run and time the first step, plain and committed. A short step runs several times and the fastest run counts,
+    because the first one also loads libraries and fills caches.
 
     Raises InvalidProgram if it takes more than ``limit_s`` seconds, Unavailable if told to stop, HashMismatch if the
     tensors are not the program's.
@@ -75,7 +74,7 @@ def measure(
     terms = package.terms
     run = Run(package.program, package.constants, package.initial, terms.steps, terms.strides, backend)
     sampler = Sampler(package.program, terms.mode, clock)
-    # SAFETY: the committed step goes first, node by node, so that it can be stopped; a plain one takes less.
+    # SAFETY: the committed step comes first, node by node, so that it can be stopped; a plain step takes less time.
     began, fastest = clock(), {True: math.inf, False: math.inf}
     hook = _Limit(began + limit_s, stop, clock, sampler)
     committed = Interpreter(package.program, package.constants, backend, hook)
@@ -90,7 +89,7 @@ def measure(
 
 
 class _Limit(NodeHook):
-    """Ends a first step that takes too long, between two operators; shows operands to ``sampler``."""
+    """Ends a first step that takes too long, between two operators. Passes operands to ``sampler``."""
 
     def __init__(
         self, until: float, stop: Callable[[], bool], clock: Callable[[], float], sampler: Sampler

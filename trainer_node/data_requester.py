@@ -1,10 +1,10 @@
-"""DataAvailability the rounding logs that nobody serves, for whoever cannot replay a run without them.
+"""Requests on the chain the rounding logs that nobody serves, for a node that cannot replay a run without them.
 
-    nobody serves them ─▶ request all digests ─▶ request all blocks ─▶ the run goes on with what was shown
-                              │  64 at a time: what is requested while more is open is twice as dear
+    nobody serves them ─▶ request all digests ─▶ request all blocks ─▶ the run goes on with the logs shown
+                              │  64 at a time: the deposit doubles with every 64 open pieces
                               └──────────── unanswered: close, and the job will be void; nothing more is requested
 
-The chain keeps what was requested and answered, so a node that starts again goes on where it was.
+The chain keeps the requests and responses, so a restarted node continues where it stopped.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .patience import NONE, Patience
 from .submit import act
 
 MAX_CLOSINGS = 64
-"""In one transaction."""
+"""Requests closed in one transaction."""
 
 _log = structlog.get_logger(__name__)
 
 
 class DataRequester:
-    """Requests logs for the account of ``transactions``. ``max_wei`` bounds what a job may cost, deposits included;
-    ``spare``: what no other job may need, by number."""
+    """Requests logs for the account of ``transactions``. ``max_wei`` bounds the cost of a job, deposits included;
+    ``spare`` returns the wei that no job other than the given one may need."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class DataRequester:
     ) -> None:
         self._spare = spare
         self._sent: dict[int, int | None] = {}
-        """By job: the block of our last request; None while that is not known."""
+        """By job: the block of our last request; None while it is unknown."""
         self._contracts = contracts
         self._transactions = transactions
         self._runner = runner
@@ -57,7 +57,7 @@ class DataRequester:
         self._told: set[int] = set()
 
     def attend(self, snapshot: Snapshot, job: JobView) -> bool:
-        """Do what is due for the logs of a job that we could not get. Whether something is requested, or was."""
+        """Do what is due for logs that we could not fetch. Return whether we request the logs of this job."""
         if not is_rounded(job.program.mode) or job.phase not in (JobPhase.CHALLENGE, JobPhase.CLOSING):
             return False
         program = self._runner.starved(job.id)
@@ -70,14 +70,14 @@ class DataRequester:
             if request.root == job.logs and snapshot.now > request.until
         }
         due = [key for key, request in late.items() if self._is_mine(request)]
-        # NOTE: the first that is closed says that logs are withheld, whosever it is. The job goes on, and what is not
-        # late stays open.
+        # NOTE: the first closed request, ours or not, shows that logs are withheld. The job goes on, and requests that
+        # are not late stay open.
         if late and not due and job.finder is None:
             due = list(late)[:1]
         if due:
             self._close(job, due)
             return True
-        # SAFETY: such a job ends void, whatever is shown; and nobody pays for what nobody has.
+        # SAFETY: once logs are withheld, the job ends void, and we pay for no more of them.
         if job.finder is not None:
             return True
         shown = Shown(job.program, program, job.logs, ledger.answers)
@@ -86,7 +86,7 @@ class DataRequester:
             self._runner.deliver(job.id, shown)
             return True
         places = [place for place in missing if (job.logs, place) not in ledger.open]
-        # SAFETY: until a block is read that shows our last request, we would pay for the same once more.
+        # SAFETY: until we have read a block that shows our last request, we would pay for the same places again.
         if self._transactions.open():
             return True
         since = self._sent.setdefault(job.id, 0)
@@ -99,7 +99,7 @@ class DataRequester:
         return True
 
     def recover(self, snapshot: Snapshot, job: JobView, patience: Patience = NONE) -> bool:
-        """Get the deposits back that are left in a job that has ended, once gas is cheap. Whether there are any."""
+        """Get our deposits back from an ended job, once gas is cheap. Return whether it holds any."""
         if not is_rounded(job.program.mode):
             return False
         ledger = snapshot.ledger(job)
@@ -112,12 +112,11 @@ class DataRequester:
         act(self._transactions, self._contracts.closings(job.id, keys[:MAX_CLOSINGS]))
 
     def _request(self, snapshot: Snapshot, job: JobView, places: list[Place], ledger: Ledger) -> None:
-        """DataRequest what comes first of these places: as much as costs no more than it does now.
+        """Request the first of these places: as many as the present deposit applies to.
 
-        The rest comes when that is answered. What others have open makes it dearer, and is paid as far as the limit
-        goes.
+        The others follow once these are answered. Open requests of others raise the deposit; we pay up to the limit.
         """
-        # NOTE: what gas counts for may rise until the request is mined; what is too much is credited.
+        # NOTE: the price of gas may rise until the request is mined; the excess is credited.
         price, enough = (
             request_price(fee_at(base, job.low_fee, job.high_fee))
             for base in (2 * job.base_fee, next_base_fee(job.base_fee))
@@ -125,15 +124,15 @@ class DataRequester:
         least = {piece: deposit_of(piece, price) for piece in (Piece.DIGESTS, Piece.BLOCKS)}
         opened = [d for d in ledger.open.values() if d.root == job.logs]
         left = self._left(job, ledger)
-        # SAFETY: who waits for fewer pages puts no end off by it, and pays for what may never be whole.
+        # SAFETY: fewer than CROWD open pages do not move the job's end, and the logs might come too late.
         crowd = CROWD * deposit_of(Piece.BLOCKS, enough)
         if left == self._max_wei < crowd:
-            self._leave(job, f"to have them shown in time takes {crowd} wei of deposits")
+            self._leave(job, f"to get them in time takes {crowd} wei of deposits")
             return
         left = min(left, self._spare(job.id))
         rank = rank_of(len(opened), 0)
         count = min(STEP - len(opened) % STEP, MAX_OPEN - len(opened))
-        # NOTE: of our own we wait for the answers first, unless they take their time, which a challenge needs.
+        # NOTE: at a higher rank we first wait for responses to our own requests, but leave time for a challenge.
         mine = [request for request in opened if self._is_mine(request)]
         patience = job.rules.verdict_period // 2
         if rank and mine and min(request.until for request in mine) - snapshot.now > patience:
@@ -152,19 +151,19 @@ class DataRequester:
             receipt = act(self._transactions, self._contracts.request(job.id, job.logs, batch, value))
             self._sent[job.id] = receipt.block if receipt is not None else None
         elif not mine:
-            self._leave(job, f"{len(places)} more pieces of them take more than is left")
+            self._leave(job, f"{len(places)} more pieces of them cost more than is left")
 
     def _leave(self, job: JobView, why: str) -> None:
-        """Say once why others have to see to its logs."""
+        """Log once why we leave a job's logs to others."""
         if job.id not in self._told:
             self._told.add(job.id)
             reason = f"its logs are withheld; {why}, max_data_requests_eth allows {self._max_wei} wei"
             _log.warning("job.left_to_others", job=job.id, reason=reason)
 
     def _left(self, job: JobView, ledger: Ledger) -> int:
-        """What may still be spent on the job: the limit, less our deposits, and what became of those before.
+        """Return the wei that we may still spend on a job: the limit, less our deposits and the cost of past requests.
 
-        SAFETY: what others spend is theirs, or they could use our limit up.
+        SAFETY: requests of others do not count, or they could use up our limit.
         """
         left = self._max_wei
         for request in ledger.open.values():

@@ -1,6 +1,6 @@
-"""Answers what is requested of us, and closes what nobody has answered in time.
+"""Answers data requests for our root and the job's logs, and closes late requests for logs.
 
-Whoever has claimed something and keeps silent about it is lost, so this comes as early as the moves of matches do.
+A claimant that does not respond loses its claim, so responses are as urgent as moves in matches.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .replay import Replay
 from .submit import act
 
 MAX_BATCH_BYTES, MAX_BATCH_GAS = 100_000, 12_000_000
-"""Of one transaction: public nodes relay 131,072 bytes, a transaction may have 16.7 million gas (EIP-7825)."""
+"""Limits of one transaction: public nodes relay 131,072 bytes; a transaction may have 16.7 million gas (EIP-7825)."""
 ENTRY_BYTES = 128
-"""More than an answer takes in a batch besides its own: where it begins, its length, padding, the batch's head."""
+"""Upper bound on the bytes that a batch adds to a response: its offset, its length, padding, the batch's head."""
 MAX_BATCHES = 4
-"""That are sent before other jobs have their turn: a flood must not keep us from a match."""
+"""Batches sent before other jobs have their turn: a flood of requests must not keep us from a match."""
 
 _log = structlog.get_logger(__name__)
 
@@ -34,26 +34,26 @@ Answered = tuple[bytes, Place, Response]
 
 
 class DataResponder:
-    """Acts for whoever holds the key of ``transactions``."""
+    """Acts for the account of ``transactions``."""
 
     def __init__(self, contracts: Contracts, transactions: TransactionManager) -> None:
         self._contracts = contracts
         self._transactions = transactions
 
     def attend(self, snapshot: Snapshot, job: JobView, own: Group, replay: Replay) -> None:
-        """Answer what is requested of the job's logs and of our root. Raises RpcUnavailable and RpcCorrupt.
+        """Answer the requests for the job's logs and for our root. Raises RpcUnavailable and RpcCorrupt.
 
-        NOTE: what was requested of our root in former lives costs nobody anything any more.
+        NOTE: requests from former lives of our root can no longer cost a claim, so they need no response.
         """
         if not snapshot.pending(job, own):
             return
         ours = (own.root, own.life), (job.logs, 0)
         due = [d for d in snapshot.ledger(job).open.values() if (d.root, d.life) in ours]
         for request in due:
-            # NOTE: what is late of our own root would cost us the claim; that is for others to say.
+            # NOTE: we close no late request for our own root: that would cost us the claim.
             if snapshot.now > request.until and request.place.piece.of_logs:
                 act(self._transactions, self._contracts.closings(job.id, [(request.root, request.place)]))
-        # SAFETY: in this order whoever computes one interval a period and sends 100,000 bytes a minute is never late.
+        # SAFETY: in this order, computing one interval a period and sending 100,000 bytes a minute is always in time.
         due.sort(key=lambda request: (request.until, request.place))
         places = [(d.root, d.place) for d in due if snapshot.now <= d.until]
         for batch in islice(self._batches(job, places, replay), MAX_BATCHES):
@@ -63,7 +63,7 @@ class DataResponder:
     def _batches(
         self, job: JobView, places: Sequence[tuple[bytes, Place]], replay: Replay
     ) -> Iterator[list[Answered]]:
-        """Answers that the contract accepts, as many in one transaction as fit."""
+        """Yield batches of responses that the contract accepts, each for one transaction."""
         batch: list[Answered] = []
         size = gas = 0
         for root, place in places:
@@ -75,7 +75,7 @@ class DataResponder:
                 _log.info("data_request.refused", place=str(place), reason=str(error))  # somebody was faster
                 continue
             except AssayError as error:
-                # NOTE: one piece that is lost must not keep us from showing the others.
+                # NOTE: we show the other pieces even if one is lost.
                 _log.error(
                     "data_request.failed", place=str(place), error=type(error).__name__, reason=str(error)
                 )
@@ -90,6 +90,6 @@ class DataResponder:
             yield batch
 
     def _cost(self, replay: Replay, answer: Answered) -> int:
-        """The gas that an answer takes at most: what it is paid for."""
+        """Return the most gas that a response takes, which is also the gas that its fee pays for."""
         root, place, shown = answer
         return ANSWER_GAS + BYTE_GAS * check(replay.terms, root, place, shown)

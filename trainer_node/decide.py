@@ -1,9 +1,9 @@
-"""What to do about a job: pure functions of chain state and own data.
+"""Decisions about a job: pure functions of the chain's state and our own data.
 
     trainer     join -> commit -> reveal -> play -> finalize -> collect -> withdraw
     challenger                  challenge -> play -> finalize -> collect -> withdraw
 
-Whether the contract agrees is for the contract to say: every act is simulated before it is sent.
+These functions do not check that the contract accepts an action: every action is simulated before it is sent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_COMMITMENT = bytes(32)
 
 
 class JobAction(StrEnum):
-    """An act on a job. What it needs besides, the node knows."""
+    """An action on a job. The node adds the arguments of the call."""
 
     JOIN = "join"
     COMMIT = "commit"
@@ -36,7 +36,7 @@ class JobAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A match in which the own result is at stake: the side that claims it, and both groups."""
+    """A match in which our result is at stake: the side that claims it, and both groups."""
 
     match: MatchInfo
     side: int
@@ -48,7 +48,7 @@ class Seat:
 def trainer_actions(
     job: JobView, me: str, own: RunClaim | None, now: int, *, willing: bool
 ) -> list[JobAction]:
-    """What a trainer does about a job now. ``own``: its result, once it has one; ``willing``: it would join."""
+    """Return what a trainer does about a job now. ``own``: its result, if it has one; ``willing``: it would join."""
     mine = job.trainer(me)
     match job.phase:
         case JobPhase.TRAINING if mine is None:
@@ -61,33 +61,32 @@ def trainer_actions(
 
 
 def too_late(job: JobView, ready_in_s: float, now: int, commit_age: int = 0) -> str | None:
-    """Why a job cannot be done in time: before training ends, or for a challenger before the challenges do.
+    """Return why a job cannot be done before training ends, or for a challenger before the challenges end; or None.
 
-    ``commit_age``: how old a challenger's commitment must be; zero for a trainer, who does not have to wait.
+    ``commit_age``: required age of a challenger's commitment, in seconds; zero for a trainer, who need not wait.
     """
     ends = {JobPhase.TRAINING: job.commit_end, JobPhase.CLOSING: job.reclaim_end}
     left = ends.get(job.phase, job.challenge_end) - now
     if MARGIN * ready_in_s + commit_age <= left:
         return None
-    waits = f" and its commitment must be {commit_age} s old" if commit_age else ""
-    return f"the result may take {MARGIN * ready_in_s:.0f} s{waits}, the time for it ends in {left} s"
+    waits = f", and its commitment must be {commit_age} s old" if commit_age else ""
+    return f"the result may take {MARGIN * ready_in_s:.0f} s{waits}; {left} s are left"
 
 
 def unripe(job: JobView, root: bytes, commit_age: int, now: int) -> str | None:
-    """Why a commitment made now is of no use. NOTE: a claim that is lost, or a request, may still give more time."""
+    """Return why a commitment is too late now, or None. NOTE: a lost claim or a request may still give more time."""
     left = (job.claimable_until(root) or now) - now
     if commit_age < left:
         return None
-    return f"a commitment must be {commit_age} s old to claim with it, the time to claim it ends in {left} s"
+    return f"a commitment must be {commit_age} s old before the claim; {left} s are left to claim the root"
 
 
 def too_slow(job: JobView, estimate: CostEstimate, latency_s: float = 0.0, commit_age: int = 0) -> str | None:
-    """Why nobody should stake on a job from here: it could not answer in a dispute before its clock runs out, or say in
-    a period what is to be said in it. ``latency_s``: until a move is seen, and the next one mined; ``commit_age``: how
-    old a challenger's commitment must be.
+    """Return why this node should not stake on a job, or None: a clock or a period of the job may be too short for it.
+    ``latency_s``: seconds until a move is seen and the next one mined; ``commit_age``: see `too_late`.
 
-    NOTE: an appeal needs the disputed step again, a request of records (in the verdict period) an interval: both are a
-    part of what a match needs. A trial has a clock of its own, but may be one of several.
+    NOTE: an appeal needs the disputed step again, and a request for records (in the verdict period) needs an interval
+    again; a match needs both. A trial has a clock of its own, but may be one of several.
     """
     match_s, trial_s = estimate.match_s(job.program), estimate.trial.seconds
     moves = max(match_moves(job.program), TRIAL_MOVES)
@@ -104,16 +103,16 @@ def too_slow(job: JobView, estimate: CostEstimate, latency_s: float = 0.0, commi
     limit, busy, count = needed[name]
     if takes[name] <= limit:
         return None
-    told = f"a dispute may take {takes[name]:.0f} s of us, its {name} has {limit} s: {MARGIN * busy:.0f} s to compute"
+    told = f"a dispute may take us {takes[name]:.0f} s; its {name} has {limit} s: {MARGIN * busy:.0f} s to compute"
     if name == "clock":
-        told += f" ({MARGIN * trial_s:.0f} s of that a trial, {estimate.trial})"
+        told += f" ({MARGIN * trial_s:.0f} s of that for a trial, {estimate.trial})"
     elif name == "challenge period":
-        told = f"a claim takes {takes[name]:.0f} s of us, its {name} has {limit} s: {MARGIN * busy:.0f} s to wait"
+        told = f"a claim takes {takes[name]:.0f} s; its {name} has {limit} s: {MARGIN * busy:.0f} s to wait"
     return f"{told}, and {count} moves of {MARGIN * latency_s:.0f} s (block_s, confirmations)"
 
 
 def too_long(job: JobView, max_period_s: int) -> str | None:
-    """Why not to stake on a job, nor to sign in it: what is at stake would be held for as long as its periods last."""
+    """Return why not to stake on a job or sign in it, or None: its periods may hold the stake or bond for too long."""
     periods = {
         "training": job.train_period,
         "watch": job.watch_period,
@@ -129,17 +128,17 @@ def too_long(job: JobView, max_period_s: int) -> str | None:
     what = "clock has" if name == "clock" else f"{name} period has"
     return (
         f"its {what} {periods[name]} s, limits.max_period_s allows {max_period_s}; "
-        "raise that to take it all the same"
+        "raise the limit to take the job anyway"
     )
 
 
 def later(
     job: JobView, me: str, act: JobAction, own: RunClaim | None, market: Market, now: int, commit_age: int = 0
 ) -> bool:
-    """Whether an act waits for cheaper gas (`patience`). ``commit_age``: how old a challenger's commitment must be.
+    """Return whether an action waits for cheaper gas (`patience`). ``commit_age``: see `too_late`.
 
-    NOTE: slots are for whoever comes first, so nobody waits to join. Whether a root can be claimed for ever depends on
-    others, so that is not waited for either.
+    NOTE: slots go to those who come first, so JOIN never waits. A claim does not wait either where the end of its time
+    (`NEVER`) depends on other claimants.
     """
 
     def about(stake: int, moves: int) -> Patience:
@@ -163,40 +162,40 @@ def later(
 
 
 def too_short(job: JobView, latency_s: float) -> str | None:
-    """Why not to sign a verdict: there would be no time to stand by it, and to play the trial that follows."""
+    """Return why not to sign a verdict, or None: there is too little time to stand by it and to play the trial."""
     needed = {"appeal period": 2 * MARGIN * latency_s, "clock": TRIAL_MOVES * MARGIN * latency_s}
     limits = {"appeal period": job.rules.appeal_period, "clock": job.rules.clock}
     for name, seconds in needed.items():
         if limits[name] < seconds:
             return (
-                f"its {name} has {limits[name]} s, the moves that may be due in it take {seconds:.0f} s "
+                f"its {name} has {limits[name]} s; the moves that may be due in it take {seconds:.0f} s "
                 "(block_s, confirmations)"
             )
     return None
 
 
 def too_uncertain(job: JobView, allowed: bool) -> str | None:
-    """Why to leave a job to others: with probable bounds the right result may be another than every honest one."""
+    """Return why to leave a job to others, or None: with probable bounds, every honest result may be wrong."""
     mode = job.program.mode
     if allowed or not is_rounded(mode) or Rounding.of(mode).bounds is Bounds.PROVEN:
         return None
     return (
-        "it has probable bounds: whoever chooses its data can make an honest result wrong; "
-        "set allow_probable_bounds to take it all the same"
+        "it has probable bounds: a party that chooses the data can make an honest result wrong; "
+        "set allow_probable_bounds to take the job anyway"
     )
 
 
 def challenger_actions(
     job: JobView, me: str | None, own: RunClaim | None, mode: Mode, now: int
 ) -> list[JobAction]:
-    """What a challenger does about a job now. Without a result of its own it does nothing: silence proves nothing."""
+    """Return what a challenger does now. It challenges only with a result of its own: silence proves nothing."""
     if me is None or mode is Mode.WATCH:
         return []
     if mode is Mode.CHALLENGE and own is not None and (job.claimable_until(own.root) or 0) > now:
         claimed = job.group_of_root(own.root)
-        # NOTE: a result that nobody disputes needs no second stake, and a job without claims is not ours to fill. But
-        # where one who claimed it has lost, the next may lose, too: whoever is right speaks after him, unless somebody
-        # does. Where logs are withheld nothing will be accepted, and nobody plays any more.
+        # NOTE: a root that is claimed needs no second stake, and a job without claims needs no challenger. But once a
+        # claimant of our root has lost, the next may lose, too: so we claim it as well, unless another claimant follows
+        # the spokesman. Where logs are withheld, no root is accepted and no new match begins.
         forsaken = claimed is None or (claimed.spokesman > 0 and len(claimed.members) - claimed.spokesman < 2)
         if forsaken and job.claims and job.finder is None and job.claim_of(me) is None:
             return [JobAction.CHALLENGE]
@@ -204,7 +203,7 @@ def challenger_actions(
 
 
 def seats(job: JobView, matches: list[MatchInfo], me: str | None, own: RunClaim | None) -> list[Seat]:
-    """The open matches about the own result. Anybody may play for it; only its spokesman may refine."""
+    """Return the open matches about our result. Anybody may play for it; only its spokesman may refine."""
     if own is None:
         return []
     found = []
@@ -223,16 +222,16 @@ def seats(job: JobView, matches: list[MatchInfo], me: str | None, own: RunClaim 
 
 
 def disagreements(job: JobView, own: RunClaim | None) -> list[Group]:
-    """The groups that claim something else than what we have found."""
+    """Return the living groups whose root differs from our result."""
     return [] if own is None else [group for group in job.groups if group.root != own.root and not group.dead]
 
 
 def is_over(job: JobView, now: int) -> bool:
-    """Whether a job only waits for somebody who says so."""
+    """Return whether a job's matches and periods are over, so that only open requests may delay `finalize`."""
     return job.phase is JobPhase.CLOSING and job.open_matches == 0 and now >= job.reclaim_end
 
 
 def _closing(job: JobView, me: str, now: int) -> list[JobAction]:
-    """What ends a job that concerns us."""
+    """Return FINALIZE if it is due in a job that concerns us."""
     concerned = job.claim_of(me) is not None or job.trainer(me) is not None
     return [JobAction.FINALIZE] if concerned and is_over(job, now) else []

@@ -1,8 +1,8 @@
-"""Moves in trials, worked out in threads beside the node's loop: states of a long chain and hashes of large tensors may
-take a minute, and meanwhile there are clocks that run in matches and in other trials.
+"""Computes moves of trials in threads beside the daemon's loop. The states of a long chain and the hashes of large
+tensors may take a minute, and meanwhile clocks run in matches and in other trials.
 
-A draft belongs to a hearing and to the state of its trial. It is asked for in every round of the loop until it is
-done; one for a state that the trial is no longer in is told to stop, and what it has computed is of use to the next.
+A draft belongs to a hearing and to one state of its trial. The loop asks for it in every round until it is done. A
+draft for a state that the trial has left is told to stop; the next draft can use what it has computed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from referee_py.trial import Move
 
 LANES = 4
-"""Drafts at the same time; others wait for one of these, nobody else does."""
+"""Drafts computed at the same time. Further drafts wait for a free lane; nothing else waits."""
 
 Stop = Callable[[], bool]
 
@@ -29,7 +29,7 @@ class _Draft:
 
 
 class Drafts:
-    """INVARIANT: a hearing has one draft at a time, so what it computes with needs no lock."""
+    """INVARIANT: a hearing has one draft at a time, so the objects that it computes with need no lock."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
@@ -39,9 +39,9 @@ class Drafts:
     def moves(
         self, hearing: int, of: object, work: Callable[[Stop], Sequence[Move]], patience_s: float
     ) -> list[Move] | None:
-        """What ``work`` gives for the state ``of`` of a hearing's trial, once it is there; None until then.
+        """Return what ``work`` gives for the state ``of`` of a hearing's trial; None until that is there.
 
-        It runs in a thread, and asks whether to stop. Waits for it for at most so many seconds. Raises what it raises.
+        ``work`` runs in a thread, and asks whether to stop. Waits ``patience_s`` at most; raises what ``work`` raises.
         """
         draft = self._drafts.get(hearing)
         if draft is not None and (draft.of != of or draft.stop.is_set()):
@@ -58,12 +58,12 @@ class Drafts:
         return draft.future.result()
 
     def busy(self, hearing: int) -> bool:
-        """Whether a draft of a hearing is being worked at, or waits for a lane."""
+        """Return whether a draft of a hearing is being computed, or waits for a lane."""
         draft = self._drafts.get(hearing)
         return draft is not None and not draft.future.done()
 
     def forget(self, hearing: int) -> None:
-        """The hearing is over."""
+        """Drop the draft of a hearing that is over."""
         draft = self._drafts.pop(hearing, None)
         if draft is not None:
             draft.stop.set()

@@ -1,11 +1,11 @@
 """A party's part in hearings: which move is due, and its moves in trials.
 
-    spokesman   appeals from a verdict that calls its right record wrong; plays the trial, later those of signers
-    signer      stands by its verdict once that was overruled, and plays the trial
-    both        see to it that a hearing goes on: escalate, proceed
+    spokesman   appeals from a verdict that calls its right record wrong; plays that trial and later those of signers
+    signer      stands by its verdict once it is overruled, and plays the trial
+    both        keep a hearing going: escalate, proceed
 
-Every hearing is read from the chain anew, so it does not matter what this process has seen of it. Moves in trials may
-take long to find, and are worked out beside the node's loop (`drafts`).
+Every round reads the hearings from the chain, so a restart loses nothing. Moves in trials may take long to compute;
+threads beside the node's loop compute them (`drafts`).
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from .patience import NONE, Patience
 from .submit import ACT_TIMEOUT_S
 
 MAX_KEPT = 4
-"""Of operators whose tensors are kept while their trials last. NOTE: states of a chain are kept for every trial: with
-many at a time, tensors are made again for each round, and a pass over the chain is not."""
+"""Number of operators whose tensors are kept while their trials last. NOTE: states of a chain are kept for every trial.
+With more trials than this, each round recomputes tensors, but no round repeats a pass over a chain."""
 PATIENCE_S = 1.0
-"""How long a round of the node's loop waits for moves in trials, all in all; what takes longer is sent later."""
+"""Seconds that a round of the node's loop waits for moves, over all trials; moves that take longer are sent later."""
 
 _log = structlog.get_logger(__name__)
 
 
 class OperatorSource(Protocol):
-    """What a party knows of the operator that a hearing is about; None: not yet. Asked for only where it matters."""
+    """A party's knowledge of the operator that a hearing is about; None: not yet. Asked for only if needed."""
 
     def right(self) -> Record | None:
-        """The right record, as the party has found it."""
+        """Return the right record, as the party has computed it."""
         ...
 
     def operator(self) -> Operator | None:
-        """Its tensors, as the record that the party stands for has them."""
+        """Return the operator's tensors, to which the party's record commits."""
         ...
 
     def servers(self) -> Sequence[str]:
-        """Who may have the other side's."""
+        """Return the servers that may have the other side's tensors."""
         ...
 
 
@@ -70,11 +70,11 @@ class _Kept:
     operator: Operator | None = None
     walk: ChainStates = field(default_factory=ChainStates)
     waiting: object = None
-    """The state in which a move waits for cheaper gas, once that was said."""
+    """The state in which a move waits for cheaper gas, once that is logged."""
 
 
 class HearingPlayer:
-    """Acts for whoever holds the key of ``transactions``, until told to ``stop``."""
+    """Acts for the account of ``transactions``, until ``stop`` is set."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class HearingPlayer:
         self._drafts = Drafts(stop)
         self._patience_s = patience_s
         self._round: tuple[Snapshot | None, float] = None, 0.0
-        """The snapshot of this round of the loop, and what is left of its patience."""
+        """The snapshot of this round of the loop, and the seconds left of its patience."""
         self._kept: dict[int, _Kept] = {}
 
     def attend(
@@ -115,13 +115,13 @@ class HearingPlayer:
             self._send(self._contracts.hearing_move(hearing.id, move, _bond(hearing, move)))
 
     def forget(self, job_id: int, but: Collection[int] = ()) -> None:
-        """Let go of what is known about a job's hearings, but for those."""
+        """Drop the data kept about a job's hearings, except those in ``but``."""
         for number in [n for n, kept in self._kept.items() if kept.job_id == job_id and n not in but]:
             self._drafts.forget(number)
             del self._kept[number]
 
     def _matters(self, hearing: HearingInfo, now: int) -> bool:
-        """Whether it depends on what is right, what is due from us."""
+        """Return whether our next move depends on the right record."""
         me, state, submission = self._transactions.address, hearing.state, hearing.terms.submission
         if now >= state.until:
             return False
@@ -142,7 +142,7 @@ class HearingPlayer:
     ) -> None:
         """Make the moves that are due in the running trial, all in one transaction.
 
-        Whoever is no player of it, or has not got its moves yet, can still claim that another is late.
+        A party that does not play in the trial, or has no moves yet, can still claim that a player is late.
         """
         trial, now = snapshot.trial(hearing), snapshot.now
         lost = late(trial.state, now)
@@ -161,7 +161,7 @@ class HearingPlayer:
     def _drafted(
         self, snapshot: Snapshot, hearing: HearingInfo, trial: TrialInfo, side: int, source: OperatorSource
     ) -> list[TrialMove]:
-        """The own moves, if they are worked out by now."""
+        """Return our moves in the trial, or none while they are still being computed."""
         operator = self._operator(hearing, source)
         if operator is None:
             return []
@@ -191,7 +191,7 @@ class HearingPlayer:
         return kept.right
 
     def _operator(self, hearing: HearingInfo, source: OperatorSource) -> Operator | None:
-        """The operator's tensors; None if they are not there yet, or as many as are kept are being worked with."""
+        """Return the operator's tensors; None if they are not there yet, or if `MAX_KEPT` others are in use."""
         kept = self._keep(hearing)
         if kept.operator is None and self._room():
             kept.operator = source.operator()
@@ -200,7 +200,7 @@ class HearingPlayer:
         return kept.operator
 
     def _room(self) -> bool:
-        """Whether there is room for the tensors of one more operator; the first that nobody works with makes it."""
+        """Return whether there is room for one more operator's tensors; drop those of an idle trial if need be."""
         holders = [number for number, kept in self._kept.items() if kept.operator is not None]
         if len(holders) < MAX_KEPT:
             return True
@@ -210,14 +210,14 @@ class HearingPlayer:
         return idle is not None
 
     def _keep(self, hearing: HearingInfo) -> _Kept:
-        """NOTE: a few states and a record a hearing; there are as many as hearings that are not over."""
+        """NOTE: each hearing that is not over takes a few states and a record of memory."""
         return self._kept.setdefault(hearing.id, _Kept(hearing.terms.submission.job_id))
 
     def _send(self, call: Call) -> None:
         self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
 
     def _wait(self, hearing: HearingInfo, state: object, patience: Patience) -> None:
-        """Leave a move for later, and say so once."""
+        """Leave a move for later, and log that once."""
         kept = self._keep(hearing)
         if kept.waiting != state:
             kept.waiting = state
@@ -225,7 +225,7 @@ class HearingPlayer:
 
 
 class Rival:
-    """The other side of a trial, as the chain shows it and as its server does, if it serves.
+    """The other side of a trial, as the chain and its server show it, if it has one.
 
     SAFETY: an output is checked against the record's hash when it is fetched, and here against the structure's type.
     """
@@ -253,7 +253,7 @@ class Rival:
 
 
 def _waits(trial: TrialInfo, side: int | None, clock: int, now: int, patience: Patience) -> bool:
-    """Whether moves of a trial are sent later. SAFETY: only while our clock runs, or another has lost by his."""
+    """Return whether moves of a trial are sent later. SAFETY: only while our clock runs, or after a clock ran out."""
     state = trial.state
     ends = [state.tick + state.clock[s] for s in (0, 1) if owing(state) >> s & 1]
     if late(state, now):

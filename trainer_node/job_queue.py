@@ -1,10 +1,10 @@
-"""Which jobs a round looks at, and what keeps one job from harming the others.
+"""The choice of jobs for each round, and the protection of each job from errors in the others.
 
-    jobs that concern us     every round, and first; those that we work at, too
+    jobs that concern us     every round, and first; so are jobs that we work on
     all others               a few a round: new ones, and the rest in turn until they have ended
 
-Jobs are cheap to post. SAFETY: a round's work must not grow with their number, or whoever posts many of them makes the
-clocks of our disputes run out; and an error in one job (its data are a stranger's) must not keep us from the next.
+Jobs are cheap to post. SAFETY: a round's work must not grow with their number, or an adversary could post many jobs
+until the clocks of our disputes run out. A job's data are untrusted: an error in one job must not stop the round.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .db import Database
 from .errors import ChainError
 
 PER_ROUND = 64
-"""Jobs of strangers a round looks at: some 70 requests to the RPC endpoint."""
+"""Jobs of strangers that a round looks at, with some 70 requests to the RPC endpoint."""
 MAX_AT_WORK = 16
-"""Jobs of strangers that are looked at every round because their packages are fetched or their runs are made."""
+"""Jobs of strangers that every round looks at because their packages are being fetched or their runs executed."""
 PROBE_AFTER = 3
-"""After so many failures in a row we ask whether the chain is there at all."""
+"""Number of failed requests to the chain, with no job done in between, after which a round checks that it answers."""
 
 _OURS = "ours"
 _OVER = "over"
@@ -33,7 +33,7 @@ _log = structlog.get_logger(__name__)
 
 
 class JobQueue:
-    """The order of jobs. ``database`` remembers which are ours, so a restart finds them at once."""
+    """The order of jobs. ``database`` remembers which are ours, so that a restart finds them at once."""
 
     def __init__(self, database: Database, *, per_round: int = PER_ROUND) -> None:
         self._database = database
@@ -45,10 +45,10 @@ class JobQueue:
         self._next = 1
 
     def due(self, count: int) -> list[int]:
-        """The jobs of this round; jobs are numbered from 1 to ``count``.
+        """Return the jobs of this round. Jobs are numbered from 1 to ``count``.
 
-        Those that we are working at have their turn every round, too, as far as there are few; new ones come before
-        those that we have looked at, and those that have ended do not come again.
+        Our jobs have a turn in every round, and so have up to `MAX_AT_WORK` jobs that we work on. New jobs come before
+        jobs seen earlier. Ended jobs do not come again.
         """
         first = sorted(job for job in self._ours | set(self._at_work) if job <= count)
         known = set(first) | self._ended
@@ -66,9 +66,9 @@ class JobQueue:
         return first + others
 
     def mark(self, job: int, ours: bool, *, at_work: bool = False, ended: bool = False) -> None:
-        """Remember whether a job concerns us, whether we work at it, and whether it has ended.
+        """Remember whether a job concerns us, whether we work on it, and whether it has ended.
 
-        NOTE: one that has ended and concerned us has one more turn, in case that a reorganisation brings it back.
+        NOTE: a job that concerned us and has ended gets one more turn, in case a reorganisation brings it back.
         """
         before = job in self._ours
         if ours != before:
@@ -83,8 +83,8 @@ class JobQueue:
 
 
 class Scheduler:
-    """Goes through the queue. ``problems`` says why which job could not be attended to; ``works_at``: whether we are
-    working at a job, so that what comes of it is not left for a whole turn."""
+    """Goes through the queue, and notes in ``problems`` why a job failed. ``works_at`` returns whether we work on a
+    job; such a job has a turn in every round, so that its result is used soon."""
 
     def __init__(
         self, queue: JobQueue, problems: dict[str, str], works_at: Callable[[int], bool] = lambda _: False
@@ -94,7 +94,7 @@ class Scheduler:
         self._works_at = works_at
 
     def go(self, snapshot: Snapshot, attend: Callable[[JobView], bool]) -> None:
-        """``attend`` says whether the job concerns us. Raises only RpcUnavailable and RpcCorrupt: the chain is gone."""
+        """Call ``attend``, which returns whether a job concerns us. Raises only RpcUnavailable and RpcCorrupt."""
         failures = 0
         for job_id in self._queue.due(snapshot.job_count()):
             topic = f"job {job_id}"

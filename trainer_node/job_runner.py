@@ -1,17 +1,17 @@
-"""Where a node computes: fetches a job's package and runs it in threads of its own, while the node watches the chain.
+"""A node's computation: fetches packages and executes runs in threads, while the node watches the chain.
 
-    prepare(job)   the estimate of a job, once its package is here and its first step was measured
+    prepare(job)   the estimate of a job, once its package is fetched and its first step is measured
     train(job)     the claim, once the run is done
     replay(job)    the finished run, for a dispute
-    forget(job)    the job has ended
+    forget(job)    drops a job that has ended
 
-All answer at once. A job whose package is not sound is refused for good; whatever else fails is tried again, later
-and later. SAFETY: no job starves another. Runs are made one after the other; strangers' packages are fetched beside
-them, in lanes of their own; and what we have worked at before comes back at once after a restart, for it may be in a
-dispute.
+All of these return at once. A job with an unsound package is refused for good; any other failure is retried, after
+growing delays. SAFETY: no job starves another. Runs are executed one after the other. Packages of new jobs are fetched
+in separate threads meanwhile. A job that we have worked on before has threads of its own after a restart, because it
+may be in a dispute.
 
-In mode rounded-f64 a trainer writes the logs of its run. All others follow the trainer's, which are part of what is
-computed: their runner ``follows``, and can begin once the job says what the logs are.
+In mode rounded-f64 a trainer writes the logs of its run. All others follow the trainer's logs, which are an input of
+the run: their runner ``follows``, and can begin once the job names the logs.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from .replay import Checkpoint, Interrupted, Replay
 
 RETRY_S = 5.0
 MAX_RETRY_S = {True: 600.0, False: 60.0}
-"""By whether others are to blame: a server that does not answer, or this machine."""
+"""Longest delay between attempts: True if a server does not answer, False if this machine has failed."""
 STARVED_AFTER = 2
-"""Failures to get a run's rounding logs, before they are requested on the chain."""
+"""Failures to get a run's rounding logs before they are requested on the chain."""
 PROGRESS_S = 0.5
 MAX_TOLD = 100
-"""Forged entries of a job's logs that are told of."""
+"""Number of forged entries of a job's logs that are reported."""
 LANES = 8
-"""Packages that are fetched at the same time."""
+"""Number of packages that are fetched at the same time."""
 TRIAL_S = 60.0
-"""How long the first step of a stranger's program may take."""
+"""Seconds that the first step of a new job's program may take."""
 
 _log = structlog.get_logger(__name__)
 
@@ -71,7 +71,7 @@ class _Prepared:
 
 @dataclass
 class _Work:
-    """INVARIANT: it is about one run; after a reorganisation a job's number may stand for another."""
+    """INVARIANT: it is about one run. After a reorganisation the same number may stand for another job."""
 
     job: JobView
     key: int
@@ -85,7 +85,7 @@ class _Work:
 
 
 class _Checkpoints:
-    """A run's checkpoints in the node's database, by what defines the run and not by the job's number: see `_Work`."""
+    """A run's checkpoints in the node's database. The key identifies the run, not the job: see `_Work`."""
 
     def __init__(self, database: Database, key: int) -> None:
         self._database = database
@@ -93,7 +93,7 @@ class _Checkpoints:
 
     @property
     def last(self) -> int:
-        """The last step that is done; 0 if none is."""
+        """The last step with a checkpoint; 0 if there is none."""
         return max(self._database.checkpoints(self._key), default=0)
 
     def all(self) -> Sequence[Checkpoint]:
@@ -109,10 +109,10 @@ class _Checkpoints:
 
 
 class JobRunner:
-    """Threads that run and threads that fetch. ``replay`` makes a job's run.
+    """Executes and fetches in threads. ``replay`` is the class of a job's run.
 
-    ``evaluator`` makes what computes in rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
-    ``thresholds`` are for the dense logs that it writes.
+    ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
+    ``thresholds`` are for the dense logs that a trainer writes.
     """
 
     def __init__(
@@ -146,17 +146,17 @@ class JobRunner:
         self._stop = threading.Event()
 
     def prepare(self, job: JobView) -> CostEstimate | None:
-        """What the job takes; None while its package is fetched or not served, and if it is refused."""
+        """Return the cost of a job; None while its package is fetched or not served, or if the job is refused."""
         prepared = self._prepared(job)
         return prepared.estimate if prepared else None
 
     def refused(self, job_id: int) -> str | None:
-        """Why the job was refused, if it was."""
+        """Return the reason why the job was refused, or None."""
         work = self._works.get(job_id)
         return work.refused if work else None
 
     def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
-        """The job's claim, once it is computed; None until then. ``ours``: we have promised it, whatever it takes."""
+        """Return the job's claim; None until it is computed. ``ours``: we have staked on it; no time limit."""
         if self._followed(job) and not any(claim.slot for claim in job.claims):
             return None  # the trainer has not revealed its logs yet
         prepared, work = self._prepared(job, ours), self._works[job.id]
@@ -172,13 +172,13 @@ class JobRunner:
         return claim
 
     def replay(self, job_id: int) -> Replay:
-        """The run of a job that has been trained."""
+        """Return the run of a job that `train` has finished."""
         replay = self._works[job_id].replay
         assert replay is not None
         return replay
 
     def starved(self, job_id: int) -> Program | None:
-        """The program of a job whose run waits for rounding logs that nobody has served again and again."""
+        """Return the program of a job whose run waits for logs after `STARVED_AFTER` failures; None for other jobs."""
         work = self._works.get(job_id)
         if (
             work is None
@@ -190,7 +190,7 @@ class JobRunner:
         return work.prepared.result().package.program if work.prepared is not None else None
 
     def deliver(self, job_id: int, shown: Shown) -> None:
-        """The logs of a job's run have all been shown on the chain: the run goes on with them, at once."""
+        """Continue a job's run at once with its logs, which have all been shown on the chain."""
         work = self._works[job_id]
         assert work.log_source is not None
         self._fetcher.store.put_logs(shown.files(), work.job.program.node_count)
@@ -198,19 +198,19 @@ class JobRunner:
         work.log_source.failures, work.retry_at = 0, 0.0
 
     def forget(self, job_id: int) -> None:
-        """Let go of an ended job's tensors. What is on disk stays."""
+        """Release an ended job's tensors. Files on disk stay."""
         work = self._works.pop(job_id, None)
         for future in (work.prepared, work.claim) if work else ():
             if future is not None:
                 future.cancel()
 
     def ready_in_s(self, job: JobView) -> float | None:
-        """About how long until its claim is there, were its run begun now; None if it is not prepared."""
+        """Estimate the seconds until the job's claim if its run began now; None if the job is not prepared."""
         estimate = self.prepare(job)
         if estimate is None:
             return None
         own = self._left_s(job, estimate)
-        if not own:  # what is done comes back at once, whatever else is at work
+        if not own:  # a finished run is restored at once, in a separate thread
             return 0.0
         others = [work for number, work in self._works.items() if number != job.id and _runs(work)]
         return own + sum(
@@ -220,19 +220,19 @@ class JobRunner:
         )
 
     def works_at(self, job_id: int) -> bool:
-        """Whether its package is being fetched or its run made."""
+        """Return whether the job's package is being fetched or its run executed."""
         work = self._works.get(job_id)
         futures = (work.prepared, work.claim) if work is not None else ()
         return any(future is not None and not future.done() for future in futures)
 
     @property
     def busy(self) -> bool:
-        """Whether something is being fetched or computed."""
+        """True while something is being fetched or executed."""
         futures = [future for work in self._works.values() for future in (work.prepared, work.claim)]
         return any(future is not None and not future.done() for future in futures)
 
     def close(self) -> None:
-        """Stop after the current step and wait for that. What is done is on disk."""
+        """Stop after the current step and wait for it. Finished steps are on disk."""
         self._stop.set()
         for pool in (self._runner, self._known):
             pool.shutdown(wait=True, cancel_futures=True)
@@ -246,7 +246,7 @@ class JobRunner:
         return estimate.train_s(job.program) * (1 - done / job.program.steps)
 
     def _key(self, job: JobView) -> int:
-        """What defines the run: the program, and the logs if they are another's."""
+        """Return a number that identifies the run: the program, and the logs if another party writes them."""
         parts = job.program.hash() + (job.logs if self._followed(job) else b"")
         return int.from_bytes(hashlib.sha256(parts).digest() if self._followed(job) else parts, "big")
 
@@ -258,7 +258,7 @@ class JobRunner:
         if work is None or (work.key, work.job.program_file) != (key, job.program_file):
             self.forget(job.id)
             work = self._works[job.id] = _Work(job, key)
-        work.job = job  # as it is now: others may serve its logs by now
+        work.job = job  # the job has changed: others may serve its logs by now
         if work.refused is not None or time.monotonic() < work.retry_at:
             return None
         if work.prepared is None:
@@ -271,7 +271,7 @@ class JobRunner:
         return prepared
 
     def _result(self, work: _Work, future: Future[T]) -> T | None:
-        """What came out, if anything did; says whether the job is refused for it, or tried again."""
+        """Return the result of ``future``, or None. After an error, refuse the job or delay the next attempt."""
         if not future.done():
             return None
         error = future.exception()
@@ -303,14 +303,14 @@ class JobRunner:
             return _Prepared(package, measure(package, backend, limit_s=limit_s, stop=self._stop.is_set))
 
     def _computes(self, job: JobView, log_source: LogSource | None) -> Backend:
-        """What executes a job's operators; ``log_source`` is where its rounding logs are, if it has any."""
+        """Return the backend for a job's operators. ``log_source`` has the job's rounding logs, if any."""
         if log_source is None:
             return self._backend
         rounding, tell = Rounding.of(job.program.mode), _tell_ignored(job.id)
         return Rounded(rounding, log_source, self._evaluator(), tell, self._thresholds)
 
     def _log_source(self, work: _Work, program: Program) -> RunLogs | None:
-        """The job's rounding logs: ours, or those of the one trainer that it has."""
+        """Return the source of the job's rounding logs: our own, or those of the job's only trainer."""
         job, terms = work.job, work.job.program
         if not is_rounded(terms.mode):
             return None
@@ -351,9 +351,9 @@ class JobRunner:
 
 
 def _tell_ignored(job: int) -> Callable[[int, int, int], None]:
-    """Says which entries of a job's logs were ignored: nobody who follows the rules writes such.
+    """Return a function that logs each ignored entry of a job's logs. An honest trainer writes none.
 
-    SAFETY: there may be one in every node of every step, and ours is not the disk to fill with it.
+    SAFETY: a forger may put one into every node of every step, so `MAX_TOLD` bounds what we write to our disk.
     """
     told = 0
 
@@ -367,11 +367,11 @@ def _tell_ignored(job: int) -> Callable[[int, int, int], None]:
 
 
 def _log_servers(job: JobView) -> list[str]:
-    """Who may have the logs of a job: its trainer before all who have claimed something since."""
+    """Return the servers that may have a job's logs: its trainer's first, then those of later claimants."""
     claims = sorted(job.claims, key=lambda claim: not claim.slot)
     return [claim.uri for claim in claims if claim.uri]
 
 
 def _runs(work: _Work) -> bool:
-    """Whether its run was begun and is not done."""
+    """Return whether the job's run has begun and is not done."""
     return work.claim is not None and not work.claim.done()

@@ -1,4 +1,4 @@
-"""Plays a match: from what the chain and the opponent's server show to the transaction that the solver asks for."""
+"""Plays a match: asks the solver for moves, given the chain and the opponent's server, and sends them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _log = structlog.get_logger(__name__)
 
 
 class MatchPlayer:
-    """Plays for whoever holds the key of ``transactions``."""
+    """Plays for the account of ``transactions``."""
 
     def __init__(self, contracts: Contracts, transactions: TransactionManager, opponents: Opponents) -> None:
         self._contracts = contracts
         self._transactions = transactions
         self._opponents = opponents
         self._waiting: dict[int, MatchState] = {}
-        """The matches whose moves are known and wait for cheaper gas."""
+        """By match: the state in which its moves are known and wait for cheaper gas."""
 
     def play(
         self,
@@ -41,8 +41,8 @@ class MatchPlayer:
     ) -> Receipt | None:
         """Make the moves that are due, all in one transaction; None if there are none, or they wait for cheaper gas.
 
-        Raises the errors of TransactionManager. NOTE: a move that somebody else has made meanwhile is refused in
-        simulation, at no cost; the next look at the chain decides anew. So does a look that is some confirmations old.
+        Raises the errors of TransactionManager. NOTE: a snapshot is some confirmations old, and somebody may have made
+        the move meanwhile. The simulation then refuses it at no cost, and the next round decides again.
         """
         match, state = seat.match, seat.match.state
         waits = _waits(seat, snapshot.now, patience)
@@ -74,7 +74,7 @@ class MatchPlayer:
 
 
 def _waits(seat: Seat, now: int, patience: Patience) -> bool:
-    """Whether moves of a match are sent later. SAFETY: only while our clock runs, or the match is lost by the other."""
+    """Return whether moves of a match are sent later. SAFETY: only while our clock runs, or after a clock ran out."""
     state = seat.match.state
     if clock.late(state, now):
         return patience.lingers(now - clock.first_deadline(state))

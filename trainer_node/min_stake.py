@@ -2,16 +2,16 @@
 
 stake = price of gas x the larger of
     PRIZE_DIVISOR x sum over the moves that one side may have to send (times x gas)
-    the same of the moves up to a verdict / (1 / PRIZE_DIVISOR - 1 / VERDICT_DIVISOR)
+    that sum over the moves up to a verdict / (1 / PRIZE_DIVISOR - 1 / VERDICT_DIVISOR)
 
-A winner has half of the stake. If a verdict has ended the match, a tenth of the stake is the verifiers', out of that
-half; but then nobody has appealed, and there was no trial to play, or the appellant has lost the bond of the appeal, as
-much as a stake, and half of that is the winner's, too.
+A winner gets half of the stake. If a verdict ended the match, the verifiers get a tenth of the stake out of that half.
+But then either nobody appealed and there was no trial to play, or the appellant lost the bond of the appeal, which is
+as much as a stake, and half of the bond goes to the winner, too.
 
 The dispute is the dearest that the limits of the protocol allow: the other side publishes nothing, the operator has 255
-inputs, the verifiers are silent or wrong, and the court judges it. Gas is that of transactions of one move each, as
-measured by tests/contracts/Worst.t.sol, tests/contracts/Gas.t.sol (GAME_GAS) and tests/trial/test_worst.py (TRIAL_GAS);
-tests/trainer_node/test_min_stake.py and the latter hold the tables against what is measured.
+inputs, the verifiers are silent or wrong, and the court judges it. The gas is that of transactions of one move each, as
+measured by tests/contracts/Worst.t.sol, tests/contracts/Gas.t.sol (GAME_GAS) and tests/trial/test_worst.py (TRIAL_GAS).
+tests/trainer_node/test_min_stake.py and tests/trial/test_worst.py compare the tables with the measured gas.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GAME_GAS = {
     "collect": 69_000,
     "withdraw": 31_000,
 }
-"""Of moves of a job, a match and a hearing."""
+"""Gas of the moves of a job, a match and a hearing."""
 
 TRIAL_GAS = {
     "showOutputs": 735_000,
@@ -56,25 +56,25 @@ TRIAL_GAS = {
     "answer": 78_000,
     "judge": 3_250_000,
 }
-"""Of moves of a trial."""
+"""Gas of the moves of a trial."""
 
 RUN_ROUNDS = 20
-"""How often both sides publish and one concludes on the way down the run trees, which are 8 of height 20 at most
-(package.MAX_RUN_LEAVES) and cover fewer than 2^48 steps."""
+"""Rounds on the way down the run trees: both sides publish, and one concludes. There are at most 8 trees of height 20
+(package.MAX_RUN_LEAVES), and they cover fewer than 2^48 steps."""
 STEP_ROUNDS = -(-depth_of(MAX_NODES) // REVEAL_LEVELS)
 DATA_ROUNDS = -(-33 // REVEAL_LEVELS)
-"""A tensor has less than 2^40 elements of 8 bytes, in leaves of 1 KiB."""
+"""A tensor has fewer than 2^40 elements of 8 bytes, in leaves of 1 KiB."""
 CHAIN_ROUNDS = 10
 """A chain has at most 2^30 steps; states of 204 bytes, the longest, are posted for ten places at a time."""
 
 PRICE_FACTOR = 4
-"""Of the chain's price when it is deployed: what an honest party may have to pay on a bad day."""
+"""Factor on the chain's gas price at deployment: what an honest party may have to pay on a bad day."""
 _MAX_PRICE = 10**15
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """So many moves of a kind, at most so much gas each."""
+    """``times`` moves of one kind, of at most ``gas`` each."""
 
     move: str
     times: int
@@ -86,12 +86,12 @@ class Line:
 
 
 TRIAL_MOVES = 4 + 2 * DATA_ROUNDS + CHAIN_ROUNDS
-"""That one side makes in a trial at most, one after the other: outputs, down the data trees, a leaf, `compare`,
+"""The most moves that one side makes in a trial, one after the other: outputs, down the data trees, a leaf, `compare`,
 answers, `judge`."""
 
 
 def match_moves(terms: Terms) -> int:
-    """How many moves one side makes in a match at most, one after the other, until an operator is submitted."""
+    """Return the most moves that one side makes in a match, one after the other, until an operator is submitted."""
     covered = [terms.steps, *terms.strides]
     counts = [-(-min(coarse, terms.steps) // fine) for coarse, fine in pairwise(covered)]
     rounds = sum(-(-depth_of(count) // REVEAL_LEVELS) for count in (*counts, terms.node_count))
@@ -99,7 +99,7 @@ def match_moves(terms: Terms) -> int:
 
 
 def worst_dispute() -> tuple[Line, ...]:
-    """What an honest challenger may have to send before it is paid. NOTE: of post and answer each side makes one."""
+    """Return what an honest challenger may have to send before it is paid. NOTE: one side posts, the other answers."""
     rounds = RUN_ROUNDS + STEP_ROUNDS
     game = {
         "commitChallenge": 1,
@@ -117,19 +117,19 @@ def worst_dispute() -> tuple[Line, ...]:
 
 
 def worst_gas() -> int:
-    """All of them together."""
+    """Return the gas of the whole worst dispute."""
     return sum(line.total for line in worst_dispute())
 
 
 def verdict_gas() -> int:
-    """Of these the moves of a dispute that a verdict ends, from which nobody appeals."""
+    """Return the gas of a worst dispute that ends with a verdict without an appeal."""
     later = {"appeal", *(f"{move}, in the trial" for move in TRIAL_GAS)}
     return sum(line.total for line in worst_dispute() if line.move not in later)
 
 
 def least_stake(price: int) -> int:
-    """Wei, at that many wei for a unit of gas: the prize covers the winner's gas in the worst dispute."""
-    # What is left of a stake's 1 / PRIZE_DIVISOR without its 1 / VERDICT_DIVISOR, rounded up to whole wei.
+    """Return the least stake, at ``price`` wei for a unit of gas: its prize covers the winner's worst dispute."""
+    # The winner keeps 1 / PRIZE_DIVISOR - 1 / VERDICT_DIVISOR of the stake; rounded up to whole wei.
     after_verdict = -(
         -verdict_gas() * price * PRIZE_DIVISOR * VERDICT_DIVISOR // (VERDICT_DIVISOR - PRIZE_DIVISOR)
     )
@@ -137,7 +137,7 @@ def least_stake(price: int) -> int:
 
 
 def chain_price(web3: Web3) -> int:
-    """Wei for a unit of gas now. Raises RpcUnavailable, or RpcCorrupt for what no chain asks."""
+    """Return wei for a unit of gas now. Raises RpcUnavailable, or RpcCorrupt for an absurd price."""
     with guarded("eth_gasPrice"):
         price = int(web3.eth.gas_price)
         if not 0 < price <= _MAX_PRICE:

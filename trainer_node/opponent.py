@@ -1,8 +1,7 @@
-"""What an opponent serves, asked for in bounded time.
+"""Requests to an opponent's servers, in bounded time.
 
-SAFETY: whoever stalls must not cost us our clock. One round asks an opponent's servers for `patience_s` altogether,
-then does without (he has to reveal on-chain); servers that wasted our time are left alone for a while, longer each
-time.
+SAFETY: a stalling opponent must not cost us our clock. One round asks its servers for at most `patience_s`, then goes
+on without them (the opponent has to reveal on-chain). Servers that waste our time are banned, longer each time.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .store import Store
 PATIENCE_S = 5.0
 OPPONENT_TIMEOUT_S = 3.0
 MAX_URIS = 4
-"""Of a group's servers; its spokesman's comes first."""
+"""Limit on the servers of a group that are asked, the spokesman's first."""
 BAN_S = 5.0
 MAX_BAN_S = 900.0
 _MAX_REMEMBERED = 4096
@@ -33,7 +32,7 @@ Servers = tuple[str, ...]
 
 
 class Opponents:
-    """All opponents of a node. Downloads run in threads of their own, so that nothing in them can hold the caller."""
+    """All opponents of a node. Downloads run in separate threads, so that none can block the caller."""
 
     def __init__(
         self,
@@ -45,24 +44,24 @@ class Opponents:
         self._fetcher = fetcher
         self._patience_s = patience_s
         self._clock = clock
-        self._banned: dict[Servers, tuple[int, float]] = {}  # how often in a row, and until when
+        self._banned: dict[Servers, tuple[int, float]] = {}  # bans in a row, and the end of the last
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="opponent")
 
     @classmethod
     def of(cls, store: Store, stop: threading.Event) -> Opponents:
-        """What a node asks with. NOTE: whoever does not serve must not cost us our clock: he has to reveal on-chain."""
+        """Create a node's opponents. NOTE: downloads are tried once: an opponent that serves nothing has to reveal."""
         return cls(Fetcher(store, timeout_s=OPPONENT_TIMEOUT_S, attempts=1, budget_s=PATIENCE_S, stop=stop))
 
     def ask(self, uris: Sequence[str]) -> Conversation:
-        """A round's conversation with the servers of one opponent."""
+        """Start a round's conversation with the servers of one opponent."""
         return Conversation(self, tuple(dict.fromkeys(uris))[:MAX_URIS])
 
     def close(self) -> None:
-        """Forget what is still asked for."""
+        """Drop the requests that have not begun."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def banned(self, servers: Servers) -> bool:
-        """Whether these servers have wasted our time lately."""
+        """Return whether these servers are banned now."""
         return self._clock() < self._banned.get(servers, (0, 0.0))[1]
 
     # ------------------------------------------------------------------ inside
@@ -75,7 +74,7 @@ class Opponents:
 
 
 class Conversation:
-    """Questions to one opponent; None is the answer to whatever is not served in time. Checked bytes only."""
+    """Questions to one opponent. Each answer consists of checked bytes; it is None if not served in time."""
 
     def __init__(self, opponents: Opponents, servers: Servers) -> None:
         self._opponents = opponents
@@ -104,7 +103,7 @@ class Conversation:
             answer = future.result(timeout=self._left)
         except (AssayError, TimeoutError):
             future.cancel()
-            # NOTE: a quick no is no harm; one that took half of our patience is a waste of time.
+            # NOTE: a quick refusal does no harm; one that took half of our patience wasted our time.
             if opponents._clock() - began > opponents._patience_s / 2:
                 opponents._ban(servers)
             return None

@@ -1,8 +1,8 @@
-"""What trainer and challenger share: look at the chain, decide, act.
+"""The common part of trainers and challengers: read the chain, decide, act.
 
-Every tick reads one pinned block, so a decision never mixes two states; whatever was true before a crash or a
-reorganisation is simply read again. Disputes come first, and an error in one of them keeps nobody from the next.
-A hearing may last longer than its match and its job: until it is over, the job is not.
+Every tick reads one pinned block, so a decision never mixes two states. After a crash or a reorganisation the state is
+read again. Disputes come first, and an error in one dispute does not prevent the moves in the next. A hearing may last
+longer than its match and its job: the daemon attends to the job until the hearing is over.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _log = structlog.get_logger(__name__)
 
 
 Decide = Callable[[JobView, int], tuple[list[JobAction], RunClaim | None]]
-"""What is to be done about a job at an instant of the chain, and the own result if it is at stake."""
+"""Maps a job and an instant of the chain to the actions that are due, and our result if it is at stake."""
 
 
 @contextlib.contextmanager
 def open_runner(node: Daemon, *, follows: bool = False, replay: type[Replay] = Replay) -> Iterator[JobRunner]:
-    """The runner of a node, closed at the end. ``follows``: not its own rounding logs, but the trainer's."""
+    """Open the job runner of a node; close it at the end. ``follows``: use the trainer's rounding logs, not our own."""
     settings = node.settings
     runner = JobRunner(
         node.fetcher,
@@ -71,8 +71,8 @@ def open_runner(node: Daemon, *, follows: bool = False, replay: type[Replay] = R
 
 
 class Participant:
-    """Acts on jobs for the node's key, or only looks if it has none. One that ``requests`` gets
-    the logs that nobody serves on the chain. The ``watcher`` is for bounties."""
+    """Acts on jobs for the node's key, or only reads the chain if the node has none. With ``requests`` it requests on
+    the chain the logs that nobody serves. The ``watcher`` earns bounties."""
 
     def __init__(
         self,
@@ -99,9 +99,9 @@ class Participant:
         self._over: set[int] = set()
         self._started_at = node.client.block().number
         self._committed: dict[int, tuple[bytes, int]] = {}
-        """By job: what we have committed to challenge with, and in which block."""
+        """By job: our commitment to a challenge, and the block that mined it."""
         self._unripe: set[tuple[int, int]] = set()
-        """Jobs in which a challenge came too late, and for which end of the challenges that was said."""
+        """Jobs in which a challenge came too late, with the reclaim end for which that was logged."""
         self._reserve = node.reserve
         self._market = node.settings.market
         self._max_fee = node.settings.fees.max_fee
@@ -116,7 +116,7 @@ class Participant:
         self._teller = Teller(key, market, lambda: node.spare() < 0) if key else None
 
     def _take_part(self, node: Daemon, key: TransactionManager) -> None:
-        """Set up what plays in matches and hearings, and answers requests."""
+        """Create the players of matches and hearings, the data responder and the closer."""
         opponents, contracts = Opponents.of(node.store, node.stop), node.client.contracts
         self._player = MatchPlayer(contracts, key, opponents)
         self._hearing_player = HearingPlayer(contracts, key, opponents, node.stop)
@@ -124,22 +124,22 @@ class Participant:
         self._closer = Closer(contracts, key)
 
     def tick(self) -> None:
-        """Look once and do what is due. Raises RpcUnavailable and RpcCorrupt if the chain is gone, nothing else."""
+        """Read the chain once and do what is due. Raises only RpcUnavailable and RpcCorrupt, if the chain is gone."""
         snapshot = self._client.snapshot()
         self._metrics.block.set(snapshot.block.number)
         if self._transactions is not None and self._transactions.open():
-            self._transactions.recover()  # what was not mined in the time an earlier round had for it
+            self._transactions.recover()  # transactions that were not mined within an earlier round
         self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))
         if self._teller is not None:
             self._teller.draw(snapshot)
 
     def _attend(self, snapshot: Snapshot, job: JobView) -> bool:
-        """Do what is due in a job. Whether it concerns us."""
+        """Do what is due in a job. Return whether the job concerns us."""
         me = self._transactions.address if self._transactions else None
         ours = me is not None and (job.trainer(me) is not None or job.claim_of(me) is not None)
         claim = job.claim_of(me) if me is not None else None
         at_stake = ours and not job.phase.ended and not (claim is not None and claim.lost)
-        # SAFETY: before anything that an endpoint may fail at, so that nothing is staked on another job for it.
+        # SAFETY: this comes before any request that may fail, so that the job's reserve is not staked on another job.
         if at_stake:
             self._reserve.seen(job.id, kept(job, self._me, self._max_fee), snapshot.block.number)
         watched = self._watcher is not None and self._watcher.attend(snapshot, job)
@@ -147,7 +147,7 @@ class Participant:
         if not at_stake:
             self._reserve.seen(job.id, self._at_risk(job, heard=bool(hearings)), snapshot.block.number)
         if job.phase.ended:
-            # SAFETY: what waits for cheaper gas keeps us from no hearing that lasts longer than the job.
+            # SAFETY: while `collect` waits for cheaper gas, we still attend hearings that outlast the job.
             if self._finish(snapshot, job, claim) and not hearings:
                 return True
             if watched:
@@ -172,22 +172,22 @@ class Participant:
             if self._closer is not None:
                 due.append(partial(self._closer.attend, snapshot, job, own.root))
         due += [partial(self._act, snapshot, job, act, own) for act in acts]
-        # SAFETY: what keeps us from one of these, somebody may have made, and must not keep us from the next.
+        # SAFETY: an adversary may have caused an error in one of these turns; the other turns are still taken.
         with contextlib.ExitStack() as last_to_first:
             for turn in reversed(due):
                 last_to_first.callback(turn)
-        # NOTE: for a few blocks nothing shows what we have sent.
+        # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts) or self._reserve.kept(job.id) > 0
         return ours or requested or watched or sent or (own is not None and job.open_matches > 0)
 
     def _at_risk(self, job: JobView, *, heard: bool) -> int:
-        """What a job in which we have no claim that may be lost may still take, in wei. ``heard``: hearings go on."""
+        """Return the wei that a job may still take if we have no claim to lose. ``heard``: hearings go on."""
         if self._watcher is not None and self._watcher.watches(job) and not job.phase.ended:
             return kept_to_watch(job, self._max_fee)
         return quarrel_gas(job, self._max_fee) if heard else 0
 
     def _finish(self, snapshot: Snapshot, job: JobView, claim: ClaimView | None) -> bool:
-        """Get back what a job that has ended holds of ours, once gas is cheap. Whether there is anything."""
+        """Get back what an ended job holds of ours, once gas is cheap. Return whether it holds anything."""
         stake = job.stake_at(0) if claim is None else claim.stake
         patience = self._market(snapshot.block.base_fee).about(stake, job.stake_gas)
         requester = None if job.id in self._over else self._requester
@@ -200,7 +200,7 @@ class Participant:
         return True
 
     def _hearings(self, snapshot: Snapshot, job: JobView) -> list[HearingInfo]:
-        """The job's hearings that are not over: those that the job waits for, and those that we are a spokesman in."""
+        """Return the hearings that are not over and that the job waits for, or in which we are a spokesman."""
         if self._hearing_player is None or len(job.groups) < 2 or job.id in self._over:
             return []
         found, waited = snapshot.hearings(job), job.match_ids()
@@ -208,13 +208,13 @@ class Participant:
         return [h for h in found if h.player(self._me) or h.match_id in waited]
 
     def _respond(self, snapshot: Snapshot, job: JobView, own: RunClaim) -> None:
-        """Answer what is requested of what we have claimed."""
+        """Answer the requests for data of the root that we have claimed."""
         group = job.group_of_root(own.root)
         if self._responder is not None and group is not None and not group.dead:
             self._responder.attend(snapshot, job, group, self._runner.replay(job.id))
 
     def _dispute(self, snapshot: Snapshot, job: JobView, own: RunClaim, hearings: list[HearingInfo]) -> None:
-        """Make the moves that are due in matches and hearings. Raises the last error, after all had their turn."""
+        """Make the moves that are due in matches and hearings. Raises the last error after all have had their turn."""
         if self._player is None or self._hearing_player is None:
             return
         player, hearing_player, replay = self._player, self._hearing_player, self._runner.replay(job.id)
@@ -229,7 +229,7 @@ class Participant:
             if seat.match.state.phase is Phase.HEARING and seat.match.id not in {
                 h.match_id for h in hearings
             }:
-                hearing = snapshot.hearing(job, seat.match.id)  # one that we have no claim in, but a result
+                hearing = snapshot.hearing(job, seat.match.id)  # we have no claim in it, but a result
                 hearings = [*hearings, hearing] if hearing is not None else hearings
         for hearing in hearings:
             source = _OperatorSource(hearing, job, replay, self._me)
@@ -256,10 +256,10 @@ class Participant:
             raise failed
 
     def _patience(self, snapshot: Snapshot, job: JobView, staked: int) -> Patience:
-        """What we go by in a dispute in which the other side has staked so much."""
+        """Return our patience in a dispute in which the other side has staked ``staked`` wei."""
         market = self._market(snapshot.block.base_fee)
         estimate = self._runner.prepare(job) if market.patient_s else None
-        # SAFETY: whoever does not know what is still to be computed does not wait.
+        # SAFETY: while it is unknown how much is still to be computed, we do not wait.
         if estimate is None:
             return NONE
         busy_s = estimate.dispute_s(job.program) + (match_moves(job.program) + TRIAL_MOVES) * market.latency_s
@@ -274,7 +274,7 @@ class Participant:
         jobs, key = self._client.contracts.jobs, self._transactions
         assert key is not None
         market = self._market(snapshot.block.base_fee)
-        # SAFETY: blocks from before we started may not show what we had staked by then.
+        # SAFETY: a block from before this process started may not show the stakes of an earlier process.
         stakes = act is JobAction.JOIN or (act is JobAction.CHALLENGE and not self._reserve.kept(job.id))
         if stakes and snapshot.block.number < self._started_at:
             return
@@ -305,24 +305,23 @@ class Participant:
     def _challenge(
         self, snapshot: Snapshot, job: JobView, root: bytes, committed: bytes, shown: tuple[object, ...]
     ) -> None:
-        """The commitment first; the claim when that is seen on the chain.
+        """Send the commitment first; send the claim once the commitment is seen on the chain.
 
-        NOTE: until it is old enough the claim is refused when it is simulated, which costs nothing.
+        NOTE: until the commitment is old enough, the simulation refuses the claim, which costs nothing.
         """
         jobs, group = self._client.contracts.jobs, job.group_of_root(root)
-        # SAFETY: for what is requested of those who claim it we would lose, too, and it may be late already. Once they
-        # have lost it, it is claimed anew.
+        # SAFETY: an open request for the group's data may be late already, and would cost us the claim, too. Once the
+        # group has lost the root, we claim it again.
         if group is not None and not group.dead and snapshot.pending(job, group):
             return
-        # SAFETY: a block that is some time old may not show what we have committed to; to do it anew would make that as
-        # young as it was then.
+        # SAFETY: a snapshot is some blocks old and may not show our commitment; to commit again would reset its age.
         head = self._client.at_head()
         if head.challenge_of(job.id, self._me) == committed:
             self._send(Call.of(jobs, "challenge", job.id, *shown, value=offer(job, root)))
             return
         reason = unripe(job, root, snapshot.commit_age(), snapshot.now)
         if reason is None:
-            # NOTE: an endpoint may be several machines, and not all of them at the head.
+            # NOTE: an endpoint may consist of several machines, some of which are behind the head.
             of, block = self._committed.get(job.id, (b"", 0))
             if of != committed or head.block.number >= block:
                 receipt = self._send(Call.of(jobs, "commitChallenge", job.id, committed))
@@ -337,7 +336,7 @@ class Participant:
 
 
 class _OperatorSource:
-    """What a spokesman knows of a disputed operator: its own run."""
+    """A spokesman's knowledge of a disputed operator, from its own run."""
 
     def __init__(self, hearing: HearingInfo, job: JobView, replay: Replay, me: str) -> None:
         self._hearing = hearing
@@ -353,6 +352,6 @@ class _OperatorSource:
         return self._replay.operator(*self._at)
 
     def servers(self) -> list[str]:
-        """NOTE: beside a signer in a trial of its own, whoever made the record that the signer stands by."""
+        """NOTE: in a trial against a signer, the other spokesman made the record that the signer stands by."""
         others = set(self._hearing.terms.submission.players) - {self._me}
         return [claim.uri for claim in self._job.claims if claim.owner in others and claim.uri]

@@ -1,21 +1,21 @@
-"""When a party waits for cheaper gas, and how long: one rule for everything that a node sends. Pure functions.
+"""When a party waits for cheaper gas, and how long: one rule for everything that a daemon sends. Pure functions.
 
-A stake of ``stake_gas * f`` wei bears a fee of f: half of it, the winner's prize, is what the worst dispute takes if
-each unit of gas costs f (`bonds`). So
+A stake of ``stake_gas * f`` wei bears a fee of f: half of it, the winner's prize, pays for the worst dispute if each
+unit of gas costs f (`min_stake`). So
 
-    THE RULE   A move waits while a unit of gas, tip included, costs more than SHARE of what the prize bears, as long as
-               more is left of its time than the reserve. Then it is sent, whatever that costs: the stake is more.
-    RESERVE    Half of the time that there was, a clock or a period, and MARGIN times what a dispute may take: its
-               computing, and for each move until it is mined.
-    AT LEISURE What no clock and no period waits for (a timeout, `finalize`, a withdrawal) waits for `fees.patient_s`.
+    THE RULE   A move waits while a unit of gas, tip included, costs more than SHARE of the fee that the prize bears,
+               and more time is left than the reserve. Then it is sent at any price, because the stake is worth more.
+    RESERVE    Half of the whole clock or period, and MARGIN times the seconds that a dispute may take: its computing,
+               and the time until each of its moves is mined.
+    AT LEISURE An action with no clock or period (a timeout, `finalize`, a withdrawal) waits for `fees.patient_s`.
 
-If nothing is sent above the share, a dispute costs no more than that share of the prize. What is sent when a reserve is
-reached may cost more, and the rest of the prize is there for it.
+If nothing is sent above the share, a dispute costs no more than that share of the prize. A move that is sent because
+its reserve is reached may cost more, and the rest of the prize pays for it.
 
-SAFETY: nobody loses by waiting. A move waits only while the own clock runs and has more than the reserve left, and is
-worked out before it waits. So whatever happens, half of the clock is left for those after it and for outages, as if the
-job had a clock of half the seconds and nobody waited: and with a clock that long it can do all its computing twice.
-Where the own clock stands nothing waits: then it is the other side's time that runs out.
+SAFETY: nobody loses by waiting. A move waits only while the party's own clock runs and has more than the reserve left,
+and it is computed before it waits. So half of the clock always remains for later moves and for outages, as if the job
+had a clock of half the seconds and nobody waited. A clock of that length lets a party do all its computing twice.
+Nothing waits while the party's own clock stands still: then the other side's time runs out.
 """
 
 from __future__ import annotations
@@ -25,57 +25,57 @@ from dataclasses import dataclass
 from .cost_estimate import MARGIN
 
 SHARE = 0.75
-"""Of what the prize bears. The rest pays for what cannot wait any longer."""
+"""Share of the fee that the prize bears. The rest pays for moves that cannot wait any longer."""
 
 
 def bearable(stake: int, stake_gas: int) -> int:
-    """Wei for a unit of gas up to which half of such a stake pays for the worst dispute."""
+    """Return the highest price, in wei for a unit of gas, at which half of the stake pays for the worst dispute."""
     return stake // stake_gas
 
 
 def reserve(period: float, busy_s: float) -> float:
-    """Seconds of a clock or period that are not waited away, where so many may be taken yet."""
+    """Return the seconds of a clock or period that no move may wait away, if ``busy_s`` more may be needed."""
     return period / 2 + MARGIN * busy_s
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """What a node goes by in one quarrel. ``fee``: wei for a unit of gas now, tip included; ``bears``: up to which fee
-    what it is about pays; ``patient_s``: how long it waits at leisure, and zero if it never waits."""
+    """The rule in one dispute. ``fee``: wei for a unit of gas now, tip included; ``bears``: the highest fee that the
+    disputed money pays for; ``patient_s``: seconds to wait at leisure, zero to never wait."""
 
     fee: int
     bears: int
     patient_s: int
     busy_s: float = 0.0
-    """What a dispute may take yet."""
+    """Seconds that a dispute may still take."""
 
     @property
     def dear(self) -> bool:
-        """Whether gas is worth waiting for."""
+        """True if gas is so dear that waiting pays."""
         return self.patient_s > 0 and self.fee > SHARE * self.bears
 
     def waits(self, left: int, period: int) -> bool:
-        """Whether what has so many seconds left, of so many, is sent later."""
+        """Return whether a move with ``left`` seconds of ``period`` is sent later."""
         return self.dear and left > reserve(period, self.busy_s)
 
     def lingers(self, overdue: int) -> bool:
-        """The same of what could have been sent so many seconds ago, and costs nobody time."""
+        """Return whether an action possible since ``overdue`` seconds, which takes nobody's time, is sent later."""
         return self.dear and overdue < self.patient_s
 
 
 NONE = Patience(fee=0, bears=0, patient_s=0)
-"""Whoever sends at once."""
+"""Sends at once, at any price."""
 
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What a unit of gas costs now, tip included, in wei, and how long the node waits at leisure. ``latency_s``: until
-    a move is seen and its answer mined."""
+    """``fee``: wei for a unit of gas now, tip included; ``patient_s``: seconds to wait at leisure; ``latency_s``:
+    seconds until a move is seen and its answer is mined."""
 
     fee: int
     patient_s: int
     latency_s: float = 0.0
 
     def about(self, stake: int, stake_gas: int, busy_s: float = 0.0) -> Patience:
-        """What the node goes by where such a stake is to be won."""
+        """Return the rule for a dispute about such a stake."""
         return Patience(self.fee, bearable(stake, stake_gas), self.patient_s, busy_s)

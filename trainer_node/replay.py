@@ -1,14 +1,14 @@
-"""One party's own run of a job: trains it once, then re-executes whatever a dispute asks for.
+"""A party's own run of a job: trains it once, then executes again the parts that a dispute needs.
 
-    train      the whole run, a checkpoint on disk at every step of the first stride; resumes where it was stopped
+    train      the whole run, with a checkpoint on disk at every step of the first stride; resumes where it stopped
     run_tree   an interval again, committed at a finer stride
     step_tree  one step again, every node committed
-    publish    the tensors that the disputed operator takes and gives, for whoever judges it
-    operator   the same, to play a trial about it
-    right      what it really gives, to appeal or not
+    publish    the disputed operator's inputs and outputs, for verifiers and the opponent
+    operator   the same tensors, to play a trial about the operator
+    right      the operator's right record, to decide on an appeal
 
-In mode rounded-f64 the run goes by rounding logs: its own, which it writes, or the trainer's, which it
-follows. Everything that is committed goes to the store, where the artifact server offers it.
+In mode rounded-f64 the run uses rounding logs: its own, which it writes, or the trainer's, which it follows. All
+committed data go to the store, where the artifact server offers them.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from .package import Package
 from .store import Store
 
 MAX_TRACES = 4
-"""Of disputed steps that are kept: a dispute looks at one step and at the one before it."""
+"""Number of disputed steps whose traces are kept: a dispute needs one step and the step before it."""
 
 
 class Interrupted(AssayError):
-    """The run was asked to stop; what it has done so far is on disk."""
+    """The run was asked to stop; its finished steps are on disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A step of the first stride: ``C_step``, and the hashes of the slots after it."""
+    """A checkpoint of the first stride: the root ``C_step``, and the hashes of the slots after the step."""
 
     step: int
     root: bytes
@@ -61,17 +61,17 @@ class Checkpoint:
 
 
 class Checkpoints(Protocol):
-    """Where the checkpoints of this run are remembered."""
+    """The storage of a run's checkpoints."""
 
     def all(self) -> Sequence[Checkpoint]:
-        """In the order of their steps."""
+        """Return all checkpoints in the order of their steps."""
         ...
 
     def add(self, checkpoint: Checkpoint) -> None: ...
 
 
 class Replay:
-    """Implements the solver's ``OwnRun``; ``backend`` follows ``log_source``, if any."""
+    """The solver's ``OwnRun``. ``backend`` uses the logs of ``log_source``, if there is one."""
 
     def __init__(
         self,
@@ -104,11 +104,11 @@ class Replay:
         self._published: set[tuple[int, int]] = set()
 
     def _executor(self) -> Executor | None:
-        """What executes the run; None for the executor that suits the backend."""
+        """Return the executor of the run; None selects the executor that suits the backend."""
         return None
 
     def _values(self, state: State, node: int) -> NodeValues:
-        """The tensors of a node in the step after ``state``."""
+        """Return the tensors of a node in the step after ``state``."""
         capture = Capture(node)
         package = self._package
         interpreter = Interpreter(self.program, package.constants, self._backend, capture)
@@ -120,11 +120,11 @@ class Replay:
     def train(
         self, on_step: Callable[[int], None] = lambda _: None, stop: Callable[[], bool] = bool
     ) -> RunClaim:
-        """The claim. ``on_step`` is told each finished step; ``stop`` is asked after it.
+        """Return the claim. Call ``on_step`` with each finished step, and then ``stop``, which returns whether to stop.
 
-        Raises Interrupted when asked to stop. INVARIANT: a checkpoint is remembered after its tensors are on disk, so
-        whenever the process dies, the run goes on from the last remembered one to the identical root. The logs of the
-        steps before it are on disk too; those of later ones are followed where they are, and written where not.
+        Raises Interrupted when asked to stop. INVARIANT: a checkpoint is recorded after its tensors are on disk. So
+        after a crash at any moment, the run resumes at the last recorded checkpoint and gives the identical root. The
+        logs up to that checkpoint are on disk, too. Later logs are followed if they are on disk, and written if not.
         """
 
         def after(state: State, trace: StepTrace | None) -> None:
@@ -154,37 +154,37 @@ class Replay:
     # ------------------------------------------------------------------ what the dispute asks for (OwnRun)
 
     def run_tree(self, level: int, start: int, end: int) -> Tree:
-        """The run tree of ``(start, end]`` at the stride of that level; re-executes the interval the first time."""
+        """Return the run tree of ``(start, end]`` at the stride of that level; the first call executes the interval."""
         key = (level, start, end)
         if key not in self._trees:
             stride = self.terms.strides[level]
-            # NOTE: at the last stride every step is committed: whoever descends to one finds its tree served already.
+            # NOTE: at the last stride every step is committed, so we serve each step's tree before anybody descends.
             keep = self._keep_step if stride == 1 else None
             interval = self._run.commit_interval(self._state(start), end, stride, on_step=keep)
             self._keep(*key, interval.tree)
         return self._trees[key]
 
     def step_tree(self, step: int) -> Tree:
-        """The tree under ``C_step``."""
+        """Return the tree under ``C_step``."""
         return self._step(step).tree
 
     def record(self, step: int, node: int) -> Record:
-        """What that node did in that step."""
+        """Return the record of a node in a step."""
         return self._step(step).records[node]
 
     def log_tree(self, step: int) -> Tree | None:
-        """The tree over the digests of that step's rounding logs; None in a mode without them."""
+        """Return the tree over the digests of a step's rounding logs; None in a mode without them."""
         log = self._log_source.get(step) if self._log_source else None
         return log.tree(self.terms.node_count) if log else None
 
     def run_log_tree(self) -> Tree | None:
-        """The tree over the roots of all step logs; None in a mode without them."""
+        """Return the tree over the roots of all step logs; None in a mode without them."""
         return self._log_source.tree if self._log_source else None
 
     def publish(self, step: int, node: int) -> None:
-        """Offer what a verifier and an opponent in a trial need, once: the record of that node and its tensors.
+        """Offer, once, the record and the tensors of a node, which a verifier and an opponent in a trial need.
 
-        NOTE: the logs of all steps are offered since the run was done.
+        NOTE: the logs of all steps have been offered since the end of the run.
         """
         if (step, node) in self._published:
             return
@@ -195,15 +195,15 @@ class Replay:
         self._published.add((step, node))
 
     def operator(self, step: int, node: int) -> Operator:
-        """What that node has taken and given in that step, as this run says."""
+        """Return the inputs and outputs of a node in a step, as this run computes them, with its log."""
         found, log = self._values(self._state(step - 1), node), self._log(step, node)
         tensors = [*map(canonical, found.inputs)], [*map(canonical, found.outputs)]
         return Operator(*tensors, log.opened() if log else None)
 
     def right(self, step: int, node: int) -> Record:
-        """The right record of that node: the operator is executed once more, on the processor, from the own inputs.
+        """Return the right record of a node: execute the operator once more, on the CPU, from our own inputs.
 
-        NOTE: an appeal costs a bond, so nobody should go by what a faulty device has computed.
+        NOTE: an appeal costs a bond, so it should not rely on the result of a device that may be faulty.
         """
         own = self.record(step, node)
         structure, inputs = self.program.nodes[node], self.operator(step, node).inputs
@@ -211,19 +211,19 @@ class Replay:
         return adjudicate(structure, own, inputs, backend, self.terms.mode, self._log(step, node))
 
     def _log(self, step: int, node: int) -> NodeLog | None:
-        """The rounding log of a node in a step that the run goes by; None if it has none."""
+        """Return the rounding log that the run uses for a node in a step; None if there is none."""
         log = self._log_source.get(step) if self._log_source else None
         return log.nodes.get(node) if log else None
 
     # ------------------------------------------------------------------ what a request asks for (HasRun)
 
     def tensors(self, step: int, node: int) -> tuple[list[Array], list[Array]]:
-        """What that node has taken and given in that step."""
+        """Return the inputs and the outputs of a node in a step."""
         operator = self.operator(step, node)
         return list(operator.inputs), list(operator.outputs)
 
     def log(self, step: int, node: int) -> Log | None:
-        """What that node's rounding log says; None if it has none."""
+        """Return the entries of a node's rounding log; None if it has none."""
         found = self._log(step, node)
         return found.read() if found else None
 
@@ -260,7 +260,7 @@ class Replay:
         return self._traces[step]
 
     def _keep_step(self, state: State, trace: StepTrace | None) -> None:
-        """Offer a step's tree, and remember its records for a while."""
+        """Offer a step's tree, and keep the last `MAX_TRACES` traces."""
         assert trace is not None
         while len(self._traces) >= MAX_TRACES:
             del self._traces[next(iter(self._traces))]
@@ -268,16 +268,16 @@ class Replay:
         self._traces[state.step] = trace
 
     def _publish_result(self, trace: StepTrace) -> None:
-        """Offer what opens ``C_n``: its tree, and the records of the nodes that give the slots."""
+        """Offer the data that open ``C_n``: its tree, and the records of the nodes that write the slots."""
         self._store.put_tree(trace.tree)
         for node in {source.node for source in self.program.slots}:
             self._store.put_record(trace.records[node])
 
     def _publish_logs(self) -> bytes:
-        """Offer the logs of all steps, and give what they commit to; zero in a mode without them."""
+        """Offer the logs of all steps, and return the root over them; zero in a mode without logs."""
         if self._log_source is None:
             return NO_LOG
-        for step in self._log_source.missing():  # NOTE: what the disk has lost is written again
+        for step in self._log_source.missing():  # NOTE: logs that the disk has lost are written again
             self._run.advance(self._state(step - 1), step)
         self._keep_logs()
         self._store.put_tree(self._log_source.tree)
@@ -288,7 +288,7 @@ class Replay:
             self._log_source.keep()
 
     def _resume(self) -> tuple[list[Checkpoint], State]:
-        """The longest part of the run whose end can be restored. NOTE: what is lost is computed again."""
+        """Return the longest part of the run whose end can be restored. NOTE: lost steps are computed again."""
         done = list(self._checkpoints.all())
         while done:
             with contextlib.suppress(Unavailable):
@@ -297,7 +297,7 @@ class Replay:
         return done, self._run.initial()
 
     def _state(self, step: int) -> State:
-        """The state after that step, from the nearest checkpoint before it that is still here."""
+        """Return the state after a step, computed from the nearest checkpoint up to it that can be restored."""
         state = self._run.initial()
         for checkpoint in sorted(self._checkpoints.all(), key=lambda known: known.step, reverse=True):
             if checkpoint.step <= step:

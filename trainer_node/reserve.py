@@ -1,4 +1,4 @@
-"""What jobs may still take of an account, so that it is not staked on others."""
+"""The ether that jobs may still take from an account, so that it is not staked on other jobs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 
 class Reserve:
-    """Wei by number of a job. ``head``: the number of the newest block; ``pending``: whether anything that we have sent
-    is not mined yet.
+    """Wei that each job may still take, by job number. ``head`` returns the number of the newest block; ``pending``
+    returns True while a transaction of ours is not mined yet.
 
-    SAFETY: jobs are read some blocks late, and a block from before our stake knows nothing of it. So what is kept when
-    a stake is sent is not let go of before a block is read that must show it.
+    SAFETY: jobs are read some blocks late, and a block older than our stake does not show it. So the amount kept when
+    a stake is sent is not released until a block is read that must show the stake.
     """
 
     def __init__(self, head: Callable[[], int], pending: Callable[[], bool]) -> None:
@@ -21,13 +21,13 @@ class Reserve:
         self._from: dict[int, int] = {}
 
     def staking(self, job: int, wei: int) -> None:
-        """A stake is about to be sent; the job may take so much with it and after it."""
+        """Note that a stake is about to be sent; ``wei`` includes it and all that the job may take later."""
         self._kept[job] = max(self._kept.get(job, 0), wei)
         self._sent.add(job)
         self._from.pop(job, None)
 
     def seen(self, job: int, wei: int, block: int) -> None:
-        """What the job may still take, as a block shows it."""
+        """Note the amount that the job may still take according to a block."""
         if wei < self._kept.get(job, 0):
             if job in self._sent and not self._pending():
                 self._from[job] = self._head()
@@ -40,9 +40,9 @@ class Reserve:
             del self._kept[job]
 
     def kept(self, job: int) -> int:
-        """For that job."""
+        """Return the wei kept for that job."""
         return self._kept.get(job, 0)
 
     def for_others(self, job: int = 0) -> int:
-        """For all jobs but that one."""
+        """Return the wei kept for all jobs but that one."""
         return sum(wei for number, wei in self._kept.items() if number != job)

@@ -1,9 +1,9 @@
-"""The frame of a daemon: what it holds while it runs, and the loop that must not die.
+"""The frame of a daemon: its resources while it runs, and a loop that survives errors.
 
     with open_daemon(settings, "trainer") as node:      lock, log, database, store, server, chain, key
         Service(node, bot.tick).run()                 until SIGTERM or SIGINT; the current act is finished first
 
-An error in a round is logged, shows in /readyz, and the round is tried again, later and later.
+An error in a round is logged and shown by /readyz, and the round is retried after growing delays.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _log = structlog.get_logger(__name__)
 
 @contextlib.contextmanager
 def exclusive(path: Path, what: str) -> Iterator[None]:
-    """Hold a file for this process alone; the system lets go of it even if we are killed. Raises AlreadyRunning."""
+    """Lock a file for this process; the system releases it even if we are killed. Raises AlreadyRunning."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
     try:
@@ -55,7 +55,7 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise AlreadyRunning(
-                f"{what} is in use by another process; stop that one, or use another"
+                f"{what} is in use by another process; stop that process, or use another"
             ) from None
         yield
     finally:
@@ -64,7 +64,7 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
 
 @dataclass
 class Daemon:
-    """What a daemon works with. ``transactions`` is None for one without a key."""
+    """The resources of a daemon. ``transactions`` is None for a daemon without a key."""
 
     settings: Settings
     role: str
@@ -77,9 +77,9 @@ class Daemon:
     transactions: TransactionManager | None
     stop: threading.Event = field(default_factory=threading.Event)
     problems: dict[str, str] = field(default_factory=dict)
-    """Why it is not ready, by topic; shown by /readyz."""
+    """Reasons why the daemon is not ready, by topic; /readyz shows them."""
     reserve: Reserve = field(init=False)
-    """What jobs that we have staked on may still take (`funds`)."""
+    """Wei that jobs on which we have staked may still take (`funds`)."""
 
     def __post_init__(self) -> None:
         self.reserve = Reserve(lambda: self.client.block().number, self._pending)
@@ -93,23 +93,23 @@ class Daemon:
 
     @property
     def public_uri(self) -> str:
-        """Where others find our artifacts."""
+        """The address at which others find our artifacts."""
         return self.settings.public_uri or self.server.uri
 
     @property
     def address(self) -> str | None:
-        """Our account, if we have a key."""
+        """Our account; None without a key."""
         return self.transactions.address if self.transactions else None
 
     def spare(self, job: int = 0) -> int:
-        """Wei of our account that no other job than this one may need; nothing without a key."""
+        """Return the wei of our account that no job other than this one may need; without a key we have none."""
         free = self.transactions.free() if self.transactions else 0
         return free - self.reserve.for_others(job)
 
 
 @contextlib.contextmanager
 def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[Daemon]:
-    """Everything a daemon needs, released at the end. Waits for an RPC endpoint that does not answer yet.
+    """Open all resources of a daemon and release them at the end. Wait for an RPC endpoint that does not answer yet.
 
     Raises AlreadyRunning, ConfigError, KeystoreError, SchemaMismatch, WrongChain.
     """
@@ -119,7 +119,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
         account = None
         if key:
             account = load_account(settings)
-            # SAFETY: two nodes with one key would spend each other's nonces, whatever their data directories.
+            # SAFETY: two nodes with one key would use each other's nonces, even with separate data directories.
             stack.enter_context(exclusive(settings.keystore_path, f"key {settings.keystore_path}"))
         metrics = Metrics()
         database = Database(settings.data_dir / "node.sqlite3")
@@ -179,7 +179,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
 def _serve(
     settings: Settings, database: Database, store: Store, problems: dict[str, str], metrics: Metrics
 ) -> ArtifactServer:
-    """The artifact server, started. NOTE: claims name its address on-chain, so a free port is kept over restarts."""
+    """Start the artifact server. NOTE: claims name its address on-chain, so a free port, once chosen, is kept."""
     remembered: int = database.get(_PORT, 0)
     ports = [settings.port] if settings.port else list(dict.fromkeys([remembered, 0]))
     for attempt, port in enumerate(ports, 1):
@@ -212,12 +212,12 @@ class Service:
         self._recovered = False
 
     def run(self) -> None:
-        """Returns when SIGTERM or SIGINT came, or ``node.stop`` was set; an act that was begun is finished."""
+        """Call rounds until SIGTERM, SIGINT or ``node.stop``. The act in progress is finished first."""
         while not self._node.stop.is_set():
             self._node.stop.wait(self.round())
 
     def round(self) -> float:
-        """One round. Returns the seconds to wait before the next one; never raises an Exception."""
+        """Do one round. Return the seconds to wait before the next one. Never raises an Exception."""
         problems, metrics = self._node.problems, self._node.metrics
         try:
             if not self._recovered and self._node.transactions is not None:
@@ -234,7 +234,7 @@ class Service:
             result = "error"
             _log.error("tick.error", error=type(error).__name__, reason=str(error))
         except Exception as error:
-            # NOTE: a bug in one round must not stop a defence whose clock is running; it is loud, and tried again.
+            # NOTE: a bug in one round must not stop a defence whose clock runs: it is logged, and the round is retried.
             problems["tick"] = f"{type(error).__name__}: {error}"
             result = "bug"
             _log.exception("tick.bug")
@@ -251,13 +251,13 @@ class Service:
 
 
 def open_client(settings: Settings) -> ChainClient:
-    """A client of the settings' deployment, whose code is verified: that of a file, or a release of a list.
+    """Return a client of the settings' deployment, which a file or a list of releases names. Its code is verified.
 
     Raises ConfigError, ReleaseRefused, RpcUnavailable, RpcCorrupt, WrongChain.
     """
     limits, release = settings.limits, settings.release
     if (settings.releases is None) != (release is None):
-        raise ConfigError("`releases` and `release` go together: the list's address, and which version of it")
+        raise ConfigError("`releases` and `release` go together: the list's address, and a version in it")
     deployment = None if release else Deployment.load(settings.deployment_file)
     web3 = connect(
         settings.rpc_url, settings.chain_id, timeout_s=limits.rpc_timeout_s, max_bytes=limits.rpc_bytes
@@ -272,7 +272,7 @@ def open_client(settings: Settings) -> ChainClient:
 
 
 def _patiently(stop: threading.Event, problems: dict[str, str], act: Callable[[], T]) -> T:
-    """Try until the chain answers or we are told to stop (then the last error is raised)."""
+    """Call ``act`` until the chain answers. Raises the last error if ``stop`` is set before."""
     wait = 0.5
     while True:
         try:
@@ -287,7 +287,7 @@ def _patiently(stop: threading.Event, problems: dict[str, str], act: Callable[[]
 
 @contextlib.contextmanager
 def stop_on_signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set ``stop``; the next one acts as if we were not here. Only the main thread can do this."""
+    """Let SIGTERM and SIGINT set ``stop``. Another signal acts as without us. Works only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

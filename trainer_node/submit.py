@@ -1,4 +1,4 @@
-"""Sending what was decided, when nobody waits for the answer: the next look at the chain decides anew."""
+"""Sends calls whose outcome no caller needs: the next look at the chain decides anew."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .errors import Reverted
 from .patience import Market
 
 ACT_TIMEOUT_S = 60.0
-"""How long a round waits for a block; the outbox goes on with the rest."""
+"""Seconds that a round waits for a transaction to be mined; after that the outbox takes care of it."""
 
 _log = structlog.get_logger(__name__)
 
 
 def act(transactions: TransactionManager, call: Call) -> Receipt | None:
-    """Send it, and log how that ended; None if it is not mined by now. Raises nothing that Assay knows."""
+    """Send a call and log the outcome. Returns None if it failed or is not mined yet; raises no AssayError."""
     try:
         receipt = transactions.send(call, timeout_s=ACT_TIMEOUT_S)
         _log.info("act.done", act=call.action, gas=receipt.gas_used)
         return receipt
     except Reverted as error:
-        # NOTE: somebody was faster, or the phase has ended.
+        # NOTE: another party was faster, or the phase has ended.
         _log.info("act.refused", act=call.action, reason=str(error))
     except AssayError as error:
         _log.warning("act.failed", act=call.action, reason=str(error))
@@ -33,8 +33,8 @@ def act(transactions: TransactionManager, call: Call) -> Receipt | None:
 
 
 class Teller:
-    """Draws what contracts owe the key of ``transactions``; while gas is dear, later (`patience`), unless we ``need``
-    it."""
+    """Withdraws what contracts owe the key of ``transactions``. It waits while gas is dear (`patience`), unless
+    ``need`` returns True."""
 
     def __init__(
         self,
@@ -46,10 +46,10 @@ class Teller:
         self._market = market
         self._need = need
         self._since: dict[str, int] = {}
-        """By contract: from when on it has owed us something, as far as we have seen."""
+        """By contract: the instant since which we have seen that it owes us something."""
 
     def draw(self, snapshot: Snapshot) -> None:
-        """Draw what is due. Raises RpcUnavailable and RpcCorrupt."""
+        """Withdraw what is due. Raises RpcUnavailable and RpcCorrupt."""
         owed = snapshot.credits(self._transactions.address)
         self._since = {
             str(escrow.address): self._since.get(str(escrow.address), snapshot.now) for escrow, _ in owed

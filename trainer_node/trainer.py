@@ -1,4 +1,4 @@
-"""The trainer daemon: takes slots, trains, claims, and defends what it claims."""
+"""The trainer daemon: takes slots, trains, claims results and defends its claims."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .replay import Replay
 from .service import Daemon, Service, open_daemon
 
 SLOT_MOVES = 2
-"""To take a slot, and to commit."""
+"""Number of transactions to take a slot and to commit."""
 
 _log = structlog.get_logger(__name__)
 
@@ -32,14 +32,14 @@ _log = structlog.get_logger(__name__)
 def run(
     settings: Settings, replay: type[Replay] = Replay, participant: type[Participant] = Participant
 ) -> None:
-    """Run until told to stop. ``replay`` and ``participant`` are what it is composed of."""
+    """Run until told to stop. ``replay`` and ``participant`` are the classes of the run and of the participant."""
     repops.set_num_threads(settings.worker_threads)
     with open_daemon(settings, "trainer") as node, open_runner(node, replay=replay) as runner:
         Service(node, trainer(node, runner, participant).tick).run()
 
 
 def trainer(node: Daemon, runner: JobRunner, participant: type[Participant] = Participant) -> Participant:
-    """The trainer's part in every job of the deployment."""
+    """Create the participant that trains in the jobs of the deployment."""
     me = node.address
     assert me is not None
 
@@ -68,7 +68,7 @@ def trainer(node: Daemon, runner: JobRunner, participant: type[Participant] = Pa
 
     def decide(job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         if job.referee.lower() != node.client.deployment.referee.lower():
-            # SAFETY: the client names the referee; we stake only under the one whose code we have checked.
+            # SAFETY: the client names the referee; we stake only under the referee whose code we have checked.
             return [], None
         joined = job.trainer(me) is not None
         free = job.phase is JobPhase.TRAINING and not joined and len(job.trainers) < job.slots

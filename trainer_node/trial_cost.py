@@ -1,7 +1,7 @@
-"""What a trial costs a party in time: states of the longest chain of a program's nodes, hashes of the node's tensors.
+"""Estimates the time of a trial: the states of the longest chain of a program's nodes, and the node's tensor hashes.
 
-SAFETY: a client may post a program that runs in a second, and has an element whose chain nobody walks within the clock.
-So the walk is measured on the operands of the first step, before anything is staked.
+SAFETY: a client may post a program that runs in a second but has an element whose chain takes longer than the clock.
+So the walk of the chain is measured on the operands of the first step, before a stake is paid.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from referee_py.program import Program, Structure, TensorType
 from referee_py.program.mode import is_rounded
 
 SLOWEST = 1e7
-"""Steps a second that every walk makes on any machine of today (docs/benchmarks.md): of chains too short to measure."""
+"""Steps a second that any walk makes on any machine of today (docs/benchmarks.md); for chains too short to measure."""
 FASTEST = 5e7
-"""Steps a second that no walk is counted with more of. SAFETY: what is measured are the first step's operands, and the
-element in the middle. With idx all of other rows `scatter_add` makes 3 10^9, with idx all of this row 6 10^7; a sum of
-numbers far apart takes twice what one of like numbers does, and a window that is all padding nothing."""
+"""Upper limit of a measured rate, in steps a second. SAFETY: the measurement uses the first step's operands, and the
+element in the middle. If idx names only other rows `scatter_add` makes 3 10^9, if only this row 6 10^7. A sum of
+numbers far apart takes twice as long as a sum of like numbers, and a window of nothing but padding takes no time."""
 SHORT = 1 << 20
-"""Steps that are not worth measuring."""
+"""Chains of at most this many steps are not measured."""
 SAMPLE_S = 0.1
 SAMPLE_STEPS = 1 << 18
 HASHED_BYTES = 1 << 24
-"""Of which the rate of hashing is taken."""
+"""Bytes hashed to measure the rate of hashing."""
 HASHES = 2
-"""Of each byte: for the root, and once more for paths to a leaf. The opponent's outputs are hashed like our own."""
+"""Times that each byte is hashed: for the root, and for paths to a leaf. The opponent's outputs count like our own."""
 
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class TrialCost:
-    """The longest trial that a program may lead to: of one element of this node."""
+    """The longest trial that a program may lead to, about one element of this node."""
 
     node: int
     operator: str
@@ -52,11 +52,11 @@ class TrialCost:
 
 
 NO_TRIAL = TrialCost(0, "none", 0, 0.0)
-"""Of a program without nodes."""
+"""The cost of a program without nodes."""
 
 
 def longest_chain(structure: Structure, inputs: Sequence[TensorType], mode: int) -> int:
-    """Of all elements of a node; 0 if it has none."""
+    """Return the steps of the longest chain of a node's elements; 0 if it has no elements."""
     if structure.name not in KINDS:
         return 1
     if structure.name == "max_pool2d":
@@ -68,8 +68,8 @@ def longest_chain(structure: Structure, inputs: Sequence[TensorType], mode: int)
 def walking_rate(
     structure: Structure, inputs: Sequence[Array], mode: int, clock: Clock = time.monotonic
 ) -> float:
-    """Steps a second of a chain of this node, `FASTEST` at most, measured for `SAMPLE_S` seconds; of the element in the
-    middle."""
+    """Return the steps a second on the chain of the node's middle element, measured for `SAMPLE_S` seconds; at most
+    `FASTEST`."""
     case = _some_element(structure, [TensorType.of(array) for array in inputs], mode)
     if case is None:
         return SLOWEST
@@ -84,14 +84,14 @@ def walking_rate(
 
 
 def hashing_rate(clock: Clock = time.monotonic) -> float:
-    """Bytes a second of a tensor's tree."""
+    """Return the bytes a second of hashing a tensor's tree."""
     data, began = np.zeros(HASHED_BYTES // 4, np.float32), clock()
     tree_root(data, DATA)
     return HASHED_BYTES / max(clock() - began, 1e-6)
 
 
 class Sampler:
-    """The rates of the longest chains of a program, an operator each; `see` takes the operands of a node."""
+    """Measures walking rates: for each operator, on its longest chain in a program."""
 
     def __init__(self, program: Program, mode: int, clock: Clock = time.monotonic) -> None:
         self._program, self._mode, self._clock = program, mode, clock
@@ -107,7 +107,7 @@ class Sampler:
         self._rates: dict[str, float] = {}
 
     def wants(self, node: int) -> bool:
-        """Whether its operands are to be seen."""
+        """Return whether `see` needs the operands of this node."""
         return node in self._wanted
 
     def see(self, node: int, inputs: Sequence[Array]) -> None:
@@ -116,7 +116,7 @@ class Sampler:
         self._rates[structure.name] = walking_rate(structure, inputs, self._mode, self._clock)
 
     def cost(self) -> TrialCost:
-        """Of the longest trial, as far as nodes were seen."""
+        """Return the cost of the longest trial; operators that were not measured count with `SLOWEST`."""
         hashing = hashing_rate(self._clock)
 
         def seconds(number: int) -> float:
@@ -130,7 +130,7 @@ class Sampler:
 
 
 def cost_of(number: int, structure: Structure, inputs: Sequence[Array], mode: int) -> TrialCost:
-    """Of a trial about node ``number``, with these operands."""
+    """Return the cost of a trial about node ``number`` with these operands."""
     types = [TensorType.of(array) for array in inputs]
     steps = longest_chain(structure, types, mode)
     rate = walking_rate(structure, inputs, mode) if steps > SHORT else SLOWEST
@@ -145,7 +145,7 @@ def _seconds(
 
 
 def _some_element(structure: Structure, inputs: Sequence[TensorType], mode: int) -> Case | None:
-    """In the middle of the first output that has any."""
+    """Return the middle element of the first output that has elements; None if there is none."""
     for number, output in enumerate(structure.outputs):
         if output.count:
             middle = sum(size // 2 * math.prod(output.shape[d + 1 :]) for d, size in enumerate(output.shape))

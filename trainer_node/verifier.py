@@ -1,4 +1,4 @@
-"""The verifier service: executes ONE disputed operator, signs what is right and stands by it (docs/adjudication.md)."""
+"""The verifier daemon: executes ONE disputed operator, signs the right record, stands by it (docs/adjudication.md)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from .submit import Teller, act
 from .trial_cost import TrialCost, cost_of
 
 PATIENCE_S = 5.0
-"""How long a round waits for a judgement; what takes longer is asked for again in the next one."""
+"""Seconds that a round waits for a new judgement; the next round asks again for one that takes longer."""
 LANES = 8
-"""Judgements at the same time, so that a server that stalls holds up its own match only."""
+"""Number of judgements at the same time, so that a stalling server holds up only its own match."""
 
 _log = structlog.get_logger(__name__)
 
@@ -52,7 +52,7 @@ def run(settings: Settings) -> None:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a verifier has found: the record that it signs, and the tensors by which it stands by that."""
+    """A verifier's result: the record that it signs, and the tensors with which it defends that in a trial."""
 
     record: Record
     operator: Operator
@@ -62,7 +62,7 @@ class Judgement:
 class Verifier:
     """Attests in every hearing that names this verifier, and stands by its verdict if that is overruled.
 
-    NOTE: it never guesses. Without the inputs that the records name it signs nothing, and looks again.
+    NOTE: it never guesses. Without the inputs that the records name, it signs nothing and tries again.
     """
 
     def __init__(self, node: Daemon) -> None:
@@ -71,7 +71,7 @@ class Verifier:
         self._scheduler = Scheduler(JobQueue(node.database), node.problems)
         self._lanes = ThreadPoolExecutor(LANES, thread_name_prefix="verdict")
         self._judging: dict[int, tuple[int, Future[Judgement]]] = {}
-        """By hearing: its job, and what is found about it."""
+        """By hearing: its job and its judgement."""
         self._refused: set[int] = set()
         self._over: set[int] = set()
         assert node.transactions is not None
@@ -81,17 +81,17 @@ class Verifier:
         self._teller = Teller(node.transactions, node.settings.market)
 
     def tick(self) -> None:
-        """Look once, do what is due, and draw what was earned."""
+        """Read the chain once, do what is due, and withdraw what was earned."""
         snapshot = self._node.client.snapshot()
         self._node.metrics.block.set(snapshot.block.number)
         self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))
         self._teller.draw(snapshot)
 
     def _attend(self, snapshot: Snapshot, job: JobView) -> bool:
-        """Do what is due in a job. Whether it has hearings that may need us."""
-        # SAFETY: only our referee's matches are what they say; another one may name any match, or none at all.
+        """Do what is due in a job. Return whether it has hearings that may need us."""
         if not job.phase.ended:
             self._over.discard(job.id)  # a reorganisation has brought it back
+        # SAFETY: only our own referee's matches can be trusted; another referee may report any match, or none.
         ours = job.referee.lower() == self._node.client.deployment.referee.lower()
         if not ours or len(job.groups) < 2 or not self._named(job) or job.id in self._over:
             return False
@@ -118,7 +118,7 @@ class Verifier:
         return bool(hearings or job.open_matches)
 
     def _hear(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> None:
-        """Vote, if that is due; else see to it that the hearing goes on, and to our bond."""
+        """Vote, if that is due; otherwise keep the hearing going and defend our bond."""
         if hearing.state.phase is HearingPhase.VOTING and snapshot.now < hearing.state.until:
             if not hearing.voted(self._me) and hearing.id not in self._refused:
                 self._attest(job, hearing)
@@ -137,7 +137,7 @@ class Verifier:
     def _attest(self, job: JobView, hearing: HearingInfo) -> None:
         settings = self._node.settings
         reason = too_uncertain(job, settings.allow_probable_bounds)
-        # SAFETY: a vote holds our bond for as long as its hearing may last.
+        # SAFETY: a vote locks our bond for as long as the hearing lasts.
         reason = reason or too_long(job, settings.limits.max_period_s)
         if reason := reason or too_short(job, settings.latency_s):
             _log.warning("verdict.left_to_others", match=hearing.match_id, reason=reason)
@@ -146,7 +146,7 @@ class Verifier:
         judgement = self.judgement(job, hearing)
         if judgement is None:
             return
-        # SAFETY: whoever signs puts its bond on playing a trial in time; whoever has signed stands by it in any case.
+        # SAFETY: with a signature we stake our bond on playing a trial in time; after signing we defend it at any cost.
         if reason := too_costly(judgement.trial, TRIAL_MOVES * settings.latency_s, job.rules.clock):
             _log.error("verdict.refused", match=hearing.match_id, reason=reason)
             self._refused.add(hearing.id)
@@ -159,7 +159,7 @@ class Verifier:
         act(self._transactions, client.contracts.hearing_move(hearing.id, Attest(at, record, signature)))
 
     def judgement(self, job: JobView, hearing: HearingInfo) -> Judgement | None:
-        """What is right, if it is found in time; None if it is not, or not to be had."""
+        """Return the judgement of a hearing; None if it is still pending, unavailable or refused."""
         patience = 0.0
         if hearing.id not in self._judging:
             patience = PATIENCE_S
@@ -181,7 +181,7 @@ class Verifier:
         return None
 
     def _judge(self, job: JobView, hearing: HearingInfo) -> Judgement:
-        """The right record of the disputed node, from inputs that either side serves."""
+        """Compute the right record of the disputed node from inputs that either side serves."""
         at = hearing.terms.submission
         fetcher, memory = self._node.fetcher, self._node.settings.limits.memory_bytes
         uris = servers(job, hearing)
@@ -200,9 +200,9 @@ class Verifier:
         return Judgement(right, Operator(inputs, [*map(canonical, outputs)], entries), trial)
 
     def _log(self, job: JobView, program: Program, at: Submission, uris: list[str]) -> NodeLog | None:
-        """What the job's rounding logs commit to for the disputed node; None if that is nothing.
+        """Return the disputed node's log, to which the job's rounding logs commit; None if there is none.
 
-        NOTE: it is taken from what the trainer has revealed and not from the records: both may be wrong about it.
+        NOTE: it comes from the root that the trainer has revealed, because both records may name a wrong log.
         """
         terms, fetcher = job.program, self._node.fetcher
         if not is_rounded(terms.mode):
@@ -215,18 +215,18 @@ class Verifier:
 
 
 def too_costly(trial: TrialCost, moves_s: float, clock: int) -> str | None:
-    """Why not to sign a verdict: this machine could not play its trial within the clock."""
+    """Return why not to sign a verdict, or None: this machine could not play its trial within the clock."""
     if MARGIN * (trial.seconds + moves_s) <= clock:
         return None
     return (
-        f"a trial may take {MARGIN * trial.seconds:.0f} s of our computing ({trial}), and {MARGIN * moves_s:.0f} s "
+        f"a trial may take us {MARGIN * trial.seconds:.0f} s to compute ({trial}), and {MARGIN * moves_s:.0f} s "
         f"for its moves; the clock has {clock} s"
     )
 
 
 @dataclass(frozen=True)
 class _OperatorSource:
-    """What a signer knows of a disputed operator: what it has found itself."""
+    """A signer's knowledge of a disputed operator: its own judgement."""
 
     verifier: Verifier
     job: JobView
@@ -246,7 +246,7 @@ class _OperatorSource:
 
 
 def servers(job: JobView, hearing: HearingInfo) -> list[str]:
-    """Who may have what a hearing is about: the client and both spokesmen before all others, who may be many."""
+    """Return the servers that may have the data of a hearing: the client's, both spokesmen's, then all others'."""
     spokesmen = hearing.terms.submission.players
     claims = sorted(job.claims, key=lambda claim: claim.owner not in spokesmen)
     return list(dict.fromkeys([job.uri, *(claim.uri for claim in claims if claim.uri)]))

@@ -1,9 +1,9 @@
-"""Watches jobs for their clients' bounties: computes what a job asks for before anybody reveals it, and commits to it.
+"""Watches jobs for their clients' bounties: computes a job's result before anybody reveals it, and commits to it.
 
     a slot is taken ─▶ train ─▶ trainers have committed: commit, and stake ─▶ our root is claimed: show it ─▶ collect
 
-What was found serves to challenge, too, and whoever watches has to: if another root is accepted the stake is lost. The
-chain keeps where we stand, so a node that starts again goes on where it was.
+A watcher must also challenge with its result: if another root is accepted, the watcher's stake is lost. The chain keeps
+the state, so a restarted node continues where it stopped.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .service import Daemon
 from .submit import act
 
 WATCH_GAS = 350_000
-"""Of committing, showing, collecting and withdrawing, together; see tests/contracts/watch/Watch.t.sol."""
+"""Gas to commit, show, collect and withdraw, together; see tests/contracts/watch/Watch.t.sol."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Watcher:
-    """Watches for whoever holds the node's key; ``max_watch`` of its settings bounds what it stakes on one job."""
+    """Watches jobs for the node's account; ``max_watch`` of its settings bounds the stake on one job."""
 
     def __init__(self, node: Daemon, transactions: TransactionManager, runner: JobRunner) -> None:
         self._node = node
@@ -43,15 +43,15 @@ class Watcher:
         self._told: set[int] = set()
         self._commit_age = 0
         self._left: set[tuple[int, int]] = set()
-        """By number and instant, those that we have nothing more to do with: after a reorganisation a number may stand
-        for another job."""
+        """Jobs that we have left, by number and instant of posting: after a reorganisation a number may stand for
+        another job."""
 
     def watches(self, job: JobView) -> bool:
-        """Whether we have staked on a result of our own, as far as was seen."""
+        """Return whether a snapshot has shown our stake on a result of our own."""
         return job.id in self._watched
 
     def attend(self, snapshot: Snapshot, job: JobView) -> bool:
-        """Do what is due for a job's bounty. Whether we watch it, or are about to."""
+        """Do what is due for a job's bounty. Return whether we watch the job, or are about to."""
         if is_rounded(job.program.mode) or (job.id, job.posted) in self._left:
             return False
         me = self._transactions.address
@@ -71,14 +71,14 @@ class Watcher:
             self._send(job, "collect", me)
         elif mine.state is WatcherState.COMMITTED and job.phase in (JobPhase.CHALLENGE, JobPhase.CLOSING):
             own = self._runner.train(job, ours=True)
-            # SAFETY: whoever shows a root that nobody claims gives it away, before it is old enough to be claimed.
+            # SAFETY: to show a root that nobody claims would give it away before our commitment is old enough to claim.
             if own is not None and job.group_of_root(own.root) is not None:
                 self._send(job, "show", own.root, self._salt(job))
         return True
 
     def _begin(self, snapshot: Snapshot, job: JobView) -> bool:
-        """Train, and commit once that is done. Whether we are at it."""
-        # NOTE: a client has posted it for nothing until somebody has staked on it.
+        """Train, and commit once the run is done. Return whether we work on the job."""
+        # NOTE: posting a job costs its client nothing until somebody has staked on it.
         if not job.trainers or job.trainer(self._transactions.address) is not None:
             return False
         if job.referee.lower() != self._node.client.deployment.referee.lower():
@@ -88,7 +88,7 @@ class Watcher:
             return False
         self._begun.add(job.id)
         own = self._runner.train(job)
-        # SAFETY: training may take days, in which prices and our other jobs change; until then nothing is promised.
+        # SAFETY: training may take days, in which prices and our other jobs change, so we check again before we stake.
         if own is not None and is_due(job, snapshot.now) and self._worth(job, pool, snapshot.now):
             deployment = self._node.client.deployment
             where = deployment.chain_id, str(self._contract.address), job.id, self._transactions.address
@@ -98,12 +98,12 @@ class Watcher:
         return True
 
     def _worth(self, job: JobView, pool: PoolInfo, now: int) -> bool:
-        """Whether we would stake on it. Says once why not."""
+        """Return whether we would stake on a job. Log the reason once if not."""
         settings, max_fee = self._node.settings, self._node.settings.fees.max_fee
         reason = too_little(job, pool)
         reason = reason or too_dear(job.stake_sent.wanted, settings.max_watch, "max_watch_eth")
         reason = reason or too_dear(offer(job, b"").wanted, settings.max_stake)
-        # SAFETY: whoever watches has to claim what it has found, so what keeps it from that has to be looked at before.
+        # SAFETY: a watcher has to claim its result, so we check beforehand what could prevent the claim.
         reason = reason or too_long(job, settings.limits.max_period_s)
         reason = reason or unpaid(job, settings.fees.expected_fee, max_fee)
         if reason is None:
@@ -138,10 +138,10 @@ class Watcher:
 
 
 def is_due(job: JobView, now: int) -> bool:
-    """Whether it is time to commit to what was found.
+    """Return whether it is time to commit to our result.
 
-    SAFETY: not before the trainers have, where the job gives time for it: whoever would lie must not see whether
-    somebody watches. Where several are wanted, one of them may commit in the last second, and the others not at all.
+    SAFETY: if the job has a watch period, we commit after the trainers, so that a liar cannot see whether somebody
+    watches. With several slots, some trainers may never commit; we then commit once only a watch period is left.
     """
     if not job.watch_period or job.commitments == job.slots:
         return True
@@ -149,16 +149,16 @@ def is_due(job: JobView, now: int) -> bool:
 
 
 def too_hasty(job: JobView, latency_s: float) -> str | None:
-    """Why not to watch: after the trainers there would be no time to commit."""
+    """Return why not to watch, or None: there would be no time to commit after the trainers."""
     needed = MARGIN * 2 * latency_s
     if not job.watch_period or job.watch_period >= needed:
         return None
-    return f"its watch period has {job.watch_period} s, to commit in it may take {needed:.0f} s"
+    return f"its watch period has {job.watch_period} s; to commit in it may take {needed:.0f} s"
 
 
 def too_little(job: JobView, pool: PoolInfo) -> str | None:
-    """Why not to watch: the share of one more watcher would not pay for its transactions. What computing costs, who has
-    set the limit on stakes knows."""
+    """Return why not to watch, or None: one more watcher's share would not pay for its transactions. The operator
+    accounts for the cost of computing with the limit on stakes."""
     share = share_of(pool.amount, pool.shares, pool.watchers + 1)
     cost = WATCH_GAS * 2 * job.base_fee
     if share > cost:

@@ -76,7 +76,7 @@ def check_playable(where: str, node: Structure, inputs: Sequence[TensorType]) ->
             if have > limit:
                 raise Unplayable(
                     f"{where}: {node.name} of {len(inputs)} inputs: {load.move} may take {have:,} {what}, a "
-                    f"transaction may take {limit:,}, so whoever is right about it might not get to say so; "
+                    f"transaction may take {limit:,}, so the party that is right might be unable to send it; "
                     "use fewer inputs (of a long cat: several short ones) or tensors of lower rank"
                 )
 

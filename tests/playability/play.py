@@ -155,7 +155,7 @@ class Play:
             account: after[account] + self.table.fees.get(account, 0) - before[account]
             for account in everybody
         }
-        assert gained[self.right] >= 0, f"whoever is right has paid: {gained}"
+        assert gained[self.right] >= 0, f"the honest party has paid: {gained}"
         assert gained[self.liar] < 0, f"a lie costs nothing: {gained}"
 
     def _open_request(self) -> None:
@@ -332,7 +332,7 @@ class Play:
     def _match_turn(self, match: Match) -> None:
         state, other = match.state, 1 - self.side
         late = clock.late(state, self.now + 1)
-        assert not late >> self.side & 1, "whoever is right is late"
+        assert not late >> self.side & 1, "the honest party is late"
         if (
             not late
             and self.style is not Style.MUTE

@@ -14,6 +14,7 @@ from referee_py.trial import Answer, NodesReveal, Post, ShowLeaf, ShowOutputs, S
 from referee_py.trial.calldata import led
 from referee_py.trial.rules import places
 from referee_py.trial.solver import plan
+from referee_py.walk import clock
 from tests.referee_py.game.chain import Transaction
 from tests.referee_py.trial.parties import Known
 from trainer_node.chain.wire import trial_call
@@ -58,16 +59,16 @@ class Trials:
     def turn(self, number: int, trial: Trial) -> None:
         """The liar moves if it wants to, else the honest party, when it has to."""
         state, other = trial.state, 1 - self.side
-        late = court.late(state, self.now + 1)
-        assert not late >> self.side & 1, "whoever is right is late"
+        late = clock.late(state, self.now + 1)
+        assert not late >> self.side & 1, "the honest party is late"
         if not late and (lies := self._lies(number, trial, other)):
             self._send(number, trial, lies, self.liar, self.now + 1)
             return
         moves = self._pleadings(number, trial)
         if not moves:
-            due = {s: state.tick + state.clock[s] for s in (0, 1) if court.owing(state) >> s & 1}
+            due = {s: state.tick + state.clock[s] for s in (0, 1) if clock.owing(state) >> s & 1}
             late_at = max(min(due.values()) + 1, self.now + 1)
-            assert court.late(state, late_at) == 1 << other, "nobody can move, and it is not the liar's turn"
+            assert clock.late(state, late_at) == 1 << other, "nobody can move, and it is not the liar's turn"
             self._send(number, trial, [Timeout()], self.right, late_at)
             return
         sizes = [(name, len(data)) for name, data in self._calls(trial, moves, self.right, self.now + 1)]
@@ -76,7 +77,7 @@ class Trials:
         for move in moves:
             after = court.apply(after, trial.dispute, move, self.right, self.now + 1)
         at = self.now + 1
-        if court.owing(state) >> self.side & 1 and not late:
+        if clock.owing(state) >> self.side & 1 and not late:
             patience = self._patience.setdefault(number, Patience())
             deadline = state.tick + state.clock[self.side]
             at = patience.when(self.now, deadline, over=after.stage is Stage.DONE)
@@ -84,7 +85,7 @@ class Trials:
 
     def _pleadings(self, number: int, trial: Trial) -> list[court.Move]:
         own = self.graph.operator(trial.dispute.records[self.side])
-        assert own is not None, "whoever is right has its tensors"
+        assert own is not None, "the honest party has no tensors"
         began = time.process_time()
         known = self._seen(number, self.side)
         found = plan(trial.state, trial.dispute, self.side, own, known, self.now + 1)

@@ -137,8 +137,8 @@ def test_contracts_that_go_by_another_time_are_refused(publisher: Publisher) -> 
     with pytest.raises(ReleaseRefused, match=r"goes by .* as TIME"):
         publisher.listed("1.1", Timekeeper=other)
     requests = publisher.create("DataAvailability", other)
-    with pytest.raises(ReleaseRefused, match=r"Jobs goes by .* as REQUESTS"):
-        publisher.listed("1.2", Requests=requests)
+    with pytest.raises(ReleaseRefused, match=r"Jobs goes by .* as DATA_AVAILABILITY"):
+        publisher.listed("1.2", DataAvailability=requests)
 
 
 def test_a_court_with_one_rule_of_another_kind_is_refused(publisher: Publisher) -> None:

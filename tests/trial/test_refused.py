@@ -61,9 +61,9 @@ REFUSALS = {
         "WrongInputCount",
     ),
     *("BadStates", "NoSuchPlace", "OutsideTensor", "NotOpened", "NotTaken", "NotTooLate", "StateNotNeeded"),
-    *("BadDescent", "PathsDiffer", "ChildOutOfRange", "NoDifference", "a proof"),
+    *("BadDescent", "PathsDiffer", "ChildOutOfRange", "NoDifference", "WrongChildCount", "a proof"),
 }
-PROOFS = {"WrongPathLength", "WrongChildCount", "PathMismatch", "IndexOutOfTree"}
+PROOFS = {"WrongPathLength", "PathMismatch", "IndexOutOfTree"}
 
 
 def other(value: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The chain as a node sees it: pinned reads, one transaction manager per key, and no trust in the RPC endpoint."""
+"""The chain as a daemon sees it: pinned reads, one transaction manager per key, and no trust in the RPC endpoint."""
 
 from .client import ChainClient, Snapshot
 from .contracts import Contracts, Deployment, deployment_path, load_artifact

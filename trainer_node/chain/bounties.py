@@ -1,4 +1,4 @@
-"""What is set aside for the watchers of a job, as the contract Watch tells it."""
+"""Bounties for the watchers of a job, read from the contract Watch."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from .views import known
 
 @dataclass(frozen=True, slots=True)
 class PoolInfo:
-    """A bounty's money, in wei: ``amount`` is zero if nothing was set aside."""
+    """A bounty; ``amount`` and ``share`` are wei. ``amount`` is zero if nothing was set aside."""
 
     amount: int
     shares: int
-    """For how many watchers it is."""
+    """Watchers that the bounty is for."""
     watchers: int
-    """How many have committed."""
+    """Watchers that have committed."""
     ended: JobPhase
-    """How the job ended, once the bounty is distributed."""
+    """Phase in which the job ended, once the bounty is distributed."""
     share: int
-    """Once distributed: what each gets who was right."""
+    """Wei for each watcher that was right, once the bounty is distributed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatcherInfo:
-    """Where an account stands; ``found`` is its commitment, and once shown the root."""
+    """An account as a watcher. ``found`` is its commitment, and the root once that is shown."""
 
     stake: int
     state: WatcherState
@@ -37,13 +37,13 @@ class WatcherInfo:
 
 
 def pool_view(raw: Any) -> PoolInfo:
-    """A PoolInfo from what `poolOf` gives. Raises RpcCorrupt."""
+    """Return a PoolInfo from the result of `poolOf`. Raises RpcCorrupt."""
     with guarded("poolOf"):
         ended = known(JobPhase, raw.ended, "a bounty")
         return PoolInfo(raw.amount, raw.shares, raw.watchers, ended, raw.share)
 
 
 def watcher_view(raw: Any) -> WatcherInfo:
-    """A WatcherInfo from what `watcherOf` gives. Raises RpcCorrupt."""
+    """Return a WatcherInfo from the result of `watcherOf`. Raises RpcCorrupt."""
     with guarded("watcherOf"):
         return WatcherInfo(raw.stake, known(WatcherState, raw.state, "a bounty"), bytes(raw.found))

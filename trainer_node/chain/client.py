@@ -1,12 +1,12 @@
-"""The read side: everything is read at ONE block, so a decision never mixes two states of the chain.
+"""Reads the chain. Everything is read at ONE block, so a decision never mixes two states of the chain.
 
-snapshot = client.snapshot()            latest - confirmations, pinned by number, remembered by hash
+snapshot = client.snapshot()               latest - confirmations, pinned by number, remembered by hash
 job = snapshot.job(1)
 match = snapshot.match(job, match_id)
-history = snapshot.history(match)       what its moves have published, for the solver
-hearing = snapshot.hearing(job, match)  its operator before the panel, if it has come to that
-trial = snapshot.trial(hearing)         before the court
-snapshot.still_canonical()              False after a reorganisation: forget what was read
+history = snapshot.history(match_id)       data that the match's moves have published, for the solver
+hearing = snapshot.hearing(job, match_id)  the match's operator before the panel; None before that
+trial = snapshot.trial(hearing)            the operator before the court
+snapshot.still_canonical()                 False after a reorganisation: discard what was read
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from .views import MAX_CLAIMS, Group, JobView, job_view
 
 MAX_BLOCK = 1 << 63
 DEFAULT_LOG_RANGE = 10_000
-"""Blocks a request for logs may span; public endpoints refuse more."""
+"""Blocks that one request for logs spans at most; public endpoints refuse more."""
 READINGS = 3
-"""How often the time is read if it is later than the block.
+"""Attempts to read the contracts' time, if the result is later than the block.
 
-NOTE: anvil answers a call at its newest block from the next one, if that is mined while the call waits; asked again it
-knows that the block is not the newest any more.
+NOTE: anvil answers a call at its newest block with the state of the next one, if that is mined while the call waits. A
+repeated call gets the right state, because the block is no longer the newest.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where a snapshot was taken. ``timestamp`` is the chain's time, in unix seconds; ``base_fee`` what a unit of gas
-    costs in it at least, in wei."""
+    """The block of a snapshot. ``timestamp`` is the chain's time, in unix seconds; ``base_fee`` is the least price of a
+    unit of gas in the block, in wei."""
 
     number: int
     hash: bytes
@@ -63,7 +63,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class TimekeeperInfo:
-    """Seconds, and an instant of the chain: when clocks that stand still run again at the latest; zero if they run."""
+    """``budget``, ``left``: seconds; ``paused_until``: when stopped clocks run again at the latest; zero if running."""
 
     guardian: str
     budget: int
@@ -110,21 +110,21 @@ class ChainClient:
 
     @cached_property
     def stake_gas(self) -> int:
-        """How many units of gas a stake is worth at least. Raises RpcUnavailable and RpcCorrupt."""
+        """Return the units of gas that a stake is worth at least. Raises RpcUnavailable and RpcCorrupt."""
         with guarded("STAKE_GAS"):
             return int(self.contracts.notary.functions.STAKE_GAS().call())
 
     def verify(self) -> None:
-        """See :meth:`Contracts.verify`; call it once at the start."""
+        """Check the deployment (:meth:`Contracts.verify`). Call it once at the start."""
         self.contracts.verify()
 
     def identity(self) -> str:
-        """Chain, genesis and contract: what a node's database belongs to."""
+        """Return chain id, genesis hash and Jobs address: a daemon's database belongs to these."""
         genesis = self.block(0)
         return f"{self.deployment.chain_id}:{genesis.hash.hex()}:{self.deployment.jobs.lower()}"
 
     def block(self, number: int | None = None) -> Block:
-        """A block by number; the latest one if none is given. Raises RpcUnavailable if the node does not have it."""
+        """Return a block by number, by default the latest. Raises RpcUnavailable if the endpoint does not have it."""
         with guarded("eth_getBlock"):
             try:
                 raw = self.web3.eth.get_block("latest" if number is None else number)
@@ -139,17 +139,17 @@ class ChainClient:
         return found
 
     def snapshot(self) -> Snapshot:
-        """The state at the newest block that has enough confirmations."""
+        """Return the state at the newest block that has enough confirmations."""
         latest = self.block()
         number = max(latest.number - self.confirmations, 0)
         return Snapshot(self, latest if number == latest.number else self.block(number), confirmed=True)
 
     def at_head(self) -> Snapshot:
-        """The state at the newest block, which may be replaced yet."""
+        """Return the state at the newest block, which may still be replaced."""
         return Snapshot(self, self.block())
 
     def at(self, number: int) -> Snapshot:
-        """The state at a block by number."""
+        """Return the state at a block by number."""
         return Snapshot(self, self.block(number))
 
 
@@ -159,7 +159,7 @@ class Snapshot:
     def __init__(self, client: ChainClient, block: Block, *, confirmed: bool = False) -> None:
         self._client = client
         self._confirmed = confirmed
-        """Whether the block has its confirmations, so that what is read at it may be kept."""
+        """True if the block has its confirmations, so that events read at it may be kept."""
         self._hashes = {block.number: block.hash}
         self._jobs: dict[int, JobView] = {}
         self._contracts = client.contracts
@@ -167,7 +167,7 @@ class Snapshot:
 
     @cached_property
     def now(self) -> int:
-        """What contracts call now: the block's time less all pauses, in seconds."""
+        """Return the contracts' time: the block's time less all pauses, in seconds."""
         for _ in range(READINGS):
             now = int(self._view(self._contracts.timekeeper, "time"))
             if now <= self.block.timestamp:
@@ -180,12 +180,12 @@ class Snapshot:
 
     @property
     def web3(self) -> Web3:
-        """The connection that this was read through."""
+        """The connection that the snapshot is read through."""
         return self._client.web3
 
     @property
     def stake_gas(self) -> int:
-        """How many units of gas a stake is worth at least."""
+        """Units of gas that a stake is worth at least."""
         return self._client.stake_gas
 
     @property
@@ -194,30 +194,30 @@ class Snapshot:
         return self._contracts
 
     def instant(self, number: int) -> int:
-        """What contracts called now in an earlier block."""
+        """Return the contracts' time in an earlier block."""
         return contract_time(self._pauses, self._client.block(number).timestamp)
 
     def base_fee(self, number: int) -> int:
-        """What an earlier block asked for a unit of gas, in wei."""
+        """Return the base fee of an earlier block, in wei for a unit of gas."""
         return self._client.block(number).base_fee
 
     @cached_property
     def _pauses(self) -> tuple[Pause, ...]:
         pauses = read_pauses(self._events(Query(self._contracts.timekeeper, (), PAUSE_EVENTS)))
         if contract_time(pauses, self.block.timestamp) != self.now:
-            raise RpcCorrupt("the endpoint has not all events of pauses; use one with complete logs")
+            raise RpcCorrupt("the endpoint lacks events of pauses; use one with complete logs")
         return pauses
 
     def head(self) -> int:
-        """The number of the newest block."""
+        """Return the number of the newest block."""
         return self._client.block().number
 
     def still_canonical(self) -> bool:
-        """Whether the block is still part of the chain."""
+        """Return whether the block is still part of the chain."""
         return self._client.block(self.block.number).hash == self.block.hash
 
     def timekeeper(self) -> TimekeeperInfo:
-        """Who can stop the clocks, and whether they stand."""
+        """Return who can stop the clocks, for how long, and whether they stand still."""
         contract = self._contracts.timekeeper
         return TimekeeperInfo(
             guardian=str(self._view(contract, "GUARDIAN")),
@@ -229,25 +229,25 @@ class Snapshot:
     # ------------------------------------------------------------------ jobs
 
     def job_count(self) -> int:
-        """Jobs are numbered from 1 to this."""
+        """Return the number of jobs, which are numbered from 1."""
         return int(self._view(self._contracts.jobs, "jobCount"))
 
     def least_stake(self) -> int:
-        """Wei that a claim of any job takes at least."""
+        """Return the wei that a claim of any job takes at least."""
         return int(self._view(self._contracts.notary, "MIN_STAKE"))
 
     def least_fee(self) -> int:
-        """Wei that any job lets a unit of gas count for at least."""
+        """Return the wei that a unit of gas counts for at least in any job."""
         return int(self._view(self._contracts.notary, "MIN_FEE"))
 
     def commit_age(self) -> int:
-        """Seconds of the chain: how old a commitment must be for a challenge."""
+        """Return the least age of a commitment for a challenge, in seconds of the chain."""
         return int(self._view(self._contracts.jobs, "COMMIT_AGE"))
 
     def job(self, job_id: int) -> JobView:
-        """A job with its trainers, claims and groups. Raises InvalidInput if there is no such job."""
-        # INVARIANT: one call for all that must fit together. Two calls at one block number may still see two states:
-        # a block may be replaced between them, and anvil answers from whatever it has just mined.
+        """Return a job with its trainers, claims and groups. Raises InvalidInput if there is no such job."""
+        # INVARIANT: one call reads all that must fit together. Two calls at one block number may see two states: the
+        # block may be replaced between them, and anvil answers from the block that it has just mined.
         raw = self._view(self._contracts.jobs, "viewOf", job_id)
         with guarded(f"job {job_id}"):
             phase, job, trainers, claims, groups = raw
@@ -257,7 +257,7 @@ class Snapshot:
                 paged = len(claims) < job.claims or len(groups) < job.groups
                 claims = self._rest(job_id, "claimsFrom", claims, job.claims)
                 groups = self._rest(job_id, "groupsFrom", groups, job.groups)
-                # NOTE: no page fits another if a block was replaced between them.
+                # NOTE: pages do not fit together if a block was replaced between them.
                 if paged and self._view(self._contracts.jobs, "viewOf", job_id) != raw:
                     raise RpcUnavailable(f"job {job_id} changed while it was read; it is read again")
                 fees = {"base_fee": self.block.base_fee, "stake_gas": self._client.stake_gas}
@@ -269,7 +269,7 @@ class Snapshot:
         )
 
     def _rest(self, job_id: int, view: str, shown: Sequence[Any], count: int) -> list[Any]:
-        """All of a job's claims or groups, of which the first are shown."""
+        """Return all of a job's claims or groups, which begin with ``shown``."""
         found = list(shown)
         while len(found) < count:
             page = self._view(self._contracts.jobs, view, job_id, len(found))
@@ -279,24 +279,24 @@ class Snapshot:
         return found
 
     def challenge_of(self, job_id: int, address: str) -> bytes:
-        """What the address has committed to challenge with; zero if nothing."""
+        """Return the address's commitment to a challenge; zero if it has none."""
         who = Web3.to_checksum_address(address)
         return bytes(self._view(self._contracts.jobs, "challengeOf", job_id, who).commitment)
 
     def credits(self, address: str) -> list[tuple[Contract, int]]:
-        """The contracts that owe the address something, and how much, in wei."""
+        """Return the contracts that owe the address something, and how much, in wei."""
         who = Web3.to_checksum_address(address)
         owed = [(escrow, int(self._view(escrow, "credit", who))) for escrow in self._contracts.escrows]
         return [(escrow, wei) for escrow, wei in owed if wei]
 
     def credit(self, address: str) -> int:
-        """Wei that the address can withdraw, of all contracts together."""
+        """Return the wei that the address can withdraw from all contracts together."""
         return sum(wei for _, wei in self.credits(address))
 
     # ------------------------------------------------------------------ matches
 
     def match(self, job: JobView, match_id: int) -> MatchInfo:
-        """A match of a job. Raises InvalidInput if the match is not of that job."""
+        """Return a match of a job. Raises InvalidInput if the match does not belong to that job."""
         raw = self._view(self._contracts.referee, "getMatch", match_id)
         jobs = self._client.deployment.jobs
         if raw.phase == 0 or raw.jobId != job.id or raw.jobs.lower() != jobs.lower():
@@ -305,33 +305,33 @@ class Snapshot:
             return match_view(match_id, raw, self.events(match_id, job.id), job)
 
     def matches_of(self, job_id: int) -> list[int]:
-        """Every match that a job ever had, in order of opening."""
+        """Return every match that a job has ever had, in order of opening."""
         events = self._events(Query(self._contracts.jobs, (job_id,), ("Paired",)), job_id)
         return [event.args["matchId"] for event in events]
 
     def job_events(self, job_id: int) -> list[Event]:
-        """What the Jobs contract has logged about a job, in order."""
+        """Return the events of the Jobs contract about a job, in order."""
         return self._events(Query(self._contracts.jobs, (job_id,)), job_id)
 
     def events(self, match_id: int, job_id: int | None = None) -> list[Event]:
-        """What the referee has logged about a match, in order."""
+        """Return the events of the referee about a match, in order."""
         return self._events(Query(self._contracts.referee, (match_id,)), job_id)
 
     def history(self, match_id: int) -> History:
-        """What the moves of a match have published: children and records."""
+        """Return what the moves of a match have published: children and records."""
         return build_history(self.events(match_id))
 
     # ------------------------------------------------------------------ requests
 
     def pending(self, job: JobView, group: Group) -> int:
-        """Requests that are open: of the job's logs, and of what this group claims."""
+        """Return the number of open requests for the job's logs and for data under this group's root."""
         where = self._client.deployment.jobs, job.id, job.logs, group.root, group.life
         return int(self._view(self._contracts.data_availability, "pending", *where))
 
     def ledger(self, job: JobView) -> Ledger:
-        """All that was requested in a job, and all that was answered."""
-        # NOTE: whoever pays for it may request as much; what would keep us from reading must cost more than our stake.
-        # SAFETY: anybody can write a Jobs contract that has a job of the same number.
+        """Return all requests of a job, and all responses."""
+        # NOTE: anybody who pays may make requests; so many that we cannot read them must cost more than our stake.
+        # SAFETY: anybody can deploy a Jobs contract that has a job of the same number.
         words = job.id, int(self._client.deployment.jobs, 16)
         query = Query(self._contracts.data_availability, words, EVENTS)
         return read_ledger(self._events(query, job.id, MAX_REQUESTS, keep=False))
@@ -339,19 +339,19 @@ class Snapshot:
     # ------------------------------------------------------------------ bounties
 
     def pool(self, job: JobView) -> PoolInfo:
-        """What the job's client has set aside for those who watch it."""
+        """Return the bounty that the job's client has set aside for watchers."""
         bounty = self._contracts.bounty(job.id, job.client)
         return pool_view(self._view(self._contracts.watch, "poolOf", bounty))
 
     def watcher(self, job: JobView, address: str) -> WatcherInfo:
-        """Where an account stands that may watch a job for its client's bounty."""
+        """Return the state of an account that may watch a job for its client's bounty."""
         bounty, who = self._contracts.bounty(job.id, job.client), Web3.to_checksum_address(address)
         return watcher_view(self._view(self._contracts.watch, "watcherOf", bounty, who))
 
     # ------------------------------------------------------------------ hearings and trials
 
     def hearing(self, job: JobView, match_id: int) -> HearingInfo | None:
-        """The hearing about a match's operator; None if there is none, and for what is no match of the job."""
+        """Return the hearing about a match's operator; None if there is none, or if the match is not the job's."""
         deployment = self._client.deployment
         number = hearing_id(deployment.referee, match_id)
         raw = self._view(self._contracts.panel, "getHearing", number)
@@ -360,21 +360,21 @@ class Snapshot:
         with self._told(Query(self._contracts.panel, (number,))), guarded(f"hearing {number}"):
             events = self.hearing_events(number, job.id)
             found = hearing_view(number, raw, events, job, deployment.chain_id, deployment.panel)
-        # SAFETY: a job with a referee of its own may name any match as one of its own.
+        # SAFETY: a job with its own referee may name any match as one of its matches.
         named = found.terms.submission.job_id, found.terms.submission.jobs.lower()
         return found if named == (job.id, deployment.jobs.lower()) else None
 
     def hearings(self, job: JobView) -> list[HearingInfo]:
-        """Those about matches of a job that are not over; a hearing may last longer than its match."""
+        """Return the hearings of a job that are not over; a hearing may last longer than its match."""
         found = (self.hearing(job, match_id) for match_id in self.matches_of(job.id))
         return [hearing for hearing in found if hearing is not None and not hearing.over]
 
     def hearing_events(self, number: int, job_id: int | None = None) -> list[Event]:
-        """What the panel has logged about a hearing, in order."""
+        """Return the events of the panel about a hearing, in order."""
         return self._events(Query(self._contracts.panel, (number,)), job_id)
 
     def trial(self, hearing: HearingInfo, number: int | None = None) -> TrialInfo:
-        """A trial of a hearing, which has had one; the last, if no number is given."""
+        """Return a trial of a hearing that has had one, by default the last."""
         trial = hearing.trial(hearing.state.trials if number is None else number)
         trial_terms, dispute = hearing.trial_terms[trial]
         raw = self._view(self._contracts.court, "getTrial", trial)
@@ -383,13 +383,13 @@ class Snapshot:
             return trial_view(trial_terms, dispute, raw, events)
 
     def trial_events(self, number: int, job_id: int | None = None) -> list[Event]:
-        """What the court has logged about a trial, in order."""
+        """Return the events of the court about a trial, in order."""
         return self._events(Query(self._contracts.court, (number,)), job_id)
 
     # ------------------------------------------------------------------ verifiers
 
     def verifiers(self) -> list[tuple[str, int, str]]:
-        """``(address, bond in wei, URI)`` of the active verifiers whose bonds answer to our panel."""
+        """Return ``(address, bond in wei, URI)`` of the active verifiers whose bonds our panel can slash."""
         registry = self._contracts.registry
         found = []
         for position in range(min(int(self._view(registry, "verifierCount")), 10_000)):
@@ -400,7 +400,7 @@ class Snapshot:
         return found
 
     def bond(self, address: str) -> int:
-        """Wei that a verifier has at stake; zero for others."""
+        """Return the bond of a verifier in wei; zero for other accounts."""
         who = Web3.to_checksum_address(address)
         return int(self._view(self._contracts.registry, "getVerifier", who).bond)
 
@@ -414,9 +414,9 @@ class Snapshot:
     def _events(
         self, query: Query, job_id: int | None = None, most: int = MAX_EVENTS, *, keep: bool = True
     ) -> list[Event]:
-        """Return the events up to this block, in order. What may be long is not to be kept.
+        """Return the events up to this block, in order. Queries with long results pass ``keep=False``.
 
-        A client with a cache looks up the block of a job that was read in this snapshot, and begins there.
+        If the client has a cache and the job was read in this snapshot, the query begins at the job's first block.
         """
         client, last, job = self._client, self.block.number, self._jobs.get(job_id or 0)
         first = client.deployment.block
@@ -432,7 +432,7 @@ class Snapshot:
 
     @contextlib.contextmanager
     def _told(self, query: Query) -> Iterator[None]:
-        """SAFETY: events that do not give what the contract has are not kept: another endpoint may have them all."""
+        """SAFETY: events that contradict the contract are not kept, because another endpoint may have them all."""
         try:
             yield
         except RpcCorrupt:

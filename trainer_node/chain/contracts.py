@@ -1,6 +1,6 @@
-"""The contracts that a node talks to: their code as package data, and where they are deployed.
+"""The contracts that a daemon talks to: their code as package data, and the addresses of their deployments.
 
-`referee_py/abi/<Name>.json` is built by scripts/build_contracts.py. `deployments/<chain id>.json` says where they live:
+`referee_py/abi/<Name>.json` is built by scripts/build_contracts.py. `deployments/<chain id>.json` has addresses:
 
     {"chainId": 31337, "block": 12, "contracts": {"Jobs": {"address": "0x..", "codeHash": "0x.."}, ...}}
 
@@ -8,7 +8,7 @@
               Court <──┘  Judge <──┘            └──> DataAvailability       arrows point to; DataAvailability
     rules <── Opset1 <── Examiner <── Court                         and Watch call any Jobs contract
 
-    All but the Examiner, Opset1, the rules, the Judge, the Notary and Watch ask the Timekeeper what time it is.
+    All but the Examiner, Opset1, the rules, the Judge, the Notary and Watch read the time from the Timekeeper.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ ROUNDED_RULES = (
     *("RoundedElementwise", "Exponentials", "Logarithms", "Trigonometry", "RoundedReductions"),
     *("RoundedContractions", "Pooling", "RoundedRows", "Layout", "Sources"),
 )
-"""Those of rounded-f64. Where the arithmetic is the same, one contract is of both."""
+"""The rules of rounded-f64. Families with the same arithmetic in both modes share a contract."""
 RULES = tuple(dict.fromkeys((*EXACT_RULES, *ROUNDED_RULES)))
 FIRST = ("Timekeeper", "Judge", "Watch", *RULES)
 """The contracts that need no other's address."""
@@ -92,7 +92,7 @@ class ContractArtifact:
 
 @cache
 def load_artifact(name: str) -> ContractArtifact:
-    """The compiled contract from package data. Raises ConfigError if it was never built."""
+    """Return the compiled contract from package data. Raises ConfigError if it was never built."""
     path = resources.files("referee_py") / "abi" / f"{name}.json"
     try:
         data = json.loads(path.read_text())
@@ -125,7 +125,7 @@ class ErrorDecoder:
         self._known[bytes.fromhex("4e487b71")] = "Panic", ["code"], ["uint256"]
 
     def __call__(self, data: bytes) -> tuple[str, dict[str, Any]]:
-        """Never raises: data that nobody can read is "unknown"."""
+        """Return name and arguments; "unknown" for data that matches no error. Never raises."""
         if not data:
             return "revert", {}
         known = self._known.get(data[:4])
@@ -143,15 +143,15 @@ class ErrorDecoder:
 
 @cache
 def error_decoder() -> ErrorDecoder:
-    """The decoder over all contracts that are built."""
+    """Return the decoder for the errors of all contracts."""
     return ErrorDecoder(*(load_artifact(name).abi for name in (*NAMES, "Releases")))
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """Where the contracts of one chain are. ``block`` is one before which none of them existed.
+    """The addresses of the contracts on one chain. None of them existed before ``block``.
 
-    NOTE: a release (releases.py) names those that nodes talk to, a file all of `NAMES`.
+    NOTE: a release (releases.py) names only the contracts that daemons talk to; a deployment file names all `NAMES`.
     """
 
     chain_id: int
@@ -173,7 +173,7 @@ class Deployment:
 
     @classmethod
     def load(cls, path: Path) -> Deployment:
-        """Read a deployment file. Raises ConfigError if it is missing or not one."""
+        """Read a deployment file. Raises ConfigError if the file is missing or malformed."""
         try:
             if path.stat().st_size > _MAX_FILE_BYTES:
                 raise ConfigError(f"{path} has more than {_MAX_FILE_BYTES} bytes; it is no deployment file")
@@ -192,7 +192,7 @@ class Deployment:
         return deployment
 
     def save(self, path: Path) -> None:
-        """Write the file in one piece."""
+        """Write the deployment file atomically."""
         contracts = {
             name: {"address": self.addresses[name], "codeHash": self.code_hashes[name]} for name in NAMES
         }
@@ -210,12 +210,12 @@ class Deployment:
 
 
 def deployment_path(chain_id: int, folder: Path = Path("deployments")) -> Path:
-    """``deployments/<chain id>.json``."""
+    """Return ``deployments/<chain id>.json``."""
     return folder / f"{chain_id}.json"
 
 
 def code_hash(web3: Web3, address: str) -> str | None:
-    """Keccak-256 of the code at an address, as 0x-hex; None if there is none."""
+    """Return the Keccak-256 of the code at an address, as 0x-hex; None if there is no code."""
     with guarded(f"code of {address}"):
         code = bytes(web3.eth.get_code(Web3.to_checksum_address(address)))
     return "0x" + keccak(code).hex() if code else None
@@ -239,7 +239,7 @@ class Contracts:
 
     @cached_property
     def notary(self) -> Contract:
-        """NOTE: a release does not name it; Jobs does."""
+        """NOTE: the address comes from Jobs, because a release does not name the Notary."""
         with guarded("NOTARY"):
             address = self.jobs.functions.NOTARY().call()
         return self.web3.eth.contract(address=address, abi=load_artifact("Notary").abi, decode_tuples=True)
@@ -270,31 +270,31 @@ class Contracts:
 
     @property
     def escrows(self) -> tuple[Contract, ...]:
-        """The contracts that owe people money."""
+        """The contracts that may owe an account money."""
         return self.jobs, self.panel, self.data_availability, self.watch
 
     def moves(self, match: MatchInfo, moves: Sequence[Move], sender: str, now: int) -> Call:
-        """One transaction that makes these moves in a match, in order, or the first of them if not all fit."""
+        """Return one transaction with these moves in a match, in order, or with as many of the first as fit."""
         made = list(calls(match.state, match.terms, moves, sender, now))
         return _first(self.referee, made, 0)
 
     def trial_moves(self, trial: TrialInfo, moves: Sequence[TrialMove], sender: str, now: int) -> Call:
-        """The same in a trial."""
+        """Return one transaction with these moves in a trial, in order, or with as many of the first as fit."""
         steps = led(trial.state, trial.dispute, moves, sender, now)
         made = [trial_call(move, trial.trial_terms, trial.dispute, state) for move, state in steps]
         return _first(self.court, made, len(trial.dispute.records[0].inputs))
 
     def hearing_move(self, hearing_id: int, move: HearingMove, value: int | Value = 0) -> Call:
-        """One transaction that makes a move in a hearing."""
+        """Return a transaction with one move in a hearing."""
         return Call.of(self.panel, move.function, *move.arguments(hearing_id), value=value)
 
     def request(self, job_id: int, root: bytes, places: Sequence[Place], value: int | Value) -> Call:
-        """One transaction that requests these places under a root; the value is their deposits."""
+        """Return one transaction that requests these places under a root; ``value`` pays their deposits."""
         wire = [place.wire() for place in places]
         return Call.of(self.data_availability, "request", self._subject(job_id, root), wire, value=value)
 
     def answers(self, job_id: int, answers: Sequence[tuple[bytes, Place, Response]]) -> Call:
-        """One transaction that answers these requests, by root and place: all of them or none."""
+        """Return one transaction that answers all of these requests, by root and place, or none of them."""
         calls = [
             Call.of(
                 self.data_availability,
@@ -308,7 +308,7 @@ class Contracts:
         return _batch(self.data_availability, calls)
 
     def closings(self, job_id: int, requests: Sequence[tuple[bytes, Place]]) -> Call:
-        """One transaction that ends these requests, by root and place, without an answer."""
+        """Return one transaction that closes these requests, by root and place, without a response."""
         calls = [
             Call.of(self.data_availability, "close", self._subject(job_id, root), place.wire())
             for root, place in requests
@@ -316,14 +316,14 @@ class Contracts:
         return _batch(self.data_availability, calls)
 
     def bounty(self, job_id: int, funder: str) -> tuple[str, int, str]:
-        """What somebody has set aside for those who watch a job."""
+        """Return the key of the bounty that ``funder`` has set aside for the watchers of a job."""
         return self.deployment.jobs, job_id, Web3.to_checksum_address(funder)
 
     def _subject(self, job_id: int, root: bytes) -> tuple[str, int, bytes]:
         return self.deployment.jobs, job_id, root
 
     def verify(self) -> None:
-        """Raises WrongChain unless the code on the chain is what was deployed; else RpcUnavailable or RpcCorrupt."""
+        """Check that the chain has the deployed code. Raises WrongChain, RpcUnavailable or RpcCorrupt."""
         with guarded("eth_chainId"):
             found = self.web3.eth.chain_id
         if found != self.deployment.chain_id:
@@ -343,13 +343,13 @@ class Contracts:
 
 
 def _first(contract: Contract, made: list[tuple[str, list[object]]], inputs: int) -> Call:
-    """One call of as many of these as fit into a transaction, about a node of so many inputs."""
+    """Return one call of the first of these that fit into a transaction, about a node with ``inputs`` inputs."""
     every = [Call.of(contract, name, *given) for name, given in made]
     return _batch(contract, every[: fitting([(call.action, len(call.data)) for call in every], inputs)])
 
 
 def _batch(contract: Contract, calls: list[Call]) -> Call:
-    """One call that makes all of these, in order."""
+    """Return one call that makes all of these calls, in order."""
     if not calls:
         raise InvalidInput("there is no move to make")
     if len(calls) == 1:

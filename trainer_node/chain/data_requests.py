@@ -1,4 +1,4 @@
-"""What was requested in a job and what was answered, from the events of the contract DataAvailability."""
+"""The requests of a job and the responses, from the events of the contract DataAvailability."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .wire import hashes, record_of, values
 
 EVENTS = ("Requested", "DigestsProvided", "BlocksProvided", "RecordProvided", "LeafProvided", "Closed")
 MAX_REQUESTS = 1_000_000
-"""Events of a job's requests that are read; each costs its author some 50,000 gas or more."""
+"""Events of a job's requests that are read at most; each costs its author some 50,000 gas or more."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
     """An open request. ``until`` is the last second for an answer; its deposit is doubled ``rank`` times.
 
-    ``life``: which of the root's lives it was made in (:attr:`Group.life`); zero for the job's logs.
+    ``life``: the root's life in which the request was made (:attr:`Group.life`); zero for the job's logs.
     """
 
     root: bytes
@@ -34,17 +34,17 @@ class OpenRequest:
     until: int
     rank: int
     price: int
-    """What a unit of gas counts for in it, in wei."""
+    """Wei that a unit of gas counts for in this request."""
 
     @property
     def deposit(self) -> int:
-        """In wei."""
+        """The deposit in wei."""
         return deposit_of(self.place.piece, self.price) << self.rank
 
 
 @dataclass
 class Ledger:
-    """Open requests, those that were answered, and their answers, by root and place."""
+    """Open requests, answered requests, and their responses, by root and place."""
 
     open: dict[tuple[bytes, Place], OpenRequest] = field(default_factory=dict)
     answered: dict[tuple[bytes, Place], OpenRequest] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Ledger:
 
 
 def read_ledger(events: Sequence[Event]) -> Ledger:
-    """The ledger that these events of one job tell, in their order: the contract has checked every answer. Raises
+    """Return the ledger from the events of one job, in their order. The contract has checked every response. Raises
     RpcCorrupt."""
     ledger = Ledger()
     for event in events:
@@ -64,7 +64,7 @@ def read_ledger(events: Sequence[Event]) -> Ledger:
                 continue
             requested = ledger.open.pop((root, place), None)
             if requested is None:
-                raise RpcCorrupt("the endpoint has not all events of requests; use one with complete logs")
+                raise RpcCorrupt("the endpoint lacks events of requests; use one with complete logs")
             if event.name != "Closed":
                 ledger.answers[root, place] = _answer(event.name, args)
                 ledger.answered[root, place] = requested
@@ -88,15 +88,15 @@ def _answer(name: str, args: dict[str, Any]) -> Response:
         case "DigestsProvided":
             return Digests(hashes(args["digests"]), hashes(args["path"]), _step(args["step"]))
         case "BlocksProvided":
-            log, log_path, step, elements, root, blocks, path = values(args["answer"])
+            log, log_path, step, elements, root, blocks, path = values(args["response"])
             shown = tuple(map(bytes, blocks)), hashes(path)
             return Blocks(bytes(log), hashes(log_path), _step(step), elements, bytes(root), *shown)
         case "RecordProvided":
-            return _record(args["answer"])
+            return _record(args["response"])
     kind, root, leaf, path = values(args["tensor"])
     dtype, shape = values(kind)
     tensor = dtype, tuple(shape), bytes(root), bytes(leaf), hashes(path)
-    return LeafShown(_record(args["answer"]), *tensor)
+    return LeafShown(_record(args["response"]), *tensor)
 
 
 def _record(raw: Any) -> RecordShown:

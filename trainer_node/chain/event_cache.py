@@ -1,11 +1,11 @@
-"""Events that are read once: kept with the block that they were read through, until that block is replaced.
+"""Keeps events that were read, with the last block of the reading, until that block is replaced.
 
     first ......... through ......... snapshot
     kept, in memory and in the database    read now, and kept from then on
 
-INVARIANT: what is given for a block is what a fresh reading of all blocks from the first one on would give, unless the
-endpoint hides something. A reorganisation that replaces the block `through` makes a query begin anew.
-SAFETY: an endpoint that hides events is found out by hashes that the contracts keep; then `forget` drops what it gave.
+INVARIANT: the cache gives the events that a fresh reading of all blocks from the first one would give, unless the
+endpoint hides events. A reorganisation that replaces the block `through` makes the query begin anew.
+SAFETY: the hashes that the contracts keep expose an endpoint that hides events; then `forget` drops what it gave.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ..db import Database
 from .events import Event, Query, packed, unpacked
 
 SAVED_EVERY = 1_000
-"""Blocks without an event after which the database is told how far a query was read: an idle tick writes nothing."""
+"""Blocks without an event after which `through` is saved: most idle ticks write nothing to the database."""
 MAX_QUERIES = 10_000
-"""Kept in memory; the one that was not asked for the longest goes first."""
+"""Queries kept in memory; the least recently used is dropped first."""
 
 
 @dataclass(slots=True)
@@ -29,11 +29,11 @@ class _Kept:
     hash: bytes
     events: list[Event]
     saved: int
-    """The block that the database has been told."""
+    """The value of `through` in the database."""
 
 
 class EventCache:
-    """Safe for several threads. ``database`` may be one in memory."""
+    """Safe for several threads. ``database`` may be in memory."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -52,8 +52,8 @@ class EventCache:
     ) -> list[Event]:
         """Return the events in the blocks ``first..last``, in order.
 
-        ``hash_of`` gives the hash of a block of the chain, ``fetch`` reads a range. ``keep``: whether ``last`` is deep
-        enough that what is read through it may be kept. Raises what these two raise.
+        ``hash_of`` returns the hash of a block of the chain, ``fetch`` reads a range; their errors pass through.
+        ``keep``: True if ``last`` is deep enough that events up to it may be kept.
         """
         with self._lock:
             kept = self._kept.pop(query.key, None) or self._load(query)
@@ -71,7 +71,7 @@ class EventCache:
             return [*known, *new]
 
     def forget(self, *queries: Query) -> None:
-        """Drop what is kept of these queries."""
+        """Drop the kept events of these queries."""
         with self._lock:
             for query in queries:
                 self._kept.pop(query.key, None)

@@ -1,7 +1,7 @@
 """Event logs, decoded and checked: of the right contract, about the right thing, in the right blocks, in order.
 
-How many logs are in a range of blocks, and how long, is for strangers to say. So a range that is too much for the
-endpoint or for us is read in halves, down to single blocks, which hold no more than the chain lets them.
+Strangers decide how many logs a range of blocks has, and how long they are. So a range that is too much for the
+endpoint or for us is read in halves, down to single blocks, whose size the chain limits.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ..errors import RpcCorrupt, RpcRefused, RpcTooLong
 from .rpc import guarded
 
 MAX_EVENTS = 100_000
-"""More than any match or job can cause; an endpoint that sends more is refused."""
+"""More events than any match or job can cause; more of them are an error of the endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A decoded log. ``args`` are by the contract's parameter names; structs are named tuples."""
+    """A decoded log. ``args`` is keyed by the contract's parameter names; structs are named tuples."""
 
     name: str
     args: dict[str, Any]
@@ -40,7 +40,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which events: of a contract, by their indexed words (None is any), of these names (None: all of the contract)."""
+    """Selects events of a contract by their indexed words (None: any word) and names (None: all of its events)."""
 
     contract: Contract
     words: tuple[int | None, ...]
@@ -59,7 +59,7 @@ def read_events(
 ) -> Iterator[Event]:
     """Yield the events in the blocks ``first..last``, in order.
 
-    Raises RpcUnavailable or RpcCorrupt; if it is one block that the endpoint refuses, or that is too long, they say so.
+    Raises RpcUnavailable or RpcCorrupt; their message names a single block that is refused or too long.
     """
     contract, names = query.contract, query.names
     known = {event_abi_to_log_topic(abi): abi["name"] for abi in contract.abi if abi["type"] == "event"}
@@ -74,7 +74,7 @@ def read_events(
         with guarded("eth_getLogs"):
             count += len(raw_logs)
             if count > most:
-                raise RpcCorrupt(f"eth_getLogs gave {count} logs; more than {most} cannot be")
+                raise RpcCorrupt(f"eth_getLogs gave {count} logs; there cannot be more than {most}")
             events = [_decode(contract, known, words, raw, start, end) for raw in raw_logs]
         yield from sorted(events, key=lambda event: (event.block, event.index))
 
@@ -82,7 +82,7 @@ def read_events(
 def _logs(
     web3: Web3, contract: Contract, topics: list[Any], first: int, last: int, span: int
 ) -> Iterator[tuple[int, int, Sequence[Any]]]:
-    """What the endpoint gives for ``first..last``, in ranges of at most ``span`` blocks, in order: from, to, logs."""
+    """Yield (from, to, logs) as the endpoint gives them for ``first..last``, at most ``span`` blocks each, in order."""
     for start in range(first, last + 1, span):
         ranges = [(start, min(start + span - 1, last))]
         while ranges:
@@ -92,8 +92,8 @@ def _logs(
                     found = web3.eth.get_logs(
                         {"address": contract.address, "topics": topics, "fromBlock": begin, "toBlock": end}
                     )
-            # NOTE: each endpoint has an error of its own for a range that is too much. Of an error that means something
-            # else there is one more for each time that the span can be halved, and then it is raised all the same.
+            # NOTE: each endpoint has its own error for a range that is too much, so every refusal halves the range. An
+            # error with another cause comes back for each half, down to a single block, and is raised then.
             except (RpcRefused, RpcTooLong) as error:
                 if begin == end:
                     remedy = (
@@ -134,7 +134,7 @@ def _decode(
 
 
 def packed(event: Event) -> str:
-    """Return a log as text."""
+    """Return an event's log as text."""
     return str(Web3.to_json(event.raw))
 
 

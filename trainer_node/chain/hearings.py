@@ -1,6 +1,6 @@
-"""Hearings and their trials as typed values: what views return, and what only events tell.
+"""Hearings and their trials as typed values, built from contract views and events.
 
-SAFETY: contracts keep hashes of what every move shows again, and events tell what it is; it is checked against them.
+SAFETY: contracts keep only hashes of the data that moves show again; data from events is checked against them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .views import JobView, known
 from .wire import dispute_of, hashes, record_of, submission_of
 
 MAX_HEIGHT = 64
-"""No data tree is higher: elements are counted in 64 bits."""
+"""Limit of the height of a data tree: elements are counted in 64 bits."""
 NO_TRIAL = TrialState(("", ""), Stage.NONE, 0, (0, 0), 0)
 
 
@@ -36,9 +36,9 @@ class HearingInfo:
     state: HearingState
     terms: HearingTerms
     trial_terms: dict[int, tuple[TrialTerms, Dispute]]
-    """The trials, by the Court's ids and in order: what each is about."""
+    """Terms and dispute of each trial, in order, by the Court's ids."""
     bond: Value
-    """What to send with an appeal."""
+    """Value to send with an appeal."""
 
     @property
     def id(self) -> int:
@@ -49,7 +49,7 @@ class HearingInfo:
         return self.terms.submission.match_id
 
     def trial(self, number: int) -> int:
-        """The Court's id of a trial; they are counted from 1 to `state.trials`."""
+        """Return the Court's id of a trial, by its number from 1 to `state.trials`."""
         return list(self.trial_terms)[number - 1]
 
     @property
@@ -57,21 +57,21 @@ class HearingInfo:
         return self.state.phase is HearingPhase.DONE
 
     def player(self, address: str) -> bool:
-        """Whether that is one of the spokesmen."""
+        """Return whether the address is one of the spokesmen."""
         return address in self.terms.submission.players
 
     def signed(self, address: str) -> bool:
-        """Whether that verifier has voted for the verdict, and has not lost its bond for it."""
+        """Return whether that verifier has voted for the verdict, and has not lost its bond for it."""
         return address in self.state.signers(self.state.verdict)
 
     def voted(self, address: str) -> bool:
-        """Whether that verifier has voted."""
+        """Return whether that verifier has voted."""
         return address in self.state.voters
 
 
 @dataclass(frozen=True, slots=True)
 class TrialInfo:
-    """A trial at one block. ``children`` and ``leaves``: what each side has shown at the position."""
+    """A trial at one block. ``children`` and ``leaves`` are those that each side has shown at the position."""
 
     id: int
     trial_terms: TrialTerms
@@ -84,12 +84,12 @@ class TrialInfo:
 def hearing_view(
     hearing_id: int, raw: Any, events: Sequence[Event], job: JobView, chain_id: int, panel: str
 ) -> HearingInfo:
-    """A HearingInfo from `getHearing` and the hearing's events. Raises RpcCorrupt."""
+    """Return a HearingInfo from `getHearing` and the hearing's events. Raises RpcCorrupt."""
     told = next((event.args for event in events if event.name == "Submitted"), None)
     if told is None:
         raise RpcCorrupt(f"the endpoint has no event of hearing {hearing_id}; use one with complete logs")
     submission, dispute = submission_of(told["submission"]), dispute_of(told["dispute"])
-    # NOTE: without verifiers only the hearing's trial says, by its id, what it is about.
+    # NOTE: without verifiers only the id of the hearing's trial binds the submission.
     kept = submission.hash() if job.rules.has_verifiers else ZERO
     if kept != raw.file or dispute_hash(dispute) != submission.dispute:
         raise RpcCorrupt(f"the event of hearing {hearing_id} is of another submission")
@@ -131,7 +131,7 @@ def hearing_view(
 
 
 def _trial_terms(terms: HearingTerms, events: Sequence[Event]) -> dict[int, tuple[TrialTerms, Dispute]]:
-    """The trials that a hearing has had. Raises RpcCorrupt."""
+    """Return the trials that a hearing has had. Raises RpcCorrupt."""
     trial_terms = dict[int, tuple[TrialTerms, Dispute]]()
     record: Record | None = None
     for event in events:
@@ -148,24 +148,24 @@ def _trial_terms(terms: HearingTerms, events: Sequence[Event]) -> dict[int, tupl
             ]
             found = next((pair for pair in about if pair[0].trial() == number), None)
             if found is None:
-                raise RpcCorrupt(f"trial {number} is about something else than the hearing's events say")
+                raise RpcCorrupt(f"trial {number} does not match the hearing's events")
             trial_terms[number] = found
     return trial_terms
 
 
 def _votes(events: Sequence[Event]) -> tuple[tuple[str, ...], tuple[tuple[str, bytes], ...]]:
-    """All voters, and the votes that stand: for each record in the contract's order."""
+    """Return all voters, and the votes that stand, for each record in the contract's order."""
     voters, votes = list[str](), list[tuple[str, bytes]]()
     for event in events:
         if event.name == "Attested":
             voters.append(event.args["verifier"])
             votes.append((event.args["verifier"], event.args["record"]))
         if event.name == "Slashed":
-            # The last vote for the same record takes the place of the one that is gone, as in the contract.
+            # As in the contract, the last vote for the same record takes the place of the removed vote.
             slashed = event.args["verifier"]
             place = next((k for k, (voter, _) in enumerate(votes) if voter == slashed), None)
             if place is None:
-                raise RpcCorrupt(f"an event tells that {slashed} is slashed, who has no vote that stands")
+                raise RpcCorrupt(f"an event says that {slashed} is slashed, but it has no vote that stands")
             last = max(k for k, (_, record) in enumerate(votes) if record == votes[place][1])
             votes[place] = votes[last]
             del votes[last]
@@ -173,7 +173,7 @@ def _votes(events: Sequence[Event]) -> tuple[tuple[str, ...], tuple[tuple[str, b
 
 
 def trial_view(trial_terms: TrialTerms, dispute: Dispute, raw: Any, events: Sequence[Event]) -> TrialInfo:
-    """A TrialInfo from `getTrial` and the trial's events. Raises RpcCorrupt."""
+    """Return a TrialInfo from `getTrial` and the trial's events. Raises RpcCorrupt."""
     number, told = trial_terms.trial(), _Told.of(events)
     if raw.losers > 3 or raw.posted > 3 or raw.height > MAX_HEIGHT or raw.kind > WRITTEN:
         position = f"height {raw.height}, posted {raw.posted}, losers {raw.losers}, kind of entry {raw.kind}"
@@ -204,7 +204,7 @@ def trial_view(trial_terms: TrialTerms, dispute: Dispute, raw: Any, events: Sequ
         offer=told.offer,
         losers=raw.losers,
     )
-    # NOTE: what a move has said that ended the trial is not kept any more.
+    # NOTE: the contract does not keep the position of a trial that is done.
     if state.stage is not Stage.DONE and trial_position_hash(state) != raw.position:
         raise RpcCorrupt(
             f"the endpoint has not all events of trial {trial_terms.trial()}; use one with complete logs"
@@ -217,7 +217,7 @@ def trial_view(trial_terms: TrialTerms, dispute: Dispute, raw: Any, events: Sequ
 
 @dataclass
 class _Told:
-    """What the events of a trial tell."""
+    """State of a trial that only its events have."""
 
     children: list[tuple[bytes, ...] | None]
     leaves: list[bytes | None]
@@ -227,7 +227,7 @@ class _Told:
     states: tuple[bytes, bytes] = (b"", b"")
     offer: bytes = b""
     open: TrialState = NO_TRIAL
-    """The interval of steps that is open; nothing else of it counts."""
+    """Holds the open interval of steps and the size of a state; its other fields are not used."""
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> _Told:
@@ -260,7 +260,7 @@ class _Told:
 
     def _answered(self, lo: int, hi: int, own: bytes) -> None:
         if not self.open.lo < self.open.hi or not self.open.state_bytes:
-            raise RpcCorrupt(f"an event answers for steps {lo} to {hi}, and none tells of states before it")
+            raise RpcCorrupt(f"an event answers for steps {lo} to {hi}, but no event before it has states")
         starts = [self.open.lo, *places(self.open)[:-1]]
         place, offered = starts.index(lo), split(self.open, self.offer)
         if place:

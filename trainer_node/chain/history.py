@@ -1,4 +1,4 @@
-"""What the moves of a match have published, gathered from its events for the solver and for people."""
+"""Collects what the moves of a match have published from its events, for the solver and for people."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class History:
 
 
 def build_history(events: Sequence[Event]) -> History:
-    """The history that these events of one match tell, in their order. Raises RpcCorrupt."""
+    """Return the history from the events of one match, in their order. Raises RpcCorrupt."""
     history = History(events=list(events))
     log = history.log
     for event in events:
@@ -35,7 +35,7 @@ def build_history(events: Sequence[Event]) -> History:
         with guarded(f"event {event.name}"):
             match event.name:
                 case "Entered" | "Descended":
-                    log.children = [None, None]  # what was revealed belongs to the position that was left
+                    log.children = [None, None]  # they belong to the previous position
                 case "Revealed":
                     log.children[args["side"]] = tuple(args["children"])
                 case "Refined":

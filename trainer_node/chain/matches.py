@@ -1,4 +1,4 @@
-"""Matches as typed values: what `getMatch` returns, and the position that a match's events tell."""
+"""Matches as typed values, built from `getMatch` and, for the position, from a match's events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .wire import values
 
 @dataclass(frozen=True, slots=True)
 class MatchInfo:
-    """A match at one block: the rules' state and terms, and what only the contract knows."""
+    """A match at one block: the rules' state and terms, with the job's id and the address of Jobs."""
 
     id: int
     job_id: int
@@ -31,15 +31,15 @@ class MatchInfo:
     state: MatchState
     terms: MatchTerms
     log: ChainLog = field(default_factory=ChainLog, compare=False)
-    """What its moves have published, for the solver."""
+    """Data that the match's moves have published, for the solver."""
 
     @property
     def deadline(self) -> int:
-        """Walk, Refine, Open: the last second in which a move is in time. Else zero."""
+        """Last second in which a move is in time, in Walk, Refine and Open; zero in other phases."""
         return clock.first_deadline(self.state)
 
     def side_of(self, address: str) -> int | None:
-        """Which side's spokesman the address is."""
+        """Return the side whose spokesman the address is; None if it is none."""
         for side, player in enumerate(self.terms.players):
             if player.lower() == address.lower():
                 return side
@@ -47,7 +47,7 @@ class MatchInfo:
 
 
 def match_view(match_id: int, raw: Any, events: Sequence[Event], job: JobView) -> MatchInfo:
-    """A MatchInfo from `getMatch` and the match's events. Raises RpcCorrupt."""
+    """Return a MatchInfo from `getMatch` and the match's events. Raises RpcCorrupt."""
     if raw.height > 64 or raw.level > len(job.program.strides) or raw.losers > 3 or raw.posted > 3:
         raise RpcCorrupt(f"match {match_id}: position ({raw.level}, {raw.height}) cannot be")
     terms = _terms(match_id, raw.jobs, events, job)
@@ -76,7 +76,7 @@ def match_view(match_id: int, raw: Any, events: Sequence[Event], job: JobView) -
 
 
 def _check_published(match_id: int, state: MatchState, log: ChainLog) -> None:
-    """Raise RpcCorrupt if the state says that a side has posted, and the events do not show what."""
+    """Raise RpcCorrupt if a side has posted according to the state, but the events lack its data."""
     for side in sides(state.posted):
         hidden = (state.phase is Phase.WALK and log.children[side] is None) or (
             state.phase is Phase.OPEN and state.node[side] not in log.records
@@ -89,7 +89,7 @@ def _check_published(match_id: int, state: MatchState, log: ChainLog) -> None:
 
 
 def _terms(match_id: int, jobs: str, events: Sequence[Event], job: JobView) -> MatchTerms:
-    """What the match was opened with. SAFETY: the contract keeps only its hash, which is the match's id."""
+    """Return the match terms. SAFETY: the contract keeps only their hash, which is the match's id."""
     opened = next((event.args["matchTerms"] for event in events if event.name == "Opened"), None)
     if opened is None:
         raise RpcCorrupt(f"the endpoint has no event of match {match_id}; use one with complete logs")
@@ -111,7 +111,7 @@ def _terms(match_id: int, jobs: str, events: Sequence[Event], job: JobView) -> M
 def _position(
     terms: MatchTerms, events: Sequence[Event]
 ) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes], bytes]:
-    """Roots, nodes and the agreed checkpoint, as the events tell."""
+    """Return roots, nodes and the agreed checkpoint from the events."""
     root, node, agreed = terms.roots, terms.roots, terms.program.initial_root
     for event in events:
         args = event.args

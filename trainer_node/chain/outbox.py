@@ -1,4 +1,4 @@
-"""The outbox: what we decided to send, signed, on disk (:mod:`trainer_node.db`)."""
+"""The outbox: the signed transactions that we decided to send, on disk (:mod:`trainer_node.db`)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Value(NamedTuple):
-    """Wei to send with a call that credits what is too much: ``wanted`` if the account has it, else as much as it has,
-    no less than ``least``."""
+    """Wei to send with a call that credits the excess: ``wanted`` if the account has it, else what the account has,
+    but no less than ``least``."""
 
     wanted: int
     least: int
@@ -29,8 +29,8 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Something to send. ``action`` names it in logs and metrics; ``to`` None creates a contract; ``value``: wei;
-    ``least``: how much of it will do where the account has no more."""
+    """A transaction to send. ``action``: its name in logs and metrics; ``to``: None creates a contract; ``value``: wei;
+    ``least``: wei that are enough if the account does not have ``value``."""
 
     action: str
     to: str | None
@@ -40,14 +40,14 @@ class Call:
 
     @property
     def enough(self) -> int:
-        """Wei without which it is not worth sending."""
+        """Least value with which the call is sent, in wei."""
         return self.value if self.least is None else min(self.least, self.value)
 
     @classmethod
     def of(
         cls, contract: Contract, function: str, *args: Any, value: int | Value = 0, action: str | None = None
     ) -> Call:
-        """A call of a contract's function."""
+        """Return a call of a contract's function."""
         data = bytes.fromhex(str(contract.encode_abi(function, args)).removeprefix("0x"))
         wanted, least = (value.wanted, value.least) if isinstance(value, Value) else (value, None)
         return cls(action or function, str(contract.address), data, wanted, least)
@@ -55,7 +55,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A mined transaction. ``logs`` are raw, as the node gave them; prices are wei per gas."""
+    """A mined transaction. ``logs`` are raw, as the endpoint gave them; prices are wei per gas."""
 
     action: str
     tx_hash: bytes
@@ -77,25 +77,25 @@ class Outbox:
         self._mine_and_open = Transaction.sender == account.address, Transaction.status == "open"
 
     def next_nonce(self, chain_nonce: int) -> int:
-        """Above all open ones and all that the chain has seen."""
+        """Return the nonce after those of all open transactions and those that the chain has seen."""
         with self._database.session() as session:
             ours = session.scalar(select(func.max(Transaction.nonce)).where(*self._mine_and_open))
         return chain_nonce if ours is None else max(chain_nonce, ours + 1)
 
     def open_rows(self) -> Sequence[Transaction]:
-        """What may still be mined, by nonce."""
+        """Return the transactions that may still be mined, by nonce."""
         with self._database.session() as session:
             return session.scalars(
                 select(Transaction).where(*self._mine_and_open).order_by(Transaction.nonce)
             ).all()
 
     def same(self, call: Call) -> Transaction | None:
-        """The open transaction that says the same to the same contract, whatever is sent with it."""
+        """Return an open transaction with the same data to the same contract, with any value; None if there is none."""
         rows = (row for row in self.open_rows() if (row.to, row.data) == (call.to, call.data))
         return next(rows, None) if call.to is not None and call.data else None
 
     def row(self, transaction_id: int) -> Transaction:
-        """One transaction with its attempts. Raises ChainError if there is none."""
+        """Return a transaction with its attempts. Raises ChainError if there is none."""
         with self._database.session() as session:
             row = session.get(Transaction, transaction_id)
         if row is None:
@@ -103,7 +103,7 @@ class Outbox:
         return row
 
     def add(self, call: Call, nonce: int, gas: int, max_fee: int, priority_fee: int) -> Transaction:
-        """Sign a new transaction and remember it."""
+        """Sign a new transaction and store it."""
         row = Transaction(
             action=call.action,
             sender=self._account.address,
@@ -119,7 +119,7 @@ class Outbox:
         return row
 
     def bump(self, row: Transaction, max_fee: int, priority_fee: int) -> Transaction:
-        """Sign it again with other fees and remember that too."""
+        """Sign a transaction again with other fees and store the new attempt."""
         attempt = self._sign(row, max_fee, priority_fee)
         attempt.transaction_id = row.id
         with self._database.session() as session:
@@ -127,7 +127,7 @@ class Outbox:
         return self.row(row.id)
 
     def finish(self, row: Transaction, status: str, receipt: Receipt | None = None) -> None:
-        """Write down how it ended, once."""
+        """Store the outcome of a transaction, once."""
         with self._database.session() as session:
             kept = session.get(Transaction, row.id)
             if kept is None or kept.status != "open":

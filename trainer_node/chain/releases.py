@@ -1,8 +1,8 @@
-"""A deployment by its version: which contracts are which release, from the publisher's list on the chain (IReleases).
+"""Finds the contracts of a release by its version, in the publisher's list on the chain (IReleases).
 
-SAFETY: a list names addresses, and somebody keeps it. So a node takes a release only if every contract of it, down to
-the rules of single operators, is the code that this build of Assay would deploy, and they know each other and nobody
-else.
+SAFETY: the publisher decides which addresses are in the list. So a daemon accepts a release only if every contract,
+down to the rules of single operators, has the code that this build of Assay would deploy, and the contracts refer only
+to each other.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ PARTS = {
     "watch": "Watch",
     "timekeeper": "Timekeeper",
 }
-"""The contracts of a release by their names in the contract."""
+"""The names of a release's contracts in a deployment, by their names in the contract Releases."""
 ONE_OF_EACH = ("add", "exp", "log", "sin", "sum", "mm", "max_pool2d", "take", "reshape", "philox")
-"""An operator of each family, in the order of Opset1."""
+"""One operator of each family, in the order of Opset1."""
 LINKS = (
     ("Jobs", "DATA_AVAILABILITY", "DataAvailability"),
     ("Referee", "PANEL", "Panel"),
@@ -48,7 +48,7 @@ LINKS = (
         for name in ("Jobs", "Referee", "Panel", "Court", "VerifierRegistry", "DataAvailability")
     ),
 )
-"""Who must know whom, and by what."""
+"""(contract, getter, other): ``contract`` must return the address of ``other`` from ``getter``."""
 
 _PUSH32 = b"\x7f"
 _MAX_RELEASES = 10_000
@@ -57,7 +57,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Status(IntEnum):
-    """What the publisher says of a release. The zero state is no release."""
+    """The publisher's statement about a release. The zero state is no release."""
 
     NONE = 0
     CURRENT = 1
@@ -67,7 +67,7 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A release as it was published, and what is said of it since. ``since`` is a block before all its contracts."""
+    """A release as it was published, with its present status. None of its contracts existed before block ``since``."""
 
     version: str
     opset: int
@@ -92,16 +92,16 @@ class Releases:
         self.contract = web3.eth.contract(address=self.address, abi=artifact.abi, decode_tuples=True)
 
     def publisher(self) -> str:
-        """Who may add to the list."""
+        """Return the account that may add to the list."""
         return str(self._view("owner"))
 
     def every(self) -> list[Release]:
-        """All releases, oldest first."""
+        """Return all releases, oldest first."""
         count = min(int(self._view("releaseCount")), _MAX_RELEASES)
         return [self._release(self._view("releaseAt", number)) for number in range(1, count + 1)]
 
     def named(self, version: str) -> Release:
-        """A release by its version. Raises ReleaseRefused if there is none."""
+        """Return a release by its version. Raises ReleaseRefused if there is none."""
         try:
             return self._release(self._view("releaseOf", version))
         except Reverted as error:
@@ -112,7 +112,7 @@ class Releases:
             ) from None
 
     def deployment(self, version: str, chain_id: int) -> Deployment:
-        """The contracts of that version. Raises ReleaseRefused if a node must not use them."""
+        """Return the contracts of that version. Raises ReleaseRefused if a daemon must not use them."""
         release = self.named(version)
         if release.status is Status.WITHDRAWN:
             raise ReleaseRefused(
@@ -131,22 +131,22 @@ class Releases:
     # ------------------------------------------------------------------ moves
 
     def publish(self, version: str, since: int, addresses: dict[str, str]) -> Call:
-        """Adds these contracts, by their names in a deployment."""
+        """Return a call that publishes these contracts, by their names in a deployment."""
         parts = tuple(Web3.to_checksum_address(addresses[name]) for name in PARTS.values())
         return Call.of(self.contract, "publish", version, OPSET_VERSION, since, parts)
 
     def supersede(self, version: str, reason: str) -> Call:
-        """Says that there is a better one."""
+        """Return a call that says that there is a better release."""
         return Call.of(self.contract, "supersede", version, reason)
 
     def withdraw(self, version: str, reason: str) -> Call:
-        """Says that nodes should not use it."""
+        """Return a call that says that daemons should not use the release."""
         return Call.of(self.contract, "withdraw", version, reason)
 
     # ------------------------------------------------------------------ checks
 
     def _check(self, release: Release) -> None:
-        """Raises ReleaseRefused unless the release is what this build would deploy."""
+        """Raise ReleaseRefused unless the release is what this build would deploy."""
         for name, address in release.addresses.items():
             code = self._code(address)
             if "0x" + keccak(code).hex() != release.code_hashes[name]:
@@ -165,7 +165,7 @@ class Releases:
         self._check_rules(release)
 
     def _check_judges(self, release: Release) -> None:
-        """The same of the contracts without a state that a release does not name."""
+        """Check the Judge and the Notary, which have no state and are not named in a release."""
         judge = self._linked("Referee", release.addresses["Referee"], "JUDGE")
         self._ours(release, "Judge", judge, self._code(judge))
         notary = self._linked("Jobs", release.addresses["Jobs"], "NOTARY")
@@ -177,7 +177,7 @@ class Releases:
             )
 
     def _check_rules(self, release: Release) -> None:
-        """The same of what the court judges by."""
+        """Check the contracts that the court judges with: Examiner, Opset1 and the rules."""
         examiner = self._linked("Court", release.addresses["Court"], "EXAMINER")
         self._ours(release, "Examiner", examiner, self._code(examiner))
         opset = self._linked("Examiner", examiner, "OPSET")
@@ -227,7 +227,7 @@ class Releases:
 
 
 def same_code(code: bytes, artifact: ContractArtifact) -> bool:
-    """Whether that is a build's runtime code, whatever its immutables: operands of PUSH32 that a build has as zero."""
+    """Return whether ``code`` is the build's, apart from immutables: operands of PUSH32 that are zero in a build."""
     at = 0
     for number, literal in enumerate(artifact.runtime.split(_PUSH32 + bytes(32))):
         if number and code[at : at + 1] != _PUSH32:

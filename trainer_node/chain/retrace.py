@@ -1,6 +1,6 @@
-"""Plays a match once more, in pure Python rules, from the transactions that made it: with its hearing and its trials.
+"""Replays a match from its transactions with the Python rules, with its hearing and its trials.
 
-What the contracts decided and what the rules decide must be the same; anybody with an RPC endpoint can check it.
+The contracts and the rules must decide the same; anybody with an RPC endpoint can check it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from .views import JobView
 from .wire import dispute_of, hashes, record_of, submission_of, trial_move, values
 
 MAX_NESTING = 4
-"""Of multicalls in multicalls."""
+"""Depth of multicalls in multicalls that is decoded."""
 
 _MOVES: dict[str, type[Move]] = {
     move.function: move
@@ -74,7 +74,7 @@ _MOVES: dict[str, type[Move]] = {
 }
 
 _SHOWN: dict[type[Move], int] = {Reveal: 1, OpenRecord: 1, Timeout: 0}
-"""How much a move shows again: the position, others the match_terms as well."""
+"""Arguments of a move, after the match's id, that are shown again: first the position, by default the terms too."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class MatchTrace:
 
 
 def recorded(snapshot: Snapshot, job: JobView, match_id: int) -> MatchTrace:
-    """What the contracts say. Raises RpcUnavailable or RpcCorrupt."""
+    """Return the trace according to the contracts. Raises RpcUnavailable or RpcCorrupt."""
     match, hearing = snapshot.match(job, match_id), snapshot.hearing(job, match_id)
     if hearing is None:
         return MatchTrace(match.state, None, ())
@@ -97,10 +97,10 @@ def recorded(snapshot: Snapshot, job: JobView, match_id: int) -> MatchTrace:
 
 
 def retrace(snapshot: Snapshot, job: JobView, match_id: int) -> MatchTrace:
-    """What the Python rules reach with the match's own moves, senders and instants.
+    """Return the trace that the Python rules give for the match's moves, senders and instants.
 
     Raises IllegalMove if they refuse a move that a contract has accepted, RpcUnavailable or RpcCorrupt.
-    NOTE: moves that another contract has sent are in no transaction's input, so such a match cannot be retraced.
+    NOTE: a move that another contract has sent is in no transaction's input, so its match cannot be retraced.
     """
     match = snapshot.match(job, match_id)
     opened = next(event for event in snapshot.events(match_id) if event.name == "Opened")
@@ -112,7 +112,7 @@ def retrace(snapshot: Snapshot, job: JobView, match_id: int) -> MatchTrace:
 
 
 def transactions_of(snapshot: Snapshot, job: JobView, match_id: int) -> list[bytes]:
-    """Those that have made a match, once it was opened, its hearing and its trials, in order."""
+    """Return the transactions of a match after its opening, of its hearing and of its trials, in order."""
     events = [event for event in snapshot.events(match_id) if event.name != "Opened"]
     hearing = snapshot.hearing(job, match_id)
     if hearing is not None:
@@ -124,7 +124,7 @@ def transactions_of(snapshot: Snapshot, job: JobView, match_id: int) -> list[byt
 
 
 def _lasting(trial: TrialState) -> TrialState:
-    """What a trial's state still says when it is done."""
+    """Return a trial's state; once the trial is done, without the fields that the contract no longer keeps."""
     if trial.stage is not Stage.DONE:
         return trial
     trial = replace(trial, posted=0, height=0, index=0, nodes=(b"", b""), tick=0)
@@ -134,7 +134,7 @@ def _lasting(trial: TrialState) -> TrialState:
 
 
 class _Retracer:
-    """The same once more."""
+    """Applies the moves of one match to the Python rules."""
 
     def __init__(self, snapshot: Snapshot, job: JobView, match: MatchInfo, state: MatchState) -> None:
         self._snapshot = snapshot
@@ -152,7 +152,7 @@ class _Retracer:
         )
 
     def play(self, tx_hash: bytes) -> None:
-        """All that one transaction has done. NOTE: one that opened the match may hold no move of it."""
+        """Apply the moves in one transaction. NOTE: a transaction that opened the match may hold no move of it."""
         contracts = self._snapshot.contracts
         with guarded("eth_getTransactionByHash"):
             sent: Any = self._snapshot.web3.eth.get_transaction(HexBytes(tx_hash))
@@ -172,7 +172,7 @@ class _Retracer:
             if called is contracts.referee and first == self._match.id and name in _MOVES:
                 self._in_match(_move(name, arguments), sender, now)
             elif called is contracts.panel and self._terms is not None and first == self._terms.hearing_id:
-                # NOTE: what an appeal costs follows what gas costs.
+                # NOTE: the bond of an appeal follows the price of gas.
                 base_fee = self._snapshot.base_fee(sent["blockNumber"])
                 self._terms = replace(self._terms, stake=self._job.stake_at(base_fee))
                 self._in_hearing(_hearing_move(name, arguments), sender, value, now)
@@ -202,7 +202,7 @@ class _Retracer:
             self._follow(panel.trial_decided(self._hearing, state.losers, late, now), now)
 
     def _follow(self, outcome: panel.Outcome, now: int) -> None:
-        """What a hearing does to trials and to the match."""
+        """Apply the effects of a hearing to its trials and to the match."""
         assert self._terms is not None
         self._hearing, effects = outcome
         clock = (self._terms.rules.clock, self._terms.rules.clock)
@@ -215,7 +215,7 @@ class _Retracer:
                 self._state = game.hearing_decided(self._state, effect.losers, effect.reason)
 
     def _hearing_terms(self, move: Submit) -> HearingTerms:
-        """What the referee has told the panel."""
+        """Return the hearing terms that the referee has passed to the panel."""
         state, match, job, exhibit = self._state, self._match, self._job, move.exhibit
         deployment = self._snapshot.contracts.deployment
         records = exhibit.record0, exhibit.record1
@@ -237,7 +237,7 @@ class _Retracer:
 
 
 def _calls(contract: Contract, data: bytes, nesting: int) -> Iterator[tuple[str, list[Any]]]:
-    """Functions and arguments in calldata, multicalls taken apart."""
+    """Yield the functions and arguments in calldata, with multicalls taken apart."""
     function, arguments = _named(contract).decode_function_input(HexBytes(data))
     if function.fn_name == "multicall" and nesting < MAX_NESTING:
         for inner in arguments["data"]:
@@ -247,7 +247,7 @@ def _calls(contract: Contract, data: bytes, nesting: int) -> Iterator[tuple[str,
 
 
 def _named(contract: Contract) -> Contract:
-    """With a name for every argument. NOTE: what is handed on as it lies has none, and the decoder goes by names."""
+    """Return a contract with a name for every argument. NOTE: some arguments have none, and the decoder uses names."""
     abi = [
         {
             **entry,
@@ -260,7 +260,7 @@ def _named(contract: Contract) -> Contract:
 
 
 def _move(name: str, arguments: list[Any]) -> Move:
-    """The game's move of a call, from what follows the match's id: what it shows again says nothing new."""
+    """Return the match's move of a call, from the arguments after the match's id, without those shown again."""
     kind = _MOVES[name]
     arguments = arguments[_SHOWN.get(kind, 2) :]
     if kind is Descend:
@@ -280,7 +280,7 @@ def _move(name: str, arguments: list[Any]) -> Move:
 
 
 def _hearing_move(name: str, arguments: list[Any]) -> HearingMove:
-    """The hearing's move of a call. Raises TypeError for a call that is none: `hear` is the referee's alone."""
+    """Return the hearing's move of a call. Raises TypeError for `hear`, which only the referee calls."""
     submission = submission_of(arguments[0])
     match name:
         case "attest":

@@ -1,6 +1,6 @@
-"""JSON-RPC over HTTP with bounds: time, bytes and types. What is wrong comes out as one of our own errors.
+"""JSON-RPC over HTTP with bounds on time, bytes and types. Every failure becomes one of our own errors.
 
-NOTE: web3's own provider reads answers of any length, follows redirects and retries by itself; here the callers decide.
+NOTE: web3's own provider reads answers of any length, follows redirects and retries by itself; here the caller decides.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from ..errors import ChainError, Reverted, RpcCorrupt, RpcRefused, RpcTooLong, R
 DEFAULT_TIMEOUT_S = 10.0
 DEFAULT_MAX_BYTES = 32 << 20
 CONTENT_TOO_LARGE = 413
-"""The HTTP status with which some endpoints refuse a request for too much."""
+"""HTTP status of some endpoints for a request with too long an answer."""
 
 Decoder = Callable[[bytes], tuple[str, dict[str, Any]]]
-"""Name and arguments of the error in revert data."""
+"""Returns name and arguments of the error in revert data."""
 
 
 def show_endpoint(url: str) -> str:
-    """An endpoint for logs and health pages. SAFETY: paths, queries and passwords of RPC endpoints hold API keys."""
+    """Return an endpoint for logs and health pages. SAFETY: paths, queries and passwords may hold API keys."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 class BoundedProvider(JSONBaseProvider):
-    """A web3 provider. ``timeout_s`` bounds each wait and, doubled, the whole answer; ``max_bytes`` its size."""
+    """A web3 provider. ``timeout_s`` bounds each wait and, doubled, the whole answer; ``max_bytes`` bounds its size."""
 
     global_ccip_read_enabled = False  # SAFETY: no contract may send us to URLs of its choice
 
@@ -65,7 +65,7 @@ class BoundedProvider(JSONBaseProvider):
         self._ids = itertools.count(1)
 
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
-        """One request. Raises RpcUnavailable or RpcCorrupt; an error of the node itself is part of the answer."""
+        """Send one request. Raises RpcUnavailable or RpcCorrupt; an error from the endpoint is part of the answer."""
         request = self.encode_rpc_request(method, params)
         number = json.loads(request)["id"]
         deadline = time.monotonic() + 2 * self._timeout_s
@@ -99,7 +99,7 @@ class BoundedProvider(JSONBaseProvider):
 
 def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
     try:
-        # SAFETY: this parser limits nesting; json.loads overflows the C stack on an answer of brackets only.
+        # SAFETY: this parser limits nesting; json.loads overflows the C stack on an answer of nothing but brackets.
         parsed = from_json(answer)
     except ValueError as error:
         raise RpcCorrupt(f"{method}: the answer is not JSON: {error}") from error
@@ -118,9 +118,9 @@ def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
 def connect(
     url: str, chain_id: int, *, timeout_s: float = DEFAULT_TIMEOUT_S, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> Web3:
-    """A connection to the chain of that id. Raises RpcUnavailable, RpcCorrupt or WrongChain."""
+    """Return a connection to the chain with that id. Raises RpcUnavailable, RpcCorrupt or WrongChain."""
     provider = BoundedProvider(url, timeout_s=timeout_s, max_bytes=max_bytes)
-    # NOTE: of web3's default middleware only the one that shapes answers; no ENS, no implicit gas or fees.
+    # NOTE: only the middleware of web3 that shapes answers: no ENS, no implicit gas or fees.
     web3 = Web3(provider, middleware=[(AttributeDictMiddleware, "attrdict")])
     web3.codec = _lenient_codec()
     with guarded("eth_chainId"):
@@ -133,10 +133,10 @@ def connect(
 
 
 def _lenient_codec() -> ABICodec:
-    """web3's strict codec, except that a string may hold any bytes.
+    """Return web3's strict codec, except that a string may hold any bytes.
 
-    SAFETY: the contracts take any bytes as a URI. Were one that is not UTF-8 an error here, a liar's claim could make
-    a whole job unreadable for everybody else.
+    SAFETY: the contracts accept any bytes as a URI. If a URI that is not UTF-8 were an error here, a liar's claim could
+    make a whole job unreadable for everybody else.
     """
     registry = build_strict_registry()
     registry.unregister_decoder("string")
@@ -147,7 +147,7 @@ def _lenient_codec() -> ABICodec:
 
 @contextlib.contextmanager
 def guarded(action: str, decode: Decoder | None = None) -> Iterator[None]:
-    """Turn whatever web3 raises inside into RpcRefused, RpcCorrupt or Reverted."""
+    """Turn every error of web3 in the block into RpcRefused, RpcCorrupt or Reverted."""
     try:
         yield
     except (ChainError, AssertionError):
@@ -173,9 +173,9 @@ def guarded(action: str, decode: Decoder | None = None) -> Iterator[None]:
 
 
 def revert_data(error: ContractLogicError) -> bytes:
-    """The raw data of a revert; empty if the node gives none."""
+    """Return the raw data of a revert; empty if the endpoint gives none."""
     data = error.data
-    if isinstance(data, dict):  # some nodes nest it
+    if isinstance(data, dict):  # some endpoints nest it
         data = data.get("data") or data.get("result")
     if not isinstance(data, str):
         return b""

@@ -4,8 +4,8 @@
     simulate ─> outbox (signed) ─> sent ──────────────────────────────────────────────> mined | failed
         └ Reverted                    └──── rebroadcast: the node forgot it ────────────> lost (nonce used elsewhere)
 
-SAFETY: a transaction is on disk before it is sent, so a node that dies in between finds it again (`recover`) and sends
-the same bytes: no act is done twice, no nonce is left out.
+SAFETY: a transaction is on disk before it is sent. A daemon that dies in between finds it again (`recover`) and sends
+the same bytes: no action is done twice, and no nonce is skipped.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _MAX_WEI = 1 << 128
 _MAX_GAS = 1 << 40
 _MAX_COUNT = 1 << 63
 _STOP_GRACE_S = 5.0
-"""How long a process that is told to stop still waits for a block; the outbox remembers the rest."""
+"""Seconds that a process that is told to stop still waits for a transaction; the outbox keeps the rest."""
 _UNDERPRICED_S = 5.0
-"""After so long what a node forgets and then refuses for its fee is replaced."""
+"""Seconds after which a transaction is replaced that the endpoint has forgotten and refuses for its low fee."""
 _LOST_POLLS = 3
-"""A node may count a nonce before it can show the receipt; only after so many looks is a transaction called lost."""
+"""Looks at a used nonce until a transaction is called lost: an endpoint may count a nonce before it has the receipt."""
 
 _log = structlog.get_logger(__name__)
 
@@ -86,14 +86,14 @@ class TransactionManager:
         self._sleep = sleep
         self._stop = stop or threading.Event()
         self._lock = threading.RLock()
-        # By transaction id: when its newest attempt was made, or first sent by this process.
+        # By transaction id: time of its newest attempt, or of its first sending by this process.
         self._sent_at: dict[int, float] = {}
         self._missing: dict[int, int] = {}  # by transaction id: looks at a used nonce without a receipt
 
-    # ------------------------------------------------------------------ acts
+    # ------------------------------------------------------------------ actions
 
     def send(self, call: Call, *, timeout_s: float = 300.0) -> Receipt:
-        """Submit and wait until it is mined.
+        """Submit a call and wait until it is mined.
 
         Raises Reverted (nothing was sent), TransactionFailed, InsufficientFunds, FeeTooHigh, TransactionLost,
         TransactionPending after ``timeout_s``, RpcUnavailable, RpcCorrupt.
@@ -101,14 +101,14 @@ class TransactionManager:
         return self.wait(self.submit(call), timeout_s=timeout_s)
 
     def simulate(self, call: Call) -> bytes:
-        """What the call would return on top of the pending block. Raises Reverted."""
+        """Return the result of the call on top of the pending block. Raises Reverted."""
         with guarded(call.action, self._decode):
             return bytes(self._web3.eth.call(self._request(call), "pending"))
 
     def submit(self, call: Call) -> int:
-        """Simulate, price, sign, remember, send. Returns the outbox id for :meth:`wait`.
+        """Simulate, price, sign, store, send. Returns the outbox id for :meth:`wait`.
 
-        What is still open is not sent a second time: then its id is returned.
+        If the same call is still open, returns its id and sends nothing.
         """
         with self._lock:
             open_one = self._outbox.same(call)
@@ -122,7 +122,7 @@ class TransactionManager:
             gas = self._estimate(probe)
             base, free = self._base_fee(), self.free()
             offered = self._fees.first(base, gas, free - call.enough)
-            if offered is None:  # what is open may cost less than it offers
+            if offered is None:  # open transactions may cost less than they offer
                 free, offered = have, self._fees.first(base, gas, have - call.enough)
             if offered is None:
                 raise InsufficientFunds(
@@ -139,7 +139,7 @@ class TransactionManager:
             )
 
     def wait(self, transaction_id: int, *, timeout_s: float = 300.0) -> Receipt:
-        """Wait for one of our transactions; nudges those before it too. Errors as :meth:`send`."""
+        """Wait for one of our transactions; also advances those with lower nonces. Raises like :meth:`send`."""
         deadline = self._clock() + timeout_s
         while True:
             row = self._outbox.row(transaction_id)
@@ -163,7 +163,7 @@ class TransactionManager:
             self._sleep(self._poll_s)
 
     def recover(self) -> list[int]:
-        """After a start: confirm what was mined meanwhile, send the rest again. Returns ids that are still open."""
+        """After a start, confirm what was mined meanwhile, and send the rest again. Returns ids that are still open."""
         for row in self._outbox.open_rows():
             self._advance_quietly(row)
             _log.info(
@@ -175,7 +175,7 @@ class TransactionManager:
         return self.open()
 
     def confirm(self, *, timeout_s: float = 300.0) -> None:
-        """Wait until nothing of ours is open. Failures are logged, not raised. Raises TransactionPending."""
+        """Wait until none of our transactions is open. Logs failed and lost ones. Raises TransactionPending."""
         deadline = self._clock() + timeout_s
         for transaction_id in self.recover():
             try:
@@ -184,18 +184,18 @@ class TransactionManager:
                 _log.warning("transaction.confirmed", reason=str(error))
 
     def open(self) -> list[int]:
-        """Ids of transactions that may still be mined, by nonce."""
+        """Return the ids of transactions that may still be mined, by nonce."""
         return [row.id for row in self._outbox.open_rows()]
 
     def balance(self) -> int:
-        """Wei of the account in the latest block."""
+        """Return the wei of the account in the latest block."""
         with guarded("balance"):
             return _bounded(
                 self._web3.eth.get_balance(to_checksum_address(self.address)), _MAX_WEI, "balance"
             )
 
     def free(self) -> int:
-        """Wei of the account that no open transaction may take. Raises RpcUnavailable and RpcCorrupt."""
+        """Return the wei of the account that no open transaction may take. Raises RpcUnavailable and RpcCorrupt."""
         nonce = self._nonce("latest")
         rows = [row for row in self._outbox.open_rows() if row.nonce >= nonce]
         return self.balance() - sum(row.value + row.gas_limit * row.attempts[-1].max_fee for row in rows)
@@ -229,11 +229,11 @@ class TransactionManager:
     # ------------------------------------------------------------------ sending
 
     def _first_broadcast(self, row: Transaction) -> bool:
-        """Send a new transaction. False if its nonce had been used before; raises if the node refuses it for good."""
+        """Send a new transaction. Returns False if its nonce is used already; raises if the endpoint refuses it."""
         try:
             refusal = self._broadcast(row)
         except RpcUnavailable as error:
-            # NOTE: whether it arrived is unknown. It stays open; waiting for it sends it again.
+            # NOTE: nobody knows whether it arrived. It stays open, and `wait` sends it again.
             _log.warning("transaction.unsent", action=row.action, nonce=row.nonce, reason=str(error))
             return True
         if refusal is None:
@@ -246,8 +246,8 @@ class TransactionManager:
         raise RpcUnavailable(f"{row.action}: the node refuses the transaction: {refusal}")
 
     def _broadcast(self, row: Transaction) -> str | None:
-        """Send the newest attempt, or the last that is taken. Returns why the node refuses the newest; None if it took
-        one, or has it already."""
+        """Send the newest attempt that the endpoint accepts. Returns None if it accepts one or already has it, else why
+        it refuses the newest."""
         self._sent_at.setdefault(row.id, self._clock())
         newest: str | None = None
         for attempt in reversed(row.attempts):
@@ -259,7 +259,7 @@ class TransactionManager:
         return newest
 
     def _send_raw(self, attempt: Attempt) -> str | None:
-        """Why the node refuses it; None if it took it, or has it already."""
+        """Send an attempt. Returns why the endpoint refuses it; None if the endpoint accepts it or already has it."""
         try:
             with guarded("eth_sendRawTransaction"):
                 try:
@@ -281,7 +281,7 @@ class TransactionManager:
             _log.warning("transaction.advance", action=row.action, reason=str(error))
 
     def _advance(self, row: Transaction) -> Receipt | None:
-        """One look at a transaction: confirm, replace or rebroadcast it. None while it is open."""
+        """Look at a transaction once: confirm, replace or rebroadcast it. Returns None while it is open."""
         with self._lock:
             # SAFETY: the nonce is read before the receipts, so a transaction mined in between is not called lost.
             used = self._nonce("latest") > row.nonce
@@ -295,7 +295,7 @@ class TransactionManager:
                 self._missed(row)
                 return None
             if row.id not in self._sent_at:
-                self._broadcast(row)  # from an earlier life: it has its time again before the fee is raised
+                self._broadcast(row)  # from an earlier process: its time until the fee is raised starts again
                 return None
             waited = self._clock() - self._sent_at[row.id]
             due = waited >= self._replace_after_s
@@ -319,7 +319,7 @@ class TransactionManager:
         )
 
     def _missed(self, row: Transaction) -> None:
-        """The nonce is used and none of our attempts has a receipt."""
+        """Count a look at a used nonce while no attempt of ours has a receipt; in the end call the transaction lost."""
         self._missing[row.id] = self._missing.get(row.id, 0) + 1
         if self._missing[row.id] >= _LOST_POLLS:
             self._outbox.finish(row, "lost")
@@ -332,7 +332,7 @@ class TransactionManager:
         )
 
     def _cause(self, row: Transaction, block: int) -> Reverted | None:
-        """Why a mined transaction reverted: the same call on the states after and before its block."""
+        """Return why a mined transaction reverted, from the same call on the states after and before its block."""
         call = Call(row.action, row.to, row.data, row.value)
         for number in (block, block - 1):
             try:
@@ -373,7 +373,7 @@ class TransactionManager:
             return receipt, raw["status"] == 1
 
     def _replace(self, row: Transaction) -> None:
-        """Send it again with a higher fee, as far as cap and account go; or the same if that is no replacement."""
+        """Send it again with a higher fee, within cap and balance, or unchanged if they allow no replacement."""
         old, self._sent_at[row.id] = row.attempts[-1], self._clock()
         cap = min(self._fees.max_fee, (self.balance() - row.value) // row.gas_limit)
         raised = self._fees.raised(Offered(old.max_fee, old.priority_fee), self._base_fee(), cap)
@@ -389,7 +389,7 @@ class TransactionManager:
 
 
 def _bounded(value: Any, limit: int, name: str) -> int:
-    """An integer of the chain, if it is one and not absurd."""
+    """Return ``value`` if it is an integer from 0 to below ``limit``. Raises RpcCorrupt."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
         raise RpcCorrupt(f"{name} {str(value)[:80]} is not an integer below {limit}")
     return value

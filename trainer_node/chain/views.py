@@ -1,6 +1,6 @@
-"""Jobs and their claims as typed values, built from what contract views return.
+"""Jobs and their claims as typed values, built from the results of contract views.
 
-The ABI decoder has checked widths; what it cannot know is checked here: enumerations, lengths, the protocol's limits.
+The ABI decoder checks widths. This module checks the rest: enumerations, lengths, the protocol's limits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .outbox import Value
 
 MAX_SLOTS = 16
 MAX_CLAIMS = 1 << 16
-"""NOTE: the contract has no limit; so many new roots would cost 130 million stakes."""
+"""NOTE: the contract has no limit; this many new roots would cost 130 million stakes."""
 MAX_STRIDES = 8
 NEVER = 1 << 64
 MAX_VERIFIERS = 255
@@ -28,7 +28,7 @@ Number = TypeVar("Number", bound=IntEnum)
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """A slot holder. ``commitment`` is zero until it commits; ``stake`` is what the slot took, in wei."""
+    """A slot holder. ``commitment`` is zero until it commits; ``stake`` is the wei that the slot took."""
 
     owner: str
     revealed: bool
@@ -52,9 +52,9 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All claims of one root. ``match_id`` is zero while it is in no match; ``members`` are claim numbers.
+    """All claims of one root. ``match_id`` is zero while the group is in no match; ``members`` are claim numbers.
 
-    ``deaths``: how often all members there were had lost; a dead group can be claimed again ``until`` then.
+    ``deaths``: how often all its members had lost; the root of a dead group can be claimed again until ``until``.
     """
 
     index: int
@@ -68,17 +68,17 @@ class Group:
 
     @property
     def dead(self) -> bool:
-        """Every member has lost."""
+        """True if every member has lost."""
         return self.spokesman >= len(self.members)
 
     @property
     def life(self) -> int:
-        """In which of its lives the root is, from 1, while somebody claims it."""
+        """Number of the root's present life, from 1; meaningful while the root has a claim that has not lost."""
         return self.deaths + 1
 
     @property
     def speaker(self) -> int | None:
-        """ClaimView number of the spokesman; None if the group is dead."""
+        """Number of the spokesman's claim; None if the group is dead."""
         return None if self.dead else self.members[self.spokesman]
 
 
@@ -118,64 +118,64 @@ class JobView:
     accepted_root: bytes
     accepted_last: bytes
     logs: bytes
-    """The root of the run's rounding logs, once the trainer has revealed it; zero in a mode without them.
+    """The root of the run's rounding logs, once the trainer has revealed it; zero in a mode without logs.
 
-    NOTE: zero may be a root: of one node, in one step, without a log. Whether it is there, the trainer's claim says.
-    """
+    NOTE: zero can be a valid root, that of one node in one step without a log. The trainer's claim shows whether the
+    root is revealed."""
     finder: str | None
-    """Who requested of these logs what nobody has shown in time: then nothing is accepted."""
+    """The account whose request for these logs got no response in time, or None. If set, no root is accepted."""
     trainers: tuple[Trainer, ...]
     claims: tuple[ClaimView, ...]
     groups: tuple[Group, ...]
     base_fee: int
-    """What the block asks for a unit of gas."""
+    """Base fee of the block, in wei for a unit of gas."""
     stake_gas: int
-    """How many units of gas a stake is worth at least."""
+    """Units of gas that a stake is worth at least."""
 
     @property
     def stake_now(self) -> int:
-        """What a slot takes in this block, and the bond of an appeal, in wei.
+        """Wei that a slot or the bond of an appeal takes in this block.
 
-        NOTE: `IJobs.stakeOf` says the same in a transaction; in a call many endpoints have a base fee of zero.
+        NOTE: `IJobs.stakeOf` gives the same in a transaction; in a call many endpoints have a base fee of zero.
         """
         return self.stake_at(self.base_fee)
 
     @property
     def stake_sent(self) -> Value:
-        """What to send for it: as if gas cost twice as much when that is mined, but no less than the next block takes.
+        """Value to send for a slot or a bond: the stake at twice the base fee, at least the stake in the next block.
 
         NOTE: a base fee doubles in six blocks at the earliest (EIP-1559).
         """
         return Value(self.stake_at(2 * self.base_fee), self.stake_at(next_base_fee(self.base_fee)))
 
     def stake_at(self, base_fee: int) -> int:
-        """What a slot takes in a block that asks so much for a unit of gas, in wei."""
+        """Return the wei that a slot takes in a block with this base fee."""
         return max(self.stake, self.stake_gas * fee_at(base_fee, self.low_fee, self.high_fee))
 
     @property
     def due(self) -> int:
-        """Before this instant the job cannot end; later, if matches last longer."""
+        """The earliest instant at which the job can end; it ends later if matches last longer."""
         return max(self.challenge_end, self.reclaim_end)
 
     def trainer(self, address: str) -> Trainer | None:
-        """The slot of an address, if it holds one."""
+        """Return the slot of an address; None if it holds none."""
         return next((t for t in self.trainers if t.owner.lower() == address.lower()), None)
 
     def claim_of(self, address: str) -> ClaimView | None:
-        """The claim of an address, if it has one."""
+        """Return the claim of an address; None if it has none."""
         return next((c for c in self.claims if c.owner.lower() == address.lower()), None)
 
     def group_of_root(self, root: bytes) -> Group | None:
-        """The group of a run root, if anybody has claimed it."""
+        """Return the group of a run root; None if nobody has claimed the root."""
         return next((g for g in self.groups if g.root == root), None)
 
     def price_of(self, root: bytes) -> int:
-        """What a challenger's claim of a root has to stake in this block, in wei."""
+        """Return the wei that a challenger's claim of a root has to stake in this block."""
         claimed = self.group_of_root(root) is not None
         return claim_price(self.stake_now, self.founded, self.followers, claimed=claimed)
 
     def claimable_until(self, root: bytes) -> int | None:
-        """Until when a root can be claimed as far as is known now; None if it is too late."""
+        """Return the last instant, as known now, at which a root can be claimed; None if it is too late."""
         if self.phase is JobPhase.CHALLENGE:
             group = self.group_of_root(root)
             return max(self.challenge_end, group.until if group and group.dead else 0)
@@ -185,23 +185,23 @@ class JobView:
         return group.until if group.dead else NEVER
 
     def uris(self, group: Group) -> list[str]:
-        """Where members of a group serve their artifacts: the spokesman first, then those that have not lost."""
+        """Return the URIs of a group's members: first the spokesman's, then those of members that have not lost."""
         speaker = group.speaker
         order = sorted(group.members, key=lambda i: (i != speaker, self.claims[i].lost, i))
         return [self.claims[i].uri for i in order if self.claims[i].uri]
 
     def match_ids(self) -> list[int]:
-        """Matches that are open."""
+        """Return the ids of the open matches."""
         return sorted({group.match_id for group in self.groups if group.match_id})
 
     def pair(self, match_id: int) -> tuple[Group, Group] | None:
-        """The two groups of an open match. NOTE: in no order of sides; compare roots for that."""
+        """Return the two groups of an open match. NOTE: they are not in the order of sides; compare roots for that."""
         found = [group for group in self.groups if group.match_id == match_id]
         return (found[0], found[1]) if len(found) == 2 else None
 
 
 def known(kind: type[Number], number: int, of: str) -> Number:
-    """The member with that number of an enumeration of the contracts. Raises RpcCorrupt if it has none."""
+    """Return the member ``number`` of an enumeration of the contracts. Raises RpcCorrupt if there is none."""
     try:
         return kind(number)
     except ValueError:
@@ -210,7 +210,7 @@ def known(kind: type[Number], number: int, of: str) -> Number:
 
 
 def program_terms(raw: Any) -> Terms:
-    """The contract's Program struct as :class:`Terms`."""
+    """Return the contract's Program struct as :class:`Terms`."""
     strides = tuple(raw.strides)
     if not 1 <= len(strides) <= MAX_STRIDES:
         raise RpcCorrupt(f"a program with {len(strides)} strides; the contract accepts 1 to {MAX_STRIDES}")
@@ -240,14 +240,12 @@ def job_view(
     base_fee: int,
     stake_gas: int,
 ) -> JobView:
-    """A Job from what `viewOf` gives, at a block that asks ``base_fee`` wei for a unit of gas. Raises RpcCorrupt."""
+    """Return a JobView from the result of `viewOf` in a block with this base fee, in wei. Raises RpcCorrupt."""
     terms = raw.terms
     if len(trainers) > MAX_SLOTS or len(terms.verifiers) > MAX_VERIFIERS:
         raise RpcCorrupt(f"job {job_id} has more slots or verifiers than the contract allows")
     if (len(claims), len(groups)) != (raw.claims, raw.groups):
-        raise RpcCorrupt(
-            f"job {job_id} has {raw.claims} claims of {raw.groups} roots, but not so many are shown"
-        )
+        raise RpcCorrupt(f"job {job_id} has {raw.claims} claims of {raw.groups} roots, but not all are shown")
     job_claims = tuple(
         ClaimView(i, c.owner, c.stake, c.group, c.slot, c.lost, c.collected, c.uri)
         for i, c in enumerate(claims)

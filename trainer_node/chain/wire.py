@@ -1,6 +1,6 @@
-"""What goes into calldata and comes out of events about hearings and trials: structs as values, and back.
+"""Converts structs of hearings and trials: from values to calldata, and back from calldata and events.
 
-The moves of matches and hearings do it themselves (`arguments`).
+The moves of matches and hearings convert themselves (`arguments`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from referee_py.walk.dispute import Dispute, TrialTerms, dispute_wire
 def trial_call(
     move: Move, trial_terms: TrialTerms, dispute: Dispute, state: TrialState
 ) -> tuple[str, list[object]]:
-    """The Court's function of a move that is made in this state, and its arguments."""
+    """Return the Court's function for a move in this state, and its arguments."""
     whole = [trial_terms.wire(), dispute_wire(dispute), position(state)]
     short = [trial_terms.wire(), position(state)]
     match move:
@@ -70,7 +70,7 @@ def trial_call(
 
 
 def _inputs(inputs: tuple[Tensor, ...]) -> tuple[bytes, list[bytes]]:
-    """Their types, packed, and their roots (IExaminer.Inputs)."""
+    """Return the packed types of inputs, and their roots (IExaminer.Inputs)."""
     return b"".join(describe(tensor.type.dtype, tensor.type.shape) for tensor in inputs), [
         tensor.root for tensor in inputs
     ]
@@ -80,7 +80,7 @@ def _inputs(inputs: tuple[Tensor, ...]) -> tuple[bytes, list[bytes]]:
 
 
 def trial_move(function: str, words: list[Any]) -> tuple[int, Move] | None:
-    """The trial and the move of a call, from what the decoder gives; None if the function is no move."""
+    """Return the trial's id and the move of a decoded call; None if the function is no move."""
     move: Move
     match function, words:
         case "showOutputs", [trial_terms, _, _, roots]:
@@ -110,25 +110,25 @@ def trial_move(function: str, words: list[Any]) -> tuple[int, Move] | None:
 
 
 def trial_terms_of(raw: Any) -> TrialTerms:
-    """A TrialTerms struct."""
+    """Return a TrialTerms struct as a value."""
     bench, number, players, dispute = values(raw)
     return TrialTerms(bench, number, (players[0], players[1]), bytes(dispute))
 
 
 def record_of(raw: Any) -> Record:
-    """A Record struct."""
+    """Return a Record struct as a value."""
     structure, inputs, outputs, log = values(raw)
     return Record(bytes(structure), hashes(inputs), hashes(outputs), bytes(log))
 
 
 def dispute_of(raw: Any) -> Dispute:
-    """A Dispute struct."""
+    """Return a Dispute struct as a value."""
     (first, second), structure, mode = values(raw)
     return Dispute((record_of(first), record_of(second)), bytes(structure), mode)
 
 
 def submission_of(raw: Any) -> Submission:
-    """A Submission struct."""
+    """Return a Submission struct as a value."""
     match_id, jobs, job_id, step, node, players, records, dispute = values(raw)
     first, second = hashes(records)
     return Submission(
@@ -137,17 +137,17 @@ def submission_of(raw: Any) -> Submission:
 
 
 def hashes(raw: Any) -> tuple[bytes, ...]:
-    """A list of hashes."""
+    """Return a list of hashes."""
     return tuple(map(bytes, raw))
 
 
 def values(raw: Any) -> list[Any]:
-    """A struct's fields, as the decoder gives them: by name or in order."""
+    """Return the fields of a struct, which the decoder gives by name or in order."""
     return list(raw.values()) if isinstance(raw, Mapping) else list(raw)
 
 
 def _tensors(raw: Any) -> tuple[Tensor, ...]:
-    """An Inputs struct. Raises InvalidEncoding for types that are none, or not as many as roots."""
+    """Return the tensors of an Inputs struct. Raises InvalidEncoding unless each root has one valid type."""
     types, roots = values(raw)
     data, found, at = bytes(types), list[Tensor](), 0
     try:
@@ -158,11 +158,11 @@ def _tensors(raw: Any) -> tuple[Tensor, ...]:
             at += 2 + 8 * rank
     except (struct.error, ValueError) as error:
         raise InvalidEncoding(
-            f"types that end early or hold an unknown code: {error}; give one for each root"
+            f"the types end early or hold an unknown code: {error}; give one for each root"
         ) from error
     if at != len(data):
         raise InvalidEncoding(
-            f"{len(data)} bytes of types, of which the inputs have {at}; give one for each root"
+            f"the types have {len(data)} bytes, of which the inputs need {at}; give one for each root"
         )
     return tuple(found)
 

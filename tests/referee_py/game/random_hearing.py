@@ -17,6 +17,7 @@ from referee_py.trial import NodesReveal, ShowLeaf, Timeout
 from referee_py.trial.calldata import led
 from referee_py.trial.solver import Operator
 from referee_py.trial.solver import plan as plan_trial
+from referee_py.walk import clock
 from tests.referee_py.trial.parties import Known
 from trainer_node.chain.wire import trial_call
 
@@ -68,7 +69,7 @@ class Bar:
         if number is None:
             return [state.until]
         trial = panel.trials[number].state
-        owing = court.owing(trial)
+        owing = clock.owing(trial)
         return [trial.tick + trial.clock[side] for side in (0, 1) if owing >> side & 1]
 
     # --- moves of a hearing -------------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ class Bar:
             return self._last[number]
         own = self._operator(number, trial, side)
         if own is None:
-            return [Timeout()] if court.late(trial.state, now) else []
+            return [Timeout()] if clock.late(trial.state, now) else []
         known = self._seen.setdefault((number, side), self._known(number, trial, 1 - side))
         moves = plan_trial(trial.state, trial.dispute, side, own, known, now)
         return moves[:1] if rng.random() < 0.5 else moves

@@ -25,8 +25,7 @@ from typing import Any
 import pytest
 
 from referee_py.errors import InvalidInput
-from referee_py.game import rules, solver
-from referee_py.game.rules import apply, hearing_decided, opened
+from referee_py.game.rules import apply, hearing_decided, opened, refinement
 from referee_py.game.solver import evidence_of, log_proof_of, plan
 from referee_py.game.state import (
     Descend,
@@ -46,7 +45,8 @@ from referee_py.game.state import (
     Timeout,
 )
 from referee_py.game.view import ChainLog, LoggedView
-from referee_py.walk import clock
+from referee_py.walk import clock, descent
+from referee_py.walk.descent import shown
 from referee_py.walk.dispute import ZERO
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
@@ -152,7 +152,7 @@ class Game:
         trees = [self.lies.serve(tag, root, 0) for root in state.root]
         for side, tree in enumerate(trees):
             if tree is not None:
-                levels = min(state.height, rules.REVEAL_LEVELS)
+                levels = shown(state.height)
                 yield Reveal(side, tuple(tree.descendants(state.height, state.index, levels)))
         first, second = trees
         if first is None or second is None:
@@ -171,7 +171,7 @@ class Game:
 
     def _refinements(self, state: MatchState) -> Iterator[Move]:
         liar = 1 - self.honest
-        level, count = rules.refinement(state, self.terms)
+        level, count = refinement(state, self.terms)
         for tree in self.lies.refinements(level, state.start, state.end, state.node[liar]):
             yield Refine(liar, tree.root, tuple(tree.path(count - 1)))
             yield Refine(self.honest, tree.root, tuple(tree.path(count - 1)))
@@ -221,8 +221,7 @@ def play(
     waits: bool = False,
 ) -> Game:
     """Explore a match. `shape`: nodes, steps and strides. `generations`: levels that one reveal goes down."""
-    for module in (rules, solver):
-        monkeypatch.setattr(module, "REVEAL_LEVELS", generations)
+    monkeypatch.setattr(descent, "REVEAL_LEVELS", generations)
     game = Game(Lies(small_graph(*shape)), honest, served, waits)
     game.explore()
     print(f"{len(game.seen)} states, {len(game.ends)} kinds of ends, {game.deepest} deep")

@@ -113,7 +113,7 @@ def test_votes_expect_only_those_of_verifiers_once() -> None:
     ):
         assert scene.refused(Attest(scene.terms.submission, WRONG.hash(), broken)) == "ECDSAInvalidSignature"
     assert scene.refused(scene.vote(WRONG, 1)) is None
-    assert scene.refused(scene.vote(WRONG, 1), SPOKESMEN[1]) is None, "whoever brings it"
+    assert scene.refused(scene.vote(WRONG, 1), SPOKESMEN[1]) is None, "anybody may bring it"
 
 
 def test_bond_that_does_not_answer_to_the_panel_expect_no_vote() -> None:

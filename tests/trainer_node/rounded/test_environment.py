@@ -202,7 +202,7 @@ def test_elements_and_trials_lose_nothing(disturbed: int) -> None:
             assert setting is not None
             state, _ = play(setting, True)
             lost += state.losers == 2
-    assert lost == 2 * len(CASES), "whoever has one element wrong"
+    assert lost == 2 * len(CASES), "the side with one wrong element loses"
     assert control() == disturbed
 
 
