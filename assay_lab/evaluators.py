@@ -50,7 +50,8 @@ class Direct(Unfolded):
 
 
 def _blocks(size: int) -> Sequence[Tensor]:
-    return torch.arange(size).split(max(8, -(-size // 12)))
+    parts: tuple[Tensor, ...] = torch.arange(size).split(max(8, -(-size // 12)))
+    return parts
 
 
 def _lanes(size: int) -> Sequence[Tensor]:
@@ -62,7 +63,8 @@ def _permutation(size: int) -> Sequence[Tensor]:
 
 
 def _halves(size: int) -> Sequence[Tensor]:
-    return torch.arange(size).roll(-(size // 2)).split(max((size + 1) // 2, 1))
+    parts: tuple[Tensor, ...] = torch.arange(size).roll(-(size // 2)).split(max((size + 1) // 2, 1))
+    return parts
 
 
 def blocked() -> Evaluator:

@@ -116,7 +116,7 @@ def repeated(period: Array, shape: Sequence[int]) -> Array:
     for number in range(times):
         _map(first + number * period.nbytes, period.nbytes, mmap.PROT_READ, mmap.MAP_SHARED | _FIXED, file)
     os.close(file)
-    raw = (ctypes.c_char * size).from_address(first)
+    raw: Any = (ctypes.c_char * size).from_address(first)
     return np.frombuffer(raw, period.dtype).reshape(shape)
 
 
@@ -159,7 +159,7 @@ def worst_rounds(steps: int, state_bytes: int) -> Iterator[list[int]]:
     """Yield, for each round, the steps whose states a side posts, if the other side lies in the last of them."""
     lo = 0
     while steps - lo > 1:
-        known = {"lo": lo, "hi": steps, "steps": steps, "state_bytes": state_bytes}
+        known: dict[str, Any] = {"lo": lo, "hi": steps, "steps": steps, "state_bytes": state_bytes}
         state = replace(TrialState(("", ""), Stage.POST, 0, (0, 0), 0), **known)
         asked = places(state)[:-1]
         yield asked

@@ -7,6 +7,7 @@ parameters and moments in place; the fastest of torch's three implementations co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -147,7 +148,7 @@ def _activations() -> Iterator[Case]:
 
 
 def _adam() -> Iterator[Case]:
-    options = {"betas": (0.9, 0.999), "eps": 1e-8, "decay": 0.0, "decoupled": False}
+    options: dict[str, Any] = {"betas": (0.9, 0.999), "eps": 1e-8, "decay": 0.0, "decoupled": False}
     for n in (1 << 16, 1 << 20, 1 << 22):
         p, grad, m = draw(n), draw(n), draw(n)
         v = m.abs()
@@ -156,14 +157,17 @@ def _adam() -> Iterator[Case]:
         kernel = fusion.fused(composites.adam, map(spec_of, arrays), **options)
         assert kernel is not None
         theirs = []
-        for kind in ({"fused": True}, {"foreach": True}, {}):
+        kinds: tuple[dict[str, Any], ...] = ({"fused": True}, {"foreach": True}, {})
+        for kind in kinds:
             parameter = torch.nn.Parameter(p.clone())
             parameter.grad = grad
             theirs.append(torch.optim.Adam([parameter], lr=1e-3, **kind).step)
         yield Case(
             "adam",
             f"adam, {n} parameters",
-            lambda arrays=arrays, kernel=kernel: kernel(arrays, out=[arrays[0], arrays[2], arrays[3]]),
+            partial(
+                lambda arrays, kernel: kernel(arrays, out=[arrays[0], arrays[2], arrays[3]]), arrays, kernel
+            ),
             theirs,
             lambda: None,
         )

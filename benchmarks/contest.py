@@ -58,11 +58,11 @@ def measure(name: str, cases: Iterable[Case], turns: int) -> Table:
                 row += [*map(ms, medians([ours, best])), factor(ratios[-1])]
             found.setdefault(case.family, []).append(ratios)
             table.add(*row)
-    for family, ratios in found.items():
-        if len(ratios) > 1:
-            means = np.exp(np.log(ratios).mean(axis=0))
+    for family, many in found.items():
+        if len(many) > 1:
+            means = np.exp(np.log(many).mean(axis=0))
             table.add(
-                f"**{family}, geometric mean of {len(ratios)}**",
+                f"**{family}, geometric mean of {len(many)}**",
                 *(w for m in means for w in ("", "", factor(m))),
             )
     return table

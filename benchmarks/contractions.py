@@ -122,11 +122,11 @@ def _convolutions(shape: tuple[int, ...]) -> Iterator[Case]:
 def cases() -> Iterator[Case]:
     for shape in (*SQUARES, *GPT_2):
         yield _product("mm", *shape)
-    for shape in ATTENTION:
-        yield _product("bmm of attention", *shape)
+    for batches in ATTENTION:
+        yield _product("bmm of attention", *batches)
     for shape in SMALL:
         yield _product("small mm", *shape)
     for shape in VECTORS:
         yield _product("one row or column", *shape)
-    for shape in RESNET_50:
-        yield from _convolutions(shape)
+    for convolution in RESNET_50:
+        yield from _convolutions(convolution)

@@ -6,7 +6,7 @@ graph with kernels emulated on the host.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,9 @@ def on_gpu() -> Backend:
     """Return the cuda backend with numpy arrays as inputs and outputs."""
     import torch
 
-    execute = backend("cuda").execute
+    execute: Callable[..., list[Any]] = backend("cuda").execute
 
-    def run(name: str, inputs: list[Array], attrs: Any) -> list[Array]:
+    def run(name: str, inputs: Sequence[Array], attrs: Any) -> list[Array]:
         outputs = execute(name, [torch.from_numpy(array.copy()).cuda() for array in inputs], attrs)
         return [output.cpu().numpy() for output in outputs]
 
@@ -147,7 +147,7 @@ def fused_expressions_agree() -> int:
     )
     adam = {"betas": (0.9, 0.999), "eps": 1e-8, "decay": 0.01, "decoupled": True}
     state = [*[normal(70001, seed=seed) for seed in range(4)], *[np.array(v, np.float32) for v in (3, 1e-3)]]
-    calls = (
+    calls: tuple[tuple[Callable[..., Any], list[Array], dict[str, Any]], ...] = (
         (composites.gelu, [x], {}),
         (composites.softmax, [x], {}),
         (composites.softmax, [normal(5, 50257)], {}),
@@ -171,7 +171,7 @@ def graph_replays_the_same() -> int:
     """Capture a chain of operators of every family once and replay it on other inputs."""
     import torch
 
-    execute = backend("cuda").execute
+    execute: Callable[..., list[Any]] = backend("cuda").execute
     window = {"stride": (2, 2), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
 
     def chain(a: Any, b: Any, rows: Any, image: Any, kernel: Any) -> list[Any]:

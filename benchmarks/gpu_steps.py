@@ -15,9 +15,10 @@ from repops.backends import Backend
 from referee_py.compiled import Machine
 from referee_py.execute import FastExecutor, State
 from trainer_node.bundle import Bundle
-from trainer_node.capture import build, load_recipe
+from trainer_node.capture import build
 
 from .gpu_checks import Differs
+from .recipes import built_in
 
 MODELS = ("gpt2-small", "resnet50", "distilbert")
 TURNS = 7
@@ -26,7 +27,7 @@ TURNS = 7
 def same_roots(names: tuple[str, ...], backend: Backend, machine: Machine) -> int:
     """Check that two plain steps and a committed one give one state and one checkpoint on processor and GPU."""
     for name in names:
-        bundle = build(load_recipe(name, steps=4))
+        bundle = build(built_in(name, steps=4))
         here = _run(bundle, FastExecutor(bundle.program, bundle.constants, repops.backend("cpu")))
         there = _run(bundle, FastExecutor(bundle.program, bundle.constants, backend, machine=machine))
         for what, a, b in zip(("state after step 2", "checkpoint of step 3"), here, there, strict=True):
@@ -57,7 +58,7 @@ def timings() -> list[str]:
     torch.backends.cudnn.allow_tf32 = False
     lines = []
     for name in MODELS:
-        recipe = load_recipe(name, steps=100)
+        recipe = built_in(name, steps=100)
         bundle = build(recipe)
         executor = FastExecutor(bundle.program, bundle.constants, repops.backend("cuda"), machine=Cuda())
         state = State.of(0, bundle.initial)

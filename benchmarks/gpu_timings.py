@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 TARGET_MS = 2.0  # of one measurement
@@ -197,7 +198,7 @@ def _memory_bound(torch: Any) -> Iterator[Case]:
     yield case("div", [x, y], lambda: torch.div(x, y), 3)
     yield case("where", [where, x, y], lambda: torch.where(where, x, y), 3.25)
     for function in (torch.exp, torch.log, torch.tanh, torch.erf, torch.sin):
-        yield case(function.__name__, [x], lambda f=function: f(x), 2)
+        yield case(function.__name__, [x], partial(lambda f: f(x), function), 2)
     yield case("sum rows", [x], lambda: x.sum(1), 1, dims=(1,), keepdim=0)
     yield case("sum columns", [x], lambda: x.sum(0), 1, dims=(0,), keepdim=0)
     yield case("sum all", [x], lambda: x.sum(), 1, dims=(0, 1), keepdim=0)
@@ -251,5 +252,9 @@ def _hashing(torch: Any) -> Iterator[Case]:
     for megabytes in (1, 16, 256):
         x = _random(torch, megabytes << 18)
         yield Case(
-            f"hash {megabytes} MiB", lambda x=x: cuda.hash_tree(x, kind), None, x.numel() * 4.0, "GB/s"
+            f"hash {megabytes} MiB",
+            partial(lambda x: cuda.hash_tree(x, kind), x),
+            None,
+            x.numel() * 4.0,
+            "GB/s",
         )

@@ -18,10 +18,11 @@ import repops
 import torch
 
 from referee_py.execute import FastExecutor, State
-from trainer_node.capture import Recipe, build, load_recipe
+from trainer_node.capture import Recipe, build
 from trainer_node.capture.sampling import data_order
 
 from .peak_memory import peak_bytes
+from .recipes import built_in
 from .report import Table, factor, ms
 from .steps import optimizer_of
 from .timing import medians, ratio
@@ -41,7 +42,7 @@ def measure(turns: int) -> Table:
     repops.set_num_threads(1)
     try:
         for name in MODELS:
-            table.add(*_row(load_recipe(name, steps=100), turns))
+            table.add(*_row(built_in(name, steps=100), turns))
             gc.collect()
     finally:
         torch.set_num_threads(threads[0])

@@ -46,13 +46,12 @@ class _Sampler(threading.Thread):
 def _eager(name: str) -> tuple[int, Callable[[], object]]:
     import torch
 
-    from trainer_node.capture import load_recipe
-
     from .models import eager_step
+    from .recipes import built_in
 
     torch.set_num_threads(1)
     base = _held()
-    return base, eager_step(load_recipe(name, steps=STEPS + 1), keep=False)
+    return base, eager_step(built_in(name, steps=STEPS + 1), keep=False)
 
 
 def _ours(bundle: Path) -> tuple[int, Callable[[], object]]:

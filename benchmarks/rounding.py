@@ -29,9 +29,11 @@ from referee_py.rounding.evaluate import Evaluation
 from referee_py.rounding.log_source import LogSource
 from referee_py.rounding.step_log import StepLog
 from trainer_node.bundle import Bundle
-from trainer_node.capture import SGD, Adam, Recipe, load_recipe, synthetic
+from trainer_node.capture import SGD, Adam, Recipe, synthetic
 from trainer_node.datasets import read_text
 from trainer_node.rounded.evaluators import evaluator_of
+
+from .recipes import built_in
 
 BITS = (32, 31, 30, 29, 28, 27, 26)
 PAPER_LOGS = {"resnet50": {32: "96 MB", 26: "91 MB"}, "gpt2-small": {32: "20 MB", 26: "18 MB"}}
@@ -49,15 +51,15 @@ def recipe_of(name: str, text: Path | None = None) -> Recipe:
     """Return a model: the paper's two with its batches, two of its comparisons, or a small one of the long runs."""
     match name:
         case "resnet50":
-            return load_recipe(name, steps=100, batch_size=64)
+            return built_in(name, steps=100, batch_size=64)
         case "gpt2-small":
-            recipe = load_recipe(name, steps=100, batch_size=8, length=64)
+            recipe = built_in(name, steps=100, batch_size=8, length=64)
             return recipe if text is None else dataclasses.replace(recipe, data=_tokens(text, 64))
         case "small-cnn":
             return _small_cnn()
         case "small-gpt":
             return _small_gpt(text)
-    return load_recipe(name, steps=100)
+    return built_in(name, steps=100)
 
 
 def _tokens(text: Path, length: int) -> Mapping[str, Array]:

@@ -12,9 +12,10 @@ import repops
 import torch
 
 from referee_py.execute import Run
-from trainer_node.capture import SGD, Adam, Groups, Optimizer, Recipe, build, load_recipe
+from trainer_node.capture import SGD, Adam, Groups, Optimizer, Recipe, build
 from trainer_node.capture.sampling import data_order
 
+from .recipes import built_in
 from .report import RATIO, Table, factor, ms
 from .timing import Work, medians, ratio, take_turns
 
@@ -43,8 +44,8 @@ def measure(turns: int) -> Table:
     columns = ["model", "threads", "ours", "ours, committed", "eager torch", RATIO]
     table = Table("steps", [*columns, "a commitment adds", f"at stride {STRIDE}"])
     for recipe in (
-        load_recipe("digits-mlp", steps=STEPS),
-        load_recipe("digits-cnn", steps=STEPS),
+        built_in("digits-mlp", steps=STEPS),
+        built_in("digits-cnn", steps=STEPS),
         wide_mlp(),
     ):
         works = [*_ours(recipe), _theirs(recipe)]
@@ -76,7 +77,8 @@ def _ours(recipe: Recipe) -> list[Work]:
 
 
 def _theirs(recipe: Recipe) -> Work:
-    module = copy.deepcopy(recipe.module)
+    module, loss_function = copy.deepcopy(recipe.module), recipe.loss
+    assert loss_function is not None
     optimizer = optimizer_of(recipe.optimizer, module)
     x, y = (torch.from_numpy(np.ascontiguousarray(array)) for array in recipe.data.values())
     order = torch.from_numpy(data_order(recipe.seed, len(x), recipe.batch_size, recipe.steps))
@@ -87,7 +89,7 @@ def _theirs(recipe: Recipe) -> Work:
         chosen = order[step % len(order)]
         step += 1
         optimizer.zero_grad()
-        loss = recipe.loss(module(x[chosen]), y[chosen])
+        loss = loss_function(module(x[chosen]), y[chosen])
         loss.backward()
         optimizer.step()
         return loss
@@ -99,7 +101,7 @@ def optimizer_of(ours: Optimizer, module: torch.nn.Module) -> torch.optim.Optimi
     """Return torch's own optimizer. Raise ValueError if there is none for these options."""
     match ours:
         case SGD(lr=float(lr)):
-            options = {
+            options: dict[str, Any] = {
                 "momentum": ours.momentum,
                 "weight_decay": ours.weight_decay,
                 "nesterov": ours.nesterov,
@@ -122,7 +124,7 @@ def _groups(ours: Groups, module: torch.nn.Module) -> list[dict[str, Any]]:
         options = {"lr": rule.lr, "betas": rule.betas, "eps": rule.eps, "weight_decay": rule.weight_decay}
         groups.append({"params": [], **options})
     for name, tensor in module.named_parameters():
-        seen = SimpleNamespace(name=name, value=SimpleNamespace(rank=tensor.ndim))
+        seen: Any = SimpleNamespace(name=name, value=SimpleNamespace(rank=tensor.ndim))
         claims = [claim(seen) if callable(claim) else name in claim for _, claim in ours.groups]
         groups[claims.index(True)]["params"].append(tensor)
     return groups

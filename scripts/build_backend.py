@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from build_contracts import not_compiled
+from build_contracts import not_compiled  # type: ignore[import-not-found] # pip puts this folder on the path
 from scikit_build_core import build
 from scikit_build_core.build import *  # noqa: F403
 
 
-def build_wheel(*arguments: Any) -> str:
+def build_wheel(*arguments: Any) -> str:  # type: ignore[no-redef]
     _require_contracts()
     return build.build_wheel(*arguments)
 
 
-def build_sdist(*arguments: Any) -> str:
+def build_sdist(*arguments: Any) -> str:  # type: ignore[no-redef]
     _require_contracts()
     return build.build_sdist(*arguments)
 

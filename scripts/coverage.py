@@ -54,7 +54,15 @@ def in_assembly(source: str) -> set[int]:
 
 def main() -> int:
     skipped = [word for glob in LEFT_OUT for word in ("--skip", glob)]
-    command = ["coverage", "--ir-minimum", "--report", "lcov", "--report-file", REPORT, *skipped]
+    command: list[str | Path] = [
+        "coverage",
+        "--ir-minimum",
+        "--report",
+        "lcov",
+        "--report-file",
+        REPORT,
+        *skipped,
+    ]
     environment = {**os.environ, "FORGE_SNAPSHOT_CHECK": "false"}
     subprocess.run([ROOT / ".venv/bin/forge", *command], cwd=ROOT, env=environment, check=True)
     found = lines_run(REPORT.read_text())

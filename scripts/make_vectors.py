@@ -142,7 +142,8 @@ def structures() -> Iterator[Entry]:
 def programs() -> Iterator[Entry]:
     for name, strides, steps in (("plain", (1,), 1), ("deep", (1000, 100, 10, 1), 10**6 + 1)):
         roots = [junk(name, k) for k in range(4)]
-        header = Terms(1, 1, 62, 12, 3, steps, *roots, strides)
+        first, second, third, fourth = roots
+        header = Terms(1, 1, 62, 12, 3, steps, first, second, third, fourth, strides)
         yield {
             "opsetVersion": header.opset,
             "mode": header.mode,

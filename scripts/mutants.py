@@ -42,7 +42,7 @@ def survives(mutant: dict[str, str], tree: Path) -> str | None:
         return f"{mutant['file']} has {source.count(mutant['old'])} places like {mutant['old']!r}, there must be one"
     path.write_text(source.replace(mutant["old"], mutant["new"]))
     try:
-        command = [ROOT / ".venv/bin/forge", "test", "--match-path", mutant["tests"]]
+        command: list[str | Path] = [ROOT / ".venv/bin/forge", "test", "--match-path", mutant["tests"]]
         done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
     finally:
         path.write_text(source)

@@ -14,7 +14,7 @@ from collections import Counter
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from build_contracts import ROOT, SOLC, compiler_settings
+from build_contracts import ROOT, SOLC, compiler_settings  # type: ignore[import-not-found]  # beside it
 
 BUILD = ROOT / ".build/slither"
 LEDGER = ROOT / "docs/security.md"
@@ -30,7 +30,7 @@ def compile_trees() -> None:
     sources = {path: {"content": (ROOT / path).read_text()} for path in paths if "/portable/" not in path}
     settings = compiler_settings() | {"outputSelection": {"*": OUTPUTS}}
     request = {"language": "Solidity", "sources": sources, "settings": settings}
-    command = [SOLC, "--standard-json", "--base-path", ROOT]
+    command: list[str | Path] = [SOLC, "--standard-json", "--base-path", ROOT]
     done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=True)
     output = json.loads(done.stdout)
     for error in output.get("errors", []):
@@ -50,7 +50,7 @@ def findings() -> Counter[tuple[str, str]]:
     """Return how often each detector found something at each place."""
     report = BUILD / "report"
     report.unlink(missing_ok=True)
-    command = [Path(sys.executable).with_name("slither"), ".", "--ignore-compile"]
+    command: list[str | Path] = [Path(sys.executable).with_name("slither"), ".", "--ignore-compile"]
     command += ["--foundry-build-info-directory", BUILD, "--filter-paths", "node_modules", "--json", report]
     # slither asks forge for the layout of the project.
     environment = os.environ | {"PATH": f"{ROOT / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"}

@@ -53,7 +53,7 @@ def _compile(sources: list[str], settings: dict[str, Any], key: str) -> None:
         "sources": {source: {"content": (ROOT / source).read_text()} for source in sources},
         "settings": settings | {"outputSelection": dict.fromkeys(sources, wanted)},
     }
-    command = [ROOT / "scripts/solc", "--standard-json", "--base-path", ROOT]
+    command: list[str | Path] = [ROOT / "scripts/solc", "--standard-json", "--base-path", ROOT]
     done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=True)
     output = json.loads(done.stdout[done.stdout.index("{") :])
     assert "contracts" in output, output["errors"]

@@ -92,7 +92,7 @@ def built(folder: Path) -> Path:
     """Return the wheel of the checkout, after comparing it with the one that pip makes from the sdist alone."""
     build_sdist(ROOT, folder)
     (sdist,) = folder.glob("*.tar.gz")
-    wheels = []
+    wheels: list[Path] = []
     for name, source in (("direct", ROOT), ("indirect", sdist)):
         run([*PIP_WHEEL, folder / name, source], folder)
         wheels += (folder / name).glob("*.whl")
@@ -112,7 +112,16 @@ def built(folder: Path) -> Path:
 def installed(wheel: Path, folder: Path) -> Path:
     """Return the bin folder of a new environment with this wheel and what it depends on."""
     run([sys.executable, "-m", "venv", "--without-pip", folder], wheel.parent)
-    command = [sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "--retries", "2"]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        folder / "bin/python",
+        "install",
+        "--retries",
+        "2",
+    ]
     command += ["--constraint", ROOT / "constraints.txt", wheel]
     done = subprocess.run(command, cwd=wheel.parent, capture_output=True, text=True, check=False)
     if done.returncode and "connection broken by" in done.stderr:
@@ -143,7 +152,7 @@ class Environment:
     def watch(self) -> dict[str, object]:
         """Return what a watching challenger answers to /readyz; then end it by its process id."""
         log = self.home / "challenger.log"
-        command = [
+        command: list[str | Path] = [
             self.bin / "assay",
             "challenger",
             "run",

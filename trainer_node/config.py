@@ -87,13 +87,13 @@ class Limits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     artifact_bytes: int = Field(default=16 << 30, ge=1 << 10, le=1 << 44)
-    memory_bytes: int = Field(16 << 30, ge=1 << 20)
+    memory_bytes: int = Field(default=16 << 30, ge=1 << 20)
     """Memory for a job's tensors and one step of it."""
     fetch_timeout_s: float = Field(default=10.0, gt=0, le=3600)
     fetch_rate: float = Field(default=64 * 1024, gt=0)
     fetch_budget_s: float = Field(default=1800.0, gt=0)
     """Seconds to fetch the whole package of a job."""
-    log_bytes: int = Field(16 << 30, ge=1 << 20)
+    log_bytes: int = Field(default=16 << 30, ge=1 << 20)
     """Disk space for the rounding logs of one run."""
     rpc_bytes: int = Field(default=32 << 20, ge=1 << 16, le=1 << 32)
     rpc_timeout_s: float = Field(default=10.0, gt=0, le=600)
@@ -140,7 +140,7 @@ class Settings(BaseSettings):
     )
 
     rpc_url: Annotated[str, AfterValidator(_rpc)] = "http://127.0.0.1:8545"
-    chain_id: int = Field(31337, ge=1, lt=1 << 63)
+    chain_id: int = Field(default=31337, ge=1, lt=1 << 63)
     deployment: Path | None = None
     """Deployment file; `deployments/<chain id>.json` if not set."""
     releases: Annotated[str, AfterValidator(_address)] | None = None
@@ -152,7 +152,7 @@ class Settings(BaseSettings):
     password_file: Path | None = None
     password: SecretStr | None = None
     host: str = "127.0.0.1"
-    port: int = Field(0, ge=0, lt=1 << 16)
+    port: int = Field(default=0, ge=0, lt=1 << 16)
     """Port of the artifact server; 0 takes any free port."""
     public_uri: Annotated[str, AfterValidator(_uri)] | None = None
     """Base URI at which others reach the artifact server; its own address if not set."""
@@ -160,7 +160,7 @@ class Settings(BaseSettings):
     """Blocks on top of a block before its state counts; -1 means 0 on a development chain, 3 elsewhere."""
     block_s: float = Field(-1, ge=-1, le=3600)
     """Seconds from a block to the next; -1 means 0 on a development chain, 12 elsewhere."""
-    threads: int = Field(0, ge=0, le=4096)
+    threads: int = Field(default=0, ge=0, le=4096)
     """Number of threads of the kernels; 0 takes all cores."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Device for training. A verifier's single operators always run on the processor."""
@@ -168,17 +168,17 @@ class Settings(BaseSettings):
     """Evaluator for jobs of the mode rounded-f64: torch, unfolded, numpy, or another that is installed."""
     calibration: Path | None = None
     """Thresholds for a trainer's dense logs, from `assay calibrate`; the paper's fixed one if not set."""
-    poll_s: float = Field(2.0, gt=0, le=3600)
+    poll_s: float = Field(default=2.0, gt=0, le=3600)
     mode: Mode = Mode.WATCH
     log_format: Literal["console", "json"] = "console"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     allow_probable_bounds: bool = False
     """Take rounded-f64 jobs with probable bounds. SAFETY: the author of the data can make an honest result wrong."""
-    max_stake_eth: float = Field(0, ge=0)
+    max_stake_eth: float = Field(default=0, ge=0)
     """Largest stake on one job; 0 is no limit."""
-    max_watch_eth: float = Field(0, ge=0)
+    max_watch_eth: float = Field(default=0, ge=0)
     """Largest stake of a challenger on watching one job for its bounty; 0 watches none."""
-    max_data_requests_eth: float = Field(0.5, ge=0)
+    max_data_requests_eth: float = Field(default=0.5, ge=0)
     """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing."""
     limits: Limits = Limits()
     fees: Fees = Fees()

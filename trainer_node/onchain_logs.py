@@ -43,7 +43,7 @@ class OnchainLog(NodeLog):
         """Skip the limit of files. NOTE: a log's author chooses its number of elements, up to 2^64."""
 
     @property
-    def digest(self) -> bytes:  # type: ignore[override]
+    def digest(self) -> bytes:
         return self.shown
 
     def opened(self) -> LogTree:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from hexbytes import HexBytes
 from rich.table import Table
 from web3 import Web3
+from web3.types import TxData
 
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
@@ -49,10 +51,10 @@ def gas_paid(client: ChainClient, addresses: Mapping[str, str], first: int) -> d
     names = {address.lower(): name for name, address in addresses.items()}
     for number in range(first, client.block().number + 1):
         block = client.web3.eth.get_block(number, full_transactions=True)
-        for transaction in block["transactions"]:
-            name = names.get(str(transaction["from"]).lower())  # type: ignore[index]
+        for transaction in cast(Sequence[TxData], block["transactions"]):
+            name = names.get(str(transaction["from"]).lower())
             if name is not None:
-                receipt = client.web3.eth.get_transaction_receipt(transaction["hash"])  # type: ignore[index]
+                receipt = client.web3.eth.get_transaction_receipt(transaction["hash"])
                 paid[name] += receipt["gasUsed"] * receipt["effectiveGasPrice"]
     return paid
 

@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,7 +113,7 @@ def play(
         for name in verifiers:
             network.start_verifier(name, lies=name in lying)
         liar = next((part for part in parts if not part.honest), None)
-        by_address = {address: name for name, address in network.accounts.items()}
+        by_address: dict[str, str] = {address: name for name, address in network.accounts.items()}
         explain = explainer(bundle, liar, lambda: truth.backend(client, job_id))
         narrator = Narrator(client, job_id, by_address, say, explain, terms.strides)
         _watch(network, client, job_id, narrator, parts, names, periods.limit)
@@ -133,12 +134,15 @@ def play(
 
 def _estimate(run: Run) -> CostEstimate:
     """Time a step here, plain and committed. NOTE: the chains of a trial in the demonstration take no time."""
-    state, seconds = run.advance(run.initial(), 1), []
-    for step in (lambda: run.advance(state, 2), lambda: run.commit_step(state)):
+    state = run.advance(run.initial(), 1)
+
+    def seconds(step: Callable[[], object]) -> float:
         began = time.monotonic()
         step()
-        seconds.append(time.monotonic() - began)
-    return CostEstimate(*seconds, NO_TRIAL)
+        return time.monotonic() - began
+
+    plain = seconds(lambda: run.advance(state, 2))
+    return CostEstimate(plain, seconds(lambda: run.commit_step(state)), NO_TRIAL)
 
 
 def _fetched(network: Network, name: str) -> int:

@@ -73,6 +73,12 @@ def on_gpu(tensors: Sequence[torch.Tensor]) -> bool:
     return any(isinstance(tensor, torch.Tensor) and tensor.is_cuda for tensor in tensors)
 
 
+def _cuda() -> Callable[..., list[torch.Tensor]]:
+    """Return the executor of GPU tensors, which also takes outputs. Raise CudaUnavailable."""
+    execute: Callable[..., list[Any]] = backend("cuda").execute
+    return execute
+
+
 def run(
     name: str, inputs: Sequence[torch.Tensor], attrs: Attrs, out: Sequence[torch.Tensor] | None = None
 ) -> list[torch.Tensor]:
@@ -80,7 +86,7 @@ def run(
     row = lookup(name)
     row.check_arity(len(inputs))
     if on_gpu(inputs if out is None else (*inputs, *out)):
-        return list(backend("cuda").execute(name, inputs, attrs, out))
+        return list(_cuda()(name, inputs, attrs, out))
     arrays = [as_array(tensor, f"{name}: {row.argument(i)}") for i, tensor in enumerate(inputs)]
     if out is None:
         return [torch.from_numpy(array) for array in cpu.execute(name, arrays, attrs)]
@@ -110,7 +116,7 @@ def apply(
         device = device_of(name, list(zip(names, inputs, strict=True)))
         with torch.cuda.device(device):  # where constants are created
             expression = _expression(function, specs, tuple(options.items()))
-            results = evaluate(expression, backend("cuda").execute, inputs)
+            results = evaluate(expression, _cuda(), inputs)
         if out is None:
             return results
         for place, result in zip(out, results, strict=True):

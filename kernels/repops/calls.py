@@ -156,7 +156,8 @@ def _cast(s: Source) -> Call:
 
 def _reduce(s: Source) -> Call:
     if s.tiny:
-        wide, high = (s.between(20, 200),), (s.between(20, 100), s.between(1, 5))
+        wide: Shape = (s.between(20, 200),)
+        high: Shape = (s.between(20, 100), s.between(1, 5))
     else:
         wide, high = (s.between(1, 3), s.between(4000, 9000)), (s.between(4000, 5000), 19)
     shape = s.choose(s.shape(), s.shape(), wide, high)

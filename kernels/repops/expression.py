@@ -16,22 +16,25 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from .opset import F32, ArityError, Dtype, OpError, Spec, lookup
-from .tensors import Array, freeze
+from .tensors import freeze
+
+Value = TypeVar("Value")
+Made = TypeVar("Made", covariant=True)
 
 
-class Ops(Protocol):
+class Ops(Protocol[Made]):
     """Every operator of the table as a method, and `scalar`. The implementation chooses the type of values."""
 
-    def scalar(self, value: float) -> Any:
+    def scalar(self, value: float) -> Made:
         """Return an f32 of shape (), the binary32 nearest to `value`."""
         ...
 
-    def __getattr__(self, name: str) -> Callable[..., Any]: ...
+    def __getattr__(self, name: str) -> Callable[..., Made]: ...
 
 
 def f32_bits(value: float) -> int:
@@ -174,10 +177,10 @@ def live(expression: Expression) -> list[tuple[int, ExpressionNode]]:
 
 
 def evaluate(
-    expression: Expression, execute: Callable[..., list[Array]], inputs: Sequence[Array]
-) -> list[Array]:
+    expression: Expression, execute: Callable[..., list[Value]], inputs: Sequence[Value]
+) -> list[Value]:
     """Return the expression's outputs, computed one operator after the other."""
-    values: list[Array] = list(inputs)
+    values = list(inputs)
     for node in expression.nodes:
         values += execute(node.op, [values[i] for i in node.inputs], dict(node.attrs))
     return [values[i] for i in expression.outputs]

@@ -17,6 +17,7 @@ from . import cpu
 from .library import LIBRARY
 from .memory import ALIGNMENT, address_of
 from .opset import ShapeError
+from .tensors import Array
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -27,11 +28,17 @@ for _function in (LIBRARY.repops_to_f64, LIBRARY.repops_f64_sum, LIBRARY.repops_
 LIBRARY.repops_to_f64.argtypes = [*[ctypes.c_int64] * 4, *[ctypes.c_void_p] * 5, ctypes.c_int, ctypes.c_int]
 LIBRARY.repops_f64_sum.argtypes = [*[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 3, ctypes.c_int, ctypes.c_int]
 LIBRARY.repops_f64_squares.argtypes = [
-    *(*[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 2, ctypes.c_int, ctypes.c_int)
+    *[ctypes.c_int64] * 3,
+    *[ctypes.c_void_p] * 2,
+    ctypes.c_int,
+    ctypes.c_int,
 ]
 LIBRARY.repops_f64_scatter.restype = ctypes.c_int64
 LIBRARY.repops_f64_scatter.argtypes = [
-    *(*[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 9, ctypes.c_int, ctypes.c_int)
+    *[ctypes.c_int64] * 3,
+    *[ctypes.c_void_p] * 9,
+    ctypes.c_int,
+    ctypes.c_int,
 ]
 
 
@@ -147,9 +154,10 @@ def f64_scatter(base: F32, index: I64, source: F32, space: Workspace) -> Scatter
     room, words = min(index.size, height), -(-height // 64)
     met, before, rows, added = (space.array((n,)).view(np.int64) for n in (words, words, room, room))
     sums, magnitudes = (space.array((room, *row)) for _ in range(2))
+    arrays: tuple[Array, ...] = (base, index, source, met, before, rows, added, sums, magnitudes)
     found = LIBRARY.repops_f64_scatter(
         *(height, math.prod(row), index.size),
-        *map(address_of, (base, index, source, met, before, rows, added, sums, magnitudes)),
+        *map(address_of, arrays),
         *(cpu.get_num_threads(), cpu.get_isa()),
     )
     return Scattered(rows[:found], added[:found], sums[:found], magnitudes[:found])

@@ -253,13 +253,12 @@ def _fuse(expression: Expression) -> Fused | None:
 @lru_cache(maxsize=4096)
 def _compiled(
     function: Callable[..., Any], inputs: tuple[Spec, ...], options: tuple[tuple[str, Any], ...]
-) -> tuple[Expression, Fused | None, Segments | None]:
+) -> tuple[Expression, Fused | Segments]:
     """Return the expression, and either one kernel for it or its segments."""
     expression = record(function, inputs, **dict(options))
     if FusedAdam.fits(function, inputs) and 0 not in inputs[0][1]:
-        return expression, FusedAdam(expression, **dict(options)), None
-    kernel = _fuse(expression)
-    return expression, kernel, None if kernel else Segments(expression, _run_of, cpu.execute)
+        return expression, FusedAdam(expression, **dict(options))
+    return expression, _fuse(expression) or Segments(expression, _run_of, cpu.execute)
 
 
 def _run_of(expression: Expression) -> Callable[[Sequence[Array]], list[Array]] | None:
@@ -269,7 +268,8 @@ def _run_of(expression: Expression) -> Callable[[Sequence[Array]], list[Array]] 
 
 def fused(function: Callable[..., Any], inputs: Iterable[Spec], **options: Any) -> Fused | None:
     """Return a composite for these inputs as one kernel, or None if it is not a single pass."""
-    return _compiled(function, tuple(inputs), tuple(options.items()))[1]
+    _, kernel = _compiled(function, tuple(inputs), tuple(options.items()))
+    return kernel if isinstance(kernel, Fused) else None
 
 
 @lru_cache(maxsize=4096)
@@ -285,10 +285,10 @@ def apply(
     `out` is as for Fused. Raise OpError, which names the argument, or MemoryError.
     """
     specs = tuple(map(spec_of, inputs, _arguments(function, len(inputs))))
-    expression, kernel, segments = _compiled(function, specs, tuple(options.items()))
-    if kernel:
+    expression, kernel = _compiled(function, specs, tuple(options.items()))
+    if isinstance(kernel, Fused):
         return kernel.run(inputs, out=out)
-    results = segments(inputs)
+    results = kernel(inputs)
     if out is None:
         return results
     check_out(expression.name, out, cpu.output_layout([expression.spec(i) for i in expression.outputs]))

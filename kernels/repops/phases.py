@@ -85,9 +85,9 @@ def geometry(domain: Shape, shapes: Sequence[Shape], steps: Sequence[Shape], kee
         if size == 1 and (d or not keep_row):
             continue
         if merged and not (keep_row and len(merged) == 1):
-            inner, steps = merged[-1]
-            if all(outer == step * inner for outer, step in zip(column, steps, strict=True)):
-                merged[-1] = inner * size, steps
+            inner, below = merged[-1]
+            if all(outer == step * inner for outer, step in zip(column, below, strict=True)):
+                merged[-1] = inner * size, below
                 continue
         merged.append((size, column))
     (n, row), *rest = merged or [(1, [0] * len(shapes))]
@@ -207,7 +207,8 @@ class Schedule:
                 value = self.values[operand]
                 if value.place == Place.TEMPORARY and instruction.phase > value.phase:
                     value.place = Place.KEPT
-        self.kept, self.items, free, self.tiles = 0, len(self.constants), [], 0
+        self.kept, self.items, self.tiles = 0, len(self.constants), 0
+        free: list[int] = []
         for at, instruction in enumerate(self.code):
             value = self.values[instruction.result]
             if value.place == Place.ITEM:

@@ -108,7 +108,8 @@ class Segments:
     def _step(self, outputs: list[int]) -> _Step:
         """Return the step that computes these values of one group from kept values, as an expression of its own."""
         known, mine = len(self._expression.inputs), set(outputs)
-        needed, inputs = set(outputs), set()
+        needed = set(outputs)
+        inputs: set[int] = set()
         for number in sorted(self._nodes, reverse=True):
             if number in needed:
                 for operand in self._nodes[number].inputs:

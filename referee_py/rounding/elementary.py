@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import gmpy2  # type: ignore[import-untyped]
+import gmpy2
 import numpy as np
 from repops import cpu
 

@@ -19,6 +19,8 @@ from referee_py.params import BURNED
 from referee_py.program.terms import MODE_REPOPS_F32, Terms
 from referee_py.walk.reason import Reason
 
+NO_ROOTS = bytes(32), bytes(32), bytes(32), bytes(32)
+
 CHAIN, JOBS, REFEREE, PANEL, CLIENT = 31337, *("0x" + digit * 40 for digit in "1234")
 SALT = bytes(32)
 STAKE = 1 << 20
@@ -77,7 +79,7 @@ class Siege:
     def __init__(self, strategy: Strategy) -> None:
         self.strategy = strategy
         self.model = ChainModel(CHAIN, JOBS, REFEREE, PANEL, commit_age=0)
-        program = Terms(1, MODE_REPOPS_F32, 1, 0, 0, 2, *[bytes(32)] * 4, (1,))
+        program = Terms(1, MODE_REPOPS_F32, 1, 0, 0, 2, *NO_ROOTS, (1,))
         slots = len(strategy.trainers)
         rules = Rules(0, PERIOD, PERIOD, PERIOD)
         terms = JobTerms(program, slots, STAKE, PERIOD, PERIOD, PERIOD, rules, ())

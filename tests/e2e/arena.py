@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, cast
 
 from eth_account import Account
 from web3 import Web3
+from web3.types import TxData
 
 from assay_lab.daemons import LyingVerifier, SilentParticipant, lying
 from assay_lab.demo.checks import check_outcome, wealth
@@ -60,6 +61,11 @@ DEADLINE_S = 800.0
 STAKE, REWARD = ETHER, 3 * ETHER
 NOWHERE = "http://127.0.0.1:9"
 """A port on which nothing listens: a party that names it withholds its artifacts."""
+
+
+def transactions(web3: Web3, number: int) -> Sequence[TxData]:
+    """Return the transactions of a block, whole."""
+    return cast(Sequence[TxData], web3.eth.get_block(number, full_transactions=True)["transactions"])
 
 
 @dataclass
@@ -197,7 +203,7 @@ class Arena:
         moves = sum(
             transaction["to"] == referee
             for number in range(self._posted_block, snapshot.block.number + 1)
-            for transaction in self.web3.eth.get_block(number, True)["transactions"]  # type: ignore[index]
+            for transaction in transactions(self.web3, number)
         )
         return Outcome(job, matches, profit, moves)
 
@@ -226,7 +232,7 @@ class Arena:
             poll_s=0.01,
         )
 
-    def _node(self, name: str, role: str, **settings: object) -> Daemon:
+    def _node(self, name: str, role: str, **settings: Any) -> Daemon:
         folder = self._folder / name
         create_key(folder / "key.json", PASSWORD, key=self._keys.pop(0), work_factor=2)
         return self._stack.enter_context(

@@ -14,8 +14,9 @@ def bundle() -> Bundle:
 
     from torch import nn
 
-    from trainer_node.capture import build, load_recipe
+    from trainer_node.capture import Recipe, build, load_recipe
 
     recipe = load_recipe("digits-mlp", steps=40, batch_size=16)
+    assert isinstance(recipe, Recipe)
     module = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
     return build(replace(recipe, module=module, strides=(20, 5, 1)))

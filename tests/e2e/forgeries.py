@@ -230,7 +230,7 @@ class Unreadable(NodeLog):
         return Log.empty(elements)
 
     @property
-    def digest(self) -> bytes:  # type: ignore[override]
+    def digest(self) -> bytes:
         return digest(Tag.ROUNDING_LOG, self.canonical)
 
 

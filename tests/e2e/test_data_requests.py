@@ -27,7 +27,7 @@ from trainer_node.data_responder import MAX_BATCH_BYTES, MAX_BATCH_GAS
 from trainer_node.service import Daemon
 
 from . import brink
-from .arena import NOWHERE, PERIOD_S, REWARD, STAKE, Arena
+from .arena import NOWHERE, PERIOD_S, REWARD, STAKE, Arena, transactions
 from .forger import ForgersArena
 from .forgeries import FORGERIES
 
@@ -111,7 +111,7 @@ def test_logs_that_nobody_shows_make_the_job_void(anvil: Anvil, tmp_path: Path) 
         assert outcome.profit["trainer-0"] == -STAKE
         assert outcome.profit["challenger"] == STAKE // 2
         assert not ledger_of(arena, outcome.job).answers
-        requested = arena.client.contracts.data_availability.events.OpenRequest.get_logs(from_block=0)
+        requested = arena.client.contracts.data_availability.events.Requested.get_logs(from_block=0)
         places = {tuple(event["args"]["place"].values()) for event in requested}
         assert len(requested) == len(places) == job.terms.steps, (
             "nothing is requested again of what nobody has"
@@ -136,7 +136,7 @@ def batches(arena: Arena) -> list[tuple[int, int]]:
     selector = keccak(text="multicall(bytes[])")[:4]
     found = []
     for number in range(web3.eth.block_number + 1):
-        for transaction in web3.eth.get_block(number, full_transactions=True)["transactions"]:
+        for transaction in transactions(web3, number):
             data = bytes(transaction["input"])
             if transaction.get("to") == contract.address and data.startswith(selector):
                 found.append((len(data), web3.eth.get_transaction_receipt(transaction["hash"])["gasUsed"]))

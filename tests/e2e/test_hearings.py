@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -72,7 +73,7 @@ def test_a_false_verdict_falls_and_its_signers_lose_their_bonds(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
     """They even stand by it, each in a separate trial."""
-    settings = {"false_verdicts": True, "threshold": 2}
+    settings: dict[str, Any] = {"false_verdicts": True, "threshold": 2}
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
         outcome = arena.play()
         assert outcome.job.accepted_root == honest_root(bundle)
@@ -139,7 +140,7 @@ def test_bonds_of_silent_signers_fall_though_job_and_accuser_were_gone_meanwhile
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
     """The period to stand by a verdict is longer than the job, and the accuser restarts within it."""
-    settings = {"false_verdicts": True, "threshold": 2, "appeal_period": 3 * PERIOD_S}
+    settings: dict[str, Any] = {"false_verdicts": True, "threshold": 2, "appeal_period": 3 * PERIOD_S}
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
         silence(arena, "verifier-0", "verifier-1")
         play_until(arena, lambda job: any(claim.lost for claim in job.claims))

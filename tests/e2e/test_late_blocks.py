@@ -15,7 +15,7 @@ from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase, Snapshot
 from trainer_node.service import Daemon
 
-from .arena import REWARD, STAKE
+from .arena import REWARD, STAKE, transactions
 from .test_disputes import expect_justice
 from .test_watching import BOUNTY, SHARES, WatchedArena
 
@@ -44,10 +44,10 @@ class LateArena(WatchedArena):
         """Return the number of transactions of a member that have called a function."""
         selector = keccak(text=contract.get_function_by_name(function).signature)[:4]
         return sum(
-            (call["from"], call["to"], bytes(call["input"])[:4])  # type: ignore[index]
+            (call["from"], call["to"], bytes(call["input"])[:4])
             == (self.address(name), contract.address, selector)
             for number in range(self._posted_block, self.web3.eth.block_number + 1)
-            for call in self.web3.eth.get_block(number, full_transactions=True)["transactions"]
+            for call in transactions(self.web3, number)
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import repops
+from repops import Backend
 
 from assay_lab.demo.network import Network
 from referee_py.execute import Run
@@ -40,7 +41,8 @@ def steps_of(mode: int) -> int:
 
 
 def run_of(bundle: Bundle, log_source: MemoryLogs) -> Run:
-    terms, backend = bundle.terms, repops.backend("cpu")
+    terms = bundle.terms
+    backend: Backend | Rounded = repops.backend("cpu")
     if is_rounded(terms.mode):
         backend = Rounded(Rounding.of(terms.mode), log_source, evaluator_of("torch"))
     return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)

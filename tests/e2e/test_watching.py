@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from web3.contract import Contract
@@ -18,11 +19,12 @@ from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
 from trainer_node.deploy import ETHER
 from trainer_node.funds import kept, kept_to_watch
+from trainer_node.participant import Participant
 from trainer_node.posting import Offer
 from trainer_node.service import Daemon
 from trainer_node.watcher import WATCH_GAS
 
-from .arena import REWARD, STAKE, Arena
+from .arena import REWARD, STAKE, Arena, transactions
 from .test_disputes import expect_justice
 
 BOUNTY, SHARES = 4 * ETHER // 10, 4
@@ -61,9 +63,9 @@ class WatchedArena(Arena):
         """Return the units of gas that the challenger has used for transactions to a contract."""
         gas = 0
         for number in range(self._posted_block, self.web3.eth.block_number + 1):
-            for transaction in self.web3.eth.get_block(number, full_transactions=True)["transactions"]:
-                if (transaction["from"], transaction["to"]) == (self.address("challenger"), contract.address):  # type: ignore[index]
-                    gas += self.web3.eth.get_transaction_receipt(transaction["hash"])["gasUsed"]  # type: ignore[index]
+            for transaction in transactions(self.web3, number):
+                if (transaction["from"], transaction["to"]) == (self.address("challenger"), contract.address):
+                    gas += self.web3.eth.get_transaction_receipt(transaction["hash"])["gasUsed"]
         return gas
 
     def logged(self, contract: Contract, name: str) -> list[int]:
@@ -127,7 +129,9 @@ def test_a_watcher_claims_what_it_has_found_whatever_that_costs_by_then(
 def test_a_watcher_looks_again_before_it_stakes(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     """Prices rise during training; before it has staked it is free to stop."""
     with WatchedArena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
-        watching, watcher = arena.members[-1], arena.members[-1].part._watcher
+        watching = arena.members[-1]
+        assert isinstance(watching.part, Participant)
+        watcher: Any = watching.part._watcher
         while arena.job_id not in watcher._begun:
             for member in arena.members:
                 member.part.tick()

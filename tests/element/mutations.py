@@ -96,7 +96,8 @@ class Mutations:
             tensors[i] = (int(self.random.choice((0, 1, 2, 3, 4, 255))), dims)
         else:
             tensors[i] = (dtype, self._dims(dims))
-        return replace(given, **{which: tuple(tensors)})
+        changed: dict[str, Any] = {which: tuple(tensors)}
+        return replace(given, **changed)
 
     def resized(self, given: Given) -> Given:
         """Give one dimension of all tensors with its size another size, so that products do not fit a word."""
@@ -104,7 +105,7 @@ class Mutations:
         if not sizes:
             return given
         old, new = sizes[self.random.integers(0, len(sizes))], self._number()
-        change = {
+        change: dict[str, Any] = {
             key: tuple(
                 (dtype, tuple(new if s == old else s for s in dims)) for dtype, dims in getattr(given, key)
             )

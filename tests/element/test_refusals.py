@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -99,18 +99,21 @@ def check_operands(one: OneStep, rules: Rules) -> None:
     refused(lambda: one.run(rules, [*operands, (0, 0, 0)]), "NotTaken", len(operands) + 1, len(operands))
     for i, (place, element, bits) in enumerate(operands):
         wanted = "NotOpened", place, element
-        refused(lambda i=i: one.run(rules, operands[:i]), *wanted)
+        refused(partial(lambda i: one.run(rules, operands[:i]), i), *wanted)
         others = [
             (place, element + 1, bits),
             (place, element + MANY, bits),
             (place + 1, element, bits),
         ]
         for other in others:
-            refused(lambda i=i, o=other: one.run(rules, [*operands[:i], o, *operands[i + 1 :]]), *wanted)
+            refused(
+                partial(lambda i, o: one.run(rules, [*operands[:i], o, *operands[i + 1 :]]), i, other),
+                *wanted,
+            )
         width = {1: 32, 2: 64, 3: 1}[one.given.inputs[place][0]]
         if width < 64:
             wide = [*operands[:i], (place, element, bits | 1 << width), *operands[i + 1 :]]
-            refused(lambda w=wide: one.run(rules, w), "NotOfDtype", *wide[i])
+            refused(partial(lambda w: one.run(rules, w), wide), "NotOfDtype", *wide[i])
     if len(operands) > 1:
         assert operands[0][:2] != operands[1][:2]
         refused(lambda: one.run(rules, operands[::-1]), "NotOpened", *operands[0][:2])
@@ -125,11 +128,11 @@ def test_steps_and_states_are_those_of_the_chain(mode: int, rules: Rules, subtes
 
 def check_steps_and_states(one: OneStep, rules: Rules) -> None:
     for t in (one.length, one.length + 1, (1 << 64) - 1):
-        refused(lambda t=t: one.run(rules, t=t), "NoSuchStep", t, one.length)
+        refused(partial(lambda t: one.run(rules, t=t), t), "NoSuchStep", t, one.length)
     size = len(one.state)
     for state in (b"", one.state[:-1], one.state + b"\0", one.state * 2):
-        refused(lambda s=state: one.run(rules, state=s), "BadState", len(state), size)
-        refused(lambda s=state: rules.finish(one.given, s), "BadState", len(state), size)
+        refused(partial(lambda s: one.run(rules, state=s), state), "BadState", len(state), size)
+        refused(partial(lambda s: rules.finish(one.given, s), state), "BadState", len(state), size)
 
 
 @each_arithmetic

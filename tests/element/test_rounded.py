@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,8 +120,8 @@ def damaged(rng: np.random.Generator, state: bytes) -> bytes:
     elif kind == 3:
         # Small numbers of either sign, so that sums and magnitudes are decoded.
         for place in (0, 96):
-            value = int.from_bytes(rng.bytes(40), "big", signed=True)
-            found[place : place + 96] = value.to_bytes(96, "big", signed=True)
+            small = int.from_bytes(rng.bytes(40), "big", signed=True)
+            found[place : place + 96] = small.to_bytes(96, "big", signed=True)
     else:
         found[192:] = rng.bytes(len(found) - 192)
         found[192:196] = bytes(4)
@@ -137,7 +139,8 @@ def test_states_that_no_chain_reaches_are_refused_or_end_at_the_twin_s_element(
     Every other state has one next state and one element, the same in the contract and in the twin."""
     rng = np.random.default_rng([count, *name.encode()])
     taken = no_state = number = 0
-    calls, wanted = [], []
+    calls: list[Any] = []
+    wanted: list[Any] = []
     while number < count:
         inputs, attrs = random_call(name, f"damaged/{number}", "tiny")
         number += 1
@@ -205,8 +208,10 @@ def test_kinds_of_entries_that_there_are_not_are_refused(rules: Rules) -> None:
             case = replace(found, mode=Rounding(29).mode)
             first = case.inputs[0].dtype if case.inputs else None
             state = rule_of(case).begin(case)
-            if (op.name, first, case.attrs) in (Arithmetic.SUM, Arithmetic.ELEMENTARY):
-                refused(lambda c=case, s=state: rules.finish(Given.of(c), s, (4, 0)), "UnknownEntry", 4)
+            if op.arithmetic_of(first, case.attrs) in (Arithmetic.SUM, Arithmetic.ELEMENTARY):
+                refused(
+                    partial(lambda c, s: rules.finish(Given.of(c), s, (4, 0)), case, state), "UnknownEntry", 4
+                )
                 looked += 1
             else:
                 want = rule_of(case).finish(case, state, Entry(4))
@@ -225,7 +230,7 @@ def test_no_more_terms_than_radii_are_stated_for(bounds: Bounds, rules: Rules) -
 
     assert rules.finish(Given.of(case), of(1 << 31), (UP, 0)) == 0
     for terms in ((1 << 31) + 1, (1 << 64) - 1):
-        refused(lambda n=terms: rules.finish(Given.of(case), of(n)), "TooManyTerms", terms)
+        refused(partial(lambda n: rules.finish(Given.of(case), of(n)), terms), "TooManyTerms", terms)
     assert rules.step(Given.of(case), 0, of((1 << 64) - 1), [(0, 0, 0)]) == of(0)
 
 

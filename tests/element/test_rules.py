@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from repops.calls import SPECIAL_F32, random_call
+from repops.calls import SPECIAL_F32, Scale, random_call
 from repops.opset import F32, OPS, OPSET_VERSION
 
 from referee_py.element import Case, Read, lanes, rule_of, scalar
@@ -47,7 +48,7 @@ def test_every_step_is_the_twin_s(name: str, count: int, rules: Rules) -> None:
     rng = np.random.default_rng([count, *name.encode()])
     calls = number = 0
     while calls < count:
-        scale = "usual" if number % 20 == 7 else "tiny"
+        scale: Scale = "usual" if number % 20 == 7 else "tiny"
         inputs, attrs = random_call(name, f"rule/{count}/{number}", scale)
         calls += add_call(checks, rng, name, inputs, attrs) > 0
         number += 1
@@ -221,9 +222,9 @@ def test_the_opset_names_the_family_of_each_operator(rules: Rules) -> None:
             assert rules.rule(op, 0x80, opset) == rules.rule(op, 0x9E, opset) == rounded[family]
             assert rules.rule(op) == rules.addresses[EXACT_RULES[family]]
         else:
-            refused(lambda op=op: rules.rule(op, 1, opset), "NoRule", op, 1)
+            refused(partial(lambda op: rules.rule(op, 1, opset), op), "NoRule", op, 1)
     for mode in (0, 2, 3, 0x7F, 0x87, 0xC0, 0xFF):
-        refused(lambda mode=mode: rules.rule(1, mode, opset), "NoRule", 1, mode)
+        refused(partial(lambda mode: rules.rule(1, mode, opset), mode), "NoRule", 1, mode)
     bare = rules.deploy(exact)
     refused(lambda: rules.rule(1, 0x80, bare), "NoRule", 1, 0x80)
     (version,) = rules.calls([(opset, encode_call("version", [], []))])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from eth_abi import decode, encode
+from eth_abi.abi import decode, encode
 from eth_utils.crypto import keccak
 
 from referee_py.rounding.grid import Ball

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -271,7 +272,8 @@ def arguments(r: Random, name: str) -> list[float]:
 
 
 def check_functions(batch: Batch, seed: int, count: int) -> None:
-    r, cases, wanted = Random(seed), [], []
+    r, wanted = Random(seed), []
+    cases: list[Any] = []
     names = ("exp", "log", "log1p", "erf", "tanh", "sin", "cos", "pow", "rsqrt")
     while len(cases) < count:
         name, b = r.choice(names), r.randrange(26, 33)

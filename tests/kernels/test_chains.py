@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,12 +143,13 @@ def test_windows_that_are_mostly_or_wholly_padding(name: str) -> None:
         (_, out) = lookup("conv2d").infer([(F32, x.shape), (F32, w.shape)], {**window, "groups": groups})[0]
         dy = rng.standard_normal(out).astype(np.float32)
         grouped = {**window, "groups": groups}
-        inputs, attrs = {
+        calls: dict[str, tuple[list[Any], dict[str, Any]]] = {
             "conv2d": ([x, w], grouped),
             "conv2d_input_grad": ([dy, w], {**grouped, "input_hw": size}),
             "conv2d_weight_grad": ([dy, x], {**grouped, "kernel_hw": kernel}),
             "max_pool2d": ([x], {**window, "kernel": kernel}),
-        }[name]
+        }
+        inputs, attrs = calls[name]
         for case in cases_of(name, inputs, attrs, rng.random(3)):
             found.add(agree(case, inputs, rng))
             agree(in_mode(case, MODES["rounded"]), inputs, rng)

@@ -186,9 +186,9 @@ def test_pow_correctly_rounded():
         assert_same(reference.execute("pow", few, {})[0], want[::200], kind)
 
 
-SPECIAL = [0.0, 1, INF, 2, 0.5, 3, 1.5, 0.25, 4097, 2.0**23 + 1, 2.0**24, 1e38, 2.0**-149, 2.0**-126]
-SPECIAL += [1 + 2.0**-23, 1 - 2.0**-24, 2.0**31, 2.0**-24]
-SPECIAL = np.array([NAN, *SPECIAL, *(-x for x in SPECIAL)], np.float32)
+_SPECIAL = [0.0, 1, INF, 2, 0.5, 3, 1.5, 0.25, 4097, 2.0**23 + 1, 2.0**24, 1e38, 2.0**-149, 2.0**-126]
+_SPECIAL += [1 + 2.0**-23, 1 - 2.0**-24, 2.0**31, 2.0**-24]
+SPECIAL = np.array([NAN, *_SPECIAL, *(-x for x in _SPECIAL)], np.float32)
 
 
 def test_pow_of_all_special_pairs():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,10 +147,13 @@ def test_bad_input_is_refused_by_its_name() -> None:
         to_f64(x.T, space)
     with pytest.raises(ShapeError, match="f64_sum: x"):
         f64_sum(x)
+    wrong: Any
     for wrong in (x, np.zeros((3, 4, 5)), np.zeros((3, 4, 5), np.float32).T):
         with pytest.raises(ShapeError, match="f64_squares: x"):
             f64_squares(wrong, space)
     index, source = np.zeros(2, np.int64), np.zeros((2, 4), np.float32)
+    base: Any
+    at: Any
     for base, at, rows, name in (
         (x.astype(np.float64), index, source, "base"),
         (np.zeros((4, 3), np.float32).T, index, source, "base"),

@@ -166,7 +166,7 @@ def test_results_are_sums_in_some_order_within_their_bounds(
     for name, a, b, each in calls(lambda shape: draw(rng, shape), size, attrs):
         found = conv(name, a, b, each, Workspace())
         wide = a.astype(np.float64), b.astype(np.float64)
-        magnitude = readable(name, *map(np.abs, wide), each)
+        magnitude = readable(name, np.abs(wide[0]), np.abs(wide[1]), each)
         apart = np.abs(found.x - readable(name, *wide, each))
         # Both are sums of the same terms, and so is the magnitude.
         assert (apart <= 2.001 * found.terms * U * magnitude).all(), name
@@ -223,7 +223,8 @@ def test_memory_that_was_used_before_is_of_no_consequence() -> None:
         space.array((10_000,)).fill(np.nan)
         space.begin()
         for before, each in zip(first, all_of(), strict=True):
-            assert all(np.array_equal(a, b) for a, b in zip(before, each, strict=True))
+            parts: tuple[Any, ...] = each
+            assert all(np.array_equal(a, b) for a, b in zip(before, parts, strict=True))
 
 
 def test_bad_input_is_refused_by_its_name() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from repops.hashing import HAS_SHA, MAX_LEAF_BYTES, TreeKind, sparse_root, tree_root
 from repops.library import BEST_ISA
-from repops.tensors import ArrayError, DtypeError
+from repops.opset import DtypeError
+from repops.tensors import ArrayError
 
 KIND = TreeKind(7, 9, hashlib.sha256(b"absent").digest())
 # Hashing takes up to 16 messages side by side, then pairs; from 55 bytes on, a message with its tag has another block.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,6 +93,7 @@ def test_bad_input_is_refused() -> None:
     x, one = np.zeros((2, 3)), np.ones(1)
     with pytest.raises(ValueError, match="33 bits"):
         round_to_grid(x, one, one, 33, 1.0)
+    wrong: Any
     for wrong in (x.T, x.astype(np.float32), x[0]):
         with pytest.raises(ShapeError):
             round_to_grid(wrong, one, one, 32, 1.0)
@@ -155,6 +157,7 @@ def test_other_single_operations_are_refused() -> None:
             single(name, operands, 32)
     with pytest.raises(ShapeError):
         single("sqrt", [x.T], 32)
+    out: Any
     for out in (np.zeros((3, 2), np.float32), np.zeros((2, 3)), np.zeros((3, 2), np.float32).T):
         with pytest.raises(ShapeError, match="out"):
             single("sqrt", [x], 32, out)

@@ -40,7 +40,7 @@ def test_product_of_views_equals_bmm_of_copies(seed: int) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
 @pytest.mark.parametrize("seed", range(10))
-def test_copy_of_a_view(seed: int, dtype: type) -> None:
+def test_copy_of_a_view(seed: int, dtype: type[np.generic]) -> None:
     draw = np.random.default_rng(seed)
     whole = draw.integers(0, 2, (7, 5, 33, 40)).astype(dtype)
     x = whole[1:6, :, :: int(draw.integers(1, 4)), 3:].transpose(draw.permutation(4))

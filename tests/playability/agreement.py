@@ -189,7 +189,7 @@ class Agreement:
 
     def _bytes(self, case: Proposed) -> None:
         key = case.name, case.given.mode
-        types = [TensorType(Dtype(dtype), dims) for dtype, dims in case.given.inputs]
+        types = [TensorType(Dtype(dtype), tuple(dims)) for dtype, dims in case.given.inputs]
         for move, size, bound, most in worst_moves(case.structure, tuple(types), case.given.mode):
             self.tally.bytes[key] = max(self.tally.bytes.get(key, (0, "")), (size, move))
             if size > bound:
@@ -218,10 +218,10 @@ class Proposed:
         output = limits.random.randrange(len(outputs))
         count = math.prod(outputs[output][1])
         element = limits.choose(0, max(count - 1, 0), limits.random.randrange(max(count, 1))) % (1 << 64)
-        tensors = [
+        taken, given_out = (
             tuple((int(d), tuple(dim % (1 << 64) for dim in s)) for d, s in some) for some in (specs, outputs)
-        ]
-        given = Given(op.id, *tensors, encode_attributes(op, attrs), output, element, mode)
+        )
+        given = Given(op.id, taken, given_out, encode_attributes(op, attrs), output, element, mode)
         made = cls(name, given, attrs, Structure(op.id, (), (), given.attributes))
         try:
             made.structure = made._validated()
@@ -233,8 +233,8 @@ class Proposed:
 
     def _validated(self) -> Structure:
         """Validate it as the only node of a program, with its inputs as constants."""
-        types = [TensorType(Dtype(dtype), dims) for dtype, dims in self.given.inputs]
-        outputs = tuple(TensorType(Dtype(dtype), dims) for dtype, dims in self.given.outputs)
+        types = [TensorType(Dtype(dtype), tuple(dims)) for dtype, dims in self.given.inputs]
+        outputs = tuple(TensorType(Dtype(dtype), tuple(dims)) for dtype, dims in self.given.outputs)
         constants = {kind: i for i, kind in enumerate(dict.fromkeys(types))}
         operands = tuple(Operand(Kind.CONSTANT, constants[kind]) for kind in types)
         structure = Structure(self.given.op, operands, outputs, self.given.attributes)
@@ -252,7 +252,7 @@ class Proposed:
 
     def case(self) -> Case:
         """Return the element as the twin's case."""
-        types = tuple(TensorType(Dtype(dtype), dims) for dtype, dims in self.given.inputs)
+        types = tuple(TensorType(Dtype(dtype), tuple(dims)) for dtype, dims in self.given.inputs)
         attrs, where = self.structure.attrs, (self.given.output, self.given.element)
         return Case(self.name, types, self.structure.outputs, attrs, *where, self.given.mode)
 

@@ -88,7 +88,7 @@ class CaseGraph(RealGraph):
         key = step, node
         if key not in self._node_logs:
             self._node_logs[key] = self._made_log(step, node)
-        return self._node_logs[key]  # type: ignore[no-any-return]
+        return self._node_logs[key]
 
     def _made_log(self, step: int, node: int) -> tuple[bytes, Log | None]:
         kinds = self.structure_at(node).outputs
@@ -119,8 +119,8 @@ def graph_of(
         operands.append(copies[key])
     bare = structure_of(name, arrays, attrs)
     nodes.append(Structure(bare.op, tuple(operands), bare.outputs, bare.attributes))
-    types = [tuple(map(TensorType.of, tensors)) for tensors in (constants, initial)]
-    validate(Skeleton(tuple(nodes), tuple(slots), *types))
+    fixed, first = (tuple(map(TensorType.of, tensors)) for tensors in (constants, initial))
+    validate(Skeleton(tuple(nodes), tuple(slots), fixed, first))
     tensors = {tensor_hash(array): array for array in (*constants, *initial)}
     return CaseGraph(
         seed=random.randrange(1 << 30),

@@ -110,7 +110,9 @@ class Limits:
 
         `room` bounds the image's elements.
         """
-        sizes, kernels, attrs = [], [], {"stride": [], "padding": [], "dilation": []}
+        sizes: list[int] = []
+        kernels: list[int] = []
+        attrs: dict[str, list[int]] = {"stride": [], "padding": [], "dilation": []}
         for _ in range(2):
             size = min(self.size(), room)
             room = max(room // max(size, 1), 1)
@@ -124,7 +126,7 @@ class Limits:
             kernels.append(kernel)
             for key, value in zip(attrs, (stride, padding, dilation), strict=True):
                 attrs[key].append(value)
-        return (sizes[0], sizes[1]), (kernels[0], kernels[1]), {key: tuple(v) for key, v in attrs.items()}  # type: ignore[return-value]
+        return (sizes[0], sizes[1]), (kernels[0], kernels[1]), {key: tuple(v) for key, v in attrs.items()}
 
     # ------------------------------------------------------------------ unsound calls
 

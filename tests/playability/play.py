@@ -16,7 +16,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from eth_abi import decode
+from eth_abi.abi import decode
 from eth_account import Account
 
 from referee_py.game.calldata import MATCH_TERMS
@@ -179,7 +179,7 @@ class Play:
             self.table.send(
                 "registry.register",
                 Transaction(verifier, registry.address, data, BOND),
-                lambda _, v=verifier: panel.registry.register(panel.address, v, BOND),
+                partial(lambda v, _: panel.registry.register(panel.address, v, BOND), verifier),
             )
 
     def _post(self) -> None:
@@ -235,7 +235,9 @@ class Play:
                 "reveal",
                 account,
                 (self.job_id, wire, logs, salt),
-                lambda now, c=claim, a=account: self.model.reveal(self.job_id, c, logs, salt, a, 0, now),
+                partial(
+                    lambda c, a, now: self.model.reveal(self.job_id, c, logs, salt, a, 0, now), claim, account
+                ),
             )
         for account, run in order[self.terms.slots :]:
             self._commit("commitChallenge", account, run, bytes(32), self.model.commit_challenge)
@@ -245,7 +247,11 @@ class Play:
                 "challenge",
                 account,
                 (self.job_id, wire, salt),
-                lambda now, c=claim, a=account: self.model.challenge(self.job_id, c, salt, a, STAKE, now),
+                partial(
+                    lambda c, a, now: self.model.challenge(self.job_id, c, salt, a, STAKE, now),
+                    claim,
+                    account,
+                ),
                 value=STAKE,
             )
         self._rename()
@@ -297,7 +303,7 @@ class Play:
                     "collect",
                     claim.owner,
                     (self.job_id, number),
-                    lambda _, number=number: self.model.collect(self.job_id, number),
+                    partial(lambda number, _: self.model.collect(self.job_id, number), number),
                 )
 
     def _withdraw(self) -> None:
@@ -310,7 +316,7 @@ class Play:
             for account in (self.right, self.liar):
                 if escrow.credits.get(account):
                     made = Transaction(account, contract.address, contract.calldata("withdraw"))
-                    self.table.send("withdraw", made, lambda _, p=escrow, a=account: p.withdraw(a))
+                    self.table.send("withdraw", made, partial(lambda p, a, _: p.withdraw(a), escrow, account))
 
     # ------------------------------------------------------------------ turns
 

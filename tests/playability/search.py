@@ -74,9 +74,9 @@ def edges() -> Iterator[tuple[str, Call]]:
     yield "mm", ([values.f32((2, 0)), values.f32((0, 3))], {})
     yield "mm", ([values.f32((1, 5_000)), values.f32((5_000, 1))], {})
     for rank, dim in ((1, 0), (8, 0), (8, 7)):
-        shape = (40,) if rank == 1 else (2,) * 7 + (1,)
-        yield "cat", ([values.f32(shape) for _ in range(255)], {"dim": dim})
-        yield "cat", ([values.f32(shape)] * 255, {"dim": dim})
+        long: tuple[int, ...] = (40,) if rank == 1 else (2,) * 7 + (1,)
+        yield "cat", ([values.f32(long) for _ in range(255)], {"dim": dim})
+        yield "cat", ([values.f32(long)] * 255, {"dim": dim})
     yield "cat", ([values.f32((2, 0))] * 254 + [values.f32((2, 1))], {"dim": 1})
     yield (
         "where",
@@ -108,9 +108,9 @@ def _computable(name: str, specs: Sequence[Any], attrs: dict[str, Any]) -> bool:
         return False
     if sum(math.prod(shape) for _, shape in (*specs, *outputs)) > MOST_ELEMENTS:
         return False
-    types = [tuple(TensorType(*spec) for spec in some) for some in (specs, outputs)]
+    first, second = (tuple(TensorType(*spec) for spec in some) for some in (specs, outputs))
     given = dict(lookup(name).normalize(attrs))
-    cases = (Case(name, *types, given, k, 0) for k, kind in enumerate(types[1]) if kind.count)
+    cases = (Case(name, first, second, given, k, 0) for k, kind in enumerate(second) if kind.count)
     return all(rule_of(case).length(case) <= MOST_STEPS for case in cases)
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from eth_abi import encode
+from eth_abi.abi import encode
 from eth_account import Account
 from eth_utils.crypto import keccak
+from web3 import Web3
+from web3.types import RPCEndpoint
 
 from trainer_node.chain import Call, TransactionManager, connect
 from trainer_node.chain.contracts import ErrorDecoder
 from trainer_node.db import Database
 
 GWEI = 10**9
-OTHER = "0x000000000000000000000000000000000000dEaD"
+OTHER = Web3.to_checksum_address("0x000000000000000000000000000000000000dEaD")
 
 # Init code that leaves this program: revert with the calldata, if there is any; else stop.
 #   CALLDATASIZE PUSH1 5 JUMPI STOP JUMPDEST | CALLDATASIZE PUSH0 PUSH0 CALLDATACOPY CALLDATASIZE PUSH0 REVERT
@@ -75,7 +78,7 @@ class Bench:
         return TransactionManager(self.web3, account, Database(self.folder / "node.sqlite3"), **settings)
 
     def rpc(self, method: str, *params: object) -> object:
-        return self.web3.provider.make_request(method, list(params)).get("result")
+        return self.web3.provider.make_request(RPCEndpoint(method), list(params)).get("result")
 
     def mine(self) -> None:
         self.rpc("evm_mine")
@@ -85,6 +88,11 @@ class Bench:
 
     def chain_nonce(self) -> int:
         return self.web3.eth.get_transaction_count(self.address)
+
+
+def url_of(web3: Web3) -> str:
+    provider: Any = web3.provider
+    return str(provider.endpoint_uri)
 
 
 # Accepts any value from 10^18 wei on, like contracts that credit the excess; refuses less.
@@ -101,5 +109,5 @@ def poor_with(slow: Bench, wei: int) -> tuple[TransactionManager, str]:
     assert contract is not None
     account = Account.create()
     slow.rpc("anvil_setBalance", account.address, hex(wei))
-    poor = Bench(str(slow.web3.provider.endpoint_uri), account.key.hex(), slow.folder)
+    poor = Bench(url_of(slow.web3), account.key.hex(), slow.folder)
     return poor.manager(), contract

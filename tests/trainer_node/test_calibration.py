@@ -45,7 +45,7 @@ class TestATally:
         apart = 0
         for case in of_terms(ambiguous(np.random.default_rng(bits), 400, 40, bits)):
             operator = case.name, case.inputs, case.attrs
-            found = [e.evaluate(*operator, Bounds(k > 0)) for k, e in enumerate(evaluators)]
+            found: list[Any] = [e.evaluate(*operator, Bounds(k > 0)) for k, e in enumerate(evaluators)]
             tally = Tally(case.name, 40, bits)
             tally.look(found)
             met = next((e.rows for e in found if e.rows is not None), slice(None))
@@ -73,7 +73,8 @@ class TestATally:
         met = 0
         for case in cases(np.random.default_rng(5), 26):
             operator = case.name, case.inputs, case.attrs
-            for sides in ((fetched, *both()), (*both(), fetched)):
+            orders: tuple[tuple[Any, ...], ...] = ((fetched, *both()), (*both(), fetched))
+            for sides in orders:
                 tally = Tally(case.name, 1 << 20, 26)
                 tally.look([side.evaluate(*operator, Bounds(k > 0)) for k, side in enumerate(sides)])
                 met += tally.of_proven > 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eth_account import Account
 from rich.console import Console
+from web3.types import RPCEndpoint
 
 from referee_py.commit import Record, Tag, Tree
 from referee_py.errors import InvalidInput
@@ -155,7 +157,7 @@ class Town:
         return person.send(self.contracts.moves(match, moves, person.address, now))
 
     def rpc(self, method: str, *params: object) -> None:
-        self.web3.provider.make_request(method, list(params))
+        self.web3.provider.make_request(RPCEndpoint(method), list(params))
 
 
 @pytest.fixture
@@ -191,7 +193,7 @@ def test_a_job_is_read_in_one_call(town: Town, monkeypatch: pytest.MonkeyPatch) 
     town.claim_two(job_id)
     snapshot, asked = town.client.snapshot(), []
     assert town.client.stake_gas, "what a deployment decides is asked for once"
-    provider = town.web3.provider
+    provider: Any = town.web3.provider
     encode = provider.encode_rpc_request
 
     def listen(method: str, params: object) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,9 +132,10 @@ def test_time_for_moves_to_be_seen_and_mined_is_asked_for(
     roomy = job(rules=long, reveal_period=10**6, challenge_period=10**6)
 
     def limited(period: int) -> JobView:
+        changed: dict[str, Any] = {term: period}
         if term in ("reveal_period", "challenge_period"):
-            return replace(roomy, **{term: period})
-        return replace(roomy, rules=replace(long, **{term: period}))
+            return replace(roomy, **changed)
+        return replace(roomy, rules=replace(long, **changed))
 
     assert too_slow(roomy, estimate, L1_S, 48) is None
     assert too_slow(limited(math.ceil(seconds)), estimate, L1_S, 48) is None

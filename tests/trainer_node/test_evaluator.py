@@ -7,6 +7,7 @@ import pytest
 
 from assay_lab.evaluators import VARIATIONS
 from referee_py.rounding import Bounds, Form, Rounding
+from referee_py.rounding.evaluate import Evaluation
 from referee_py.rounding.follow import follow, write
 from tests.referee_py.rounding.operators import cases, same_bits
 from trainer_node.rounded.evaluators import evaluator_of
@@ -49,7 +50,9 @@ def test_a_stranger_s_dilation_takes_no_memory(name: str) -> None:
     attrs = {"stride": (1, 1), "padding": (far, far), "dilation": (far, far), "groups": 1}
     rng = np.random.default_rng(1)
     x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 2, 3, 3), (2, 2, 3, 3)))
-    shape = evaluator_of("numpy").evaluate("conv2d", [x, w], attrs, Bounds.PROVEN).x.shape
+    numpy_s = evaluator_of("numpy").evaluate("conv2d", [x, w], attrs, Bounds.PROVEN)
+    assert isinstance(numpy_s, Evaluation)
+    shape = numpy_s.x.shape
     assert shape == (1, 2, 3, 3)
     dy = rng.standard_normal(shape).astype(np.float32)
     for operator, inputs, more in (
@@ -61,5 +64,7 @@ def test_a_stranger_s_dilation_takes_no_memory(name: str) -> None:
             evaluator_of(which).evaluate(operator, inputs, {**attrs, **more}, Bounds.PROVEN)
             for which in (name, "numpy")
         )
+        assert isinstance(found, Evaluation)
+        assert isinstance(readable, Evaluation)
         assert np.allclose(found.x, readable.x)
         assert found.x.any()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,7 +117,12 @@ def test_idle_looks_write_nothing_for_long(client: ChainClient, monkeypatch: pyt
     reader, written = Reader(client, database), list[int]()
     reader.read(99)
     put = database.put_events
-    monkeypatch.setattr(database, "put_events", lambda *args: (written.append(args[1]), put(*args)))
+
+    def counted(*args: Any) -> None:
+        written.append(args[1])
+        put(*args)
+
+    monkeypatch.setattr(database, "put_events", counted)
     for last in range(100, 100 + 2 * SAVED_EVERY, 100):
         reader.read(last)
     assert written == [1100]

@@ -211,7 +211,7 @@ LIES: dict[str, tuple[Callable[[socket.socket], None], type[Exception]]] = {
     "not http": (lambda c: c.sendall(b"\xff" * 100), Unavailable),
     "error": (lambda c: c.sendall(head(0, "500 Internal Server Error")), Unavailable),
 }
-STALLS: dict[str, Callable[[socket.socket], None]] = {
+STALLS: dict[str, Callable[[socket.socket], object]] = {
     "silent": lambda connection: [*iter(lambda: connection.recv(4096), b"")],
     "dripping": drip,
     "dripping head": drip_head,

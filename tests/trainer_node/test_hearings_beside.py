@@ -163,7 +163,12 @@ def test_more_trials_than_tensors_are_kept_expect_every_one_to_go_on(tmp_path: P
     for operator in operators:
         operator.go.set()
     done: set[int] = set()
-    until(lambda: done.update(look()) or len(done) == len(hearings))
+
+    def all_done() -> bool:
+        done.update(look())
+        return len(done) == len(hearings)
+
+    until(all_done)
 
 
 def impatient(room: Room) -> HearingPlayer:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from eth_abi.abi import encode
+from eth_typing import ABIEvent, ABIFunction
 from eth_utils.abi import collapse_if_tuple, event_abi_to_log_topic, function_abi_to_4byte_selector
 
 from referee_py.game.calldata import match_id, match_terms, position_hash
@@ -21,6 +22,7 @@ from referee_py.walk.dispute import TrialTerms, dispute_hash, dispute_wire
 from referee_py.walk.reason import Reason
 from trainer_node.chain.client import Snapshot
 from trainer_node.chain.contracts import load_artifact
+from trainer_node.chain.matches import MatchInfo
 from trainer_node.errors import RpcCorrupt
 
 from .endpoint import ADDRESS, Endpoint, result
@@ -66,7 +68,9 @@ class Liar:
             for item in load_artifact(name).abi
         ]
         functions = [item for item in abis if item["type"] == "function"]
-        self._functions = {"0x" + function_abi_to_4byte_selector(item).hex(): item for item in functions}
+        self._functions = {
+            "0x" + function_abi_to_4byte_selector(cast(ABIFunction, item)).hex(): item for item in functions
+        }
         self._events = {item["name"]: item for item in abis if item["type"] == "event"}
         self.answers = {name: dict(given) for name, given in SOUND.items()}
         self.events = list(EVENTS.items())
@@ -93,7 +97,9 @@ class Liar:
     def _logs(self, topics: list[Any]) -> list[dict[str, object]]:
         wanted, subject = topics[0], topics[1]
         found = [(self._events[name], given) for name, given in self.events]
-        named = [(item, given, "0x" + event_abi_to_log_topic(item).hex()) for item, given in found]
+        named = [
+            (item, given, "0x" + event_abi_to_log_topic(cast(ABIEvent, item)).hex()) for item, given in found
+        ]
         asked = [one for one in named if one[2] in wanted]
         return [_log(k, item, given, [topic, subject]) for k, (item, given, topic) in enumerate(asked)]
 
@@ -143,7 +149,7 @@ def read_job(snapshot: Snapshot) -> object:
     return snapshot.job(JOB)
 
 
-def read_match(snapshot: Snapshot) -> object:
+def read_match(snapshot: Snapshot) -> MatchInfo:
     return snapshot.match(snapshot.job(JOB), MATCH)
 
 

@@ -35,7 +35,7 @@ def test_jobs_of_other_contracts_are_not_asked_for(endpoint: Endpoint) -> None:
     words = ["0x" + "00" * 12 + address.removeprefix("0x").lower() for address in (OTHER_JOBS, ADDRESS)]
     place = (2, 0, 0, 0, 0)
     body = encode(["bytes32", "(uint8,uint64,uint32,uint16,uint64)", "bool"], [bytes(32), place, False])
-    log = {
+    log: dict[str, Any] = {
         "address": ADDRESS,
         "topics": [topic, "0x" + JOB.to_bytes(32, "big").hex(), words[0]],
         "data": "0x" + body.hex(),

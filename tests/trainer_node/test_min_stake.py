@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from repops.opset import MAX_STEPS
+from web3 import Web3
 
 from referee_py.game.state import Reveal, Timeout
 from referee_py.params import PRIZE_DIVISOR, VERDICT_DIVISOR
@@ -114,7 +115,7 @@ def test_a_price_that_no_chain_asks_is_refused() -> None:
     try:
         web3 = endpoint.client().web3
         for answer in ("0x0", "0x" + "f" * 40, "high", None):
-            endpoint.answer = lambda request, answer=answer: (200, result(request, answer))
+            endpoint.answer = partial(lambda answer, request: (200, result(request, answer)), answer)
             with pytest.raises(RpcCorrupt):
                 chain_price(web3)
         endpoint.answer = lambda request: (200, result(request, "0x3b9aca00"))
@@ -127,7 +128,7 @@ def test_who_wins_against_one_who_withholds_ends_with_more(anvil, tmp_path: Path
     """On a chain whose least stake follows from its price, all payments of the winner are less than its prize."""
     price = chain_price(connect(anvil.url, 31337))
     town = Town(anvil.url, anvil.keys[:4], tmp_path, stake=least_stake(price))
-    before = town.web3.eth.get_balance(town.people[1].address)
+    before = town.web3.eth.get_balance(Web3.to_checksum_address(town.people[1].address))
     job_id = town.post()
     town.claim_two(job_id)
     one = town.people[1]
@@ -142,7 +143,7 @@ def test_who_wins_against_one_who_withholds_ends_with_more(anvil, tmp_path: Path
     assert claim is not None
     one.send(Call.of(town.contracts.jobs, "collect", job_id, claim.index))
     one.send(Call.of(town.contracts.jobs, "withdraw"))
-    gained = town.web3.eth.get_balance(one.address) - before
+    gained = town.web3.eth.get_balance(Web3.to_checksum_address(one.address)) - before
     assert gained > 10**18, "the reward, and the prize pays for all gas"
     assert gained < 10**18 + least_stake(price) // PRIZE_DIVISOR
 

@@ -63,7 +63,7 @@ def test_the_rule() -> None:
 
 def play(table: Table, now: int, patient: Patience, side: int = 0) -> list[str]:
     """Return the names of the moves that are sent."""
-    snapshot: Any = SimpleNamespace(now=now, history=lambda _match: SimpleNamespace(log=table.log))
+    snapshot: Any = SimpleNamespace(now=now)
     group, before = Group(0, b"", b"", 1, 0, 0, 0, (0,)), len(table.sent.batches)
     table.player.play(snapshot, Seat(table.match, side, True, group, group), table.replay, [], patient)
     return [move.function for batch in table.sent.batches[before:] for move in batch]
@@ -85,7 +85,12 @@ def test_a_move_waits_until_gas_is_cheap_or_half_of_the_clock_is_left(table: Tab
 def test_what_waits_is_worked_out_once(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     tree = table.replay.run_tree
-    monkeypatch.setattr(table.replay, "run_tree", lambda *args: asked.append(args) or tree(*args))
+
+    def counted(*args: Any) -> Any:
+        asked.append(args)
+        return tree(*args)
+
+    monkeypatch.setattr(table.replay, "run_tree", counted)
     assert play(table, POSTED + 1, DEAR) == []
     known = len(asked)
     assert known

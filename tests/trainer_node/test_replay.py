@@ -13,6 +13,7 @@ from referee_py.commit import tensor_hash
 from referee_py.rounding import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.blocks import log_digest
+from referee_py.rounding.entries import Log
 from trainer_node.artifacts import Kind, Name
 from trainer_node.db import Database
 from trainer_node.log_sources import OwnLogs
@@ -118,7 +119,7 @@ def test_an_operator_has_the_log_that_the_run_goes_by(store: Store) -> None:
     run = Replay(package, backend, store, Remembered(), log_source=log_source)
     run.train()
     record, operator = run.record(STEP, near.TIES), run.operator(STEP, near.TIES)
-    assert operator.log is not None
+    assert isinstance(operator.log, Log)
     assert log_digest(operator.log) == record.log
     assert run.right(STEP, near.TIES) == record
     assert run.operator(STEP, 0).log is None

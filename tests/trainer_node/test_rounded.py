@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -203,7 +205,7 @@ class Posted:
 
     def view(self, logs: bytes | None = None, uri: str | None = None) -> JobView:
         """Return the job before the reveal, or with a trainer's claim and its logs."""
-        at = {"program": TERMS, "program_file": PROGRAM.file_hash(), "uri": self.client}
+        at: dict[str, Any] = {"program": TERMS, "program_file": PROGRAM.file_hash(), "uri": self.client}
         if logs is None:
             return job(**at)
         claim = ClaimView(0, OWNER, 1, 0, True, False, False, uri or self.server.uri)
@@ -265,7 +267,7 @@ def test_another_log_is_another_run(
         runner(tmp_path / "other", other_database, follows=True) as works,
     ):
         for claimed, uri in ((claim, None), (other, server.uri), (claim, None)):
-            assert until(lambda c=claimed, u=uri: works.train(posted.view(c.logs, u))) == claimed
+            assert until(partial(lambda c, u: works.train(posted.view(c.logs, u)), claimed, uri)) == claimed
 
 
 def test_whoever_has_claimed_since_may_serve_the_logs(

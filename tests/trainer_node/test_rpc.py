@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -97,10 +98,20 @@ def test_logs_of_something_else_are_refused(endpoint: Endpoint, client: ChainCli
         "logIndex": "0x0",
         "removed": False,
     }
-    for odd in ({}, {"address": "0x" + "11" * 20}, {"topics": []}, {"blockNumber": "0x99"}, {"data": 5}):
-        endpoint.answer = lambda request, odd=odd: (
-            200,
-            result(request, block if request["method"] == "eth_getBlockByNumber" else [{**log, **odd}]),
+    odd_logs: tuple[dict[str, object], ...] = (
+        {},
+        {"address": "0x" + "11" * 20},
+        {"topics": []},
+        {"blockNumber": "0x99"},
+        {"data": 5},
+    )
+    for odd in odd_logs:
+        endpoint.answer = partial(
+            lambda odd, request: (
+                200,
+                result(request, block if request["method"] == "eth_getBlockByNumber" else [{**log, **odd}]),
+            ),
+            odd,
         )
         with pytest.raises(RpcCorrupt):
             client.snapshot().events(7)

@@ -18,7 +18,7 @@ from trainer_node.errors import (
     TransactionPending,
 )
 
-from .outbox_bench import GWEI, OTHER, Bench, poor_with
+from .outbox_bench import GWEI, OTHER, Bench, poor_with, url_of
 
 
 def test_replacement_raises_the_fee(slow: Bench) -> None:
@@ -134,7 +134,7 @@ def test_a_tip_is_not_raised_for_ever_while_no_block_comes(slow: Bench) -> None:
 
 def test_not_enough_money(bench: Bench) -> None:
     poor = Account.create()
-    manager = Bench(str(bench.web3.provider.endpoint_uri), poor.key.hex(), bench.folder).manager()
+    manager = Bench(url_of(bench.web3), poor.key.hex(), bench.folder).manager()
     with pytest.raises((InsufficientFunds, RpcUnavailable)):
         manager.send(bench.pay())
     bench.rpc("anvil_setBalance", poor.address, hex(21000 * GWEI))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from eth_abi import encode
+from eth_abi.abi import encode
 from eth_account import Account
 from web3 import Web3
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from eth_typing import ChecksumAddress
 from hexbytes import HexBytes
 from web3 import HTTPProvider, Web3
 
@@ -37,7 +38,9 @@ class Stand:
 
     def __init__(self, anvil: Anvil) -> None:
         self.web3 = Web3(HTTPProvider(anvil.url))
-        self.deployer, *self.players = self.web3.eth.accounts[:3]
+        accounts = self.web3.eth.accounts[:3]
+        self.deployer = accounts[0]
+        self.players: list[ChecksumAddress] = list(accounts[1:])
         rules = {name: self._deploy(name) for name in RULES}
         opset = self._deploy(
             "Opset1", *([rules[name] for name in names] for names in (EXACT_RULES, ROUNDED_RULES))
@@ -53,14 +56,16 @@ class Stand:
         self.trials = self.sent = 0
         """Number of trials so far, and bytes of calldata of the last transaction."""
 
-    def _deploy(self, name: str, *arguments: Any) -> str:
+    def _deploy(self, name: str, *arguments: Any) -> ChecksumAddress:
         artifact = load_artifact(name)
         return self._create(artifact.abi, artifact.bytecode, *arguments)
 
-    def _create(self, abi: Any, bytecode: bytes, *arguments: Any) -> str:
+    def _create(self, abi: Any, bytecode: bytes, *arguments: Any) -> ChecksumAddress:
         made = self.web3.eth.contract(abi=abi, bytecode=bytecode)
         sent = made.constructor(*arguments).transact({"from": self.deployer})
-        return str(self.web3.eth.wait_for_transaction_receipt(sent, poll_latency=0.005)["contractAddress"])
+        address = self.web3.eth.wait_for_transaction_receipt(sent, poll_latency=0.005)["contractAddress"]
+        assert address is not None
+        return address
 
     def open(self, setting: Setting, clock: int = 1000) -> TrialTerms:
         self.trials += 1
@@ -134,6 +139,7 @@ class Stand:
         return int(self.web3.eth.get_block("latest")["timestamp"])
 
     def _fields(self) -> Any:
+        found: Any
         (found,) = [item for item in self.court.abi if item.get("name") == "getTrial"]
         return found["outputs"][0]["components"]
 

@@ -125,14 +125,14 @@ def spoiled(state: TrialState, move: Move) -> Iterator[Move]:
                 start = move.place * state.state_bytes
                 yield replace(move, own=move.states[start : start + state.state_bytes])
         case JudgeStep():
-            first = move.openings[0]
+            opening = move.openings[0]
             yield replace(move, agreed=other(move.agreed))
             yield replace(move, openings=move.openings[1:])
-            yield replace(move, openings=(*move.openings, first))
-            yield replace(move, openings=(replace(first, input=200), *move.openings[1:]))
-            yield replace(move, openings=(replace(first, element=1 << 50), *move.openings[1:]))
-            yield replace(move, openings=(replace(first, leaf=other(first.leaf)), *move.openings[1:]))
-            yield replace(move, openings=(replace(first, path=first.path[:-1]), *move.openings[1:]))
+            yield replace(move, openings=(*move.openings, opening))
+            yield replace(move, openings=(replace(opening, input=200), *move.openings[1:]))
+            yield replace(move, openings=(replace(opening, element=1 << 50), *move.openings[1:]))
+            yield replace(move, openings=(replace(opening, leaf=other(opening.leaf)), *move.openings[1:]))
+            yield replace(move, openings=(replace(opening, path=opening.path[:-1]), *move.openings[1:]))
             yield replace(move, inputs=())
 
 

@@ -117,7 +117,8 @@ def log_softmax_backward(c: Context, grad: Ref, y: Ref, dim: int, dtype: object)
     if loss := c.notes.get(("nll gradient", grad)):
         rows, logits, column, classes = loss
         if c.notes.get(("log_softmax", y)) == logits:
-            return composites.cross_entropy_grad(c.o, rows, logits, column, classes)
+            found: Ref = composites.cross_entropy_grad(c.o, rows, logits, column, classes)
+            return found
     return _by_rows(c, dim, composites.log_softmax_grad, grad, y)
 
 

@@ -14,7 +14,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -29,8 +29,8 @@ from .draft import Source
 from .errors import Unsupported
 from .knowledge import Knowledge
 
-Rule = Callable[..., Any]
-RULES: dict[str, Rule] = {}
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+RULES: dict[str, Callable[..., Any]] = {}
 
 _DTYPES = {torch.float32: F32, torch.int64: I64, torch.bool: BOOL}
 _SMALL = {torch.int32: I64, torch.int16: I64, torch.int8: I64}
@@ -160,8 +160,8 @@ def lower(graph: torch.fx.GraphModule, inputs: Sequence[Ref], builder: Builder, 
 
 
 def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Context) -> Any:
-    args = torch.fx.map_arg(node.args, values.__getitem__)
-    kwargs = torch.fx.map_arg(node.kwargs, values.__getitem__)
+    args: Any = torch.fx.map_arg(node.args, values.__getitem__)
+    kwargs: Any = torch.fx.map_arg(node.kwargs, values.__getitem__)
     if node.target is operator.getitem:
         return args[0][args[1]]
     origin = node.meta.get("custom", {})

@@ -21,7 +21,8 @@ def tokens(seed: int, examples: int, length: int, vocabulary: int) -> Ints:
     64 tokens that is spread over the vocabulary."""
     alphabet = integers(seed, "alphabet", (64,), vocabulary)
     start, step = integers(seed, "start", (examples, 1), 64), integers(seed, "step", (examples, 1), 3) + 1
-    return alphabet[(start + step * np.arange(length)) % 64]
+    chosen: Ints = alphabet[(start + step * np.arange(length)) % 64]
+    return chosen
 
 
 def images(

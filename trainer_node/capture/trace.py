@@ -14,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.fx.traceback
@@ -154,14 +154,16 @@ def functional_graph(
     """
     with FakeTensorMode(allow_non_fake_inputs=True):
         tensors = [torch.empty(shape, dtype=dtype, device="cpu") for shape, dtype in shapes]
-    decompositions = {op: rule for op, rule in decomposition_table.items() if str(op) not in lowered}
+    table = cast("Mapping[torch._ops.OpOverload[..., Any], Callable[..., Any]]", decomposition_table)
+    decompositions = {op: rule for op, rule in table.items() if str(op) not in lowered}
     with _capture_settings(), phases.module_paths(module):
         with phases.explained():
             first = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(tensors)
         plain = functionalize(torch.fx.Interpreter(first).run, remove="mutations")
-        return make_fx(  # type: ignore[no-any-return]
+        graph: torch.fx.GraphModule = make_fx(
             plain, tracing_mode="fake", decomposition_table=decompositions, _allow_non_fake_inputs=True
         )(tensors)
+        return graph
 
 
 def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

@@ -37,7 +37,7 @@ def rms_norm(
     weight: torch.Tensor | None = None,
     eps: float | None = None,
 ) -> torch.Tensor:
-    result: torch.Tensor = _RmsNorm.apply(x, list(normalized_shape), weight, eps)
+    result: torch.Tensor = _RmsNorm.apply(x, list(normalized_shape), weight, eps)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -45,16 +45,17 @@ class _RmsNorm(torch.autograd.Function):
     """PyTorch's two operators for the norm and its gradient, kept whole."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         context: Any, x: torch.Tensor, shape: list[int], weight: torch.Tensor | None, eps: float | None
     ) -> torch.Tensor:
+        y: torch.Tensor
         y, scale = torch.ops.aten._fused_rms_norm(x, shape, weight, eps)
         context.save_for_backward(x, weight, scale)
         context.shape = shape
-        return y  # type: ignore[no-any-return]
+        return y
 
     @staticmethod
-    def backward(context: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(context: Any, grad: torch.Tensor) -> Any:
         x, weight, scale = context.saved_tensors
         wanted = [context.needs_input_grad[0], weight is not None and context.needs_input_grad[2]]
         of_x, of_weight = torch.ops.aten._fused_rms_norm_backward(
@@ -90,7 +91,8 @@ def attention(
     if attn_mask is None:
         weights = torch.softmax(scores, -1)
     elif attn_mask.dtype == torch.bool:
-        weights = torch.ops.aten._safe_softmax(_Masked.apply(scores, attn_mask), -1)
+        masked = _Masked.apply(scores, attn_mask)  # type: ignore[no-untyped-call]
+        weights = torch.ops.aten._safe_softmax(masked, -1)
     else:
         weights = torch.ops.aten._safe_softmax(scores + attn_mask, -1)
     weights = functional.dropout(weights, dropout_p)
@@ -104,9 +106,9 @@ class _Masked(torch.autograd.Function):
     """Scores where the mask is 1, -inf elsewhere. The gradient needs no mask: the softmax's gradient is 0 there."""
 
     @staticmethod
-    def forward(_: Any, scores: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def forward(_: Any, scores: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
         return torch.where(keep, scores, -math.inf)
 
     @staticmethod
-    def backward(_: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(_: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         return grad, None

@@ -1,5 +1,7 @@
 """The chain as a daemon sees it: pinned reads, one transaction manager per key, and no trust in the RPC endpoint."""
 
+from referee_py.jobs import JobPhase
+
 from .client import ChainClient, Snapshot
 from .contracts import Contracts, Deployment, deployment_path, load_artifact
 from .fees import FeePolicy
@@ -10,7 +12,7 @@ from .releases import Release, Releases
 from .retrace import recorded, retrace, transactions_of
 from .rpc import connect, guarded
 from .transactions import TransactionManager
-from .views import ClaimView, Group, JobPhase, JobView, Trainer
+from .views import ClaimView, Group, JobView, Trainer
 
 __all__ = [
     "Call",

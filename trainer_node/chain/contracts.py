@@ -242,7 +242,10 @@ class Contracts:
         """NOTE: the address comes from Jobs, because a release does not name the Notary."""
         with guarded("NOTARY"):
             address = self.jobs.functions.NOTARY().call()
-        return self.web3.eth.contract(address=address, abi=load_artifact("Notary").abi, decode_tuples=True)
+        contract: Contract = self.web3.eth.contract(
+            address=address, abi=load_artifact("Notary").abi, decode_tuples=True
+        )
+        return contract
 
     @cached_property
     def data_availability(self) -> Contract:

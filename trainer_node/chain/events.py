@@ -141,7 +141,9 @@ def packed(event: Event) -> str:
 def unpacked(contract: Contract, text: str) -> Event:
     """Return the event of a log that was `packed`."""
     found = json.loads(text)
-    raw = {name: HexBytes(value) if name in _BYTES else value for name, value in found.items()}
+    raw: dict[str, Any] = {
+        name: HexBytes(value) if name in _BYTES else value for name, value in found.items()
+    }
     raw["topics"] = [HexBytes(topic) for topic in found["topics"]]
     log = cast("LogReceipt", AttributeDict(raw))
     known = {event_abi_to_log_topic(abi): abi["name"] for abi in contract.abi if abi["type"] == "event"}

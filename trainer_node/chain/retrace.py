@@ -246,7 +246,7 @@ def _calls(contract: Contract, data: bytes, nesting: int) -> Iterator[tuple[str,
         yield function.fn_name, list(arguments.values())
 
 
-def _named(contract: Contract) -> Contract:
+def _named(contract: Contract) -> type[Contract]:
     """Return a contract with a name for every argument. NOTE: some arguments have none, and the decoder uses names."""
     abi = [
         {

@@ -71,9 +71,12 @@ def calibrate_command(
 
 def _compared(bits: int, names: Sequence[str]) -> Compared:
     found = [evaluator_of("torch", "cuda") if name == "cuda" else evaluator_of(name) for name in names]
-    from ..rounded.divergence import Compared, Fetched  # torch is there, or evaluator_of has raised
+    from ..rounded.device import TensorEvaluator  # torch is there, or evaluator_of has raised
+    from ..rounded.divergence import Compared, Fetched
 
-    return Compared(bits, [side if side.device is None else Fetched("cuda", side) for side in found])
+    return Compared(
+        bits, [Fetched("cuda", side) if isinstance(side, TensorEvaluator) else side for side in found]
+    )
 
 
 def _bundle(program: str) -> Bundle:

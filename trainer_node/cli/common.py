@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -168,7 +168,7 @@ def show_ether(wei: int) -> str:
     return f"{(Decimal(wei) / 10**18).normalize():f} ether"
 
 
-def show_rows(title: str, rows: dict[str, object]) -> None:
+def show_rows(title: str, rows: Mapping[str, object]) -> None:
     """Print names and values, one per line. NOTE: never cut or wrapped, so that hashes can be copied; no markup."""
     out.print(Text(title, style="bold"), soft_wrap=True)
     for name, value in rows.items():

@@ -113,7 +113,8 @@ def train_tokenizer(data: bytes, vocabulary: int) -> bytes:
         show_progress=False,
     )
     model.train_from_iterator(_utf8(data).splitlines(keepends=True), trainer)
-    return model.to_str().encode()
+    text: str = model.to_str()
+    return text.encode()
 
 
 def encode(data: bytes, tokenizer: bytes) -> Tokens:

@@ -89,7 +89,9 @@ class Predict:
 
         with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
             tensors = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
-            weights = {name: mode.from_tensor(tensor.detach()) for name, tensor in tensors.items()}
+            weights: dict[str, torch.Tensor] = {
+                name: mode.from_tensor(tensor.detach()) for name, tensor in tensors.items()
+            }
             batch = {
                 name: torch.empty(
                     (self.batch_size, *array.shape[1:]), dtype=torch.from_numpy(array[:0]).dtype
@@ -102,7 +104,7 @@ class Predict:
     def _body(self) -> Body:
         def body(
             forward: Forward, state: Tensors, constants: Tensors, step: torch.Tensor
-        ) -> tuple[Tensors, Tensors]:
+        ) -> tuple[Tensors, Mapping[str, torch.Tensor]]:
             places = row(constants["batch.order"], step)
             batch = {name: constants[f"data.{name}"][places] for name in self.data}
             found = self._call(forward, batch)

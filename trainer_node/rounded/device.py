@@ -97,6 +97,7 @@ class OnDevice:
             return values
         found = as_f32(rnd(rest.double(), self._bits)) if self._bits < MAX_BITS else rest
         found = found + 0.0  # no -0
+        assert self.rows is not None, "an evaluation with rest covers some rows of it"
         found[self._there(self.rows)] = values
         return found
 
@@ -124,7 +125,8 @@ class TensorEvaluator:
             return self._readable(name, inputs, attrs, bounds)
         if name in ELEMENTARY:
             y = getattr(torch, name)(*(v.double() for v in inputs))
-            return _evaluation(y, elementary_radius(y))
+            radius: Any = elementary_radius(y)  # a tensor, as y is
+            return _evaluation(y, radius)
         match name, inputs:
             case "sum", (x,):
                 return self._sum(x, attrs, bounds)
@@ -203,8 +205,9 @@ def _known(factors: Tensor) -> Tensor:
 
 def _norm(x: Tensor, dim: int) -> Tensor:
     """Return the Euclidean norm. NOTE: squares of binary32 values are exact in float64 and do not underflow."""
-    return torch.linalg.vector_norm(x, dim=dim)
+    norm: Tensor = torch.linalg.vector_norm(x, dim=dim)
+    return norm
 
 
-def _array(tensor: Tensor) -> Any:
+def _array(tensor: Tensor) -> Array:
     return tensor.cpu().numpy()

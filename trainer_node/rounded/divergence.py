@@ -26,7 +26,7 @@ from referee_py.rounding.environment import sound
 from referee_py.rounding.evaluate import Evaluation, Radius
 from referee_py.rounding.log_source import DryRunLogs
 from referee_py.rounding.primitives import F64, FIXED_TAU, NOT_LOGGED, Bool, log, quantum, rnd, threshold
-from referee_py.rounding.rounded_output import search
+from referee_py.rounding.rounded_output import Evaluated, search
 from referee_py.rounding.thresholds import terms_by_shape
 
 from .calibration import Calibration, Threshold
@@ -143,7 +143,8 @@ class Fetched:
         return self._fetch(self._evaluator.evaluate(name, self._placed(inputs), attrs, bounds))
 
     def product(self, a: Array, b: Array, bounds: Bounds) -> Evaluation:
-        return self._fetch(self._evaluator.product(*self._placed([a, b]), bounds))
+        left, right = self._placed([a, b])
+        return self._fetch(self._evaluator.product(left, right, bounds))
 
     def single(self, name: str, inputs: Sequence[Array], bits: int) -> Array:
         found: Array = self._evaluator.single(name, self._placed(inputs), bits).cpu().numpy()
@@ -198,19 +199,24 @@ class Compared(Rounded):
         self,
         node: int,
         name: str,
-        inputs: Sequence[Array],
+        inputs: Sequence[Any],
         attrs: Mapping[str, Any],
-        evaluation: Evaluation,
+        evaluation: Evaluated,
         out: Array | None = None,
-    ) -> Array:
+    ) -> Any:
         """Compare the evaluators, then round as without the others."""
         with sound("an evaluator"):
             others = [other.evaluate(name, inputs, attrs, Bounds.PROBABLE) for other in self._others]
         terms = terms_by_shape(name, inputs, attrs)
         tally = self._tallies.setdefault((name, terms), Tally(name, terms, self.rounding.bits))
-        tally.look([evaluation, *others])
+        tally.look([_on_arrays(e) for e in (evaluation, *others)])
         self.on_look(tally)
         return super().round(node, name, inputs, attrs, evaluation, out)
+
+
+def _on_arrays(evaluation: Evaluated) -> Evaluation:
+    assert isinstance(evaluation, Evaluation), "evaluators of devices are compared as `Fetched`"
+    return evaluation
 
 
 def _radius(evaluation: Evaluation) -> F64:

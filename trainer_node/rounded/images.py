@@ -153,8 +153,8 @@ def _unfold(x: Tensor, kernel: Sequence[int], attrs: Attrs) -> Tensor:
     if tuple(kernel) == (1, 1) and not any(attrs["padding"]):
         found = x[:, :, :: attrs["stride"][0], :: attrs["stride"][1]].flatten(2)
     else:
-        window = {name: list(attrs[name]) for name in ("stride", "padding", "dilation")}
-        found = functional.unfold(x, list(kernel), **window)
+        window = {name: tuple(attrs[name]) for name in ("stride", "padding", "dilation")}
+        found = functional.unfold(x, tuple(kernel), **window)
     return found.reshape(images, groups, channels // groups * math.prod(kernel), -1).contiguous()
 
 

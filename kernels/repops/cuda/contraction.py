@@ -86,7 +86,17 @@ def tiled(
         return [add_chunks(c, 0, target)], ()
     cut = choose(c, chunks, target, tiles)
     partial: Word = c.partial if cut.splits > 1 else 0
-    words = [c.m, c.n, cut.tiles_m, cut.tiles_n, cut.splits, chunks, c.out_elements, c.out, partial]
+    words: list[Word] = [
+        c.m,
+        c.n,
+        cut.tiles_m,
+        cut.tiles_n,
+        cut.splits,
+        chunks,
+        c.out_elements,
+        c.out,
+        partial,
+    ]
     blocks = cut.tiles_m * cut.tiles_n * cut.splits * c.batches
     first = launch(f"{kernel}_{cut.tile.name}", blocks, cut.tile.threads, [*words, *operands])
     if cut.splits == 1:

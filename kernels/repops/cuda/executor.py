@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..hashing import HASH_BYTES, TreeKind
 from ..opset import BOOL, F32, I64, Attrs, Dtype, DtypeError, Shape, Spec, lookup
 from ..tensors import AliasError, Array, ArrayError, call_of, freeze
 from ..tensors import spec_of as array_spec
 from .device import Device, device, torch_with_cuda
-from .hashing import HASH_BYTES, TreeKind, hash_plan, level_counts
+from .hashing import hash_plan, level_counts
 from .plans import plan_for
 
 Tensor = Any  # torch.Tensor; importing this module does not need torch

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..opset import ITEM_SIZE, Shape
+from ..opset import ITEM_SIZE, MAX_RANK, Shape
 from ..tensors import Call
 from .plan import (
-    MAX_RANK,
     Axes,
     LaunchPlan,
     Ref,
     Target,
+    Word,
     ceil_div,
     elements,
     grid,
@@ -60,15 +60,15 @@ def copy_plan(shape: Shape, strides: Shape, size: int, target: Target, offset: i
         dims, strides = (1,), (1,)
     line = next((d for d in range(len(dims) - 1) if strides[d] == 1 and dims[d] >= 4), None)
     if line is not None and strides[-1] > 1:
-        words, tiles = _transposition(dims, strides, line)
+        turned, tiles = _transposition(dims, strides, line)
         kernel = f"layout.transpose_{size}"
-        return LaunchPlan((launch(kernel, grid(tiles, 1, target), THREADS, [*words, offset, *buffers]),))
+        return LaunchPlan((launch(kernel, grid(tiles, 1, target), THREADS, [*turned, offset, *buffers]),))
     per_block = THREADS * (16 // size if strides[-1] == 1 else 1)
-    words = [n, *Axes(dims, strides).words(), offset, *buffers]
+    words: list[Word] = [n, *Axes(dims, strides).words(), offset, *buffers]
     return LaunchPlan((launch(f"layout.move_{size}", grid(n, per_block, target), THREADS, words),))
 
 
-def _transposition(dims: tuple[int, ...], strides: tuple[int, ...], line: int) -> tuple[list[int], int]:
+def _transposition(dims: tuple[int, ...], strides: tuple[int, ...], line: int) -> tuple[list[Word], int]:
     steps = row_major(dims)
     others = [d for d in range(len(dims) - 1) if d != line]
     tiles = ceil_div(dims[line], TILE) * ceil_div(dims[-1], TILE) * elements(tuple(dims[d] for d in others))
@@ -86,7 +86,7 @@ def cat(call: Call, target: Target) -> LaunchPlan:
     for part, (_, shape) in zip(inputs_of(call), call.inputs, strict=True):
         run, total = shape[dim] * inner, elements(shape) * size
         if total:
-            words = [total, run, pitch, part, Ref(len(call.inputs), start)]
+            words: list[Word] = [total, run, pitch, part, Ref(len(call.inputs), start)]
             launches.append(launch("layout.cat_part", grid(total, THREADS * 16, target), THREADS, words))
         start += run
     return LaunchPlan(tuple(launches))
@@ -99,7 +99,7 @@ def take(call: Call, target: Target) -> LaunchPlan:
     total, row = elements(call.outputs[0][1]) * size, elements(x[1:]) * size
     if total == 0:
         return LaunchPlan(())
-    words = [total, x[0], row, *inputs_of(call), *outputs_of(call)]
+    words: list[Word] = [total, x[0], row, *inputs_of(call), *outputs_of(call)]
     return LaunchPlan((launch("layout.take", grid(total, THREADS * 16, target), THREADS, words),))
 
 
@@ -109,7 +109,7 @@ def constant(call: Call, target: Target) -> LaunchPlan:
     if n == 0:
         return LaunchPlan(())
     kernel = "arange" if call.op.name == "arange" else f"fill_{ITEM_SIZE[call.attrs['dtype']]}"
-    words = [n, call.attrs.get("bits", 0), *outputs_of(call)]
+    words: list[Word] = [n, call.attrs.get("bits", 0), *outputs_of(call)]
     return LaunchPlan((launch(f"layout.{kernel}", grid(n, THREADS * 4, target), THREADS, words),))
 
 
@@ -118,6 +118,6 @@ def philox(call: Call, target: Target) -> LaunchPlan:
     n = elements(call.outputs[0][1])
     if n == 0:
         return LaunchPlan(())
-    words = [n, call.attrs["site"], *inputs_of(call), *outputs_of(call)]
+    words: list[Word] = [n, call.attrs["site"], *inputs_of(call), *outputs_of(call)]
     kernel = f"layout.philox_{call.outputs[0][0].name.lower()}"
     return LaunchPlan((launch(kernel, grid(n, THREADS * 4, target), THREADS, words),))

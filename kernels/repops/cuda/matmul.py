@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from ..tensors import Call
 from .contraction import CHUNK, Contraction, add_chunks, tiled
-from .plan import LaunchPlan, Target, ceil_div, elements, inputs_of, launch, outputs_of, planner, workspace_of
+from .plan import (
+    LaunchPlan,
+    Target,
+    Word,
+    ceil_div,
+    elements,
+    inputs_of,
+    launch,
+    outputs_of,
+    planner,
+    workspace_of,
+)
 
 VECTOR_THREADS = 128
 
@@ -28,7 +39,7 @@ def _vector(c: Contraction, call: Call, target: Target) -> LaunchPlan:
     chunks = ceil_div(c.k, CHUNK)
     to = c.out if chunks == 1 else c.partial
     blocks = ceil_div(other, VECTOR_THREADS) * c.batches * chunks
-    words = [c.batches, c.k, other, chunks, *inputs_of(call), to]
+    words: list[Word] = [c.batches, c.k, other, chunks, *inputs_of(call), to]
     first = launch(f"matmul.{kernel}", blocks, VECTOR_THREADS, words)
     if chunks == 1:
         return LaunchPlan((first,))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ..opset import ITEM_SIZE, Dtype, Shape
+from ..opset import ITEM_SIZE, MAX_RANK, Dtype, Shape
 from ..tensors import Call
 from .plan import (
-    MAX_RANK,
     Axes,
     LaunchPlan,
     Target,

@@ -6,6 +6,7 @@ from ..opset import ITEM_SIZE
 from ..tensors import Call
 from .plan import (
     Axes,
+    Launch,
     LaunchPlan,
     Target,
     ceil_div,
@@ -47,7 +48,8 @@ def reduce(call: Call, target: Target) -> LaunchPlan:
     if n == 0:  # NOTE: nothing is read; axes of size 0 would divide by 0
         kept, reduced = Axes((), ()), Axes((), ())
     outer, source = results // width, inputs_of(call)[0]
-    launches, workspaces = [], []
+    launches: list[Launch] = []
+    workspaces: list[int] = []
     while True:
         blocks = max(1, ceil_div(n, BLOCK))
         to = outputs_of(call)[0]

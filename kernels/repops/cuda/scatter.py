@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from ..tensors import Call
 from .plan import (
+    Launch,
     LaunchPlan,
+    Ref,
     Target,
     TooLarge,
+    Word,
     ceil_div,
     divisor,
     elements,
@@ -35,17 +38,18 @@ def scatter_add(call: Call, target: Target) -> LaunchPlan:
         return LaunchPlan(())
     if count >= 1 << 32:
         raise TooLarge("scatter_add: counts are 32 bits wide", positions=count)
-    adding = [total, *divisor(width), base, src]
+    adding: list[Word] = [total, *divisor(width), base, src]
     blocks = grid(total, THREADS, target)
     if count == 0:
         return LaunchPlan((launch("scatter.scatter_add_rows", blocks, THREADS, [*adding, 0, 0, out]),))
 
     counts, starts, *sorted_ = [workspace_of(call, i) for i in range(4)]
     segments = ceil_div(count, SEGMENT)
-    launches, before = [], None
+    launches: list[Launch] = []
+    before: Ref | None = None
     for number in range(ceil_div(rows.bit_length(), DIGIT_BITS)):
         after = sorted_[number % 2]
-        words = [count, rows, segments, number * DIGIT_BITS, index, before or 0, counts, after]
+        words: list[Word] = [count, rows, segments, number * DIGIT_BITS, index, before or 0, counts, after]
         launches += [
             launch("scatter.scatter_count", segments, WARP, words),
             launch("scatter.scatter_scan", 1, 1024, words),

@@ -18,10 +18,14 @@ from .signature import (
     ChainError,
     Dtype,
     DtypeError,
+    Rule,
     Shape,
     ShapeError,
     Spec,
 )
+
+Signature = tuple[str, tuple[tuple[str, str], ...], Rule]
+"""Argument names, attributes and rule of a row."""
 
 # ---------------------------------------------------------------------------------------------- shared rules
 
@@ -74,7 +78,7 @@ def _flag(name: str, attr: str, value: int) -> int:
     return value
 
 
-def elementwise(name: str, arity: int, allowed: Sequence[Dtype], result: Dtype | None = None) -> Any:
+def elementwise(name: str, arity: int, allowed: Sequence[Dtype], result: Dtype | None = None) -> Signature:
     """Return argument names, attributes and rule of an operator on operands of one dtype, by default its result's."""
     args = ("a", "a b")[arity - 1]
 
@@ -102,7 +106,7 @@ def cast(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     return [(attrs["dtype"], inputs[0][1])]
 
 
-def reduce(name: str) -> Any:
+def reduce(name: str) -> Signature:
     def rule(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
         (dtype, shape), dims = inputs[0], attrs["dims"]
         _want(f"{name}: x", inputs[0], F32, I64)
@@ -126,7 +130,7 @@ def argmax(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     return [(I64, _reduced(shape, (dim,), _flag("argmax", "keepdim", attrs["keepdim"])))]
 
 
-def matmul(name: str, rank: int) -> Any:
+def matmul(name: str, rank: int) -> Signature:
     def rule(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
         (_, a), (_, b) = inputs
         _want_all(name, "a b", inputs, F32)

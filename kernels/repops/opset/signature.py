@@ -31,6 +31,8 @@ ITEM_SIZE = {F32: 4, I64: 8, BOOL: 1}
 Shape = tuple[int, ...]
 Spec = tuple[Dtype, Shape]
 Attrs = Mapping[str, Any]
+Rule = Callable[[Sequence[Spec], Any], list[Spec]]
+"""From the inputs and the normalised attributes to the outputs."""
 
 
 class Arithmetic(Enum):
@@ -81,7 +83,7 @@ class Op:
     name: str
     args: str
     attrs: tuple[tuple[str, str], ...]
-    rule: Callable[[Sequence[Spec], Any], list[Spec]]
+    rule: Rule
     arithmetic: Arithmetic = Arithmetic.MOVED
     """On f32; `arithmetic_of` says it of other types."""
 

@@ -106,8 +106,7 @@ def reduce_to(o: TensorOps, grad: Tensor, shape: Shape) -> Tensor:
     aligned = (1,) * (grad.ndim - len(shape)) + tuple(shape)
     dims = [d for d, (old, new) in enumerate(zip(aligned, grad.shape, strict=True)) if old != new]
     summed = o.sum(grad, dims=dims, keepdim=1)
-    result: Tensor = o.reshape(summed, shape=shape)
-    return result
+    return o.reshape(summed, shape=shape)
 
 
 def zeros(o: TensorOps, shape: Sequence[int]) -> Tensor:

@@ -73,9 +73,16 @@ for _name in _RECORDED:
     _register(getattr(composites, _name))
 
 
-def call(name: str, *tensors: Tensor, **options: Any) -> Any:
-    """Apply a composite to tensors on one device."""
-    return overload(name)(*tensors, **options)
+def call(name: str, *tensors: Tensor, **options: Any) -> Tensor:
+    """Apply a composite with one result to tensors on one device."""
+    result: Tensor = overload(name)(*tensors, **options)
+    return result
+
+
+def call_all(name: str, *tensors: Tensor, **options: Any) -> tuple[Tensor, ...]:
+    """Apply a composite with several results to tensors on one device."""
+    results: tuple[Tensor, ...] = overload(name)(*tensors, **options)
+    return results
 
 
 # ---------------------------------------------------------------------------------------------- gradients
@@ -115,7 +122,7 @@ def _squared_error(c: Context, grad: Tensor) -> Gradients:
 
 @gradient("layer_norm", inputs=(0, 1), outputs=(1, 2), constants=(1, 2))
 def _layer_norm(c: Context, grad: Tensor, *_of_statistics: Any) -> Gradients:
-    of_x, of_weight = call("layer_norm_grad", grad, *c.inputs, *c.outputs)
+    of_x, of_weight = call_all("layer_norm_grad", grad, *c.inputs, *c.outputs)
     return (
         of_x,
         reduce_to(c.o, of_weight, c.shapes[1]) if c.needs[1] else None,
@@ -125,19 +132,19 @@ def _layer_norm(c: Context, grad: Tensor, *_of_statistics: Any) -> Gradients:
 
 @gradient("rms_norm", inputs=(0, 1), outputs=(1,), constants=(1,))
 def _rms_norm(c: Context, grad: Tensor, *_of_statistics: Any) -> Gradients:
-    of_x, of_weight = call("rms_norm_grad", grad, *c.inputs, *c.outputs)
+    of_x, of_weight = call_all("rms_norm_grad", grad, *c.inputs, *c.outputs)
     return of_x, reduce_to(c.o, of_weight, c.shapes[1]) if c.needs[1] else None
 
 
 @gradient("batch_norm", inputs=(0, 1), outputs=(1, 3), constants=(1, 2, 3))
 def _batch_norm(c: Context, grad: Tensor, *_of_statistics: Any) -> Gradients:
-    of_x, of_weight, of_bias = call("batch_norm_grad", grad, *c.inputs, *c.outputs)
+    of_x, of_weight, of_bias = call_all("batch_norm_grad", grad, *c.inputs, *c.outputs)
     return of_x, of_weight.reshape(c.shapes[1]), of_bias.reshape(c.shapes[2])
 
 
 @gradient("affine_norm", inputs=(0, 1, 3, 4))
 def _affine_norm(c: Context, grad: Tensor) -> Gradients:
-    of_x, of_weight, of_bias = call("affine_norm_grad", grad, *c.inputs)
+    of_x, of_weight, of_bias = call_all("affine_norm_grad", grad, *c.inputs)
     return of_x, of_weight.reshape(c.shapes[1]), of_bias.reshape(c.shapes[2]), None, None
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from ..opset import AttrError, ShapeError
-from .composites import call
+from .composites import call, call_all
 from .operators import TensorOps
 
 Tensor = torch.Tensor
@@ -43,11 +43,10 @@ def _reduce(losses: Tensor, reduction: str, count: Tensor | None = None) -> Tens
     if reduction not in ("mean", "sum"):
         raise AttrError("reduction must be 'none', 'mean' or 'sum'", value=reduction)
     o = _ops(losses)
-    total: Tensor = o.sum(losses, dims=list(range(losses.ndim)), keepdim=0)
+    total = o.sum(losses, dims=list(range(losses.ndim)), keepdim=0)
     if reduction == "sum":
         return total
-    result: Tensor = o.div(total, o.scalar(float(losses.numel())) if count is None else count)
-    return result
+    return o.div(total, o.scalar(float(losses.numel())) if count is None else count)
 
 
 # --------------------------------------------------------------------------------------------- products
@@ -82,14 +81,13 @@ def conv2d(
         "dilation": _pair("conv2d: dilation", dilation),
     }
     o = _ops(input)
-    y: Tensor = o.conv2d(input.contiguous(), weight.contiguous(), **window, groups=groups)
+    y = o.conv2d(input.contiguous(), weight.contiguous(), **window, groups=groups)
     return y if bias is None else o.add(y, bias.reshape(-1, 1, 1).contiguous())
 
 
 def embedding(input: Tensor, weight: Tensor) -> Tensor:
     """Return rows of weight [V, ...] by input, i64 of any shape. An index out of range gives zeros and no gradient."""
-    result: Tensor = _ops(weight).take(weight.contiguous(), input.contiguous())
-    return result
+    return _ops(weight).take(weight.contiguous(), input.contiguous())
 
 
 # ------------------------------------------------------------------------------------------- activations
@@ -104,8 +102,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 def tanh(input: Tensor) -> Tensor:
-    result: Tensor = _ops(input).tanh(input.contiguous())
-    return result
+    return _ops(input).tanh(input.contiguous())
 
 
 def silu(input: Tensor) -> Tensor:
@@ -169,8 +166,7 @@ def _or_full(x: Tensor, given: Tensor | None, value: float, shape: Sequence[int]
     if given is not None:
         return given.reshape(shape).contiguous()
     o = _ops(x)
-    result: Tensor = o.expand(o.scalar(value), shape=list(shape))
-    return result
+    return o.expand(o.scalar(value), shape=list(shape))
 
 
 def layer_norm(
@@ -183,7 +179,7 @@ def layer_norm(
     """Normalise over the last dimensions, which are `normalized_shape`, the shape of weight and bias too."""
     rows = _rows("layer_norm", input, normalized_shape)
     n = rows.shape[-1:]
-    y, _, _ = call(
+    y, _, _ = call_all(
         "layer_norm", rows, _or_full(input, weight, 1.0, n), _or_full(input, bias, 0.0, n), eps=eps
     )
     return y.reshape(input.shape)
@@ -194,7 +190,7 @@ def rms_norm(
 ) -> Tensor:
     """Normalise over the last dimensions, which are `normalized_shape`, the shape of weight too."""
     rows = _rows("rms_norm", input, normalized_shape)
-    y, _ = call("rms_norm", rows, _or_full(input, weight, 1.0, rows.shape[-1:]), eps=eps)
+    y, _ = call_all("rms_norm", rows, _or_full(input, weight, 1.0, rows.shape[-1:]), eps=eps)
     return y.reshape(input.shape)
 
 
@@ -231,7 +227,7 @@ def group_norm(
         return _ops(input).expand(each, shape=[channels, places]).reshape(shape)
 
     x = input.reshape(input.shape[0], *shape).contiguous()
-    y, _, _ = call("layer_norm", x, repeated(weight, 1.0), repeated(bias, 0.0), eps=eps)
+    y, _, _ = call_all("layer_norm", x, repeated(weight, 1.0), repeated(bias, 0.0), eps=eps)
     return y.reshape(input.shape)
 
 
@@ -252,7 +248,7 @@ def batch_norm(
     x = input.reshape(n, channels, -1).contiguous()
     w, b = (_or_full(input, given, value, [channels, 1]) for given, value in ((weight, 1.0), (bias, 0.0)))
     if training:
-        y, mean, variance, _ = call("batch_norm", x, w, b, eps=eps)
+        y, mean, variance, _ = call_all("batch_norm", x, w, b, eps=eps)
         _update(running_mean, mean, 1.0, momentum)
         count = x.shape[0] * x.shape[2]
         _update(running_var, variance, count / max(count - 1, 1), momentum)
@@ -355,7 +351,6 @@ def max_pool2d(
     """Pool input [N, C, H, W]. The gradient goes to the first maximum of each window."""
     window = _pooling("max_pool2d", kernel_size, stride, padding)
     dilation = _pair("max_pool2d: dilation", dilation)
-    values: Tensor
     values, _ = _ops(input).max_pool2d(input.contiguous(), **window, dilation=dilation)
     return values
 
@@ -368,8 +363,7 @@ def avg_pool2d(input: Tensor, kernel_size: Pair, stride: Pair | None = None, pad
     kernel: Any = window.pop("kernel")
     o, channels = _ops(input), input.shape[1]
     weight = o.expand(o.scalar(1 / math.prod(kernel)), shape=[channels, 1, *kernel])
-    result: Tensor = o.conv2d(input.contiguous(), weight, **window, dilation=[1, 1], groups=channels)
-    return result
+    return o.conv2d(input.contiguous(), weight, **window, dilation=[1, 1], groups=channels)
 
 
 def _pooling(name: str, kernel_size: Pair, stride: Pair | None, padding: Pair) -> dict[str, list[int]]:

@@ -169,8 +169,7 @@ def _spread(c: Context, reduced: Tensor) -> Tensor:
     """Expand a value for each result of a reduction to the shape of the elements."""
     (shape,), dims = c.shapes, c.attrs["dims"]
     kept = [1 if d in dims else size for d, size in enumerate(shape)]
-    result: Tensor = c.o.expand(c.o.reshape(reduced, shape=kept), shape=list(shape))
-    return result
+    return c.o.expand(c.o.reshape(reduced, shape=kept), shape=list(shape))
 
 
 @gradient("sum")
@@ -192,8 +191,7 @@ def amax(c: Context, grad: Tensor) -> Gradients:
 
 def _transposed(o: TensorOps, x: Tensor) -> Tensor:
     dims = [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]
-    result: Tensor = o.permute(x, dims=dims)
-    return result
+    return o.permute(x, dims=dims)
 
 
 def _product_rule(c: Context, grad: Tensor, product: Any) -> Gradients:

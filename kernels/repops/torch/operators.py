@@ -164,6 +164,12 @@ class TensorOps:
         result: torch.Tensor = overload("cat")(tensors, dim=dim)
         return result
 
-    def __getattr__(self, name: str) -> Any:
+    def max_pool2d(self, x: torch.Tensor, **attrs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        values, indices = overload("max_pool2d")(x, **attrs)
+        return values, indices
+
+    def __getattr__(self, name: str) -> Callable[..., torch.Tensor]:
+        """Every other operator of the table has one result."""
         lookup(name)
-        return overload(name)
+        operator: Callable[..., torch.Tensor] = overload(name)
+        return operator

@@ -18,7 +18,7 @@ class OnGpu(torch.Tensor):
     """A tensor in host memory that claims to be on a GPU."""
 
     is_cuda = True
-    device = GPU
+    device = GPU  # type: ignore[assignment]  # claimed
 
 
 class HostDriver:

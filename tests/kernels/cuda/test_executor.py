@@ -8,7 +8,7 @@ from repops import cpu
 from repops.calls import random_call
 from repops.cuda import executor
 from repops.cuda.errors import CudaUnavailable, LaunchError
-from repops.cuda.hashing import TreeKind
+from repops.hashing import TreeKind
 from repops.opset import OPS, ArityError, DtypeError
 from repops.tensors import AliasError, ArrayError, canonical
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from repops.cuda.hashing import TreeKind, hash_plan, level_counts
+from repops.cuda.hashing import hash_plan, level_counts
+from repops.hashing import TreeKind
 from repops.tensors import DTYPE_CODE
 
 from referee_py.commit.hashing import Tag

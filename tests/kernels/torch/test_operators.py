@@ -1,5 +1,7 @@
 """repops.torch's operators: registered as torch.library requires, the executor's bits, gradients as in float64."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import repops
@@ -63,7 +65,7 @@ def test_every_other_operator_has_a_gradient():
 
 # Each operator in PyTorch, for tensors of any float type.
 WINDOW = {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2)}
-GROUPED = {**WINDOW, "groups": 2}
+GROUPED: dict[str, Any] = {**WINDOW, "groups": 2}
 POOL = {**WINDOW, "dilation": (1, 1), "kernel": (3, 3), "padding": (1, 1)}
 MASK = torch.arange(12).reshape(3, 4) % 3 == 0
 INDEX = torch.tensor([[2, 0], [2, 1]])

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_gradients_are_those_of_float64(name):
             assert error < 1e-5, (key, error)
 
 
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, list[dict[str, Any]]] = {
     "SGD": [{"lr": 0.1}, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}],
     "Adam": [{"lr": 0.1}, {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.01}],
     "AdamW": [{"lr": 0.1, "weight_decay": 0.05}],

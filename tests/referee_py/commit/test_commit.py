@@ -130,7 +130,7 @@ def test_records_survive_their_encoding_and_nothing_else_decodes(nin: int, nout:
 @pytest.mark.parametrize("piece", [0, 2, 16])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
 def test_a_tree_that_is_hashed_when_asked_for_has_the_same_nodes(
-    dtype: type, piece: int, monkeypatch: pytest.MonkeyPatch
+    dtype: type[np.generic], piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With data in one piece or in many, and with a short last leaf and a short last piece."""
     monkeypatch.setattr(DataTree, "_PIECE", piece)

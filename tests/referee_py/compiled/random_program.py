@@ -226,7 +226,7 @@ class RandomProgram:
         fits = [x for x in self.pool if x[1] == own[1] and x[0].kind == Kind.NODE]
         choice = self.draw.random()
         if fits and choice < 0.5:
-            made = fits[int(self.draw.integers(len(fits)))]
+            made: tuple[Operand, Spec] | None = fits[int(self.draw.integers(len(fits)))]
         elif choice < 0.7:
             made = self.add("reshape", self._same(own), shape=spec.shape)
         else:

@@ -76,7 +76,8 @@ class RandomViews(RandomProgram):
 
     def _split(self, shape: Shape) -> Shape:
         """Return as many dimensions as permitted for the same number of elements."""
-        dims, left = [], math.prod(shape)
+        dims: list[int] = []
+        left = math.prod(shape)
         while len(dims) < MAX_RANK - 1 and left > 1:
             factor = next((d for d in (2, 3) if left % d == 0), left)
             dims.append(factor)

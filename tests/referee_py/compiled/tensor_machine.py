@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,32 +20,32 @@ from referee_py.compiled import Cpu
 class TensorMachine(Cpu):
     """The C kernels on tensors. As on a GPU, `reshape` gives a tensor that shares its operand's memory."""
 
-    def new(self, spec: Spec) -> torch.Tensor:
+    def new(self, spec: Spec) -> Any:
         return torch.from_numpy(super().new(spec))
 
-    def part(self, arena: torch.Tensor, offset: int, spec: Spec) -> torch.Tensor:
+    def part(self, arena: Any, offset: int, spec: Spec) -> Any:
         dtype, shape = spec
         piece = arena.numpy()[offset : offset + math.prod(shape) * ITEM_SIZE[dtype]]
         return torch.from_numpy(piece.view(NUMPY_DTYPE[dtype]).reshape(shape))
 
-    def address(self, buffer: torch.Tensor) -> int:
+    def address(self, buffer: Any) -> int:
         return int(buffer.data_ptr())
 
-    def write(self, buffer: torch.Tensor, content: Array | torch.Tensor) -> None:
+    def write(self, buffer: Any, content: Array | torch.Tensor) -> None:
         buffer.copy_(torch.from_numpy(content) if isinstance(content, np.ndarray) else content)
 
-    def read(self, buffer: torch.Tensor) -> Array:
+    def read(self, buffer: Any) -> Array:
         return np.array(buffer.numpy())
 
-    def copied(self, buffer: torch.Tensor) -> Array:
+    def copied(self, buffer: Any) -> Array:
         return np.array(buffer.numpy())
 
-    def place(self, array: Array) -> torch.Tensor:
+    def place(self, array: Array) -> Any:
         return torch.from_numpy(np.array(array))
 
-    def hash(self, buffer: torch.Tensor) -> bytes:
+    def hash(self, buffer: Any) -> bytes:
         return tensor_hash(buffer.numpy())
 
-    def execute(self, name: str, inputs: Sequence[torch.Tensor], attrs: Attrs) -> list[torch.Tensor]:
+    def execute(self, name: str, inputs: Sequence[Any], attrs: Attrs) -> list[Any]:
         assert all(isinstance(value, torch.Tensor) for value in inputs), "values stay where they are"
         return [torch.from_numpy(v) for v in cpu.execute(name, [v.numpy() for v in inputs], attrs)]

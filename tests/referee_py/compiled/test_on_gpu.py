@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import struct
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import repops
+from repops.cuda.plan import Launch
 from repops.opset import ITEM_SIZE, Spec
 from repops.tensors import NUMPY_DTYPE
 
@@ -39,11 +41,11 @@ class EmulatedGpu(Cuda):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._texts: dict[str, str] = {}
-        self._gpu = SimpleNamespace(target=emulation.TARGET, load_text=self._texts.__setitem__)
+        self._gpu: Any = SimpleNamespace(target=emulation.TARGET, load_text=self._texts.__setitem__)
         self._fused: ctypes.CDLL | None = None
         self.launched = 0
 
-    def sequence(self, calls: Sequence[object]) -> Callable[[], None]:
+    def sequence(self, calls: Sequence[Any]) -> Callable[[], None]:
         def run() -> None:
             for call in calls:
                 works = [np.empty(size, np.uint8) for size in call.plan.workspaces]
@@ -53,7 +55,7 @@ class EmulatedGpu(Cuda):
 
         return run
 
-    def _launch(self, launch: object, addresses: Sequence[int]) -> None:
+    def _launch(self, launch: Launch, addresses: Sequence[int]) -> None:
         source, _, name = launch.kernel.partition(".")
         library = self._library() if source in self._texts else emulation.library()
         words = bytearray(launch.words)
@@ -102,7 +104,7 @@ class EmulatedGpu(Cuda):
     def hash(self, buffer: Array) -> bytes:
         return tensor_hash(buffer)
 
-    def execute(self, name: str, inputs: Sequence[Array], attrs: dict[str, object]) -> list[Array]:
+    def execute(self, name: str, inputs: Sequence[Array], attrs: Mapping[str, Any]) -> list[Array]:
         return emulation.execute(name, inputs, attrs)
 
 

@@ -143,9 +143,9 @@ def near_midpoints(bits: int) -> Made:
     top = op("amax", total, dims=(1,), keepdim=1)
     weight = op("mul", total, op("rsqrt", op("mul", top, top)))
     last = op("add", weight, op("add", tanh, sin))
-    described = [tuple(map(TensorDescriptor.of, tensors)) for tensors in (constants, initial)]
+    fixed, first = (tuple(map(TensorDescriptor.of, tensors)) for tensors in (constants, initial))
     slots = SlotSource(last.index, 0), SlotSource(opposite.index, 0)
-    program = Program(tuple(op.nodes), slots, *described)
+    program = Program(tuple(op.nodes), slots, fixed, first)
     return Made(program, constants, initial)
 
 
@@ -165,7 +165,11 @@ def test_functions_near_midpoints(compiled: bool, bounds: Bounds, form: Form, bi
 @pytest.mark.parametrize("form", Form)
 def test_logs_of_functions_are_the_same_compiled_or_not(form: Form, bits: int) -> None:
     """With one library. NOTE: logs of sums may differ, since operands lie elsewhere and the order may be another."""
-    for made in (near_midpoints(bits), *(RandomProgram(seed, 60) for seed in range(8))):
+    programs: list[Made | RandomProgram] = [
+        near_midpoints(bits),
+        *(RandomProgram(seed, 60) for seed in range(8)),
+    ]
+    for made in programs:
         found = []
         for compiled in (True, False):
             log_source = MemoryLogs()
@@ -206,8 +210,8 @@ def test_a_function_that_has_a_log_is_computed_once(bits: int, tasks: int) -> No
     tanh = op("tanh", slot(0))
     product = op("mm", op("add", tanh, constant(0)), constant(0))
     last = op("mul", product, tanh)
-    described = [tuple(map(TensorDescriptor.of, tensors)) for tensors in (constants, initial)]
-    program = Program(tuple(op.nodes), (SlotSource(last.index, 0),), *described)
+    fixed, first = (tuple(map(TensorDescriptor.of, tensors)) for tensors in (constants, initial))
+    program = Program(tuple(op.nodes), (SlotSource(last.index, 0),), fixed, first)
     backend = Rounded(Rounding(bits), MemoryLogs(), evaluator_of("torch"))
     compiled = Compiled(program, constants, machine=RoundedCpu(backend))
     assert sum("tanh" in task.name for task in compiled.tasks) == tasks

@@ -6,6 +6,7 @@ All results of such a step lie in memory that it was given, and only the rule de
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -128,7 +129,11 @@ def test_a_trainer_commits_to_the_interpreters_root(
         assert isinstance(run.executor, Interpreter if interpreted else FastExecutor)
         seen: list[list[float]] = []
         interval = run.commit_interval(
-            run.initial(), 8, 2, snapshots=snapshots, on_step=lambda s, _, seen=seen: seen.append(numbers(s))
+            run.initial(),
+            8,
+            2,
+            snapshots=snapshots,
+            on_step=partial(lambda seen, s, _: seen.append(numbers(s)), seen),
         )
         kept = {step: numbers(state) for step, state in interval.snapshots.items()}
         assert all(kept[step] == seen[step - 1] for step in snapshots)

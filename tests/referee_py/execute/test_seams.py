@@ -164,7 +164,8 @@ def test_a_stale_slot() -> None:
         """Uses the velocity of the step before, in one step."""
 
         def __init__(self, inner: Executor) -> None:
-            self.inner, self.earlier = inner, None
+            self.inner = inner
+            self.earlier: Value | None = None
 
         def step(self, state: State, commit: bool) -> tuple[State, StepTrace | None]:
             used = state
@@ -184,7 +185,8 @@ def test_skipped_steps() -> None:
         """Trains nothing from some step on: returns the last trace and state again."""
 
         def __init__(self, inner: Executor) -> None:
-            self.inner, self.last = inner, None
+            self.inner = inner
+            self.last: StepTrace | None = None
 
         def step(self, state: State, commit: bool) -> tuple[State, StepTrace | None]:
             if state.step + 1 >= LIE_AT:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from eth_abi import decode, encode
+from eth_abi.abi import decode, encode
 from eth_utils.crypto import keccak
 
 import referee_py

@@ -197,7 +197,7 @@ class Game:
         else:
             return None
         sender = party.address if rng.random() < 0.95 else rng.choice(self.accounts)
-        return getattr(self, f"_{name}")(party, sender)  # type: ignore[no-any-return]
+        return getattr(self, f"_{name}")(party, sender)
 
     def _sensible(self, now: int) -> list[tuple[str, Person]]:
         """Return the moves of the job that fit its phase, each with its party."""

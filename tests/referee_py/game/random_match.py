@@ -100,7 +100,8 @@ class Duels:
             return OpenRecord(side, records[rng.randrange(2)])  # type: ignore[arg-type]
         at = state.index if rng.random() < 0.9 else rng.randrange(len(self.game.graph.structures))
         path = tuple(self.game.graph.structure_path(at))
-        exhibit = Exhibit(*records, self.game.graph.structure(at), path)  # type: ignore[arg-type]
+        first, second = records
+        exhibit = Exhibit(first, second, self.game.graph.structure(at), path)  # type: ignore[arg-type]
         if rng.random() < 0.4:
             proof = log_proof_of(runs[side], state) or LogProof(bytes(32), bytes(32), (), ())
             return rng.choice((JudgeStructure(exhibit), Submit(exhibit), JudgeLog(exhibit, proof)))

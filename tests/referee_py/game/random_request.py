@@ -179,8 +179,10 @@ class Auditors:
             return None
         if rng.random() < WRONG:
             # NOTE: `spoil` cannot extend an empty shape, since it does not know the type of an item.
-            bare = isinstance(answer, LeafShown) and not answer.shape
-            answer = replace(answer, record=spoil(rng, answer.record)) if bare else spoil(rng, answer)
+            if isinstance(answer, LeafShown) and not answer.shape:
+                answer = replace(answer, record=spoil(rng, answer.record))
+            else:
+                answer = spoil(rng, answer)
         sender = rng.choice(game.accounts)
         arguments = self._subject(subject), place.wire(), *answer.arguments()
         return self._action(

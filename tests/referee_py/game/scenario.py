@@ -12,6 +12,8 @@ from referee_py.model.jobs import Claim, JobTerms
 from referee_py.program.terms import MODE_REPOPS_F32, Terms
 from referee_py.walk.reason import Reason
 
+NO_ROOTS = bytes(32), bytes(32), bytes(32), bytes(32)
+
 JOBS, REFEREE, CLIENT, PANEL = ("0x" + digit * 40 for digit in "1234")
 RULES = Rules(1, 20, 30, 10)
 STAKE, REWARD = 1000, 301
@@ -40,7 +42,7 @@ class Scenario:
     """Sum of the stakes that challengers have sent, in wei."""
 
     def __post_init__(self) -> None:
-        program = Terms(1, self.mode, 8, 0, 0, 4, *[bytes(32)] * 4, (1,))
+        program = Terms(1, self.mode, 8, 0, 0, 4, *NO_ROOTS, (1,))
         self.terms = JobTerms(program, self.slots, STAKE, 100, 50, 90, RULES, (who(99),))
         self.id = self.model.post(self.terms, CLIENT, REWARD, self.now)
         self.job = self.model.jobs[self.id]

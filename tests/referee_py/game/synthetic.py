@@ -65,7 +65,8 @@ class Graph:
     @cached_property
     def header(self) -> Terms:
         counts = len(self.structures), len(self.slots), len(self.constants), self.steps
-        return Terms(1, self.mode, *counts, *(tree.root for tree in self.trees.values()), self.strides)
+        a, b, c, d = (tree.root for tree in self.trees.values())
+        return Terms(1, self.mode, *counts, a, b, c, d, self.strides)
 
     @cached_property
     def operands(self) -> list[list[Operand]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
+from typing import Any
 
 from referee_py.commit import Record, Tag, Tree
 from referee_py.game.judge import Operand, step_hash
@@ -50,10 +51,10 @@ class Run:
     _step_trees: dict[int, Tree] = field(default_factory=dict)
     _run_trees: dict[tuple[int, int, int], Tree] = field(default_factory=dict)
 
-    def __getattr__(self, name: str) -> Callable[..., object]:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self.graph, name)  # type: ignore[no-any-return]
+        return getattr(self.graph, name)
 
     @cached_property
     def records(self) -> list[list[Record]]:

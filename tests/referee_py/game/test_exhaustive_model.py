@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 
@@ -212,20 +213,25 @@ class World:
             names = (RIGHT, *WRONG) if WRONG[0] in history.chosen.values() else (RIGHT, WRONG[0])
             match history.phase:
                 case JobPhase.TRAINING:
-                    yield lambda after, person=person: after.join(person)
+                    yield partial(lambda person, after: after.join(person), person)
                     for name in names:
-                        yield lambda after, person=person, name=name: after.commit(person, name)
+                        yield partial(lambda person, name, after: after.commit(person, name), person, name)
                 case JobPhase.REVEAL:
-                    yield lambda after, person=person: after.reveal(person)
+                    yield partial(lambda person, after: after.reveal(person), person)
                 case JobPhase.CHALLENGE | JobPhase.CLOSING:
                     if person not in history.job.challenges:
                         for name in names:
-                            yield lambda after, person=person, name=name: after.commit_challenge(person, name)
-                    yield lambda after, person=person: after.challenge(person)
+                            yield partial(
+                                lambda person, name, after: after.commit_challenge(person, name), person, name
+                            )
+                    yield partial(lambda person, after: after.challenge(person), person)
         for number, match in history.running.items():
             for losers, reason in self._results(history, match):
-                yield lambda after, number=number, losers=losers, reason=reason: after.ends(
-                    number, losers, reason
+                yield partial(
+                    lambda number, losers, reason, after: after.ends(number, losers, reason),
+                    number,
+                    losers,
+                    reason,
                 )
 
     def _results(self, history: History, match: Match) -> Iterator[tuple[int, Reason]]:

@@ -187,7 +187,8 @@ def _exhibit(game: Table) -> Exhibit:
     state = game.state
     records = [player.run.record(state.end, state.index) for player in game.players]
     path = tuple(game.graph.structure_path(state.index))
-    return Exhibit(*records, game.graph.structure(state.index), path)  # type: ignore[arg-type]
+    first, second = records
+    return Exhibit(first, second, game.graph.structure(state.index), path)  # type: ignore[arg-type]
 
 
 def test_wrong_case_expect_refused() -> None:
@@ -221,7 +222,7 @@ def test_input_differs_expect_the_operator_cannot_be_submitted() -> None:
 
 def test_logs_differ_expect_the_jobs_log_and_only_by_its_whole_path() -> None:
     game = walked(Lie("log", 30, 18), Phase.OPEN, rounded=True)
-    exhibit, proof = _exhibit(game), log_proof_of(game.players[0].run, game.state)  # type: ignore[arg-type]
+    exhibit, proof = _exhibit(game), log_proof_of(game.players[0].run, game.state)
     assert proof is not None
     move = JudgeLog(exhibit, proof)
     assert refusal(game, Submit(exhibit)) == "LogsDiffer"
@@ -253,7 +254,7 @@ def test_two_wrong_logs_expect_both_lose() -> None:
 
 def test_logs_equal_expect_nothing_to_judge() -> None:
     game = walked(Lie("output", 30, 18), Phase.OPEN, rounded=True)
-    proof = log_proof_of(game.players[0].run, game.state)  # type: ignore[arg-type]
+    proof = log_proof_of(game.players[0].run, game.state)
     assert proof is not None
     assert refusal(game, JudgeLog(_exhibit(game), proof)) == "LogsEqual"
     assert refusal(game, Submit(_exhibit(game))) is None

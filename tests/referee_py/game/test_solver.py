@@ -51,7 +51,7 @@ def test_attack_with_a_lie_expect_the_liar_loses(kind: str, liar_serves: bool, r
     for _ in range(60):
         graph = random_graph(rng, rounded=rounded)
         lie = random_lie(rng, graph)
-        lies = (Lie(kind, lie.step, lie.node, lie.k, lie.seed),)
+        lies: tuple[Lie, ...] = (Lie(kind, lie.step, lie.node, lie.k, lie.seed),)
         if kind == "bogus refine":
             lies += (random_lie(rng, graph),)
         if (made := _match(rng, lies, graph, serves=liar_serves)) is None:

@@ -106,7 +106,11 @@ def test_submission_in_a_batch_that_is_refused_expect_no_hearing() -> None:
 def test_trial_decides_expect_match_and_stakes_distributed() -> None:
     game = disputed(court_only=True)
     game.play()
-    panel, operators = game.model.panel, [game.graph.operator(r.records[1][0]) for r in game.runs]
+    panel, operators = game.model.panel, []
+    for run in game.runs:
+        operator = game.graph.operator(run.records[1][0])
+        assert operator is not None
+        operators.append(operator)
     number = panel.trial_of(hearing_id(REFEREE, 1))
     assert number is not None
     trial = panel.trials[number]

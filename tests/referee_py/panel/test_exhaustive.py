@@ -91,10 +91,10 @@ class World:
 
     def anything(self, scene: Scene) -> Iterator[tuple[Move, str]]:
         """Yield every move that a dishonest party may try, and honest votes, with the sender."""
-        for verifier, record in product(range(VOTERS), (RIGHT, WRONG, NEITHER)):
-            voted = VERIFIERS[verifier] in scene.state.voters
-            if not voted and (VERIFIERS[verifier] not in self.honest or record == self.truth):
-                yield scene.vote(record, verifier), STRANGER
+        for voter, record in product(range(VOTERS), (RIGHT, WRONG, NEITHER)):
+            voted = VERIFIERS[voter] in scene.state.voters
+            if not voted and (VERIFIERS[voter] not in self.honest or record == self.truth):
+                yield scene.vote(record, voter), STRANGER
         for spokesman in SPOKESMEN:
             if spokesman not in self.honest:
                 yield scene.appeal, spokesman

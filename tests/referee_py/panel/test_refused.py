@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,7 +76,8 @@ def test_another_submission_or_dispute_expect_refused(phase: HearingPhase) -> No
             assert scene.refused(replace(move, submission=submission), sender, value) == "AnotherSubmission"
             if not hasattr(move, "dispute"):
                 continue
-            other = replace(move, dispute=replace(move.dispute, mode=0x80))
+            disputed: Any = move
+            other = replace(disputed, dispute=replace(disputed.dispute, mode=0x80))
             in_time = (name == "escalate") == over
             want = "AnotherDispute" if in_time else "PeriodRunning" if name == "escalate" else "PeriodOver"
             assert scene.refused(other, sender, value) == want

@@ -133,7 +133,7 @@ def random_program(seed: int, size: int = 40) -> Written:
         try:
             match name:
                 case "full":
-                    dtype = Dtype(rng.integers(1, 4))
+                    dtype = Dtype(int(rng.integers(1, 4)))
                     bits = int(rng.choice(SPECIAL).view(np.uint32)) if dtype == F32 else int(rng.integers(2))
                     if dtype == I64:
                         bits = int(rng.choice(INTEGERS)) % (1 << 64)
@@ -155,7 +155,7 @@ def random_program(seed: int, size: int = 40) -> Written:
                     dims = tuple(d for d in range(rank) if rng.integers(2))
                     made = write(name, picked[0], dims=dims, keepdim=int(rng.integers(2)))
                 case "cast":
-                    made = write("cast", picked[0], dtype=Dtype(rng.integers(1, 4)))
+                    made = write("cast", picked[0], dtype=Dtype(int(rng.integers(1, 4))))
                 case _:
                     made = write(name, *picked[: repops.opset.lookup(name).arity])
         except (repops.OpError, IndexError, ValueError):
@@ -164,7 +164,7 @@ def random_program(seed: int, size: int = 40) -> Written:
             values.append(made)
         else:
             write.nodes.pop()
-    slots = []
+    slots: list[SlotSource] = []
     for array in initial:
         fitting = [v for v in values if v.kind == Kind.NODE and type_of(v) == TensorType.of(array)]
         if not fitting:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -41,7 +42,7 @@ def test_the_program_hash_is_the_one_of_the_protocol() -> None:
 def test_a_job_whose_terms_differ_from_its_program_is_refused(field: str) -> None:
     TERMS.check(PROGRAM)
     value = getattr(TERMS, field)
-    other = bytes(32) if isinstance(value, bytes) else value + 1
+    other: Any = bytes(32) if isinstance(value, bytes) else value + 1
     with pytest.raises((InvalidProgram, UnknownVersion)):
         dataclasses.replace(TERMS, **{field: other}).check(PROGRAM)
 

@@ -100,11 +100,12 @@ def of_terms(t: np.ndarray) -> Iterator[Case]:
 
 def convolutions(draw: Any) -> Iterator[Case]:
     """Yield all three convolutions with padding, strides, dilation and groups; `draw` returns float32 of a shape."""
-    for window in (
+    windows: tuple[dict[str, Any], ...] = (
         {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1},
         {"stride": (2, 1), "padding": (0, 2), "dilation": (1, 2), "groups": 2},
         {"stride": (3, 2), "padding": (2, 1), "dilation": (2, 1), "groups": 1},
-    ):
+    )
+    for window in windows:
         x, w = draw(2, 4, 7, 6), draw(6, 4 // window["groups"], 3, 2)
         y, z = (
             (size + 2 * window["padding"][i] - window["dilation"][i] * (k - 1) - 1) // window["stride"][i] + 1

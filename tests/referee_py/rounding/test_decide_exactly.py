@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from repops import reference
 
+from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
 from referee_py.rounding import (
     DOWN,
@@ -145,11 +147,12 @@ def test_long_sums_of_any_exponents_are_taken_in_pieces(name: str) -> None:
     a[n // 2 :] = -a[: n // 2]
     a[7] += a[7] * np.float32(2.0**-20)
     w = np.full((n, 1), 0.5, dtype=np.float32)
-    inputs, attrs = {
+    calls: dict[str, tuple[list[Array], dict[str, Any]]] = {
         "mm": ([a[None], w], {}),
         "sum": ([a], {"dims": (0,), "keepdim": 1}),
         "scatter_add": ([a[:1], np.zeros(n - 1, dtype=np.int64), a[1:]], {}),
-    }[name]
+    }
+    inputs, attrs = calls[name]
     terms = exact.terms_of(name, inputs, attrs, (0, 0) if name == "mm" else (0,))
     for bounds in Bounds:
         rounding = Rounding(29, bounds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -47,7 +48,8 @@ def to_grid(x: float, b: int, direction: str = "nearest") -> float:
     if math.isnan(x) or math.isinf(x):
         return x
     q = unit(Fraction(x)) * Fraction(2) ** (9 - b)
-    n = {"nearest": round, "down": math.floor, "up": math.ceil}[direction](Fraction(x) / q)
+    ways: dict[str, Callable[[Fraction], int]] = {"nearest": round, "down": math.floor, "up": math.ceil}
+    n = ways[direction](Fraction(x) / q)
     if abs(n * q) > Fraction(largest(b)):
         return math.copysign(math.inf, x)
     return math.copysign(float(n * q), x)
@@ -189,7 +191,7 @@ def test_the_quantum_is_the_spacing(x: float, b: int) -> None:
 def test_shapes_are_kept() -> None:
     x = np.zeros((2, 3, 0))
     assert rnd(x, 32).shape == rev(x, 32, log(x, 32, 0.0)).shape == (2, 3, 0)
-    assert rnd(np.float64(1.3), 32).shape == ()
+    assert rnd(np.array(1.3), 32).shape == ()
     strided = np.linspace(0, 1, 24).reshape(4, 6).T[::2]
     assert np.array_equal(rnd(strided, 28), rnd(strided.copy(), 28))
 

@@ -151,7 +151,9 @@ def test_operators_without_a_log_ignore_it() -> None:
         assert np.array_equal(truth("maximum", [x, y], {}, junk, rounding)[0], np.maximum(x, y))
         integers = np.arange(6).reshape(2, 3)
         assert truth("sum", [integers], {"dims": (1,), "keepdim": 0}, junk, rounding)[0].tolist() == [3, 12]
-    assert np.signbit(truth("mul", [np.float32([-0.0]), np.float32([1.0])], {}, None, Rounding(26))[0])
+    assert np.signbit(
+        truth("mul", [np.array([-0.0], np.float32), np.array([1.0], np.float32)], {}, None, Rounding(26))[0]
+    )
 
 
 def test_single_operations_at_32_bits_are_those_of_binary32() -> None:

@@ -54,7 +54,7 @@ def cases(rng: np.random.Generator, rounding: Rounding, elements: int) -> Iterat
 
 def tie(elements: int) -> Case:
     """Return sums on a midpoint. Their terms are too far apart to decide the direction, so both are admissible."""
-    terms = np.tile(np.float32([1, 2.0**-24, 2.0**-60, -(2.0**-60)]), (elements, 1))
+    terms = np.tile(np.array([1, 2.0**-24, 2.0**-60, -(2.0**-60)], np.float32), (elements, 1))
     return Case("sum", [terms], {"dims": (1,), "keepdim": 0})
 
 

@@ -38,7 +38,7 @@ from trainer_node.posting import Offer, contract_terms
 JOBS, ROUNDS = 40, 110
 STAKE = 1000
 RULES = Rules(0, 20, 20, 20)
-PERIODS = {"train_period": 25, "watch_period": 8, "reveal_period": 15, "challenge_period": 20}
+PERIODS: dict[str, Any] = {"train_period": 25, "watch_period": 8, "reveal_period": 15, "challenge_period": 20}
 NOTHING = bytes(32)
 
 

@@ -79,7 +79,7 @@ def eager_losses(
     order: Any,
     schedule: Any = None,
 ) -> list[float]:
-    losses = []
+    losses: list[float] = []
     for rows in order:
         if schedule is not None:
             optimizer.param_groups[0]["lr"] = schedule[len(losses)]

@@ -128,7 +128,7 @@ class Drop:
             return x
         noise = self.noise.pop(0)
         assert noise.shape == x.shape
-        return torch.where(noise >= np.float32(p), x / (1 - p), 0.0)
+        return torch.where(noise >= float(np.float32(p)), x / (1 - p), 0.0)
 
 
 @pytest.mark.parametrize("make", [gpt2, distilbert])

@@ -28,7 +28,7 @@ MASK = (np.arange(LENGTH) < synthetic.integers(7, "length", (EXAMPLES, 1), 6) + 
 CLASSES = synthetic.integers(1, "classes", (EXAMPLES,), 3)
 LANGUAGE = {"input_ids": IDS, "attention_mask": MASK, "labels": np.where(MASK == 1, IDS, -100)}
 SENTENCES = {"input_ids": IDS, "attention_mask": MASK, "labels": CLASSES}
-IMAGES = {"pixel_values": synthetic.images(0, EXAMPLES, (3, 32, 32), 3)[0], "labels": CLASSES}
+IMAGES: Data = {"pixel_values": synthetic.images(0, EXAMPLES, (3, 32, 32), 3)[0], "labels": CLASSES}
 
 WIDE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 WORDS = {"vocab_size": VOCABULARY, **WIDE}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,15 +60,19 @@ def test_a_proof_that_fails_says_why(assay: Assay, root: str) -> None:
         assert len(errors.splitlines()) == 1
     Path("row.proof").write_bytes(b"\xff")
     assert "not CBOR" in assay("data", "verify", "row.proof", "--root", root, "--row", "7")[2]
-    for arguments, message in ((("20",), "does not exist"), (("1", "--tensor", "z"), "no tensor 'z'")):
-        code, _, errors = assay("data", "prove", "set", *arguments, "other.proof")
+    wrong: tuple[tuple[tuple[str, ...], str], ...] = (
+        (("20",), "does not exist"),
+        (("1", "--tensor", "z"), "no tensor 'z'"),
+    )
+    for given, message in wrong:
+        code, _, errors = assay("data", "prove", "set", *given, "other.proof")
         assert (code, message in errors) == (2, True)
     assert not Path("other.proof").exists()
 
 
 def test_a_row_is_proven_against_the_constants_of_a_program(assay: Assay) -> None:
     take = Structure.make("take", [Operand(Kind.CONSTANT, 1), Operand(Kind.STEP)], [TensorType(F32, (300,))])
-    constants = (Y, X)
+    constants: tuple[np.ndarray[Any, Any], ...] = (Y, X)
     described = tuple(map(TensorDescriptor.of, constants))
     program = Program((take,), (SlotSource(0, 0),), described, (TensorDescriptor.of(X[0]),))
     labels = {"constants": ["data.order", "data.x"], "slots": ["s"], "nodes": ["batch"]}

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ def test_show_checks_and_lists(assay: Assay, job: Path) -> None:
 @pytest.mark.parametrize("kind", ["program", "skeleton"])
 def test_files_are_shown_as_bundles_are(assay: Assay, tmp_path: Path, kind: str) -> None:
     program = tiny.program()
-    graph = program
+    graph: Any = program
     if kind == "skeleton":
         skeleton = program.skeleton
         graph = skeleton() if callable(skeleton) else skeleton

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from typing import Any
 
 import cbor2
 import numpy as np
@@ -100,7 +101,7 @@ def test_only_the_tensor_that_was_committed_can_be_proven() -> None:
         prove({0: X + 1}, HASHES, 17)
 
 
-def changed(name: str, value: object, tensor: int = 0) -> RowProof:
+def changed(name: str, value: Any, tensor: int = 0) -> RowProof:
     original = proof()
     tensors = list(original.tensors)
     tensors[tensor] = dataclasses.replace(tensors[tensor], **{name: value})

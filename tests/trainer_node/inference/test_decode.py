@@ -110,7 +110,7 @@ def final(bundle: Bundle) -> dict[str, np.ndarray[Any, Any]]:
 @pytest.mark.parametrize("cache", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_decoding_writes_what_transformers_writes(name: str, cache: bool) -> None:
-    module = MODELS[name]()
+    module: Any = MODELS[name]()
     found = final(Decode(name, module, PROMPTS, LENGTH, cache=cache).build())
     expected = [greedy(module, prompt) for prompt in PROMPTS]
     assert found["tokens"].tolist() == expected

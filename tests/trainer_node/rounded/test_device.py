@@ -89,14 +89,16 @@ def test_a_log_of_few_rows_is_the_log_of_all(evaluator: str) -> None:
     additions is off by at most 2^-30, so every order rounds up; the radius is 22 of 2^-30, so a log may also say down.
     """
     rounding = Rounding(32)
-    terms = np.tile(np.float32([2.0**24 - 2, 0.5, 14 * 2.0**-30] + 9 * [0]), (200, 1))
+    terms = np.tile(np.array([2.0**24 - 2, 0.5, 14 * 2.0**-30] + 9 * [0], np.float32), (200, 1))
     base = np.zeros(400, np.float32)
     base[::2] = terms[:, 0]
     case = Case("scatter_add", [base, np.arange(0, 400, 2).repeat(11), terms[:, 1:].reshape(-1)], {})
     here, other = Side(rounding, None), Side(rounding, evaluator)
     log_source = MemoryLogs()
     other.execute(case, log_source)
-    (written,) = log_source.get(1).nodes.values()
+    first = log_source.get(1)
+    assert first is not None
+    (written,) = first.nodes.values()
     log = written.read()
     log_source.put(1, StepLog({0: NodeLog.of(replace(log, up=~log.up), written.form)}))
     assert same(here.execute(case, log_source)[0], other.execute(case, log_source)[0])

@@ -156,8 +156,8 @@ def test_compiled_steps_lose_nothing(bits: int, disturbed: int) -> None:
     product = op("mm", op("tanh", slot(0)), constant(1))
     total = op("sum", op("add", product, constant(0)), dims=(1,), keepdim=1)
     last = op("expand", total, shape=(4, 4))
-    described = [tuple(map(TensorDescriptor.of, tensors)) for tensors in (constants, initial)]
-    made = Made(Program(tuple(op.nodes), (SlotSource(last.index, 0),), *described), constants, initial)
+    fixed, first = (tuple(map(TensorDescriptor.of, tensors)) for tensors in (constants, initial))
+    made = Made(Program(tuple(op.nodes), (SlotSource(last.index, 0),), fixed, first), constants, initial)
     with Standard():
         expected = _run(made, Rounded(Rounding(bits), MemoryLogs(), evaluator_of("numpy")), False)
     for compiled in (True, False):

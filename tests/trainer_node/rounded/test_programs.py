@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 import repops
@@ -15,7 +16,7 @@ from referee_py.execute import Capture, FastExecutor, Interpreter, Run
 from referee_py.execute.run import executor_for
 from referee_py.program.mode import Bounds, Form, Rounding
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.log_source import MemoryLogs
+from referee_py.rounding.log_source import LogSource, MemoryLogs
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.referee_py.compiled.random_program import RandomProgram
 from trainer_node.bundle import Bundle
@@ -28,7 +29,7 @@ from .places import GPU, PLACES, device_of
 STEPS = 2
 
 
-def party(rounding: Rounding, log_source: MemoryLogs, place: str | None) -> Rounded:
+def party(rounding: Rounding, log_source: LogSource, place: str | None) -> Rounded:
     evaluator = evaluator_of("permuted") if place is None else TensorEvaluator(device_of(place), place)
     return Rounded(rounding, log_source, evaluator)
 
@@ -66,7 +67,9 @@ def test_models_have_the_same_roots_whoever_wrote_the_log(name: str, rounding: R
         assert run(made, party(rounding, log_source, auditor)) == expected
         turned = MemoryLogs()
         for step in range(1, STEPS + 1):
-            turned.put(step, turn(log_source.get(step), rounding.form))
+            given = log_source.get(step)
+            assert given is not None
+            turned.put(step, turn(given, rounding.form))
         sides = [party(rounding, turned, side) for side in (trainer, auditor)]
         found = [run(made, side) for side in sides]
         assert found[0] == found[1] != expected, "what is admissible is followed, and all else is ignored"
@@ -84,7 +87,9 @@ def test_random_programs(place: str) -> None:
             log_source = MemoryLogs()
             expected = run(made, party(rounding, log_source, trainer))
             assert run(made, party(rounding, log_source, auditor)) == expected, f"seed {seed}"
-            logged += len(log_source.get(1).nodes)
+            first = log_source.get(1)
+            assert first is not None
+            logged += len(first.nodes)
     assert logged
 
 
@@ -93,7 +98,9 @@ def test_values_stay_on_the_device_until_somebody_looks(place: str) -> None:
     """In a plain step with an honest log, only the elements to decide exactly are copied from there."""
     made, reads = bundle("digits-cnn"), 0
 
-    class Counting(type(device_of(place))):
+    kind: Any = type(device_of(place))
+
+    class Counting(kind):
         def read(self, buffer: object) -> Array:
             nonlocal reads
             reads += 1

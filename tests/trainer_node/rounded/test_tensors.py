@@ -74,7 +74,7 @@ def test_a_threshold_is_the_one_of_arrays(b: int, place: str) -> None:
     rng = np.random.default_rng(b)
     first = rng.standard_normal(50_000) * 2.0 ** rng.integers(-160, 120, 50_000)
     second = first * (1 + rng.uniform(-1, 1, first.shape) * 2.0 ** (-1 - b))
-    pair = [torch.from_numpy(v).to(place) for v in (first, second)]
+    pair = torch.from_numpy(first).to(place), torch.from_numpy(second).to(place)
     assert (primitives.rnd(first, b) != primitives.rnd(second, b)).any()
     assert tensors.threshold(*pair, b) == primitives.threshold(first, second, b)
     assert tensors.threshold(pair[0], pair[0], b) == primitives.threshold(first, first, b)
@@ -86,7 +86,7 @@ def test_what_no_direction_repairs_is_refused_with_the_same_words(second: float,
     with pytest.raises(InvalidInput) as said:
         primitives.threshold(*pair, 32)
     with pytest.raises(InvalidInput) as found:
-        tensors.threshold(*(torch.from_numpy(v).to(place) for v in pair), 32)
+        tensors.threshold(torch.from_numpy(pair[0]).to(place), torch.from_numpy(pair[1]).to(place), 32)
     assert str(said.value) == str(found.value)
 
 

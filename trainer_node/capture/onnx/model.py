@@ -101,7 +101,7 @@ def _shape(value: onnx.ValueInfoProto) -> str:
 
 def _opset(model: onnx.ModelProto) -> int:
     """Return the version of the standard operators. Raises Unsupported for another domain or version."""
-    versions = {entry.domain: entry.version for entry in model.opset_import}
+    versions: dict[str, int] = {entry.domain: entry.version for entry in model.opset_import}
     used = {node.domain for node in model.graph.node}
     for domain in sorted(used - set(_STANDARD)):
         raise Unsupported(

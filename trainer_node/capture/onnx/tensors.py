@@ -19,7 +19,7 @@ from ..errors import CaptureError, Unsupported
 
 MAX_ELEMENTS = 1 << 34
 _T = onnx.TensorProto
-_READ = {
+_READ: dict[int, str] = {
     _T.FLOAT: "<f4",
     _T.DOUBLE: "<f8",
     _T.INT64: "<i8",
@@ -31,8 +31,13 @@ _READ = {
     _T.UINT32: "<u4",
     _T.BOOL: "?",
 }
-_FIELDS = {_T.FLOAT: "float_data", _T.DOUBLE: "double_data", _T.INT64: "int64_data", _T.UINT32: "uint64_data"}
-_DTYPES = {_T.FLOAT: torch.float32, _T.DOUBLE: torch.float64, _T.BOOL: torch.bool}
+_FIELDS: dict[int, str] = {
+    _T.FLOAT: "float_data",
+    _T.DOUBLE: "double_data",
+    _T.INT64: "int64_data",
+    _T.UINT32: "uint64_data",
+}
+_DTYPES: dict[int, torch.dtype] = {_T.FLOAT: torch.float32, _T.DOUBLE: torch.float64, _T.BOOL: torch.bool}
 _DTYPES |= {code: torch.int64 for code in _READ if code not in _DTYPES}
 
 

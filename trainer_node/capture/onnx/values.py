@@ -40,6 +40,7 @@ class Parts:
 
 Value = torch.Tensor | Known
 Given = Value | None
+Ints = list[int]
 
 
 @contextlib.contextmanager
@@ -87,7 +88,7 @@ class Call:
             return known
         with untraced():
             same = known.numel() > 0 and bool((known == known.reshape(-1)[0]).all())
-            first = known.reshape(-1)[0].item() if same else None
+            first = known.reshape(-1)[0].item() if same else 0
         return torch.full(known.shape, first, dtype=known.dtype) if same else known
 
     def known(self, value: Given, what: str) -> torch.Tensor:
@@ -98,7 +99,7 @@ class Call:
             raise CaptureError(f"{self.node.where} lacks its {what}; export the model again")
         raise self.unsupported(f"{what} that depends on data", "export the model with fixed shapes")
 
-    def list(self, value: Given, what: str) -> list[int]:
+    def list(self, value: Given, what: str) -> Ints:
         """Return integers from an input that must be known."""
         with untraced():
             known = self.known(value, what)
@@ -115,7 +116,7 @@ class Call:
             number: float | int | bool = known.item()
             return number
 
-    def axes(self, value: Given, place: str = "axes") -> list[int] | None:
+    def axes(self, value: Given, place: str = "axes") -> Ints | None:
         """Return axes, which are an attribute in older opsets and an input in newer ones."""
         if value is not None:
             return self.list(value, place)

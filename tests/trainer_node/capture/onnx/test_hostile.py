@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -121,7 +121,7 @@ def test_bytes_beyond_the_file_or_the_tensor_are_refused(folder: Path, offset: i
 
 
 def test_an_offset_that_is_no_number_is_refused(folder: Path) -> None:
-    refused(external("weights.bin", **{"offset": "x"}), folder, "no number")
+    refused(external("weights.bin", **cast(dict[str, Any], {"offset": "x"})), folder, "no number")
 
 
 # ---------------------------------------------------------------------------------------------------------- tensors

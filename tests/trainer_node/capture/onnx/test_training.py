@@ -40,7 +40,7 @@ class Logits(nn.Module):
         self.more = more
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.model(x, **self.more).logits  # type: ignore[no-any-return]
+        return self.model(x, **self.more).logits
 
 
 def mlp() -> nn.Module:

@@ -22,7 +22,7 @@ def _binary(name: str, function: Callable[[Tensor, Tensor], Tensor]) -> None:
     operator(name, folds=True, broadcasts=True)(lambda c, a, b: function(c.tensor(a), c.tensor(b)))
 
 
-for _name, _function in {
+_UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": torch.abs,
     "Ceil": torch.ceil,
     "Cos": torch.cos,
@@ -39,10 +39,11 @@ for _name, _function in {
     "Sin": torch.sin,
     "Sqrt": torch.sqrt,
     "Tanh": torch.tanh,
-}.items():
+}
+for _name, _function in _UNARY.items():
     _unary(_name, _function)
 
-for _name, _pair in {
+_BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "Add": torch.add,
     "Sub": torch.sub,
     "Mul": torch.mul,
@@ -54,7 +55,8 @@ for _name, _pair in {
     "GreaterOrEqual": torch.ge,
     "Less": torch.lt,
     "LessOrEqual": torch.le,
-}.items():
+}
+for _name, _pair in _BINARY.items():
     _binary(_name, _pair)
 
 
