@@ -230,5 +230,5 @@ def test_a_chain_without_steps_is_not_open(liar: Liar, changes: dict[str, int]) 
 
 def test_an_answer_about_steps_that_nobody_has_told_of_is_refused(liar: Liar) -> None:
     liar.events.append(("StateAnswered", {"lo": 0, "hi": 1, "own": b"\1" * 8}))
-    with pytest.raises(RpcCorrupt, match="states before it"):
+    with pytest.raises(RpcCorrupt, match="no event before it has states"):
         read_trial(liar.snapshot())

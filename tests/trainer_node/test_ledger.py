@@ -87,5 +87,5 @@ def test_a_place_of_a_former_life_is_closed_by_the_next_request_of_it() -> None:
 
 
 def test_a_closing_of_what_was_never_requested_is_an_event_that_is_missing() -> None:
-    with pytest.raises(RpcCorrupt, match="not all events"):
+    with pytest.raises(RpcCorrupt, match="the endpoint lacks events of requests"):
         read_ledger([event("Closed", lost=False), requested(2)])
