@@ -145,7 +145,7 @@ def test_an_endpoint_that_hides_a_pause_is_noticed(town: Town, monkeypatch: pyte
     wait(town, 30)
     snapshot = town.client.snapshot()
     monkeypatch.setattr(chain_client, "read_events", lambda *_: iter(()))
-    with pytest.raises(RpcCorrupt, match="not all events"):
+    with pytest.raises(RpcCorrupt, match="the endpoint lacks events of pauses"):
         snapshot.instant(snapshot.block.number)
 
 
