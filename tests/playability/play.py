@@ -9,7 +9,6 @@ The Python twin (`ChainModel`) plays along, so every move is planned from its st
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, fields
 from functools import partial
@@ -20,27 +19,21 @@ from eth_abi.abi import decode
 from eth_account import Account
 
 from referee_py.game.calldata import MATCH_TERMS
-from referee_py.game.calldata import calls as calls_of
-from referee_py.game.rules import apply
-from referee_py.game.solver import plan
-from referee_py.game.state import Move, Phase
-from referee_py.game.state import Timeout as MatchTimeout
-from referee_py.game.view import ChainLog, LoggedView
+from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, Rules, commitment
 from referee_py.model.chain_model import ChainModel
 from referee_py.model.jobs import Claim, Job, JobTerms, Match
 from referee_py.model.panel import Hearing
 from referee_py.panel.state import HearingPhase
-from referee_py.program.playable import fitting
-from referee_py.walk import clock
 from tests.referee_py.game.actions import address
 from tests.referee_py.game.chain import Chain, Transaction
 from tests.referee_py.game.synthetic import value
 from tests.referee_py.game.synthetic_run import Lie, Run
 
 from .job import CaseGraph, rounded
+from .matches import Matches
 from .requested import OpenRequest
-from .table import Patience, Table, most_gas, whole
+from .table import Table
 from .trials import Style, Trials
 from .votes import Votes
 
@@ -67,7 +60,7 @@ class Play:
     ) -> None:
         """`side` is that of the honest party; `one_by_one` is whether it sends moves one by one."""
         self.table, self.graph, self.side, self.style = table, graph, side, style
-        self.rng, self.one_by_one, self.patience = Random(repr(seed)), one_by_one, Patience()
+        self.rng = Random(repr(seed))
         self.runs = [Run(graph), Run(graph, (lie,))]
         self.right, self.liar, self.client, self.auditor = (
             address(seed, name) for name in ("right", "liar", "client", "auditor")
@@ -75,8 +68,8 @@ class Play:
         self.key = value("key", seed)
         self.verifiers = () if court_only else (str(Account.from_key(self.key).address),)
         self.rules = Rules(len(self.verifiers), 100, 100, CLOCK)
-        self.log = ChainLog()
         players = self.right, self.liar
+        self.matches = Matches(table, self.runs, players, side=side, style=style, one_by_one=one_by_one)
         self.trials = Trials(
             table, graph, players, side=side, style=style, rng=self.rng, one_by_one=one_by_one
         )
@@ -331,76 +324,4 @@ class Play:
                 self.votes.turn(hearing)
             return
         assert match is not None
-        self._match_turn(match)
-
-    # ------------------------------------------------------------------ the match
-
-    def _match_turn(self, match: Match) -> None:
-        state, other = match.state, 1 - self.side
-        late = clock.late(state, self.now + 1)
-        assert not late >> self.side & 1, "the honest party is late"
-        if (
-            not late
-            and self.style is not Style.MUTE
-            and (moves := self._match_plan(match, other, self.runs[1]))
-        ):
-            self._match_send(match, moves[:1], self.liar, self.now + 1)
-            return
-        moves = self._match_plan(match, self.side, self.runs[0])
-        if not moves:
-            late_at = min(clock.deadline(state, s) for s in (0, 1) if clock.owing(state) >> s & 1) + 1
-            assert clock.late(state, self._after(late_at)) == 1 << other, (
-                "nobody can move, and it is not the liar's turn"
-            )
-            self._match_send(match, [MatchTimeout()], self.right, self._after(late_at))
-            return
-        sizes = [
-            (name, len(data)) for name, data in self._match_calls(match, moves, self.right, self.now + 1)
-        ]
-        moves = moves[: 1 if self.one_by_one else fitting(sizes, 0)]
-        after = state
-        for move in moves:
-            after = apply(after, match.terms, move, self.right, self.now + 1)
-        owes = clock.owing(state) >> self.side & 1
-        at = self.now + 1
-        if owes and not late:
-            deadline = clock.deadline(state, self.side)
-            at = self.patience.when(self.now, deadline, over=after.phase is Phase.DONE)
-        self._match_send(match, moves, self.right, at)
-
-    def _match_plan(self, match: Match, side: int, run: Run) -> list[Move]:
-        began = time.process_time()
-        found = plan(
-            match.state,
-            match.terms,
-            side,
-            may_refine=True,
-            own=run,
-            opponent=LoggedView(self.log, 1 - side),
-            now=self.now + 1,
-            concede=False,
-        )
-        self.table.bill.solver_seconds = max(self.table.bill.solver_seconds, time.process_time() - began)
-        return found
-
-    def _match_calls(
-        self, match: Match, moves: Sequence[Move], sender: str, at: int
-    ) -> list[tuple[str, bytes]]:
-        made = calls_of(match.state, match.terms, moves, sender, at)
-        return [(name, self.chain.referee.calldata(name, *given)) for name, given in made]
-
-    def _match_send(self, match: Match, moves: Sequence[Move], sender: str, at: int) -> None:
-        referee, before = self.chain.referee, match.state
-        made = self._match_calls(match, moves, sender, at)
-        data = whole(referee, made)
-        self.table.send(
-            "+".join(f"referee.{name}" for name, _ in made),
-            Transaction(sender, referee.address, data),
-            lambda now: self.model.play(match.terms.match_id, moves, sender, now),
-            at,
-            most_gas(made),
-        )
-        for move in moves:
-            after = apply(before, match.terms, move, sender, at)
-            self.log.observe(before, move, after)
-            before = after
+        self.matches.turn(match)

@@ -19,7 +19,6 @@ from typing import Any
 
 from web3 import Web3
 from web3.contract import Contract
-from web3.exceptions import BlockNotFound
 
 from referee_py.errors import InvalidInput
 from referee_py.panel.state import HearingPhase, hearing_id
@@ -27,9 +26,9 @@ from referee_py.walk.pauses import Pause, contract_time
 
 from ..errors import RpcCorrupt, RpcUnavailable
 from .bounties import PoolInfo, WatcherInfo, pool_view, watcher_view
-from .contracts import Contracts, Deployment
+from .connection import Block, Connection
+from .contracts import Contracts
 from .data_requests import EVENTS, MAX_REQUESTS, Ledger, read_ledger
-from .event_cache import EventCache
 from .events import MAX_EVENTS, Event, Query, read_events
 from .hearings import HearingInfo, TrialInfo, hearing_view, trial_view
 from .history import History, build_history
@@ -39,26 +38,12 @@ from .pauses import read_pauses
 from .rpc import guarded
 from .views import MAX_CLAIMS, Group, JobView, job_view
 
-MAX_BLOCK = 1 << 63
-DEFAULT_LOG_RANGE = 10_000
-"""Blocks that one request for logs spans at most; public endpoints refuse more."""
 READINGS = 3
 """Attempts to read the contracts' time, if the result is later than the block.
 
 NOTE: anvil answers a call at its newest block with the state of the next one, if that is mined while the call waits. A
 repeated call gets the right state, because the block is no longer the newest.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The block of a snapshot. ``timestamp`` is the chain's time, in unix seconds; ``base_fee`` is the least price of a
-    unit of gas in the block, in wei."""
-
-    number: int
-    hash: bytes
-    timestamp: int
-    base_fee: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,72 +56,8 @@ class TimekeeperInfo:
     paused_until: int
 
 
-class ChainClient:
-    """Reads one deployment. Cheap to keep; safe for several threads."""
-
-    def __init__(
-        self,
-        web3: Web3,
-        deployment: Deployment,
-        *,
-        confirmations: int = 0,
-        log_range: int = DEFAULT_LOG_RANGE,
-        cache: EventCache | None = None,
-    ) -> None:
-        self.web3 = web3
-        self.deployment = deployment
-        self.contracts = Contracts(web3, deployment)
-        self.confirmations = confirmations
-        self.log_range = log_range
-        self.cache = cache
-        self._first_blocks: dict[tuple[int, int], int] = {}
-
-    def first_block(self, job: JobView, before: Block) -> int:
-        """Return a block that is no later than the one with the job's first event, found by its time, once.
-
-        NOTE: contracts are never ahead of the chain in time, so the block may be too early, but not too late.
-        """
-        key = job.id, job.posted
-        if key not in self._first_blocks:
-            low, high = self.deployment.block, before.number
-            while low < high:
-                middle = (low + high) // 2
-                if self.block(middle).timestamp < job.posted:
-                    low = middle + 1
-                else:
-                    high = middle
-            self._first_blocks[key] = low
-        return self._first_blocks[key]
-
-    @cached_property
-    def stake_gas(self) -> int:
-        """Return the units of gas that a stake is worth at least. Raises RpcUnavailable and RpcCorrupt."""
-        with guarded("STAKE_GAS"):
-            return int(self.contracts.notary.functions.STAKE_GAS().call())
-
-    def verify(self) -> None:
-        """Check the deployment (:meth:`Contracts.verify`). Call it once at the start."""
-        self.contracts.verify()
-
-    def identity(self) -> str:
-        """Return chain id, genesis hash and Jobs address: a daemon's database belongs to these."""
-        genesis = self.block(0)
-        return f"{self.deployment.chain_id}:{genesis.hash.hex()}:{self.deployment.jobs.lower()}"
-
-    def block(self, number: int | None = None) -> Block:
-        """Return a block by number, by default the latest. Raises RpcUnavailable if the endpoint does not have it."""
-        with guarded("eth_getBlock"):
-            try:
-                raw = self.web3.eth.get_block("latest" if number is None else number)
-            except BlockNotFound:
-                raise RpcUnavailable(f"the RPC endpoint does not have block {number}") from None
-            # NOTE: a chain without EIP-1559 has no base fee.
-            found = Block(raw["number"], bytes(raw["hash"]), raw["timestamp"], raw.get("baseFeePerGas", 0))
-        numbers = found.number, found.timestamp, found.base_fee
-        ints_ok = all(isinstance(value, int) and 0 <= value < MAX_BLOCK for value in numbers)
-        if not ints_ok or len(found.hash) != 32 or (number is not None and found.number != number):
-            raise RpcCorrupt(f"eth_getBlock({number}) gave block {found.number} at {found.timestamp}")
-        return found
+class ChainClient(Connection):
+    """Reads one deployment, at the blocks that are asked for."""
 
     def snapshot(self) -> Snapshot:
         """Return the state at the newest block that has enough confirmations."""
@@ -156,7 +77,7 @@ class ChainClient:
 class Snapshot:
     """The state of the contracts at one block. Every method raises RpcUnavailable or RpcCorrupt."""
 
-    def __init__(self, client: ChainClient, block: Block, *, confirmed: bool = False) -> None:
+    def __init__(self, client: Connection, block: Block, *, confirmed: bool = False) -> None:
         self._client = client
         self._confirmed = confirmed
         """True if the block has its confirmations, so that events read at it may be kept."""
