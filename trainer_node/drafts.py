@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 
-from referee_py.trial import Move
+from referee_py.trial.solver import Planned
 
 LANES = 4
 """Drafts computed at the same time. Further drafts wait for a free lane; nothing else waits."""
@@ -24,7 +24,7 @@ Stop = Callable[[], bool]
 @dataclass
 class _Draft:
     of: object
-    future: Future[list[Move]]
+    future: Future[list[Planned]]
     stop: threading.Event = field(default_factory=threading.Event)
 
 
@@ -37,8 +37,8 @@ class Drafts:
         self._lanes = ThreadPoolExecutor(LANES, thread_name_prefix="trial")
 
     def moves(
-        self, hearing: int, of: object, work: Callable[[Stop], Sequence[Move]], patience_s: float
-    ) -> list[Move] | None:
+        self, hearing: int, of: object, work: Callable[[Stop], Sequence[Planned]], patience_s: float
+    ) -> list[Planned] | None:
         """Return what ``work`` gives for the state ``of`` of a hearing's trial; None until that is there.
 
         ``work`` runs in a thread, and asks whether to stop. Waits ``patience_s`` at most; raises what ``work`` raises.
@@ -69,7 +69,7 @@ class Drafts:
             draft.stop.set()
             draft.future.cancel()
 
-    def _begin(self, of: object, work: Callable[[Stop], Sequence[Move]]) -> _Draft:
+    def _begin(self, of: object, work: Callable[[Stop], Sequence[Planned]]) -> _Draft:
         told = threading.Event()
 
         def stop() -> bool:

@@ -23,11 +23,10 @@ from referee_py.commit.tensor import Array
 from referee_py.panel.solver import plan, seat
 from referee_py.panel.state import Appeal, HearingPhase, Move
 from referee_py.program import Structure, TensorType
-from referee_py.trial import Move as TrialMove
 from referee_py.trial import Timeout
 from referee_py.trial import solver as trials
 from referee_py.trial.chain_states import ChainStates
-from referee_py.trial.solver import Operator
+from referee_py.trial.solver import Operator, Planned
 from referee_py.walk.clock import late, owing
 
 from .chain import Contracts, HearingInfo, Snapshot, TransactionManager, TrialInfo
@@ -148,26 +147,26 @@ class HearingPlayer:
         lost = late(trial.state, now)
         if lost:
             claims = side is None or lost == 1 << (1 - side)
-            moves: list[TrialMove] = [Timeout()] if claims else []
+            moves: list[Planned] = [(Timeout(), trial.state)] if claims else []
         else:
             moves = [] if side is None else self._drafted(snapshot, hearing, trial, side, source)
         if moves and _waits(trial, side, hearing.terms.rules.clock, now, patience):
             self._wait(hearing, trial.state, patience)
         elif moves:
-            names = [type(move).__name__ for move in moves]
+            names = [type(move).__name__ for move, _ in moves]
             _log.info("trial.move", match=hearing.match_id, side=side, moves=names)
-            self._send(self._contracts.trial_moves(trial, moves, self._transactions.address, now))
+            self._send(self._contracts.trial_moves(trial, moves))
 
     def _drafted(
         self, snapshot: Snapshot, hearing: HearingInfo, trial: TrialInfo, side: int, source: OperatorSource
-    ) -> list[TrialMove]:
+    ) -> list[Planned]:
         """Return our moves in the trial, or none while they are still being computed."""
         operator = self._operator(hearing, source)
         if operator is None:
             return []
         servers, now = list(source.servers()), snapshot.now
 
-        def work(stop: Stop) -> Sequence[TrialMove]:
+        def work(stop: Stop) -> Sequence[Planned]:
             operator.walk.stop = stop
             rival = Rival(trial, 1 - side, self._opponents.ask(servers).tensor)
             return trials.plan(trial.state, trial.dispute, side, operator, rival, now)

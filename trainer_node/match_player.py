@@ -59,14 +59,14 @@ class MatchPlayer:
             now=snapshot.now,
         )
         receipt = None
-        names = [move.function for move in moves]
+        names = [move.function for move, _ in moves]
         if moves and waits:
             self._waiting[match.id] = state
             _log.info("match.waits", match=match.id, moves=names, fee=patience.fee, bears=patience.bears)
         elif moves:
             self._waiting.pop(match.id, None)
             _log.info("match.move", match=match.id, side=seat.side, step=state.end, moves=names)
-            call = self._contracts.moves(match, moves, self._transactions.address, snapshot.now)
+            call = self._contracts.moves(match.terms, moves)
             receipt = self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
         if state.phase is Phase.HEARING:
             replay.publish(state.end, state.index)

@@ -6,14 +6,11 @@ position     roots of the current tree, both sides' nodes, the agreed checkpoint
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from ..errors import AssayError
-from . import rules
 from .state import Descend, MatchState, MatchTerms, Move, OpenRecord, Reveal, Timeout
 
 PROGRAM = "(uint32,uint8,uint32,uint32,uint32,uint64,bytes32,bytes32,bytes32,bytes32,uint64[])"
@@ -42,19 +39,9 @@ def position_hash(state: MatchState) -> bytes:
     return keccak(encode([POSITION], [position(state)]))
 
 
-def calls(
-    state: MatchState, terms: MatchTerms, moves: Iterable[Move], sender: str, now: int
-) -> Iterator[tuple[str, list[object]]]:
-    """Yield function name and arguments of each move in one transaction. A move shows the position after those before.
-
-    NOTE: moves after one that the rules refuse show its position; the transaction fails before they are reached.
-    """
-    for move in moves:
-        yield move.function, [terms.match_id, *_shown(state, terms, move), *_arguments(move)]
-        try:
-            state = rules.apply(state, terms, move, sender, now)
-        except AssayError:
-            continue
+def call(move: Move, state: MatchState, terms: MatchTerms) -> tuple[str, list[object]]:
+    """Return the referee's function for a move in this state, and its arguments."""
+    return move.function, [terms.match_id, *_shown(state, terms, move), *_arguments(move)]
 
 
 def _shown(state: MatchState, terms: MatchTerms, move: Move) -> list[object]:

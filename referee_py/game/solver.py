@@ -1,8 +1,8 @@
 """The moves to play in a match: a pure decision (docs/protocol.md, section 7). Hearings: referee_py/panel/solver.
 
-`plan` returns the moves to send in ONE transaction. It applies each of them to the state and continues as far as
-the known data permits. It concludes if it knows both halves and otherwise publishes its own; it refines, enters the
-step tree and submits the right case to the contract.
+`plan` returns the moves to send in ONE transaction, each with the state before it. It applies each of them and
+continues as far as the known data permits. It concludes if it knows both halves and otherwise publishes its own; it
+refines, enters the step tree and submits the right case to the contract.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ from .state import (
 )
 from .view import OpponentView, OwnRun
 
+Planned = tuple[Move, MatchState]
+"""A move, and the state that it expects, which the moves before it lead to."""
+
 
 def plan(
     state: MatchState,
@@ -50,7 +53,7 @@ def plan(
     opponent: OpponentView,
     now: int,
     concede: bool = True,
-) -> list[Move]:
+) -> list[Planned]:
     """Return the best batch of moves of ``side`` at ``now``, in seconds; empty if it owes or can do nothing.
 
     ``may_refine``: True if the caller is the spokesman of its side. ``concede``: True to make even a move that ends
@@ -58,9 +61,9 @@ def plan(
     """
     late = clock.late(state, now)
     if late:
-        return [Timeout()] if late == 1 << (1 - side) else []
+        return [(Timeout(), state)] if late == 1 << (1 - side) else []
     player = _Planner(terms, side, may_refine, own, opponent, opponent.children())
-    moves: list[Move] = []
+    moves: list[Planned] = []
     while True:
         try:
             move = player.next(state)
@@ -71,7 +74,7 @@ def plan(
             break  # The data does not match what the chain commits to, or the program is unsound: nothing to play.
         if not concede and after.losers >> side & 1:
             break
-        moves.append(move)
+        moves.append((move, state))
         state = after
     return moves
 

@@ -6,15 +6,11 @@ position     nodes, values, and hashes of states, as long as they still count (`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from ..errors import AssayError
-from ..walk.dispute import ZERO, Dispute
-from .rules import apply
-from .state import Move, TrialState
+from ..walk.dispute import ZERO
+from .state import TrialState
 
 TRIAL_POSITION = "(bytes32[2],uint64[2],bytes32,bytes32[2],bytes32)"
 
@@ -31,18 +27,3 @@ def position(state: TrialState) -> tuple[object, ...]:
 def position_hash(state: TrialState) -> bytes:
     """Return the hash that the contract keeps as `Trial.position`."""
     return keccak(encode([TRIAL_POSITION], [position(state)]))
-
-
-def led(
-    state: TrialState, dispute: Dispute, moves: Iterable[Move], sender: str, now: int
-) -> Iterator[tuple[Move, TrialState]]:
-    """Yield each move of one transaction with the state before it.
-
-    NOTE: moves after one that the rules refuse come with its state; the transaction fails before they are reached.
-    """
-    for move in moves:
-        yield move, state
-        try:
-            state = apply(state, dispute, move, sender, now)
-        except AssayError:
-            continue

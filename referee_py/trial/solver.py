@@ -1,7 +1,7 @@
 """The moves to play in a trial: a pure decision.
 
-`plan` returns the moves to send in ONE transaction. It applies each of them to the state and continues as far as the
-known data permits. It concludes if it knows both halves, and otherwise publishes its own.
+`plan` returns the moves to send in ONE transaction, each with the state before it. It applies each of them and
+continues as far as the known data permits. It concludes if it knows both halves, and otherwise publishes its own.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ from .state import (
     Timeout,
     TrialState,
 )
+
+Planned = tuple[Move, TrialState]
+"""A move, and the state that it expects, which the moves before it lead to."""
 
 
 class Opponent(Protocol):
@@ -120,20 +123,21 @@ class Operator:
 
 def plan(
     state: TrialState, dispute: Dispute, side: int, own: Operator, opponent: Opponent, now: int
-) -> list[Move]:
+) -> list[Planned]:
     """Return the best batch of moves of ``side`` at ``now``, in seconds; empty if it owes or can do nothing."""
     if mask := clock.late(state, now):
-        return [Timeout()] if mask == 1 << (1 - side) else []
-    player, moves = _Planner(dispute, side, own, opponent), list[Move]()
+        return [(Timeout(), state)] if mask == 1 << (1 - side) else []
+    player, moves = _Planner(dispute, side, own, opponent), list[Planned]()
     while True:
         try:
             move = player.next(state)
             if move is None:
                 break
-            state = apply(state, dispute, move, state.players[side], now)
+            after = apply(state, dispute, move, state.players[side], now)
         except (Refusal, InvalidInput):
             break  # The data does not match what the chain commits to: nothing to play.
-        moves.append(move)
+        moves.append((move, state))
+        state = after
     return moves
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from referee_py.game.calldata import calls as calls_of
+from referee_py.game.calldata import call as call_of
 from referee_py.game.rules import apply
 from referee_py.game.solver import plan
 from referee_py.game.state import Move, Phase, Timeout
@@ -13,6 +13,7 @@ from referee_py.game.view import ChainLog, LoggedView
 from referee_py.model.jobs import Match
 from referee_py.program.playable import fitting
 from referee_py.walk import clock
+from tests.planned import moves_of, planned
 from tests.referee_py.game.chain import Transaction
 from tests.referee_py.game.synthetic_run import Run
 
@@ -72,21 +73,24 @@ class Matches:
 
     def _plan(self, match: Match, side: int, run: Run) -> list[Move]:
         began = time.process_time()
-        found = plan(
-            match.state,
-            match.terms,
-            side,
-            may_refine=True,
-            own=run,
-            opponent=LoggedView(self.log, 1 - side),
-            now=self.now + 1,
-            concede=False,
+        found = moves_of(
+            plan(
+                match.state,
+                match.terms,
+                side,
+                may_refine=True,
+                own=run,
+                opponent=LoggedView(self.log, 1 - side),
+                now=self.now + 1,
+                concede=False,
+            )
         )
         self.table.bill.solver_seconds = max(self.table.bill.solver_seconds, time.process_time() - began)
         return found
 
     def _calls(self, match: Match, moves: Sequence[Move], sender: str, at: int) -> list[tuple[str, bytes]]:
-        made = calls_of(match.state, match.terms, moves, sender, at)
+        pairs = planned(match.state, moves, lambda now, move: apply(now, match.terms, move, sender, at))
+        made = (call_of(move, state, match.terms) for move, state in pairs)
         return [(name, self.table.chain.referee.calldata(name, *given)) for name, given in made]
 
     def _send(self, match: Match, moves: Sequence[Move], sender: str, at: int) -> None:

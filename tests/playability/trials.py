@@ -11,10 +11,10 @@ from referee_py import trial as court
 from referee_py.model.panel import Trial
 from referee_py.program.playable import fitting
 from referee_py.trial import Answer, NodesReveal, Post, ShowLeaf, ShowOutputs, Stage, Timeout
-from referee_py.trial.calldata import led
 from referee_py.trial.rules import places
 from referee_py.trial.solver import plan
 from referee_py.walk import clock
+from tests.planned import moves_of, planned
 from tests.referee_py.game.chain import Transaction
 from tests.referee_py.trial.parties import Known
 from trainer_node.chain.wire import trial_call
@@ -88,7 +88,7 @@ class Trials:
         assert own is not None, "the honest party has no tensors"
         began = time.process_time()
         known = self._seen(number, self.side)
-        found = plan(trial.state, trial.dispute, self.side, own, known, self.now + 1)
+        found = moves_of(plan(trial.state, trial.dispute, self.side, own, known, self.now + 1))
         self.table.bill.solver_seconds = max(self.table.bill.solver_seconds, time.process_time() - began)
         return found
 
@@ -112,7 +112,7 @@ class Trials:
         own_case = self.graph.operator(record, turn=Random(number).randrange(20))
         if own_case is None:
             return []
-        found = plan(state, trial.dispute, side, own_case, self._seen(number, side), self.now + 1)
+        found = moves_of(plan(state, trial.dispute, side, own_case, self._seen(number, side), self.now + 1))
         if not found:
             return []
         # A liar keeps silent where a move would end the trial with its own loss.
@@ -125,7 +125,7 @@ class Trials:
     def _calls(
         self, trial: Trial, moves: Sequence[court.Move], sender: str, at: int
     ) -> list[tuple[str, bytes]]:
-        steps = led(trial.state, trial.dispute, moves, sender, at)
+        steps = planned(trial.state, moves, lambda now, m: court.apply(now, trial.dispute, m, sender, at))
         made = (trial_call(move, trial.trial_terms, trial.dispute, state) for move, state in steps)
         return [(name, self.table.chain.court.calldata(name, *given)) for name, given in made]
 

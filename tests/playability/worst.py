@@ -20,7 +20,7 @@ from referee_py.availability.state import (
 )
 from referee_py.commit import Record
 from referee_py.commit.tensor import LEAF_BYTES
-from referee_py.game.calldata import calls
+from referee_py.game.calldata import call
 from referee_py.game.state import (
     Evidence,
     Exhibit,
@@ -92,7 +92,7 @@ def _sizes(encoded: int, outputs: int, ranks: tuple[int, ...], rank: int) -> dic
     structure = HASH * (encoded // 32) + HASH[: encoded % 32]
     found = dict[str, int]()
     for move in _match_moves(own, structure):
-        ((name, given),) = calls(_AT, _TERMS, [move], PLAYERS[0], 0)
+        name, given = call(move, _AT, _TERMS)
         found[name] = len(_alone(referee, referee.calldata(name, *given)))
     dispute = Dispute((own, own), structure, 0x80)
     for hearing_move in _hearing_moves(dispute, own):

@@ -25,6 +25,7 @@ from referee_py.trial import NodesReveal, ShowLeaf, TrialState, apply, open_tria
 from referee_py.trial import solver as trials
 from referee_py.trial.solver import Operator
 from referee_py.walk.dispute import dispute_hash
+from tests.planned import moves_of
 from tests.referee_py.trial.parties import Known, Setting
 from trainer_node.chain import HearingInfo, TrialInfo
 from trainer_node.chain.outbox import Value
@@ -86,7 +87,7 @@ class Room:
         self.store = Store(folder / "own", sync=False)
         contracts: Any = SimpleNamespace(
             hearing_move=lambda _id, move, value: (move, value),
-            trial_moves=lambda _trial, moves, _sender, _now: (list(moves), 0),
+            trial_moves=lambda _trial, moves: (moves_of(moves), 0),
         )
         transactions: Any = SimpleNamespace(address=me, send=self._send)
         fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
@@ -135,7 +136,9 @@ class Room:
 
     def liar_plays(self, now: int = BEGAN + 1) -> None:
         rival = self.shown[0]
-        self.accept(1, trials.plan(self.trial, self.dispute, 1, self.setting.sides[1], rival, now), now)
+        self.accept(
+            1, moves_of(trials.plan(self.trial, self.dispute, 1, self.setting.sides[1], rival, now)), now
+        )
 
     def source(self, *uris: str) -> Told:
         return Told(self.dispute.records[0], self.setting.sides[0], list(uris))

@@ -13,11 +13,13 @@ from web3.types import RPCEndpoint
 
 from referee_py.commit import Record, Tag, Tree
 from referee_py.errors import InvalidInput
+from referee_py.game.rules import apply
 from referee_py.game.state import Descend, Move, OpenRecord, Phase, Reveal, Timeout
 from referee_py.jobs import Rules, commitment
 from referee_py.program.mode import Rounding
 from referee_py.program.terms import Terms
 from referee_py.walk.reason import Reason
+from tests.planned import planned
 from trainer_node.chain import ChainClient, JobPhase, MatchInfo, Receipt, TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder, load_artifact
 from trainer_node.chain.outbox import Call
@@ -154,7 +156,10 @@ class Town:
     def play(self, job: int, person: TransactionManager, moves: list[Move]) -> Receipt:
         """Send moves in a job's match."""
         match, now = self.match(job), self.client.snapshot().now
-        return person.send(self.contracts.moves(match, moves, person.address, now))
+        pairs = planned(
+            match.state, moves, lambda at, move: apply(at, match.terms, move, person.address, now)
+        )
+        return person.send(self.contracts.moves(match.terms, list(pairs)))
 
     def rpc(self, method: str, *params: object) -> None:
         self.web3.provider.make_request(RPCEndpoint(method), list(params))
@@ -334,7 +339,7 @@ def test_no_moves_is_an_error(town: Town) -> None:
     job_id = town.post()
     town.claim_two(job_id)
     with pytest.raises(InvalidInput, match="no move"):
-        town.contracts.moves(town.match(job_id), [], town.people[1].address, 0)
+        town.contracts.moves(town.match(job_id).terms, [])
 
 
 def test_dispute_is_shown(town: Town) -> None:

@@ -29,7 +29,7 @@ def test_a_trial_of_most_inputs_takes_more_than_one_transaction() -> None:
         trial_terms = TrialTerms(PLAYERS[0], 1, PLAYERS, dispute_hash(setting.dispute))
         trial = SimpleNamespace(state=state, dispute=setting.dispute, trial_terms=trial_terms)
         contracts = Contracts(Web3(), Deployment(1, 1, {"Court": PLAYERS[0]}, {}))
-        call = contracts.trial_moves(trial, moves, PLAYERS[0], 1)  # type: ignore[arg-type]
+        call = contracts.trial_moves(trial, moves)  # type: ignore[arg-type]
         sent = call.action.split("+")
         assert len(call.data) <= MAX_BYTES
         assert sent[0] == "showOutputs"

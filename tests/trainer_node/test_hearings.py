@@ -26,6 +26,7 @@ from referee_py.trial import (
 from referee_py.trial.calldata import position_hash
 from referee_py.trial.solver import plan
 from referee_py.walk.dispute import TrialTerms, dispute_hash, dispute_wire
+from tests.planned import moves_of
 from tests.referee_py.trial.parties import Known, Setting
 from trainer_node.chain.events import Event
 from trainer_node.chain.hearings import HearingInfo, TrialInfo, hearing_view, trial_view
@@ -146,7 +147,9 @@ class Play:
         return trial_view(trial_terms, SETTING.dispute, self.raw(), self.events)
 
     def go(self, side: int) -> None:
-        for move in plan(self.state, SETTING.dispute, side, SETTING.sides[side], self.known[side], 1):
+        for move in moves_of(
+            plan(self.state, SETTING.dispute, side, SETTING.sides[side], self.known[side], 1)
+        ):
             before = self.state
             self.state = apply(before, SETTING.dispute, move, PLAYERS[side], 1)
             match move:

@@ -24,6 +24,7 @@ from referee_py.trial import (
 from referee_py.trial import solver as trials
 from referee_py.trial.rules import case_of
 from referee_py.trial.solver import Operator
+from tests.planned import moves_of
 from trainer_node.chain import HearingInfo
 from trainer_node.hearing_player import MAX_KEPT, HearingPlayer
 
@@ -56,7 +57,9 @@ def at_the_states(folder: Path) -> Room:
     room = Room(folder)
     room.has_come_to(HearingPhase.TRIAL, trials=1)
     while room.trial.stage is not Stage.POST:
-        if moves := trials.plan(room.trial, room.dispute, 0, room.setting.sides[0], room.shown[1], BEGAN):
+        if moves := moves_of(
+            trials.plan(room.trial, room.dispute, 0, room.setting.sides[0], room.shown[1], BEGAN)
+        ):
             room.accept(0, [move for move in moves if not isinstance(move, Post)])
         room.liar_plays()
     return room

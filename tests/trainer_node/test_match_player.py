@@ -13,6 +13,7 @@ import repops
 from referee_py.commit import Tag, Tree
 from referee_py.game.rules import apply, opened
 from referee_py.game.state import MatchState, MatchTerms, Move, Phase
+from tests.planned import moves_of
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import Group, MatchInfo
 from trainer_node.decide import Seat
@@ -55,7 +56,7 @@ class Table:
         state = opened(terms, POSTED)
         self.match = MatchInfo(1, 1, ME, state, terms)
         self.sent = Sent()
-        contracts: Any = SimpleNamespace(moves=lambda _match, moves, _sender, _now: list(moves))
+        contracts: Any = SimpleNamespace(moves=lambda _terms, moves: moves_of(moves))
         fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
         self.player = MatchPlayer(contracts, self.sent, Opponents(fetcher, patience_s=60.0))  # type: ignore[arg-type]
 

@@ -11,10 +11,11 @@ from web3 import HTTPProvider, Web3
 
 from referee_py.errors import AssayError
 from referee_py.trial import Move, NodesReveal, ShowLeaf, Stage, TrialState, apply, open_trial
-from referee_py.trial.calldata import led, position_hash
+from referee_py.trial.calldata import position_hash
 from referee_py.trial.solver import plan
 from referee_py.walk.dispute import Dispute, TrialTerms, dispute_hash, dispute_wire
 from tests.conftest import Anvil
+from tests.planned import moves_of, planned
 from tests.referee_py.trial.parties import Known, Setting
 from tests.solidity import compiled
 from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES, load_artifact
@@ -83,7 +84,9 @@ class Stand:
         while state.stage is not Stage.DONE:
             before = state
             for side in (0, 1):
-                moves = plan(state, setting.dispute, side, setting.sides[side], known[side], self.now())
+                moves = moves_of(
+                    plan(state, setting.dispute, side, setting.sides[side], known[side], self.now())
+                )
                 if not moves:
                     continue
                 moves = moves[:1] if one_by_one else moves
@@ -105,7 +108,8 @@ class Stand:
         self, trial: TrialTerms, dispute: Dispute, state: TrialState, moves: list[Move], side: int
     ) -> int:
         """Send these moves in one transaction, and return its gas."""
-        made = led(state, dispute, moves, self.players[side], self.now())
+        now, by = self.now(), self.players[side]
+        made = planned(state, moves, lambda at, move: apply(at, dispute, move, by, now))
         calls = [self.court.encode_abi(*trial_call(move, trial, dispute, before)) for move, before in made]
         self.sent = len(HexBytes(self.court.encode_abi("multicall", [calls])))
         return self._send(self.court.functions.multicall(calls), self.players[side])

@@ -39,6 +39,7 @@ from referee_py.walk.clock import owing
 from referee_py.walk.dispute import dispute_wire
 from referee_py.walk.refusals import Refusal
 from tests.conftest import Anvil
+from tests.planned import moves_of
 from tests.referee_py.rounding.logs import log_of
 from tests.referee_py.rounding.test_blocks import words
 from tests.referee_py.trial import logged
@@ -160,7 +161,9 @@ class Table:
         while self.state.stage is not stage:
             for side in (0, 1):
                 sides, now = self.setting.sides, self.stand.now()
-                for move in plan(self.state, self.setting.dispute, side, sides[side], known[side], now):
+                for move in moves_of(
+                    plan(self.state, self.setting.dispute, side, sides[side], known[side], now)
+                ):
                     if self.state.stage is stage:
                         break
                     self.stand.send(self.trial, self.setting.dispute, self.state, [move], side)
@@ -207,7 +210,9 @@ def test_contract_and_rules_refuse_alike(start_anvil: Callable[..., Anvil], hone
     while table.state.stage is not Stage.DONE:
         for side in (0, 1):
             now = table.stand.now()
-            for move in plan(table.state, setting.dispute, side, setting.sides[side], known[side], now)[:1]:
+            for move in moves_of(
+                plan(table.state, setting.dispute, side, setting.sides[side], known[side], now)
+            )[:1]:
                 for bad in (*strangers(), *spoiled(table.state, move)):
                     table.compare(bad)
                 table.stand.send(table.trial, setting.dispute, table.state, [move], side)
@@ -238,7 +243,9 @@ def test_only_the_elements_block_of_the_agreed_log_is_taken(
     table, own = Table(Stand(start_anvil()), setting), setting.sides[0]
     known = [Known(setting.sides[1 - side].outputs) for side in (0, 1)]
     side = next(table.to(Stage.LEAF, known))
-    good, *_ = plan(table.state, setting.dispute, side, setting.sides[side], known[side], table.stand.now())
+    good, *_ = moves_of(
+        plan(table.state, setting.dispute, side, setting.sides[side], known[side], table.stand.now())
+    )
     assert isinstance(good, Compare)
     block, elsewhere = good.log, own.block(0, (element + BLOCK) % 5000)
     bad = [
@@ -312,7 +319,7 @@ def test_who_is_late_loses_and_nothing_else_is_possible(start_anvil: Callable[..
     setting = Setting.of("mm", [rng.standard_normal((40, 40)).astype(np.float32)] * 2, {}, 0.6, 0, 300)
     assert setting is not None
     table = Table(Stand(start_anvil()), setting)
-    (move,) = plan(table.state, setting.dispute, 0, setting.sides[0], Known(), table.stand.now())
+    (move,) = moves_of(plan(table.state, setting.dispute, 0, setting.sides[0], Known(), table.stand.now()))
     table.stand.send(table.trial, setting.dispute, table.state, [move], 0)
     table.state = apply(table.state, setting.dispute, move, table.stand.players[0], table.stand.now())
     table.stand.wait(CLOCK + 1)

@@ -33,12 +33,12 @@ from web3.contract import Contract
 
 from referee_py.availability import Place, Response
 from referee_py.errors import InvalidInput
-from referee_py.game.calldata import calls
-from referee_py.game.state import Move
+from referee_py.game.calldata import call as match_call
+from referee_py.game.solver import Planned
+from referee_py.game.state import MatchTerms
 from referee_py.panel.state import Move as HearingMove
 from referee_py.program.playable import fitting
-from referee_py.trial import Move as TrialMove
-from referee_py.trial.calldata import led
+from referee_py.trial.solver import Planned as PlannedInTrial
 
 from ..errors import ConfigError, WrongChain
 from .outbox import Call, Value
@@ -47,7 +47,6 @@ from .wire import trial_call
 
 if TYPE_CHECKING:
     from .hearings import TrialInfo
-    from .matches import MatchInfo
 
 EXACT_RULES = (
     *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
@@ -276,15 +275,13 @@ class Contracts:
         """The contracts that may owe an account money."""
         return self.jobs, self.panel, self.data_availability, self.watch
 
-    def moves(self, match: MatchInfo, moves: Sequence[Move], sender: str, now: int) -> Call:
+    def moves(self, terms: MatchTerms, moves: Sequence[Planned]) -> Call:
         """Return one transaction with these moves in a match, in order, or with as many of the first as fit."""
-        made = list(calls(match.state, match.terms, moves, sender, now))
-        return _first(self.referee, made, 0)
+        return _first(self.referee, [match_call(move, state, terms) for move, state in moves], 0)
 
-    def trial_moves(self, trial: TrialInfo, moves: Sequence[TrialMove], sender: str, now: int) -> Call:
+    def trial_moves(self, trial: TrialInfo, moves: Sequence[PlannedInTrial]) -> Call:
         """Return one transaction with these moves in a trial, in order, or with as many of the first as fit."""
-        steps = led(trial.state, trial.dispute, moves, sender, now)
-        made = [trial_call(move, trial.trial_terms, trial.dispute, state) for move, state in steps]
+        made = [trial_call(move, trial.trial_terms, trial.dispute, state) for move, state in moves]
         return _first(self.court, made, len(trial.dispute.records[0].inputs))
 
     def hearing_move(self, hearing_id: int, move: HearingMove, value: int | Value = 0) -> Call:

@@ -12,6 +12,7 @@ from referee_py.game.view import ChainLog, LoggedView
 from referee_py.walk import clock
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
+from tests.planned import moves_of
 
 from .synthetic import Graph, match_terms
 from .synthetic_run import Run
@@ -49,15 +50,17 @@ class Table:
         me, other = self.players[side], self.players[1 - side]
         served = (other.run.serve, other.run.serve_record) if other.serves else (None, None)
         view = LoggedView(self.log, 1 - side, *served)
-        return plan(
-            self.state,
-            self.terms,
-            side,
-            may_refine=True,
-            own=me.run,
-            opponent=view,
-            now=self.now,
-            concede=me.concede,
+        return moves_of(
+            plan(
+                self.state,
+                self.terms,
+                side,
+                may_refine=True,
+                own=me.run,
+                opponent=view,
+                now=self.now,
+                concede=me.concede,
+            )
         )
 
     def apply(self, move: Move, sender: str) -> None:

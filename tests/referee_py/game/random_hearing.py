@@ -14,10 +14,10 @@ from referee_py.model.panel import Hearing, Trial
 from referee_py.panel.solver import plan
 from referee_py.panel.state import Appeal, Attest, Escalate, HearingPhase, Move, Proceed, Stand
 from referee_py.trial import NodesReveal, ShowLeaf, Timeout
-from referee_py.trial.calldata import led
 from referee_py.trial.solver import Operator
 from referee_py.trial.solver import plan as plan_trial
 from referee_py.walk import clock
+from tests.planned import moves_of, planned
 from tests.referee_py.trial.parties import Known
 from trainer_node.chain.wire import trial_call
 
@@ -170,7 +170,7 @@ class Bar:
         if not moves:
             return None
         sender = trial.state.players[side] if rng.random() < 0.93 else rng.choice(game.accounts)
-        steps = led(trial.state, trial.dispute, moves, sender, now)
+        steps = planned(trial.state, moves, lambda at, m: court.apply(at, trial.dispute, m, sender, now))
         named = [trial_call(move, trial.trial_terms, trial.dispute, state) for move, state in steps]
         calls = [game.chain.court.calldata(name, *given) for name, given in named]
         return Action(
@@ -198,7 +198,7 @@ class Bar:
         if own is None:
             return [Timeout()] if clock.late(trial.state, now) else []
         known = self._seen.setdefault((number, side), self._known(number, trial, 1 - side))
-        moves = plan_trial(trial.state, trial.dispute, side, own, known, now)
+        moves = moves_of(plan_trial(trial.state, trial.dispute, side, own, known, now))
         return moves[:1] if rng.random() < 0.5 else moves
 
     def _operator(self, number: int, trial: Trial, side: int) -> Operator | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from referee_py.game.calldata import calls as calls_of
+from referee_py.game.calldata import call as call_of
 from referee_py.game.rules import apply
 from referee_py.game.solver import evidence_of, log_proof_of, plan
 from referee_py.game.state import (
@@ -26,6 +26,7 @@ from referee_py.game.state import (
 )
 from referee_py.game.view import ChainLog, LoggedView
 from referee_py.model.jobs import Match
+from tests.planned import moves_of, planned
 
 from .actions import Action, spoil
 from .chain import Transaction
@@ -55,7 +56,8 @@ class Duels:
         sender = match.terms.players[side] if rng.random() < 0.9 else rng.choice(game.accounts)
         match_id = match.terms.match_id
         referee = game.chain.referee
-        made = calls_of(match.state, match.terms, moves, sender, now)
+        pairs = planned(match.state, moves, lambda at, move: apply(at, match.terms, move, sender, now))
+        made = [call_of(move, state, match.terms) for move, state in pairs]
         calls = [referee.calldata(name, *given) for name, given in made]
         data = calls[0] if len(calls) == 1 else referee.calldata("multicall", calls)
         return Action(
@@ -141,15 +143,17 @@ class Duels:
         me, other = self.game.party_of(match, side), self.game.party_of(match, 1 - side)
         log = self._logs.setdefault(id(match), ChainLog())
         serve = (other.run.serve, other.run.serve_record) if other.serves else (None, None)
-        return plan(
-            match.state,
-            match.terms,
-            side,
-            may_refine=True,
-            own=me.run,
-            opponent=LoggedView(log, 1 - side, *serve),
-            now=now,
-            concede=me.concede,
+        return moves_of(
+            plan(
+                match.state,
+                match.terms,
+                side,
+                may_refine=True,
+                own=me.run,
+                opponent=LoggedView(log, 1 - side, *serve),
+                now=now,
+                concede=me.concede,
+            )
         )
 
     def observe(self, action: Action, before: MatchState) -> None:

@@ -50,6 +50,7 @@ from referee_py.walk.descent import shown
 from referee_py.walk.dispute import ZERO
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
+from tests.planned import moves_of
 
 from .small import Lies, junk, small_graph
 from .synthetic import match_terms
@@ -117,7 +118,9 @@ class Game:
         serve = (self.lies.serve, self.lies.serve_record) if self.served else (None, None)
         view = LoggedView(log, 1 - self.honest, *serve)
         own = self.lies.honest
-        return plan(state, self.terms, self.honest, may_refine=True, own=own, opponent=view, now=now)
+        return moves_of(
+            plan(state, self.terms, self.honest, may_refine=True, own=own, opponent=view, now=now)
+        )
 
     def _applied(self, state: MatchState, move: Move, sender: str, now: int) -> MatchState:
         after = apply(state, self.terms, move, sender, now)

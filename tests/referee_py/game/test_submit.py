@@ -18,6 +18,7 @@ from referee_py.panel.state import HearingPhase, hearing_id
 from referee_py.trial.solver import plan as plan_trial
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
+from tests.planned import moves_of
 from tests.referee_py.trial.parties import Known
 
 from .real import RealGraph, random_real_graph
@@ -62,7 +63,7 @@ class Dispute:
         """Return the moves of the trainer, to whom all data is served."""
         view = LoggedView(ChainLog(), 1, self.runs[1].serve, self.runs[1].serve_record)
         state, terms = self.match.state, self.match.terms
-        return plan(state, terms, 0, may_refine=True, own=self.runs[0], opponent=view, now=self.now)
+        return moves_of(plan(state, terms, 0, may_refine=True, own=self.runs[0], opponent=view, now=self.now))
 
     def play(self, *extra: Move) -> None:
         self.model.play(1, [*self.moves(), *extra], TRAINER, self.now)
@@ -117,7 +118,7 @@ def test_trial_decides_expect_match_and_stakes_distributed() -> None:
     while panel.trial_of(hearing_id(REFEREE, 1)):
         for side, player in enumerate((TRAINER, CHALLENGER)):
             known = Known(operators[1 - side].outputs)
-            moves = plan_trial(trial.state, trial.dispute, side, operators[side], known, game.now)
+            moves = moves_of(plan_trial(trial.state, trial.dispute, side, operators[side], known, game.now))
             panel.plead(number, moves, player, game.now)
     assert (game.match.state.losers, game.match.state.reason) == (0b10, Reason.OPERATOR)
     assert game.model.credits[TRAINER] == STAKE // 2

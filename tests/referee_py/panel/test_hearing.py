@@ -9,6 +9,7 @@ from referee_py.params import BURNED
 from referee_py.trial import Stage
 from referee_py.trial.solver import plan
 from referee_py.walk.reason import Reason
+from tests.planned import moves_of
 from tests.referee_py.trial.parties import Known
 
 from .scene import (
@@ -82,7 +83,7 @@ def test_no_verifiers_trial_really_played_expect_the_wrong_side_loses() -> None:
     number = scene.panel.trial_of(scene.terms.hearing_id)
     assert number is not None
     trial, sides = scene.panel.trials[number], setting().sides
-    moves = plan(trial.state, trial.dispute, 0, sides[0], Known(sides[1].outputs), scene.now)
+    moves = moves_of(plan(trial.state, trial.dispute, 0, sides[0], Known(sides[1].outputs), scene.now))
     scene.panel.plead(number, moves, SPOKESMEN[0], scene.now)
     assert scene.decided == [(0b10, Reason.OPERATOR, ())]
     assert scene.panel.trial_of(scene.terms.hearing_id) is None

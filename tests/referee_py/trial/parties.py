@@ -22,6 +22,7 @@ from referee_py.rounding.truth import truth as truth_of
 from referee_py.trial import NO_BLOCK, LogBlock, NodesReveal, ShowLeaf, Stage, TrialState, apply, open_trial
 from referee_py.trial.solver import Operator, plan
 from referee_py.walk.dispute import Dispute
+from tests.planned import moves_of
 
 PLAYERS = ("0x" + "11" * 20, "0x" + "22" * 20)
 
@@ -179,7 +180,7 @@ def play(setting: Setting, served: bool) -> tuple[TrialState, int]:
     while state.stage is not Stage.DONE:
         before = state
         for side in (0, 1):
-            moves = plan(state, setting.dispute, side, setting.sides[side], known[side], 100)
+            moves = moves_of(plan(state, setting.dispute, side, setting.sides[side], known[side], 100))
             for move in moves:
                 state = apply(state, setting.dispute, move, PLAYERS[side], 100)
                 if isinstance(move, NodesReveal):

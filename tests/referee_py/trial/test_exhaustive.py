@@ -33,6 +33,7 @@ from referee_py.trial import (
 from referee_py.trial.solver import plan
 from referee_py.walk.clock import owing
 from referee_py.walk.refusals import Refusal
+from tests.planned import moves_of
 from tests.referee_py.rounding.logs import log_of
 
 from . import logged
@@ -64,7 +65,7 @@ class Game:
             self.ends += 1
             return
         dispute, own = self.setting.dispute, self.setting.sides[self.honest]
-        moves = plan(state, dispute, self.honest, own, known, NOW)
+        moves = moves_of(plan(state, dispute, self.honest, own, known, NOW))
         # INVARIANT: an honest side that owes a move has one. So only a silent liar loses by its clock.
         assert moves or not owing(state) >> self.honest & 1, state
         for move, by in [
@@ -81,7 +82,7 @@ class Game:
         """Yield moves of the other side: with its own data, with the honest side's, and with false states."""
         for knows in (Known(), Known(self.setting.sides[self.honest].outputs)):
             liar = self.setting.sides[1 - self.honest]
-            yield from plan(state, self.setting.dispute, 1 - self.honest, liar, knows, NOW)[:1]
+            yield from moves_of(plan(state, self.setting.dispute, 1 - self.honest, liar, knows, NOW))[:1]
         for side in (0, 1):
             tree = DataTree(self.setting.sides[side].outputs[state.output])
             yield ShowOutputs((tree.root, NOT_SHOWN) if side == 0 else (NOT_SHOWN, tree.root))

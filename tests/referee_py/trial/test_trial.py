@@ -13,6 +13,7 @@ from repops.opset import OPS
 from referee_py.rounding import Bounds, Rounding
 from referee_py.trial import apply, open_trial
 from referee_py.trial.solver import plan
+from tests.planned import moves_of
 
 from . import logged
 from .parties import PLAYERS, Known, Setting, play
@@ -66,9 +67,11 @@ def test_who_is_late_loses() -> None:
     setting = Setting.of("mm", [rng.standard_normal((40, 40)).astype(np.float32)] * 2, {}, 0.7, 0)
     assert setting is not None
     state = open_trial(setting.dispute, PLAYERS, (10, 10), 100)
-    (move,) = plan(state, setting.dispute, 0, setting.sides[0], Known(), 105)
+    (move,) = moves_of(plan(state, setting.dispute, 0, setting.sides[0], Known(), 105))
     state = apply(state, setting.dispute, move, PLAYERS[0], 105)
-    assert plan(state, setting.dispute, 0, setting.sides[0], Known(), 110) == []
-    (timeout,) = plan(state, setting.dispute, 0, setting.sides[0], Known(), 111)
+    assert moves_of(plan(state, setting.dispute, 0, setting.sides[0], Known(), 110)) == []
+    (timeout,) = moves_of(plan(state, setting.dispute, 0, setting.sides[0], Known(), 111))
     assert apply(state, setting.dispute, timeout, PLAYERS[0], 111).losers == 2
-    assert plan(replace(state, clock=(5, 5)), setting.dispute, 1, setting.sides[1], Known(), 111) == []
+    assert (
+        moves_of(plan(replace(state, clock=(5, 5)), setting.dispute, 1, setting.sides[1], Known(), 111)) == []
+    )
