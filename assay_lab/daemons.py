@@ -16,6 +16,7 @@ from referee_py.trial.solver import Operator
 from trainer_node import challenger, trainer
 from trainer_node.chain import HearingInfo, JobView, TransactionManager
 from trainer_node.config import Settings
+from trainer_node.loop import Loop
 from trainer_node.package import MAX_HEADER_BYTES
 from trainer_node.participant import Participant
 from trainer_node.replay import Replay
@@ -84,4 +85,4 @@ def run_verifier(settings: Settings, **_: Any) -> None:
     """Run a verifier that signs what is wrong, until told to stop."""
     repops.set_num_threads(settings.worker_threads)
     with open_daemon(settings, "verifier") as node:
-        Service(node, LyingVerifier(node).tick).run()
+        Service(node, Loop(node, LyingVerifier(node)).tick).run()

@@ -23,6 +23,7 @@ from .decide import (
 )
 from .funds import offer, quarrel, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
+from .loop import Loop
 from .participant import Participant, open_runner
 from .replay import Replay
 from .service import Daemon, Service, open_daemon
@@ -41,7 +42,7 @@ def run(settings: Settings, replay: type[Replay] = Replay) -> None:
         open_daemon(settings, "challenger", key=settings.mode is not Mode.WATCH) as node,
         open_runner(node, follows=True, replay=replay) as runner,
     ):
-        Service(node, challenger(node, runner).tick).run()
+        Service(node, Loop(node, challenger(node, runner)).tick).run()
 
 
 def challenger(node: Daemon, runner: JobRunner) -> Participant:

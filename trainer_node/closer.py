@@ -6,44 +6,41 @@ each daemon that has a result of its own in a job closes requests for all other 
 
 from __future__ import annotations
 
-import structlog
-
 from referee_py.availability import Place
 
-from .chain import Contracts, Group, JobView, Snapshot, TransactionManager
+from .chain import Contracts, Group, JobView, Snapshot
 from .chain.data_requests import OpenRequest
-from .submit import act
-
-_log = structlog.get_logger(__name__)
+from .due import Due
 
 
 class Closer:
-    """Closes requests from the account of ``transactions``."""
+    """Decides for the account ``me``."""
 
-    def __init__(self, contracts: Contracts, transactions: TransactionManager) -> None:
+    def __init__(self, contracts: Contracts, me: str) -> None:
         self._contracts = contracts
-        self._transactions = transactions
+        self._me = me
         self._quiet: dict[int, tuple[bytes, int, int]] = {}
         """By job: a root, its life, and the last second in which no request for it can be late."""
 
-    def attend(self, snapshot: Snapshot, job: JobView, right: bytes) -> None:
-        """Close one late request for a root other than ``right``. Raises RpcUnavailable and RpcCorrupt.
+    def due(self, snapshot: Snapshot, job: JobView, right: bytes) -> list[Due]:
+        """Return the closing of one late request for a root other than ``right``. Raises RpcUnavailable and RpcCorrupt.
 
         NOTE: at most one living group is in no match: the one that waits. Only that group can lose by a request now,
         and only its requests delay the job's end. The first closing ends its life, so one a round is enough.
         """
         group = next((group for group in job.groups if group.index == job.waiting), None)
         if group is None or group.dead or group.root == right or job.phase.ended:
-            return
+            return []
         root, life, until = self._quiet.get(job.id, (b"", 0, 0))
         if ((root, life) == (group.root, group.life) and snapshot.now <= until) or not snapshot.pending(
             job, group
         ):
-            return
+            return []
         late = self._late(snapshot, job, group)
-        if late is not None:
-            _log.info("data_request.late", job=job.id, root=group.root.hex(), place=str(late.place))
-            act(self._transactions, self._contracts.closings(job.id, [(group.root, late.place)]))
+        if late is None:
+            return []
+        about = {"job": job.id, "root": group.root.hex(), "place": str(late.place)}
+        return [Due(self._contracts.closings(job.id, [(group.root, late.place)]), "data_request.late", about)]
 
     def _late(self, snapshot: Snapshot, job: JobView, group: Group) -> OpenRequest | None:
         """Return a late request for a group's data, our own first: half of the stakes goes to the requester."""
@@ -58,5 +55,5 @@ class Closer:
         return min(late, key=self._order, default=None)
 
     def _order(self, request: OpenRequest) -> tuple[bool, int, Place]:
-        mine = request.requester.lower() == self._transactions.address.lower()
+        mine = request.requester.lower() == self._me.lower()
         return not mine, request.until, request.place

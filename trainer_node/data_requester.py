@@ -20,14 +20,14 @@ from referee_py.jobs import fee_at
 from referee_py.params import ANSWER_GAS, BYTE_GAS, CROWD, MAX_OPEN, STEP
 from referee_py.program.mode import is_rounded
 
-from .chain import Contracts, JobPhase, JobView, Snapshot, TransactionManager
+from .chain import Contracts, JobPhase, JobView, Receipt, Snapshot, TransactionManager
 from .chain.data_requests import Ledger, OpenRequest
 from .chain.fees import next_base_fee
 from .chain.outbox import Value
+from .due import Due
 from .job_runner import JobRunner
 from .onchain_logs import Shown
 from .patience import NONE, Patience
-from .submit import act
 
 MAX_CLOSINGS = 64
 """Requests closed in one transaction."""
@@ -56,13 +56,13 @@ class DataRequester:
         self._max_wei = max_wei
         self._told: set[int] = set()
 
-    def attend(self, snapshot: Snapshot, job: JobView) -> bool:
-        """Do what is due for logs that we could not fetch. Return whether we request the logs of this job."""
+    def due(self, snapshot: Snapshot, job: JobView) -> list[Due] | None:
+        """Return what is due for logs that we could not fetch; None if we do not request the logs of this job."""
         if not is_rounded(job.program.mode) or job.phase not in (JobPhase.CHALLENGE, JobPhase.CLOSING):
-            return False
+            return None
         program = self._runner.starved(job.id)
         if program is None:
-            return False
+            return None
         ledger = snapshot.ledger(job)
         late = {
             key: request
@@ -75,44 +75,41 @@ class DataRequester:
         if late and not due and job.finder is None:
             due = list(late)[:1]
         if due:
-            self._close(job, due)
-            return True
+            return [self._closings(job, due)]
         # SAFETY: once logs are withheld, the job ends void, and we pay for no more of them.
         if job.finder is not None:
-            return True
+            return []
         shown = Shown(job.program, program, job.logs, ledger.answers)
         missing = shown.missing()
         if not missing:
             self._runner.deliver(job.id, shown)
-            return True
+            return []
         places = [place for place in missing if (job.logs, place) not in ledger.open]
         # SAFETY: until we have read a block that shows our last request, we would pay for the same places again.
         if self._transactions.open():
-            return True
+            return []
         since = self._sent.setdefault(job.id, 0)
         if since is None:
             since = self._sent[job.id] = snapshot.head()
-        if snapshot.block.number < since:
-            return True
-        if places and job.phase is JobPhase.CHALLENGE:
-            self._request(snapshot, job, places, ledger)
-        return True
+        if snapshot.block.number < since or not places or job.phase is not JobPhase.CHALLENGE:
+            return []
+        return self._requests(snapshot, job, places, ledger)
 
-    def recover(self, snapshot: Snapshot, job: JobView, patience: Patience = NONE) -> bool:
-        """Get our deposits back from an ended job, once gas is cheap. Return whether it holds any."""
+    def refunds(self, snapshot: Snapshot, job: JobView, patience: Patience = NONE) -> list[Due] | None:
+        """Return how to get our deposits back from an ended job, once gas is cheap; None if it holds none."""
         if not is_rounded(job.program.mode):
-            return False
+            return None
         ledger = snapshot.ledger(job)
         mine = [key for key, request in ledger.open.items() if self._is_mine(request)]
-        if mine and not patience.lingers(snapshot.now - job.due):
-            self._close(job, mine)
-        return bool(mine)
+        if not mine:
+            return None
+        return [] if patience.lingers(snapshot.now - job.due) else [self._closings(job, mine)]
 
-    def _close(self, job: JobView, keys: list[tuple[bytes, Place]]) -> None:
-        act(self._transactions, self._contracts.closings(job.id, keys[:MAX_CLOSINGS]))
+    def _closings(self, job: JobView, keys: list[tuple[bytes, Place]]) -> Due:
+        return Due(self._contracts.closings(job.id, keys[:MAX_CLOSINGS]))
 
-    def _request(self, snapshot: Snapshot, job: JobView, places: list[Place], ledger: Ledger) -> None:
-        """Request the first of these places: as many as the present deposit applies to.
+    def _requests(self, snapshot: Snapshot, job: JobView, places: list[Place], ledger: Ledger) -> list[Due]:
+        """Return a request for the first of these places: as many as the present deposit applies to.
 
         The others follow once these are answered. Open requests of others raise the deposit; we pay up to the limit.
         """
@@ -128,7 +125,7 @@ class DataRequester:
         crowd = CROWD * deposit_of(Piece.BLOCKS, enough)
         if left == self._max_wei < crowd:
             self._leave(job, f"to get them in time takes {crowd} wei of deposits")
-            return
+            return []
         left = min(left, self._spare(job.id))
         rank = rank_of(len(opened), 0)
         count = min(STEP - len(opened) % STEP, MAX_OPEN - len(opened))
@@ -136,22 +133,25 @@ class DataRequester:
         mine = [request for request in opened if self._is_mine(request)]
         patience = job.rules.verdict_period // 2
         if rank and mine and min(request.until for request in mine) - snapshot.now > patience:
-            return
+            return []
         batch: list[Place] = []
         for place in places[:count]:
             if least[place.piece] << rank > left:
                 break
             left -= least[place.piece] << rank
             batch.append(place)
-        if batch:
-            value = Value(*(sum(deposit_of(p.piece, at) << rank for p in batch) for at in (price, enough)))
-            _log.info(
-                "data_request.made", job=job.id, places=len(batch), left=len(places) - len(batch), rank=rank
-            )
-            receipt = act(self._transactions, self._contracts.request(job.id, job.logs, batch, value))
+        if not batch:
+            if not mine:
+                self._leave(job, f"{len(places)} more pieces of them cost more than is left")
+            return []
+
+        def sent(receipt: Receipt | None) -> None:
             self._sent[job.id] = receipt.block if receipt is not None else None
-        elif not mine:
-            self._leave(job, f"{len(places)} more pieces of them cost more than is left")
+
+        value = Value(*(sum(deposit_of(p.piece, at) << rank for p in batch) for at in (price, enough)))
+        about = {"job": job.id, "places": len(batch), "left": len(places) - len(batch), "rank": rank}
+        call = self._contracts.request(job.id, job.logs, batch, value)
+        return [Due(call, "data_request.made", about, then=sent)]
 
     def _leave(self, job: JobView, why: str) -> None:
         """Log once why we leave a job's logs to others."""

@@ -5,7 +5,7 @@ A claimant that does not respond loses its claim, so responses are as urgent as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import structlog
@@ -16,10 +16,10 @@ from referee_py.availability.solver import response_of
 from referee_py.errors import AssayError
 from referee_py.params import ANSWER_GAS, BYTE_GAS
 
-from .chain import Contracts, Group, JobView, Snapshot, TransactionManager
+from .chain import Call, Contracts, Group, JobView, Snapshot
+from .due import Due
 from .errors import Reverted
 from .replay import Replay
-from .submit import act
 
 MAX_BATCH_BYTES, MAX_BATCH_GAS = 100_000, 12_000_000
 """Limits of one transaction: public nodes relay 131,072 bytes; a transaction may have 16.7 million gas (EIP-7825)."""
@@ -34,14 +34,14 @@ Answered = tuple[bytes, Place, Response]
 
 
 class DataResponder:
-    """Acts for the account of ``transactions``."""
+    """``simulate`` raises Reverted if the contract would refuse a call."""
 
-    def __init__(self, contracts: Contracts, transactions: TransactionManager) -> None:
+    def __init__(self, contracts: Contracts, simulate: Callable[[Call], object]) -> None:
         self._contracts = contracts
-        self._transactions = transactions
+        self._simulate = simulate
 
-    def attend(self, snapshot: Snapshot, job: JobView, own: Group, replay: Replay) -> None:
-        """Answer the requests for the job's logs and for our root. Raises RpcUnavailable and RpcCorrupt.
+    def due(self, snapshot: Snapshot, job: JobView, own: Group, replay: Replay) -> Iterator[Due]:
+        """Yield answers to the requests for the job's logs and for our root. Raises RpcUnavailable and RpcCorrupt.
 
         NOTE: requests from former lives of our root can no longer cost a claim, so they need no response.
         """
@@ -52,13 +52,13 @@ class DataResponder:
         for request in due:
             # NOTE: we close no late request for our own root: that would cost us the claim.
             if snapshot.now > request.until and request.place.piece.of_logs:
-                act(self._transactions, self._contracts.closings(job.id, [(request.root, request.place)]))
+                yield Due(self._contracts.closings(job.id, [(request.root, request.place)]))
         # SAFETY: in this order, computing one interval a period and sending 100,000 bytes a minute is always in time.
         due.sort(key=lambda request: (request.until, request.place))
         places = [(d.root, d.place) for d in due if snapshot.now <= d.until]
         for batch in islice(self._batches(job, places, replay), MAX_BATCHES):
-            _log.info("data_request.answer", job=job.id, answers=len(batch), open=len(places))
-            act(self._transactions, self._contracts.answers(job.id, batch))
+            about = {"job": job.id, "answers": len(batch), "open": len(places)}
+            yield Due(self._contracts.answers(job.id, batch), "data_request.answer", about)
 
     def _batches(
         self, job: JobView, places: Sequence[tuple[bytes, Place]], replay: Replay
@@ -70,7 +70,7 @@ class DataResponder:
             try:
                 answer = root, place, response_of(replay.terms, place, replay)
                 call = self._contracts.answers(job.id, [answer])
-                self._transactions.simulate(call)
+                self._simulate(call)
             except Reverted as error:
                 _log.info("data_request.refused", place=str(place), reason=str(error))  # somebody was faster
                 continue

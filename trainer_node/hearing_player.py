@@ -21,7 +21,7 @@ import structlog
 from referee_py.commit import Record
 from referee_py.commit.tensor import Array
 from referee_py.panel.solver import plan, seat
-from referee_py.panel.state import Appeal, HearingPhase, Move
+from referee_py.panel.state import Appeal, HearingPhase
 from referee_py.program import Structure, TensorType
 from referee_py.trial import Timeout
 from referee_py.trial import solver as trials
@@ -29,13 +29,12 @@ from referee_py.trial.chain_states import ChainStates
 from referee_py.trial.solver import Operator, Planned
 from referee_py.walk.clock import late, owing
 
-from .chain import Contracts, HearingInfo, Snapshot, TransactionManager, TrialInfo
-from .chain.outbox import Call, Value
+from .chain import Contracts, HearingInfo, Snapshot, TrialInfo
 from .drafts import Drafts, Stop
+from .due import Due
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES
 from .patience import NONE, Patience
-from .submit import ACT_TIMEOUT_S
 
 MAX_KEPT = 4
 """Number of operators whose tensors are kept while their trials last. NOTE: states of a chain are kept for every trial.
@@ -73,18 +72,18 @@ class _Kept:
 
 
 class HearingPlayer:
-    """Acts for the account of ``transactions``, until ``stop`` is set."""
+    """Decides for the account ``me``, until ``stop`` is set."""
 
     def __init__(
         self,
         contracts: Contracts,
-        transactions: TransactionManager,
+        me: str,
         opponents: Opponents,
         stop: threading.Event,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._contracts = contracts
-        self._transactions = transactions
+        self._me = me
         self._opponents = opponents
         self._drafts = Drafts(stop)
         self._patience_s = patience_s
@@ -92,17 +91,13 @@ class HearingPlayer:
         """The snapshot of this round of the loop, and the seconds left of its patience."""
         self._kept: dict[int, _Kept] = {}
 
-    def attend(
+    def due(
         self, snapshot: Snapshot, hearing: HearingInfo, source: OperatorSource, patience: Patience = NONE
-    ) -> None:
-        """Make the move that is due, if one is and gas is cheap enough for it.
-
-        Raises the errors of TransactionManager, and what ``source`` raises.
-        """
-        me, state = self._transactions.address, hearing.state
+    ) -> list[Due]:
+        """Return the move that is due, if one is and gas is cheap enough for it. Raises what ``source`` raises."""
+        me, state = self._me, hearing.state
         if state.in_trial:
-            self._try(snapshot, hearing, seat(state, hearing.terms, me), source, patience)
-            return
+            return self._in_trial(snapshot, hearing, seat(state, hearing.terms, me), source, patience)
         right = self._right(hearing, source) if self._matters(hearing, snapshot.now) else None
         move = plan(state, hearing.terms, me, right, snapshot.now)
         left = state.until - snapshot.now
@@ -110,8 +105,12 @@ class HearingPlayer:
         if move is not None and (patience.waits(left, period) if left > 0 else patience.lingers(-left)):
             self._wait(hearing, state, patience)
         elif move is not None:
-            _log.info("hearing.move", match=hearing.match_id, move=move.function)
-            self._send(self._contracts.hearing_move(hearing.id, move, _bond(hearing, move)))
+            bond = hearing.bond if isinstance(move, Appeal) else 0
+            call = self._contracts.hearing_move(hearing.id, move, bond)
+            return [
+                Due(call, "hearing.move", {"match": hearing.match_id, "move": move.function}, dispute=True)
+            ]
+        return []
 
     def forget(self, job_id: int, but: Collection[int] = ()) -> None:
         """Drop the data kept about a job's hearings, except those in ``but``."""
@@ -121,7 +120,7 @@ class HearingPlayer:
 
     def _matters(self, hearing: HearingInfo, now: int) -> bool:
         """Return whether our next move depends on the right record."""
-        me, state, submission = self._transactions.address, hearing.state, hearing.terms.submission
+        me, state, submission = self._me, hearing.state, hearing.terms.submission
         if now >= state.until:
             return False
         if state.phase is HearingPhase.RULED:
@@ -131,15 +130,15 @@ class HearingPlayer:
 
     # ------------------------------------------------------------------ trials
 
-    def _try(
+    def _in_trial(
         self,
         snapshot: Snapshot,
         hearing: HearingInfo,
         side: int | None,
         source: OperatorSource,
         patience: Patience,
-    ) -> None:
-        """Make the moves that are due in the running trial, all in one transaction.
+    ) -> list[Due]:
+        """Return the moves that are due in the running trial, all in one transaction.
 
         A party that does not play in the trial, or has no moves yet, can still claim that a player is late.
         """
@@ -154,8 +153,9 @@ class HearingPlayer:
             self._wait(hearing, trial.state, patience)
         elif moves:
             names = [type(move).__name__ for move, _ in moves]
-            _log.info("trial.move", match=hearing.match_id, side=side, moves=names)
-            self._send(self._contracts.trial_moves(trial, moves))
+            about = {"match": hearing.match_id, "side": side, "moves": names}
+            return [Due(self._contracts.trial_moves(trial, moves), "trial.move", about, dispute=True)]
+        return []
 
     def _drafted(
         self, snapshot: Snapshot, hearing: HearingInfo, trial: TrialInfo, side: int, source: OperatorSource
@@ -212,9 +212,6 @@ class HearingPlayer:
         """NOTE: each hearing that is not over takes a few states and a record of memory."""
         return self._kept.setdefault(hearing.id, _Kept(hearing.terms.submission.job_id))
 
-    def _send(self, call: Call) -> None:
-        self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
-
     def _wait(self, hearing: HearingInfo, state: object, patience: Patience) -> None:
         """Leave a move for later, and log that once."""
         kept = self._keep(hearing)
@@ -260,7 +257,3 @@ def _waits(trial: TrialInfo, side: int | None, clock: int, now: int, patience: P
     if side is None or not owing(state) >> side & 1:
         return False
     return patience.waits(state.tick + state.clock[side] - now, clock)
-
-
-def _bond(hearing: HearingInfo, move: Move) -> int | Value:
-    return hearing.bond if isinstance(move, Appeal) else 0

@@ -1,4 +1,4 @@
-"""Plays a match: asks the solver for moves, given the chain and the opponent's server, and sends them."""
+"""Decides what is due in a match: asks the solver for moves, given the chain and the opponent's server."""
 
 from __future__ import annotations
 
@@ -11,43 +11,33 @@ from referee_py.game.state import MatchState, Phase
 from referee_py.game.view import LoggedView
 from referee_py.walk import clock
 
-from .chain import Contracts, Receipt, Snapshot, TransactionManager
+from .chain import Contracts
 from .decide import Seat
+from .due import Due
 from .opponent import Opponents
 from .patience import NONE, Patience
 from .replay import Replay
-from .submit import ACT_TIMEOUT_S
 
 _log = structlog.get_logger(__name__)
 
 
 class MatchPlayer:
-    """Plays for the account of ``transactions``."""
+    """Remembers which moves wait for cheaper gas, so that they are not computed again."""
 
-    def __init__(self, contracts: Contracts, transactions: TransactionManager, opponents: Opponents) -> None:
+    def __init__(self, contracts: Contracts, opponents: Opponents) -> None:
         self._contracts = contracts
-        self._transactions = transactions
         self._opponents = opponents
         self._waiting: dict[int, MatchState] = {}
         """By match: the state in which its moves are known and wait for cheaper gas."""
 
-    def play(
-        self,
-        snapshot: Snapshot,
-        seat: Seat,
-        replay: Replay,
-        opponent_uris: Sequence[str],
-        patience: Patience = NONE,
-    ) -> Receipt | None:
-        """Make the moves that are due, all in one transaction; None if there are none, or they wait for cheaper gas.
-
-        Raises the errors of TransactionManager. NOTE: a snapshot is some confirmations old, and somebody may have made
-        the move meanwhile. The simulation then refuses it at no cost, and the next round decides again.
-        """
+    def due(
+        self, seat: Seat, replay: Replay, opponent_uris: Sequence[str], now: int, patience: Patience = NONE
+    ) -> list[Due]:
+        """Return the moves that are due at ``now``, all in one transaction; none if they wait for cheaper gas."""
         match, state = seat.match, seat.match.state
-        waits = _waits(seat, snapshot.now, patience)
+        waits = _waits(seat, now, patience)
         if waits and self._waiting.get(match.id) == state:
-            return None
+            return []
         asked = self._opponents.ask(opponent_uris)
         moves = plan(
             state,
@@ -56,21 +46,20 @@ class MatchPlayer:
             may_refine=seat.may_refine,
             own=replay,
             opponent=LoggedView(match.log, 1 - seat.side, asked.tree, asked.record),
-            now=snapshot.now,
+            now=now,
         )
-        receipt = None
-        names = [move.function for move, _ in moves]
-        if moves and waits:
-            self._waiting[match.id] = state
-            _log.info("match.waits", match=match.id, moves=names, fee=patience.fee, bears=patience.bears)
-        elif moves:
-            self._waiting.pop(match.id, None)
-            _log.info("match.move", match=match.id, side=seat.side, step=state.end, moves=names)
-            call = self._contracts.moves(match.terms, moves)
-            receipt = self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
         if state.phase is Phase.HEARING:
             replay.publish(state.end, state.index)
-        return receipt
+        if not moves:
+            return []
+        names = [move.function for move, _ in moves]
+        if waits:
+            self._waiting[match.id] = state
+            _log.info("match.waits", match=match.id, moves=names, fee=patience.fee, bears=patience.bears)
+            return []
+        self._waiting.pop(match.id, None)
+        about = {"match": match.id, "side": seat.side, "step": state.end, "moves": names}
+        return [Due(self._contracts.moves(match.terms, moves), "match.move", about, dispute=True)]
 
 
 def _waits(seat: Seat, now: int, patience: Patience) -> bool:

@@ -19,6 +19,7 @@ from .decide import (
 )
 from .funds import quarrel, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
+from .loop import Loop
 from .participant import Participant, open_runner
 from .replay import Replay
 from .service import Daemon, Service, open_daemon
@@ -35,7 +36,7 @@ def run(
     """Run until told to stop. ``replay`` and ``participant`` are the classes of the run and of the participant."""
     repops.set_num_threads(settings.worker_threads)
     with open_daemon(settings, "trainer") as node, open_runner(node, replay=replay) as runner:
-        Service(node, trainer(node, runner, participant).tick).run()
+        Service(node, Loop(node, trainer(node, runner, participant)).tick).run()
 
 
 def trainer(node: Daemon, runner: JobRunner, participant: type[Participant] = Participant) -> Participant:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import repops
 import structlog
@@ -24,15 +25,14 @@ from .chain import HearingInfo, JobView, Snapshot
 from .config import Settings
 from .cost_estimate import MARGIN
 from .decide import too_long, too_short, too_uncertain
-from .errors import Reverted
+from .due import Due
 from .hearing_player import HearingPlayer
-from .job_queue import JobQueue, Scheduler
 from .log_sources import step_limit
+from .loop import Loop, Role, Turn
 from .min_stake import TRIAL_MOVES
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
 from .service import Daemon, Service, open_daemon
-from .submit import Teller, act
 from .trial_cost import TrialCost, cost_of
 
 PATIENCE_S = 5.0
@@ -47,7 +47,7 @@ def run(settings: Settings) -> None:
     """Run until told to stop."""
     repops.set_num_threads(settings.worker_threads)
     with open_daemon(settings, "verifier") as node:
-        Service(node, Verifier(node).tick).run()
+        Service(node, Loop(node, Verifier(node)).tick).run()
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Judgement:
     trial: TrialCost
 
 
-class Verifier:
+class Verifier(Role):
     """Attests in every hearing that names this verifier, and stands by its verdict if that is overruled.
 
     NOTE: it never guesses. Without the inputs that the records name, it signs nothing and tries again.
@@ -68,73 +68,48 @@ class Verifier:
     def __init__(self, node: Daemon) -> None:
         self._node = node
         self._backend = repops.backend("cpu")
-        self._scheduler = Scheduler(JobQueue(node.database), node.problems)
         self._lanes = ThreadPoolExecutor(LANES, thread_name_prefix="verdict")
         self._judging: dict[int, tuple[int, Future[Judgement]]] = {}
         """By hearing: its job and its judgement."""
         self._refused: set[int] = set()
         self._over: set[int] = set()
         assert node.transactions is not None
-        self._transactions = node.transactions
+        self._key, self._me = bytes(node.transactions.account.key), node.transactions.address
         opponents = Opponents.of(node.store, node.stop)
-        self._hearing_player = HearingPlayer(node.client.contracts, node.transactions, opponents, node.stop)
-        self._teller = Teller(node.transactions, node.settings.market)
+        self._hearing_player = HearingPlayer(node.client.contracts, self._me, opponents, node.stop)
 
-    def tick(self) -> None:
-        """Read the chain once, do what is due, and withdraw what was earned."""
-        snapshot = self._node.client.snapshot()
-        self._node.metrics.block.set(snapshot.block.number)
-        self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))
-        self._teller.draw(snapshot)
-
-    def _attend(self, snapshot: Snapshot, job: JobView) -> bool:
-        """Do what is due in a job. Return whether it has hearings that may need us."""
+    def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
+        """Return whether a job has hearings that may need us, and a turn for each."""
         if not job.phase.ended:
             self._over.discard(job.id)  # a reorganisation has brought it back
         # SAFETY: only our own referee's matches can be trusted; another referee may report any match, or none.
         ours = job.referee.lower() == self._node.client.deployment.referee.lower()
-        if not ours or len(job.groups) < 2 or not self._named(job) or job.id in self._over:
-            return False
+        if not ours or len(job.groups) < 2 or self._me not in job.verifiers or job.id in self._over:
+            return False, []
         hearings = [h for h in snapshot.hearings(job) if h.voted(self._me) or h.match_id in job.match_ids()]
-        failed: Exception | None = None
-        for hearing in hearings:
-            try:
-                self._hear(snapshot, job, hearing)
-            except Reverted as error:
-                _log.info("hearing.refused", match=hearing.match_id, reason=str(error))
-            except Exception as error:
-                _log.warning(
-                    "hearing.failed", match=hearing.match_id, error=type(error).__name__, reason=str(error)
-                )
-                failed = error
         needed = {hearing.id for hearing in hearings}
         self._hearing_player.forget(job.id, but=needed)
         for number in [n for n, (of, _) in self._judging.items() if of == job.id and n not in needed]:
             del self._judging[number]
-        if failed is not None:
-            raise failed
         if job.phase.ended and not hearings:
             self._over.add(job.id)
-        return bool(hearings or job.open_matches)
+        turns = [
+            Turn(f"hearing of match {hearing.match_id}", partial(self._due, snapshot, job, hearing))
+            for hearing in hearings
+        ]
+        return bool(hearings or job.open_matches), turns
 
-    def _hear(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> None:
-        """Vote, if that is due; otherwise keep the hearing going and defend our bond."""
+    def _due(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> list[Due]:
+        """Return our vote, if that is due; otherwise what keeps the hearing going and defends our bond."""
         if hearing.state.phase is HearingPhase.VOTING and snapshot.now < hearing.state.until:
             if not hearing.voted(self._me) and hearing.id not in self._refused:
-                self._attest(job, hearing)
-            return
+                return self._vote(job, hearing)
+            return []
         if hearing.state.phase not in (HearingPhase.DEFENCE, HearingPhase.STAND):
             self._judging.pop(hearing.id, None)  # the tensors may be large, and are rarely needed again
-        self._hearing_player.attend(snapshot, hearing, _OperatorSource(self, job, hearing))
+        return self._hearing_player.due(snapshot, hearing, _OperatorSource(self, job, hearing))
 
-    def _named(self, job: JobView) -> bool:
-        return self._me in job.verifiers
-
-    @property
-    def _me(self) -> str:
-        return self._transactions.address
-
-    def _attest(self, job: JobView, hearing: HearingInfo) -> None:
+    def _vote(self, job: JobView, hearing: HearingInfo) -> list[Due]:
         settings = self._node.settings
         reason = too_uncertain(job, settings.allow_probable_bounds)
         # SAFETY: a vote locks our bond for as long as the hearing lasts.
@@ -142,21 +117,20 @@ class Verifier:
         if reason := reason or too_short(job, settings.latency_s):
             _log.warning("verdict.left_to_others", match=hearing.match_id, reason=reason)
             self._refused.add(hearing.id)
-            return
+            return []
         judgement = self.judgement(job, hearing)
         if judgement is None:
-            return
+            return []
         # SAFETY: with a signature we stake our bond on playing a trial in time; after signing we defend it at any cost.
         if reason := too_costly(judgement.trial, TRIAL_MOVES * settings.latency_s, job.rules.clock):
             _log.error("verdict.refused", match=hearing.match_id, reason=reason)
             self._refused.add(hearing.id)
-            return
+            return []
         at, record, client = hearing.terms.submission, judgement.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
-        key, deployment = bytes(self._transactions.account.key), client.deployment
-        signature = sign(verdict, deployment.chain_id, deployment.panel, key)
-        _log.info("verdict.signed", match=hearing.match_id, record=record.hex())
-        act(self._transactions, client.contracts.hearing_move(hearing.id, Attest(at, record, signature)))
+        signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._key)
+        call = client.contracts.hearing_move(hearing.id, Attest(at, record, signature))
+        return [Due(call, "verdict.signed", {"match": hearing.match_id, "record": record.hex()})]
 
     def judgement(self, job: JobView, hearing: HearingInfo) -> Judgement | None:
         """Return the judgement of a hearing; None if it is still pending, unavailable or refused."""

@@ -15,14 +15,13 @@ from referee_py.watch import WatcherState, share_of, watch_commitment
 
 from .chain import Call, JobPhase, JobView, Snapshot, TransactionManager
 from .chain.bounties import PoolInfo
-from .chain.outbox import Value
 from .cost_estimate import MARGIN
 from .decide import too_late, too_long, too_slow
+from .due import Due
 from .funds import kept_to_watch, offer, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
 from .salt import salt_of
 from .service import Daemon
-from .submit import act
 
 WATCH_GAS = 350_000
 """Gas to commit, show, collect and withdraw, together; see tests/contracts/watch/Watch.t.sol."""
@@ -50,42 +49,42 @@ class Watcher:
         """Return whether a snapshot has shown our stake on a result of our own."""
         return job.id in self._watched
 
-    def attend(self, snapshot: Snapshot, job: JobView) -> bool:
-        """Do what is due for a job's bounty. Return whether we watch the job, or are about to."""
+    def due(self, snapshot: Snapshot, job: JobView) -> list[Due] | None:
+        """Return what is due for a job's bounty; None if we neither watch the job nor are about to."""
         if is_rounded(job.program.mode) or (job.id, job.posted) in self._left:
-            return False
+            return None
         me = self._transactions.address
         mine = snapshot.watcher(job, me)
         if mine.state is WatcherState.NONE and job.phase is JobPhase.TRAINING:
             return self._begin(snapshot, job)
         if mine.state in (WatcherState.NONE, WatcherState.COLLECTED):
             self._leave(job)
-            return False
+            return None
         self._watched.add(job.id)
         if job.phase.ended:
             right = mine.state is WatcherState.SHOWN and mine.found == job.accepted_root
             if job.phase is JobPhase.ACCEPTED and not right:
                 _log.warning("watch.lost", job=job.id, root=job.accepted_root.hex())
                 self._leave(job)
-                return False
-            self._send(job, "collect", me)
-        elif mine.state is WatcherState.COMMITTED and job.phase in (JobPhase.CHALLENGE, JobPhase.CLOSING):
+                return None
+            return [self._due(job, "collect", me)]
+        if mine.state is WatcherState.COMMITTED and job.phase in (JobPhase.CHALLENGE, JobPhase.CLOSING):
             own = self._runner.train(job, ours=True)
             # SAFETY: to show a root that nobody claims would give it away before our commitment is old enough to claim.
             if own is not None and job.group_of_root(own.root) is not None:
-                self._send(job, "show", own.root, self._salt(job))
-        return True
+                return [self._due(job, "show", own.root, self._salt(job))]
+        return []
 
-    def _begin(self, snapshot: Snapshot, job: JobView) -> bool:
-        """Train, and commit once the run is done. Return whether we work on the job."""
+    def _begin(self, snapshot: Snapshot, job: JobView) -> list[Due] | None:
+        """Train; return the commitment once the run is done, and None if we do not work on the job."""
         # NOTE: posting a job costs its client nothing until somebody has staked on it.
         if not job.trainers or job.trainer(self._transactions.address) is not None:
-            return False
+            return None
         if job.referee.lower() != self._node.client.deployment.referee.lower():
-            return False
+            return None
         pool, self._commit_age = snapshot.pool(job), snapshot.commit_age()
         if not pool.amount or (job.id not in self._begun and not self._worth(job, pool, snapshot.now)):
-            return False
+            return None
         self._begun.add(job.id)
         own = self._runner.train(job)
         # SAFETY: training may take days, in which prices and our other jobs change, so we check again before we stake.
@@ -93,9 +92,11 @@ class Watcher:
             deployment = self._node.client.deployment
             where = deployment.chain_id, str(self._contract.address), job.id, self._transactions.address
             committed = watch_commitment(*where, own.root, self._salt(job))
-            self._node.reserve.staking(job.id, kept_to_watch(job, self._node.settings.fees.max_fee))
-            self._send(job, "watch", committed, value=job.stake_sent)
-        return True
+            stakes = job.id, kept_to_watch(job, self._node.settings.fees.max_fee)
+            bounty = self._node.client.contracts.bounty(job.id, job.client)
+            call = Call.of(self._contract, "watch", bounty, committed, value=job.stake_sent)
+            return [Due(call, stakes=stakes)]
+        return []
 
     def _worth(self, job: JobView, pool: PoolInfo, now: int) -> bool:
         """Return whether we would stake on a job. Log the reason once if not."""
@@ -132,9 +133,9 @@ class Watcher:
             job.id,
         )
 
-    def _send(self, job: JobView, function: str, *arguments: object, value: int | Value = 0) -> None:
+    def _due(self, job: JobView, function: str, *arguments: object) -> Due:
         bounty = self._node.client.contracts.bounty(job.id, job.client)
-        act(self._transactions, Call.of(self._contract, function, bounty, *arguments, value=value))
+        return Due(Call.of(self._contract, function, bounty, *arguments))
 
 
 def is_due(job: JobView, now: int) -> bool:

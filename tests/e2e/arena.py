@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -44,6 +44,7 @@ from trainer_node.db import Database
 from trainer_node.deploy import ETHER, Parameters, deploy
 from trainer_node.job_runner import JobRunner
 from trainer_node.keys import create_key
+from trainer_node.loop import Loop
 from trainer_node.participant import Participant, open_runner
 from trainer_node.posting import Offer, post_job
 from trainer_node.server import ArtifactServer
@@ -77,6 +78,14 @@ class Member:
     node: Daemon
     part: Participant | Verifier
     runner: JobRunner | None
+    loop: Loop = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start(self.part)
+
+    def start(self, part: Participant | Verifier) -> None:
+        """Play this role from now on."""
+        self.part, self.loop = part, Loop(self.node, part)
 
 
 @dataclass(frozen=True)
@@ -146,7 +155,7 @@ class Arena:
         while time.monotonic() < until:
             before = self.web3.eth.block_number
             for member in self.members:
-                member.part.tick()
+                member.loop.tick()
             if self.web3.eth.block_number != before:
                 continue
             snapshot = self.client.snapshot()
@@ -175,7 +184,7 @@ class Arena:
         assert member.honest
         challenges = member.node.settings.mode is Mode.CHALLENGE
         member.runner = self._stack.enter_context(self._open_runner(member.node, HONEST, follows=challenges))
-        member.part = (challenger if challenges else trainer)(member.node, member.runner)
+        member.start((challenger if challenges else trainer)(member.node, member.runner))
 
     def skip(self, seconds: int) -> None:
         """Let time pass on the chain."""

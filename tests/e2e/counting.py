@@ -55,16 +55,16 @@ def requests_of(anvil: Anvil, folder: Path, bundle: Bundle, length: int) -> dict
             """NOTE: the second tick in one state counts, as most ticks find what the last one has found."""
             for _ in range(2):
                 made.clear()
-                challenger.part.tick()
+                challenger.loop.tick()
             return Counter(made)
 
         provider.make_request = counted
         found = {"idle": tick()}
         while not arena.client.snapshot().job(arena.job_id).open_matches:
             for member in arena.members:
-                member.part.tick()
+                member.loop.tick()
             arena.skip(5)
         while challenger.runner is not None and challenger.runner.busy:
-            challenger.part.tick()
+            challenger.loop.tick()
         found["open match"] = tick()
         return found

@@ -147,7 +147,7 @@ def until_claimed(arena: Arena) -> JobView:
     """Tick the other members until the trainer has claimed."""
     for _ in range(500):
         for member in arena.members[:-1]:
-            member.part.tick()
+            member.loop.tick()
         job = arena.client.snapshot().job(arena.job_id)
         if job.phase is JobPhase.CHALLENGE:
             return job
@@ -238,7 +238,7 @@ def test_a_node_closes_what_a_liar_does_not_show(anvil: Anvil, tmp_path: Path, b
         arena.skip(PERIOD_S + 1)
         challenger = arena.members[-1]
         for _ in range(500):
-            challenger.part.tick()
+            challenger.loop.tick()
             if arena.client.snapshot().job(job.id).claims[0].lost:
                 break
             assert challenger.runner is not None

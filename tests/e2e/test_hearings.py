@@ -18,7 +18,9 @@ from trainer_node.bundle import Bundle
 from trainer_node.chain import recorded
 from trainer_node.cli.dispute import render
 from trainer_node.deploy import ETHER
+from trainer_node.due import Due
 from trainer_node.replay import Replay
+from trainer_node.verifier import Verifier
 
 from .arena import PERIOD_S, REWARD, STAKE, Arena
 from .test_disputes import expect_justice, honest_root
@@ -124,7 +126,8 @@ def test_silent_verifiers_are_replaced_by_the_court(anvil: Anvil, tmp_path: Path
 class Mute:
     """A hearing player that does nothing."""
 
-    def attend(self, *_: object) -> None: ...
+    def due(self, *_: object) -> list[Due]:
+        return []
 
     def forget(self, *_: object, but: object = ()) -> None: ...
 
@@ -133,7 +136,8 @@ def silence(arena: Arena, *names: str) -> None:
     """Make these members do nothing in hearings except vote."""
     for member in arena.members:
         if member.name in names:
-            member.part._hearing_player = Mute()  # type: ignore[assignment]
+            name = "_hearing_player" if isinstance(member.part, Verifier) else "_hearings"
+            setattr(member.part, name, Mute())
 
 
 def test_bonds_of_silent_signers_fall_though_job_and_accuser_were_gone_meanwhile(

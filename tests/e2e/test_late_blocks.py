@@ -59,13 +59,13 @@ def test_whoever_reads_late_does_nothing_twice_and_is_paid(
     with LateArena(anvil, tmp_path, bundle, trainers=[fault]) as arena:
         kept: list[int] = []
         training = arena.members[-2].node
-        tick = arena.members[-2].part.tick
+        tick = arena.members[-2].loop.tick
 
         def seen() -> None:
             tick()
             kept.append(training.reserve.kept(arena.job_id))
 
-        arena.members[-2].part.tick = seen  # type: ignore[method-assign]
+        arena.members[-2].loop.tick = seen  # type: ignore[method-assign]
         outcome = arena.play()
         jobs = arena.client.contracts.jobs
         assert outcome.job.phase is JobPhase.ACCEPTED
@@ -78,7 +78,7 @@ def test_whoever_reads_late_does_nothing_twice_and_is_paid(
         for _ in range(10):
             arena.skip(1)
             for member in arena.members:
-                member.part.tick()
+                member.loop.tick()
         assert [node.reserve.for_others() for node in nodes] == [0] * len(nodes), "and let go of in the end"
         if fault is Fault.NONE:
             assert outcome.profit["trainer-0"] == REWARD

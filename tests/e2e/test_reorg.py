@@ -22,7 +22,7 @@ def play_until(arena: Arena, reached: Callable[[JobView], bool]) -> None:
             return
         before = arena.web3.eth.block_number
         for member in arena.members:
-            member.part.tick()
+            member.loop.tick()
         if arena.web3.eth.block_number == before and not any(
             member.runner is not None and member.runner.busy for member in arena.members
         ):

@@ -119,7 +119,7 @@ def test_a_trainer_leaves_jobs_with_probable_bounds_to_others(
         structlog.testing.capture_logs() as told,
     ):
         for _ in range(3):
-            arena.members[-2].part.tick()
+            arena.members[-2].loop.tick()
         (reason,) = refusals(told)
         assert "allow_probable_bounds" in reason
         assert arena.client.snapshot().job(arena.job_id).trainers == ()

@@ -55,7 +55,7 @@ class WatchedArena(Arena):
             assert job.phase is JobPhase.TRAINING, "it is too late to watch"
             before = self.web3.eth.block_number
             for member in self.members:
-                member.part.tick()
+                member.loop.tick()
             if self.web3.eth.block_number == before:
                 time.sleep(0.02)
 
@@ -113,7 +113,7 @@ def test_a_watcher_claims_what_it_has_found_whatever_that_costs_by_then(
             next(m for m in arena.members if m.name == name) for name in ("challenger", "trainer-0")
         )
         for member in (watching, training):
-            member.part.tick()
+            member.loop.tick()
         job, max_fee = arena.client.snapshot().job(arena.job_id), watching.node.settings.fees.max_fee
         assert watching.node.reserve.kept(job.id) == kept_to_watch(job, max_fee)
         assert training.node.reserve.kept(job.id) == kept(job, training.node.address or "", max_fee)
@@ -134,7 +134,7 @@ def test_a_watcher_looks_again_before_it_stakes(anvil: Anvil, tmp_path: Path, bu
         watcher: Any = watching.part._watcher
         while arena.job_id not in watcher._begun:
             for member in arena.members:
-                member.part.tick()
+                member.loop.tick()
         watching.node.settings = watching.node.settings.model_copy(update={"max_watch_eth": 0.01})
         outcome = arena.play()
         assert outcome.job.phase is JobPhase.ACCEPTED

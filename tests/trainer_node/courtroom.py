@@ -31,10 +31,12 @@ from trainer_node.db import Database
 from trainer_node.errors import RpcCorrupt
 from trainer_node.fetch import Fetcher
 from trainer_node.log_sources import OwnLogs
+from trainer_node.loop import Loop
 from trainer_node.metrics import Metrics
 from trainer_node.package import Package
 from trainer_node.patience import Market
 from trainer_node.replay import Replay
+from trainer_node.reserve import Reserve
 from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.store import Store
 from trainer_node.verifier import Verifier
@@ -66,7 +68,7 @@ class Court:
         self.hidden: set[int] = set()
         self.add(uri)
         self.node = self._node()
-        self.verifier = Verifier(self.node)
+        self.start(Verifier(self.node))
 
     def add(self, uri: str, **changes: Any) -> int:
         """Add a job with a match; return the match's id."""
@@ -106,11 +108,15 @@ class Court:
         hearing = self.heard[match_id]
         self.heard[match_id] = replace(hearing, state=replace(hearing.state, **changes))
 
+    def start(self, verifier: Verifier) -> None:
+        """Let this verifier play from now on."""
+        self.verifier, self.loop = verifier, Loop(self.node, verifier)
+
     def tick(self, now: int = 1001) -> list[int]:
         """Run one round at an instant; return the matches in which a vote was sent."""
         before = len(self.sent)
         self.now = now
-        self.verifier.tick()
+        self.loop.tick()
         return [match_id for match_id, _, _ in self.sent[before:]]
 
     def _replay(self) -> Replay:
@@ -174,7 +180,8 @@ class Court:
         deployment = SimpleNamespace(referee=REFEREE, panel=PANEL, chain_id=1)
         return SimpleNamespace(
             client=SimpleNamespace(snapshot=self.snapshot, deployment=deployment, contracts=self),
-            transactions=SimpleNamespace(account=KEY, address=KEY.address, send=self.send),
+            transactions=SimpleNamespace(account=KEY, address=KEY.address, send=self.send, open=list),
+            reserve=Reserve(lambda: 1, lambda: False),
             address=KEY.address,
             database=Database(None),
             problems={},

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import repops
@@ -22,6 +21,7 @@ from referee_py.program.terms import Terms
 from tests.referee_py.program import tiny
 from trainer_node.chain import Call, JobPhase, JobView
 from trainer_node.db import Database
+from trainer_node.due import Due
 from trainer_node.fetch import Fetcher
 from trainer_node.job_runner import JobRunner
 from trainer_node.package import Package
@@ -114,10 +114,8 @@ class Sent:
     def simulate(self, call: Call) -> None:
         """Accept the call."""
 
-    def send(self, call: Call, *, timeout_s: float) -> Any:
-        assert timeout_s <= 60
-        self.calls.append(call)
-        return SimpleNamespace(gas_used=1)
+    def send(self, dues: Iterable[Due]) -> None:
+        self.calls += [due.call for due in dues]
 
     def places(self, contract: Contract, call: Call) -> list[Place]:
         """Return the places that a call to the contract of requests names."""

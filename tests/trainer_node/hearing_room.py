@@ -89,24 +89,17 @@ class Room:
             hearing_move=lambda _id, move, value: (move, value),
             trial_moves=lambda _trial, moves: (moves_of(moves), 0),
         )
-        transactions: Any = SimpleNamespace(address=me, send=self._send)
         fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
         self.stop = threading.Event()
         opponents = Opponents(fetcher, patience_s=60.0)
-        self.hearing_player = HearingPlayer(
-            contracts, transactions, opponents, self.stop, patience_s=patience_s
-        )
-
-    def _send(self, call: tuple[Any, int], *, timeout_s: float) -> None:
-        assert timeout_s <= 60
-        self.sent.append(call)
+        self.hearing_player = HearingPlayer(contracts, me, opponents, self.stop, patience_s=patience_s)
 
     def attend(self, source: Told, now: int = BEGAN + 1) -> Any:
         """Look once; return the move that is sent, or the batch of a trial, or None."""
-        before = len(self.sent)
         snapshot: Any = SimpleNamespace(now=now, trial=lambda _hearing: self.trial_info())
-        self.hearing_player.attend(snapshot, self.hearing, source)
-        return self.sent[-1][0] if len(self.sent) > before else None
+        calls: list[Any] = [due.call for due in self.hearing_player.due(snapshot, self.hearing, source)]
+        self.sent += calls
+        return calls[-1][0] if calls else None
 
     def has_come_to(self, phase: HearingPhase, **changes: Any) -> None:
         self.hearing = replace(self.hearing, state=replace(self.hearing.state, phase=phase, **changes))

@@ -53,13 +53,13 @@ class Room:
     def __init__(self) -> None:
         self.chain, self.sent = Chain(), Sent()
         self.contracts = Contracts(Web3(), DEPLOYMENT)
-        self.closer = Closer(self.contracts, self.sent)  # type: ignore[arg-type]
+        self.closer = Closer(self.contracts, self.sent.address)
 
     def attend(self, about: JobView = LIARS, right: bytes = RIGHT) -> list[int]:
         """Return the nodes whose record requests it closes."""
         self.sent.calls.clear()
         snapshot: Any = self.chain
-        self.closer.attend(snapshot, about, right)
+        self.sent.send(self.closer.due(snapshot, about, right))
         contract = self.contracts.data_availability
         return [place.node for call in self.sent.calls for place in self.sent.places(contract, call)]
 
@@ -157,11 +157,12 @@ def test_the_contracts_take_it_and_the_liar_loses(anvil, tmp_path: Path) -> None
     place, snapshot = Place(Piece.RECORD, 0, 0), town.client.snapshot()
     deposit = deposit_of(Piece.RECORD, 10**9)
     town.people[1].send(town.contracts.request(job_id, LIED_RUN.root, [place], deposit))
-    closer = Closer(town.contracts, watcher)
+    closer = Closer(town.contracts, watcher.address)
 
     def lost() -> bool:
         snapshot = town.client.snapshot()
-        closer.attend(snapshot, snapshot.job(job_id), RUN.root)
+        for due in closer.due(snapshot, snapshot.job(job_id), RUN.root):
+            watcher.send(due.call)
         return town.client.snapshot().job(job_id).claims[0].lost
 
     period = snapshot.job(job_id).rules.verdict_period

@@ -37,8 +37,8 @@ class Claimant:
         """Return the places that it answers."""
         ledger = Ledger(open={(request.root, request.place): request for request in requests})
         snapshot: Any = SimpleNamespace(now=NOW, pending=lambda *_: 1, ledger=lambda _: ledger)
-        responder = DataResponder(self.contracts, self.sent)  # type: ignore[arg-type]
-        responder.attend(snapshot, job(logs=LOGS), self.group, self.replay)
+        responder = DataResponder(self.contracts, self.sent.simulate)
+        self.sent.send(responder.due(snapshot, job(logs=LOGS), self.group, self.replay))
         return [
             place
             for call in self.sent.calls

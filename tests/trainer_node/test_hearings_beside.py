@@ -177,4 +177,4 @@ def test_more_trials_than_tensors_are_kept_expect_every_one_to_go_on(tmp_path: P
 def impatient(room: Room) -> HearingPlayer:
     """Return a player that never waits for its computations."""
     old = room.hearing_player
-    return HearingPlayer(old._contracts, old._transactions, old._opponents, room.stop, patience_s=0.0)
+    return HearingPlayer(old._contracts, old._me, old._opponents, room.stop, patience_s=0.0)

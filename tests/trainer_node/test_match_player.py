@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import repops
@@ -30,19 +30,6 @@ ME, LIAR = "0x" + "aa" * 20, "0x" + "bb" * 20
 POSTED = 1000
 
 
-@dataclass
-class Sent:
-    """Records the moves that would be sent."""
-
-    address: ClassVar[str] = ME
-    batches: list[list[Move]] = field(default_factory=list)
-
-    def send(self, moves: list[Move], *, timeout_s: float) -> str:
-        assert timeout_s <= 60
-        self.batches.append(moves)
-        return "receipt"
-
-
 class Table:
     """My honest run against a liar's root, and the player in their match."""
 
@@ -55,23 +42,25 @@ class Table:
         terms = MatchTerms(TERMS, 100, (ME, LIAR), match_id=1, roots=(claim.root, self.lie.root))
         state = opened(terms, POSTED)
         self.match = MatchInfo(1, 1, ME, state, terms)
-        self.sent = Sent()
+        self.sent: list[list[Move]] = []
         contracts: Any = SimpleNamespace(moves=lambda _terms, moves: moves_of(moves))
         fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
-        self.player = MatchPlayer(contracts, self.sent, Opponents(fetcher, patience_s=60.0))  # type: ignore[arg-type]
+        self.player = MatchPlayer(contracts, Opponents(fetcher, patience_s=60.0))
 
     def play(self, uris: list[str], now: int = POSTED + 1) -> list[str] | None:
         """Return the names of the moves that were sent; None if there were none."""
-        snapshot: Any = SimpleNamespace(now=now)
         group = Group(0, b"", b"", 1, 0, 0, 0, (0,))
-        before = len(self.sent.batches)
-        self.player.play(snapshot, Seat(self.match, 0, True, group, group), self.replay, uris)
-        return [move.function for move in self.sent.batches[-1]] if len(self.sent.batches) > before else None
+        found: list[Any] = [
+            due.call
+            for due in self.player.due(Seat(self.match, 0, True, group, group), self.replay, uris, now)
+        ]
+        self.sent += found
+        return [move.function for move in found[-1]] if found else None
 
     def accept(self, now: int = POSTED + 1) -> MatchState:
         """Let the chain accept what was sent last."""
         state = self.match.state
-        for move in self.sent.batches[-1]:
+        for move in self.sent[-1]:
             after = apply(state, self.match.terms, move, ME, now)
             self.match.log.observe(state, move, after)
             state = after
@@ -105,7 +94,7 @@ def test_the_opponent_withholds_expect_my_half_and_then_silence(table: Table) ->
 def test_an_old_look_repeats_a_move_for_the_chain_to_refuse(table: Table) -> None:
     """With confirmations the state is older than the tip; the repetition costs only a simulation."""
     assert table.play([]) == table.play([]) == ["reveal"]
-    assert table.sent.batches[0] == table.sent.batches[1]
+    assert table.sent[0] == table.sent[1]
 
 
 def test_the_opponent_lies_about_his_tree_expect_my_half(table: Table, tmp_path: Path) -> None:

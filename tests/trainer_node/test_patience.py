@@ -17,9 +17,10 @@ from trainer_node.chain.fees import GWEI
 from trainer_node.config import DAY_S, load_settings
 from trainer_node.data_requester import DataRequester
 from trainer_node.decide import JobAction, Seat, later
+from trainer_node.job_player import JobPlayer
 from trainer_node.participant import Participant
 from trainer_node.patience import NONE, SHARE, Market, Patience, bearable, reserve
-from trainer_node.submit import Teller
+from trainer_node.teller import Teller
 
 from .desk import job
 from .hearing_room import BEGAN, Room
@@ -63,10 +64,11 @@ def test_the_rule() -> None:
 
 def play(table: Table, now: int, patient: Patience, side: int = 0) -> list[str]:
     """Return the names of the moves that are sent."""
-    snapshot: Any = SimpleNamespace(now=now)
-    group, before = Group(0, b"", b"", 1, 0, 0, 0, (0,)), len(table.sent.batches)
-    table.player.play(snapshot, Seat(table.match, side, True, group, group), table.replay, [], patient)
-    return [move.function for batch in table.sent.batches[before:] for move in batch]
+    group = Group(0, b"", b"", 1, 0, 0, 0, (0,))
+    seat = Seat(table.match, side, True, group, group)
+    found: list[Any] = [due.call for due in table.player.due(seat, table.replay, [], now, patient)]
+    table.sent += found
+    return [move.function for batch in found for move in batch]
 
 
 @pytest.fixture
@@ -121,10 +123,12 @@ def test_the_opponent_is_late_expect_a_timeout_at_leisure(table: Table) -> None:
 
 def attend(room: Room, now: int, patient: Patience) -> list[Any]:
     """Return what is sent in one look."""
-    before = len(room.sent)
     snapshot: Any = SimpleNamespace(now=now, trial=lambda _hearing: room.trial_info())
-    room.hearing_player.attend(snapshot, room.hearing, room.source(), patient)
-    return [move for move, _ in room.sent[before:]]
+    calls: list[Any] = [
+        due.call for due in room.hearing_player.due(snapshot, room.hearing, room.source(), patient)
+    ]
+    room.sent += calls
+    return [move for move, _ in calls]
 
 
 @pytest.fixture
@@ -237,18 +241,14 @@ class Till:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.owed = 100 * STAKE_GAS
         self.paid: list[int] = []
-        self.teller = Teller(SimpleNamespace(address=ME), lambda base_fee: Market(base_fee, 500))  # type: ignore[arg-type]
-        monkeypatch.setattr("trainer_node.submit.Call", SimpleNamespace(of=lambda escrow, _name: escrow))
-        monkeypatch.setattr(
-            "trainer_node.submit.act", lambda _transactions, _escrow: self.paid.append(self.now)
-        )
+        self.teller = Teller(ME, lambda base_fee: Market(base_fee, 500), lambda: False)
+        monkeypatch.setattr("trainer_node.teller.Call", SimpleNamespace(of=lambda escrow, _name: escrow))
 
     def look(self, now: int, fee: int) -> list[int]:
-        self.now = now
         owed = [(self, self.owed)] if self.owed else []
         block = SimpleNamespace(base_fee=fee)
         snapshot: Any = SimpleNamespace(now=now, block=block, stake_gas=STAKE_GAS, credits=lambda _me: owed)
-        self.teller.draw(snapshot)
+        self.paid += [now for _ in self.teller.due(snapshot)]
         return self.paid
 
 
@@ -270,17 +270,19 @@ def test_a_stake_is_collected_when_gas_is_cheap_and_what_waits_is_not_forgotten(
     sent: list[Any] = []
     party: Any = object.__new__(Participant)
     party._over, party._requester, party._market = set(), None, lambda base_fee: Market(base_fee, 500)
-    party._client = SimpleNamespace(contracts=SimpleNamespace(jobs=None))
-    party._send = sent.append
+    party._jobs = object.__new__(JobPlayer)
+    party._jobs._jobs = None
     over = staked(JobPhase.ACCEPTED, reclaim_end=NOW + 700)
 
     def finish(now: int, fee: int, claim: ClaimView | None = over.claims[0]) -> bool:
         at: Any = SimpleNamespace(now=now, block=SimpleNamespace(base_fee=fee))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                "trainer_node.participant.Call", SimpleNamespace(of=lambda _jobs, name, *_args: name)
+                "trainer_node.job_player.Call", SimpleNamespace(of=lambda _jobs, name, *_args: name)
             )
-            return bool(party._finish(at, over, claim))
+            found = party._refund(at, over, claim)
+        sent.extend(due.call for due in found or [])
+        return found is not None
 
     assert finish(NOW + 701, fee=80)
     assert sent == []
@@ -293,20 +295,17 @@ def test_a_stake_is_collected_when_gas_is_cheap_and_what_waits_is_not_forgotten(
 
 
 def test_deposits_are_got_back_when_gas_is_cheap() -> None:
-    closed: list[int] = []
     requester: Any = object.__new__(DataRequester)
     requester._transactions = SimpleNamespace(address=ME)
-    requester._close = lambda _job, keys: closed.append(len(keys))
+    requester._closings = lambda _job, keys: len(keys)
     terms = replace(job(**TERMS).program, mode=Rounding().mode)
     over = job(**TERMS, program=terms, phase=JobPhase.VOID, challenge_end=NOW)
     ledger = SimpleNamespace(open={"place": SimpleNamespace(requester=ME)})
     at: Any = SimpleNamespace(now=NOW + 1, ledger=lambda _job: ledger)
-    assert requester.recover(at, over, DEAR)
-    assert closed == []
-    assert requester.recover(at, over, CHEAP)
-    assert closed == [1]
+    assert requester.refunds(at, over, DEAR) == []
+    assert requester.refunds(at, over, CHEAP) == [1]
     ledger.open = {"place": SimpleNamespace(requester="0x" + "bb" * 20)}
-    assert not requester.recover(at, over, CHEAP)
+    assert requester.refunds(at, over, CHEAP) is None
 
 
 # ---------------------------------------------------------------------- settings

@@ -233,7 +233,7 @@ def test_with_probable_bounds_a_verifier_signs_only_if_its_operator_allows_it(tm
         assert "allow_probable_bounds" in reason
         court.node.settings.allow_probable_bounds = True
         assert court.tick() == [], "what was left stays left"
-        court.verifier = Verifier(court.node)
+        court.start(Verifier(court.node))
         assert until(court.tick) == [101]
         assert court.sent[0][1] == court.right.hash()
 
@@ -331,6 +331,6 @@ def test_a_lying_verifier_signs_the_other_record(court: Court) -> None:
     client = Store(court.honest.root.parent / "client", sync=False)
     lie = Record(court.right.structure, court.right.inputs, (client.put_tensor(false),), court.right.log)
     court.submit(101, 1, court.heard[101].terms.submission.players, (court.right, lie))
-    court.verifier = LyingVerifier(court.node)
+    court.start(LyingVerifier(court.node))
     assert until(court.tick) == [101]
     assert court.sent[0][1] == lie.hash()

@@ -1,0 +1,92 @@
+"""The loop of every daemon.
+
+    read      a snapshot of one block, so that no decision mixes two states of the chain
+    decide    job by job, in turns: a dispute is a turn, and so is each other thing that may be due; none sends anything
+    act       send what each turn says is due, before the next turn decides
+
+After a crash or a reorganisation the state is read again. Disputes come first.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import structlog
+
+from .chain import JobView, Snapshot
+from .due import Due, Sender
+from .errors import Reverted
+from .job_queue import JobQueue, Scheduler
+from .service import Daemon
+from .teller import Teller
+
+_log = structlog.get_logger(__name__)
+
+
+class Turn(NamedTuple):
+    """One decision: what it is about, for the log, and how to make it."""
+
+    of: str
+    decide: Callable[[], Iterable[Due]]
+
+
+class Role(ABC):
+    """What a daemon does with the jobs of the deployment."""
+
+    @abstractmethod
+    def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
+        """Return whether the job concerns us, and the turns that we take in it, the most urgent first."""
+
+    def works_at(self, _job_id: int) -> bool:
+        """Return whether we compute something for a job."""
+        return False
+
+    def pressed(self) -> bool:
+        """Return whether the account needs what the contracts owe it, however dear gas is."""
+        return False
+
+
+class Loop:
+    """Plays a role for the node's key, or only reads the chain if the node has none."""
+
+    def __init__(self, node: Daemon, role: Role) -> None:
+        self._node = node
+        self._role = role
+        self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at)
+        key = node.transactions
+        self._sender = Sender(key, node.reserve) if key else None
+        self._teller = Teller(key.address, node.settings.market, role.pressed) if key else None
+
+    def tick(self) -> None:
+        """Read the chain once and do what is due. Raises only RpcUnavailable and RpcCorrupt, if the chain is gone."""
+        snapshot = self._node.client.snapshot()
+        self._node.metrics.block.set(snapshot.block.number)
+        if self._node.transactions is not None and self._node.transactions.open():
+            self._node.transactions.recover()  # transactions that were not mined within an earlier round
+        self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))
+        if self._teller is not None:
+            self._send(self._teller.due(snapshot))
+
+    def _attend(self, snapshot: Snapshot, job: JobView) -> bool:
+        """Do what is due in a job. Return whether the job concerns us. Raises the last error of its turns."""
+        ours, turns = self._role.turns(snapshot, job)
+        failed: Exception | None = None
+        for of, decide in turns:
+            # SAFETY: an adversary may have caused an error in one of these turns; the other turns are still taken.
+            try:
+                self._send(decide())
+            except Reverted as error:
+                _log.info("turn.refused", job=job.id, of=of, reason=str(error))
+            except Exception as error:
+                _log.warning("turn.failed", job=job.id, of=of, error=type(error).__name__, reason=str(error))
+                failed = error
+        if failed is not None:
+            raise failed
+        return ours
+
+    def _send(self, dues: Iterable[Due]) -> None:
+        for due in dues:
+            assert self._sender is not None, "without a key nothing is due"
+            self._sender.send(due)
