@@ -83,7 +83,7 @@ def demo(
         out.print(_summary(results))
     if not all(result.just for result in results.values()):
         raise typer.Exit(1)
-    shutil.rmtree(folder / "stage", ignore_errors=True)
+    shutil.rmtree(folder / "network", ignore_errors=True)
 
 
 def _summary(results: dict[Fault, Result]) -> Table:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / ".build/coverage.lcov"
 GAME = (
     "contracts/*.sol",
-    *(f"contracts/{folder}/*.sol" for folder in ("court", "requests", "jobs", "match", "panel")),
+    *(f"contracts/{folder}/*.sol" for folder in ("availability", "clock", "court", "jobs", "match", "panel")),
 )
 LEAST = 0.95
 LEFT_OUT = (

@@ -5,7 +5,7 @@
     jobs            jobs that the node has seen, and its decision about them
     checkpoints     per job and step: the checkpoint and the state's tensor hashes (the tensors are in the store)
     logs            per job and step: the root of the rounding logs that the node wrote (they are in the store)
-    events, cursors  per query: logs of the chain, and the block that they were read through
+    kept_events     per query: logs of the chain, and the block that they were read through
     progress        small facts by name, as JSON
 
 NOTE: the chain always prevails over this file. Losing the file costs work, never money: the outbox is checked against
@@ -131,18 +131,12 @@ class Progress(Base):
     value: Mapped[str]
 
 
-class KeptEvent(Base):
-    __tablename__ = "events"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    query: Mapped[str] = mapped_column(index=True)
-    log: Mapped[str]
-
-
-class Cursor(Base):
-    __tablename__ = "cursors"
+class KeptEvents(Base):
+    __tablename__ = "kept_events"
     query: Mapped[str] = mapped_column(primary_key=True)
     through: Mapped[int]
     hash: Mapped[bytes] = mapped_column(LargeBinary(32))
+    logs: Mapped[str]
 
 
 class Database:
@@ -246,24 +240,23 @@ class Database:
 
     # ------------------------------------------------------------------ events
 
-    def put_events(self, query: str, through: int, hash_: bytes, logs: Sequence[str]) -> None:
-        """Add logs of a query, in order, and store the block that it was read through with that block's hash."""
+    def put_events(self, query: str, through: int, hash_: bytes, logs: Sequence[str], oldest: int) -> None:
+        """Store all logs of a query, in order, up to the block ``through``, with that block's hash. Queries that were
+        last stored before the block ``oldest`` are dropped."""
         with self.session() as session:
-            session.add_all(KeptEvent(query=query, log=log) for log in logs)
-            session.merge(Cursor(query=query, through=through, hash=hash_))
+            session.merge(KeptEvents(query=query, through=through, hash=hash_, logs=json.dumps(logs)))
+            session.execute(delete(KeptEvents).where(KeptEvents.through < oldest))
 
     def get_events(self, query: str) -> tuple[int, bytes, list[str]] | None:
         """Return ``(through, hash, logs)`` of a query, or None."""
         with self.session() as session:
-            row = session.get(Cursor, query)
-            logs = session.scalars(select(KeptEvent).where(KeptEvent.query == query).order_by(KeptEvent.id))
-            return (row.through, row.hash, [kept.log for kept in logs]) if row else None
+            row = session.get(KeptEvents, query)
+            return (row.through, row.hash, json.loads(row.logs)) if row else None
 
     def drop_events(self, query: str) -> None:
-        """Drop the logs of a query and its cursor."""
+        """Drop the logs of a query."""
         with self.session() as session:
-            session.execute(delete(KeptEvent).where(KeptEvent.query == query))
-            session.execute(delete(Cursor).where(Cursor.query == query))
+            session.execute(delete(KeptEvents).where(KeptEvents.query == query))
 
     # ------------------------------------------------------------------ gas
 

@@ -140,7 +140,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
         with stop_on_signals(stop):
             client = _patiently(stop, problems, lambda: open_client(settings))
             _patiently(stop, problems, lambda: database.bind(client.identity()))
-            client.cache = EventCache(database)
+            client.cache = EventCache(database, depth=limits.log_range // 2)
             transactions = None
             if account is not None:
                 transactions = TransactionManager(

@@ -1,7 +1,8 @@
-"""RPC requests of a challenger's ticks on a chain of a given length: one that is idle, one with an open match."""
+"""RPC requests of a challenger's ticks on a chain of a given length."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,22 +17,20 @@ from trainer_node.service import Daemon
 
 from .arena import Arena
 
-LOG_RANGE = 100
-"""Blocks that the endpoint searches for events at once."""
 MINE_TIMEOUT_S = 1_800.0
 
 
 class LongChain(Arena):
     """An arena whose contracts are older than its job by ``length`` blocks."""
 
-    def __init__(self, anvil: Anvil, folder: Path, bundle: Bundle, length: int) -> None:
-        self._length = length
+    def __init__(self, anvil: Anvil, folder: Path, bundle: Bundle, length: int, log_range: int) -> None:
+        self._length, self._log_range = length, log_range
         super().__init__(
             anvil, folder, bundle, trainers=[Fault.NONE, Fault.WRONG_OP_OUTPUT], serve=False, verifiers=0
         )
 
     def _node(self, name: str, role: str, **settings: object) -> Daemon:
-        return super()._node(name, role, limits={"log_range": LOG_RANGE}, **settings)
+        return super()._node(name, role, limits={"log_range": self._log_range}, **settings)
 
     def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:  # noqa: ARG002
         request = {"jsonrpc": "2.0", "id": 1, "method": "anvil_mine", "params": [hex(self._length)]}
@@ -39,9 +38,13 @@ class LongChain(Arena):
         super()._post(client, slots, 0)
 
 
-def requests_of(anvil: Anvil, folder: Path, bundle: Bundle, length: int) -> dict[str, Counter[str]]:
-    """Return the requests by method of the challenger's tick while the job waits for trainers, and in an open match."""
-    with LongChain(anvil, folder, bundle, length) as arena:
+def requests_of(
+    anvil: Anvil, folder: Path, bundle: Bundle, length: int, log_range: int
+) -> dict[str, Counter[str]]:
+    """Return the requests by method of the challenger's tick while the job waits for trainers, and in an open match:
+    each time the second tick at a block, and the first at a new one. ``log_range``: blocks that the endpoint searches
+    for events at once."""
+    with LongChain(anvil, folder, bundle, length, log_range) as arena:
         challenger = arena.members[-1]
         provider: Any = challenger.node.web3.provider
         made: Counter[str] = Counter()
@@ -52,19 +55,26 @@ def requests_of(anvil: Anvil, folder: Path, bundle: Bundle, length: int) -> dict
             return make(method, params)
 
         def tick() -> Counter[str]:
-            """NOTE: the second tick in one state counts, as most ticks find what the last one has found."""
-            for _ in range(2):
-                made.clear()
-                challenger.loop.tick()
+            made.clear()
+            challenger.loop.tick()
             return Counter(made)
 
+        def ticks(state: str) -> dict[str, Counter[str]]:
+            tick()
+            again = tick()
+            arena.skip(1)
+            return {state: again, f"{state}, new block": tick()}
+
         provider.make_request = counted
-        found = {"idle": tick()}
+        provider._request_func_cache = (None, None)  # web3 keeps the function of the first request
+        found = ticks("idle")
         while not arena.client.snapshot().job(arena.job_id).open_matches:
             for member in arena.members:
                 member.loop.tick()
             arena.skip(5)
-        while challenger.runner is not None and challenger.runner.busy:
-            challenger.loop.tick()
-        found["open match"] = tick()
-        return found
+        for _ in range(200):  # until it has a result of its own, and nothing more to send
+            last = tick()
+            if last["eth_getLogs"] and not last["eth_sendRawTransaction"]:
+                break
+            time.sleep(0.1)
+        return found | ticks("open match")

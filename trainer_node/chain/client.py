@@ -63,7 +63,7 @@ class ChainClient(Connection):
         """Return the state at the newest block that has enough confirmations."""
         latest = self.block()
         number = max(latest.number - self.confirmations, 0)
-        return Snapshot(self, latest if number == latest.number else self.block(number), confirmed=True)
+        return Snapshot(self, latest if number == latest.number else self.block(number))
 
     def at_head(self) -> Snapshot:
         """Return the state at the newest block, which may still be replaced."""
@@ -77,10 +77,8 @@ class ChainClient(Connection):
 class Snapshot:
     """The state of the contracts at one block. Every method raises RpcUnavailable or RpcCorrupt."""
 
-    def __init__(self, client: Connection, block: Block, *, confirmed: bool = False) -> None:
+    def __init__(self, client: Connection, block: Block) -> None:
         self._client = client
-        self._confirmed = confirmed
-        """True if the block has its confirmations, so that events read at it may be kept."""
         self._hashes = {block.number: block.hash}
         self._jobs: dict[int, JobView] = {}
         self._contracts = client.contracts
@@ -124,10 +122,12 @@ class Snapshot:
 
     @cached_property
     def _pauses(self) -> tuple[Pause, ...]:
-        pauses = read_pauses(self._events(Query(self._contracts.timekeeper, (), PAUSE_EVENTS)))
-        if contract_time(pauses, self.block.timestamp) != self.now:
-            raise RpcCorrupt("the endpoint lacks events of pauses; use one with complete logs")
-        return pauses
+        query = Query(self._contracts.timekeeper, (), PAUSE_EVENTS)
+        with self._told(query):
+            pauses = read_pauses(self._events(query))
+            if contract_time(pauses, self.block.timestamp) != self.now:
+                raise RpcCorrupt("the endpoint lacks events of pauses; use one with complete logs")
+            return pauses
 
     def head(self) -> int:
         """Return the number of the newest block."""
@@ -226,9 +226,14 @@ class Snapshot:
             return match_view(match_id, raw, self.events(match_id, job.id), job)
 
     def matches_of(self, job_id: int) -> list[int]:
-        """Return every match that a job has ever had, in order of opening."""
+        """Return every match that a job has ever had, in order of opening; and those that were seen to be open.
+
+        SAFETY: no view has the number of a job's matches, so an endpoint that lacks an event can hide one for a while.
+        """
         events = self._events(Query(self._contracts.jobs, (job_id,), ("Paired",)), job_id)
-        return [event.args["matchId"] for event in events]
+        seen = self._client.matches.setdefault(job_id, {})
+        seen.update(dict.fromkeys(self._jobs[job_id].match_ids() if job_id in self._jobs else []))
+        return list(dict.fromkeys([*(event.args["matchId"] for event in events), *seen]))
 
     def job_events(self, job_id: int) -> list[Event]:
         """Return the events of the Jobs contract about a job, in order."""
@@ -255,7 +260,7 @@ class Snapshot:
         # SAFETY: anybody can deploy a Jobs contract that has a job of the same number.
         words = job.id, int(self._client.deployment.jobs, 16)
         query = Query(self._contracts.data_availability, words, EVENTS)
-        return read_ledger(self._events(query, job.id, MAX_REQUESTS, keep=False))
+        return read_ledger(self._events(query, job.id, MAX_REQUESTS, cached=False))
 
     # ------------------------------------------------------------------ bounties
 
@@ -333,9 +338,9 @@ class Snapshot:
             return bound.call(block_identifier=self.block.number)
 
     def _events(
-        self, query: Query, job_id: int | None = None, most: int = MAX_EVENTS, *, keep: bool = True
+        self, query: Query, job_id: int | None = None, most: int = MAX_EVENTS, *, cached: bool = True
     ) -> list[Event]:
-        """Return the events up to this block, in order. Queries with long results pass ``keep=False``.
+        """Return the events up to this block, in order. Queries with long results pass ``cached=False``.
 
         If the client has a cache and the job was read in this snapshot, the query begins at the job's first block.
         """
@@ -347,9 +352,9 @@ class Snapshot:
         def fetch(begin: int, end: int) -> list[Event]:
             return list(read_events(client.web3, query, begin, end, client.log_range, most))
 
-        if client.cache is None or not keep:
+        if client.cache is None or not cached:
             return fetch(first, last)
-        return client.cache.read(query, first, last, self._hash_of, fetch, keep=self._confirmed)
+        return client.cache.read(query, first, last, self._hash_of, fetch)
 
     @contextlib.contextmanager
     def _told(self, query: Query) -> Iterator[None]:

@@ -48,6 +48,8 @@ class Connection:
         self.confirmations = confirmations
         self.log_range = log_range
         self.cache = cache
+        self.matches: dict[int, dict[int, None]] = {}
+        """By job: the matches that any snapshot has seen open."""
         self._first_blocks: dict[tuple[int, int], int] = {}
 
     def first_block(self, job: JobView, before: Block) -> int:

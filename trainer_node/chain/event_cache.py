@@ -1,11 +1,13 @@
-"""Keeps events that were read, with the last block of the reading, until that block is replaced.
+"""Keeps events that lie deep below the head, so that no look at the chain reads all blocks of a long job again.
 
-    first ......... through ......... snapshot
-    kept, in memory and in the database    read now, and kept from then on
+    first ......... through ......... last
+    kept, in memory and on disk       read anew at every look
 
-INVARIANT: the cache gives the events that a fresh reading of all blocks from the first one would give, unless the
-endpoint hides events. A reorganisation that replaces the block `through` makes the query begin anew.
-SAFETY: the hashes that the contracts keep expose an endpoint that hides events; then `forget` drops what it gave.
+INVARIANT: the cache gives the events that a fresh reading of all blocks would give. A reorganisation that replaces the
+block `through` makes the query begin anew.
+SAFETY: an endpoint may lack logs for a while: one machine of several is behind, or logs are indexed late. So the newest
+blocks are read at every look, and what is kept was read when it was hundreds or thousands of blocks old. Views of the
+contracts expose an endpoint that lacks older events; then `forget` drops what it gave.
 """
 
 from __future__ import annotations
@@ -14,29 +16,34 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
 from ..db import Database
 from .events import Event, Query, packed, unpacked
 
-SAVED_EVERY = 1_000
-"""Blocks without an event after which `through` is saved: most idle ticks write nothing to the database."""
 MAX_QUERIES = 10_000
 """Queries kept in memory; the least recently used is dropped first."""
+IDLE_BLOCKS = 200_000
+"""Blocks after which a query that nobody has asked is dropped from the database: a month of blocks of 12 s."""
+
+_log = structlog.get_logger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Kept:
     through: int
     hash: bytes
     events: list[Event]
-    saved: int
-    """The value of `through` in the database."""
 
 
 class EventCache:
-    """Safe for several threads. ``database`` may be in memory."""
+    """Safe for several threads. ``database`` may be in memory. ``depth``: blocks below the last one that are read anew
+    at every look, at least; twice that at most, so that one request for ``2 * depth`` blocks is enough."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, depth: int) -> None:
         self._database = database
+        self._depth = depth
         self._kept: dict[str, _Kept] = {}
         self._lock = threading.RLock()
 
@@ -47,28 +54,31 @@ class EventCache:
         last: int,
         hash_of: Callable[[int], bytes],
         fetch: Callable[[int, int], Sequence[Event]],
-        *,
-        keep: bool,
     ) -> list[Event]:
         """Return the events in the blocks ``first..last``, in order.
 
         ``hash_of`` returns the hash of a block of the chain, ``fetch`` reads a range; their errors pass through.
-        ``keep``: True if ``last`` is deep enough that events up to it may be kept.
         """
         with self._lock:
             kept = self._kept.pop(query.key, None) or self._load(query)
+            if kept is not None and kept.through > last:
+                # NOTE: an endpoint that is behind, or a chain that a reorganisation has made shorter.
+                self._kept[query.key] = kept
+                return list(fetch(first, last))
             if kept is not None and kept.hash != hash_of(kept.through):
                 self._drop(query)
                 kept = None
+            begin = first if kept is None else kept.through + 1
+            events = [*([] if kept is None else kept.events), *fetch(begin, last)]
+            if last - begin >= 2 * self._depth:
+                through = last - self._depth
+                deep = [event for event in events if event.block <= through]
+                kept = self._keep(query, _Kept(through, hash_of(through), deep))
             if kept is not None:
                 self._kept[query.key] = kept
-            if kept is not None and last <= kept.through:
-                return [event for event in kept.events if event.block <= last]
-            known = [] if kept is None else kept.events
-            new = list(fetch(first if kept is None else kept.through + 1, last))
-            if keep:
-                self._keep(query, known, new, last, hash_of(last), 0 if kept is None else kept.saved)
-            return [*known, *new]
+            if len(self._kept) > MAX_QUERIES:
+                del self._kept[next(iter(self._kept))]
+            return events
 
     def forget(self, *queries: Query) -> None:
         """Drop the kept events of these queries."""
@@ -77,22 +87,29 @@ class EventCache:
                 self._kept.pop(query.key, None)
                 self._drop(query)
 
-    def _keep(
-        self, query: Query, known: list[Event], new: list[Event], through: int, hash_: bytes, saved: int
-    ) -> None:
-        if new or through - saved >= SAVED_EVERY:
-            self._database.put_events(query.key, through, hash_, [packed(event) for event in new])
-            saved = through
-        self._kept[query.key] = _Kept(through, hash_, [*known, *new], saved)
-        if len(self._kept) > MAX_QUERIES:
-            del self._kept[next(iter(self._kept))]
+    # NOTE: a database that cannot be written or read, as on a full disk, must not keep a node from reading the chain.
+
+    def _keep(self, query: Query, kept: _Kept) -> _Kept:
+        logs, oldest = [packed(event) for event in kept.events], kept.through - IDLE_BLOCKS
+        try:
+            self._database.put_events(query.key, kept.through, kept.hash, logs, oldest)
+        except SQLAlchemyError as error:
+            _log.warning("events.not_kept", reason=str(error))
+        return kept
 
     def _load(self, query: Query) -> _Kept | None:
-        found = self._database.get_events(query.key)
+        try:
+            found = self._database.get_events(query.key)
+        except SQLAlchemyError as error:
+            _log.warning("events.not_loaded", reason=str(error))
+            return None
         if found is None:
             return None
-        through, hash_, events = found
-        return _Kept(through, hash_, [unpacked(query.contract, text) for text in events], through)
+        through, hash_, logs = found
+        return _Kept(through, hash_, [unpacked(query.contract, log) for log in logs])
 
     def _drop(self, query: Query) -> None:
-        self._database.drop_events(query.key)
+        try:
+            self._database.drop_events(query.key)
+        except SQLAlchemyError as error:
+            _log.warning("events.not_dropped", reason=str(error))

@@ -47,7 +47,7 @@ FEE_RANGE, MAX_FEE = 100, 2**40 - 1
 JobNumber = Annotated[int, typer.Argument(help="Number of the job; `assay job list` shows them.", min=1)]
 
 Collected = Annotated[
-    list[int],
+    list[int] | None,
     typer.Option(
         "--job",
         help="First collect the share of our claim in this job, or its bounty, once the job is over. Repeatable.",
@@ -251,7 +251,7 @@ def result(
 
 @app.command()
 @with_settings(ACCOUNT)
-def withdraw(settings: Settings, jobs: Collected | None = None) -> None:
+def withdraw(settings: Settings, jobs: Collected = None) -> None:
     """Withdraw what the contracts owe this account: rewards, prizes, stakes, bonds of appeals."""
     client = reader(settings)
     with sender(settings) as transactions:
