@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
-
-import httpx
 
 from assay_lab.faults import Fault
 from tests.conftest import Anvil
@@ -17,11 +16,67 @@ from trainer_node.service import Daemon
 
 from .arena import Arena
 
-MINE_TIMEOUT_S = 1_800.0
+NUMBERS = ("number", "blockNumber", "fromBlock", "toBlock")
+
+
+class Gap:
+    """An endpoint that shows ``length`` empty blocks more after the block ``after``, and counts requests by method.
+
+    NOTE: anvil takes minutes to mine some thousands of blocks, and each more takes longer.
+    """
+
+    def __init__(self, provider: Any, after: int, length: int) -> None:
+        self.made: Counter[str] = Counter()
+        self._make, self._after, self._length = provider.make_request, after, length
+        provider.make_request = self._request
+        provider._request_func_cache = (None, None)  # web3 keeps the function of the first request
+
+    def _request(self, method: str, params: Any) -> Any:
+        self.made[method] += 1
+        if method == "eth_getBlockByNumber" and params[0].startswith("0x"):
+            number = int(params[0], 16)
+            if self._after < number <= self._after + self._length:
+                return self._empty(number)
+        if method == "eth_getLogs":
+            asked = params[0]
+            first, last = self._real(asked["fromBlock"], 1), self._real(asked["toBlock"], 0)
+            if first > last:
+                return {"jsonrpc": "2.0", "id": 1, "result": []}
+            params = [{**asked, "fromBlock": hex(first), "toBlock": hex(last)}]
+        elif method in ("eth_call", "eth_getBlockByNumber"):
+            at = 1 if method == "eth_call" else 0
+            if params[at].startswith("0x"):
+                params = [*params[:at], hex(self._real(params[at], 0)), *params[at + 1 :]]
+        return self._shown(self._make(method, params))
+
+    def _real(self, shown: str, beyond: int) -> int:
+        """Return anvil's number of a block; of one in the gap, that of the last block before it, plus ``beyond``."""
+        number = int(shown, 16)
+        if number <= self._after:
+            return number
+        return max(number - self._length, self._after + beyond)
+
+    def _shown(self, answer: Any) -> Any:
+        """Return an answer with the numbers of the blocks as this endpoint shows them."""
+        if isinstance(answer, list):
+            return [self._shown(part) for part in answer]
+        if not isinstance(answer, dict):
+            return answer
+        found = {name: self._shown(part) for name, part in answer.items()}
+        for name in NUMBERS:
+            if isinstance(found.get(name), str) and int(found[name], 16) > self._after:
+                found[name] = hex(int(found[name], 16) + self._length)
+        return found
+
+    def _empty(self, number: int) -> Any:
+        """Return a block of the gap, which is as old as the one before the gap."""
+        answer = self._make("eth_getBlockByNumber", [hex(self._after), False])
+        digest = "0x" + hashlib.sha256(b"%d" % number).hexdigest()
+        return {**answer, "result": {**answer["result"], "number": hex(number), "hash": digest}}
 
 
 class LongChain(Arena):
-    """An arena whose contracts are older than its job by ``length`` blocks."""
+    """An arena whose contracts are older than its job by ``length`` blocks, in the eyes of the challenger."""
 
     def __init__(self, anvil: Anvil, folder: Path, bundle: Bundle, length: int, log_range: int) -> None:
         self._length, self._log_range = length, log_range
@@ -33,8 +88,8 @@ class LongChain(Arena):
         return super()._node(name, role, limits={"log_range": self._log_range}, **settings)
 
     def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:  # noqa: ARG002
-        request = {"jsonrpc": "2.0", "id": 1, "method": "anvil_mine", "params": [hex(self._length)]}
-        httpx.post(self._anvil.url, json=request, timeout=MINE_TIMEOUT_S).raise_for_status()
+        provider = self.members[-1].node.web3.provider
+        self.gap = Gap(provider, self.web3.eth.block_number, self._length)
         super()._post(client, slots, 0)
 
 
@@ -45,14 +100,7 @@ def requests_of(
     each time the second tick at a block, and the first at a new one. ``log_range``: blocks that the endpoint searches
     for events at once."""
     with LongChain(anvil, folder, bundle, length, log_range) as arena:
-        challenger = arena.members[-1]
-        provider: Any = challenger.node.web3.provider
-        made: Counter[str] = Counter()
-        make = provider.make_request
-
-        def counted(method: str, params: Any) -> Any:
-            made[method] += 1
-            return make(method, params)
+        challenger, made = arena.members[-1], arena.gap.made
 
         def tick() -> Counter[str]:
             made.clear()
@@ -65,8 +113,6 @@ def requests_of(
             arena.skip(1)
             return {state: again, f"{state}, new block": tick()}
 
-        provider.make_request = counted
-        provider._request_func_cache = (None, None)  # web3 keeps the function of the first request
         found = ticks("idle")
         while not arena.client.snapshot().job(arena.job_id).open_matches:
             for member in arena.members:

@@ -18,7 +18,7 @@ def test_requests_do_not_grow_with_the_chain(
 ) -> None:
     short, long = (
         requests_of(start_anvil(), tmp_path / str(length), bundle, length, LOG_RANGE)
-        for length in (LOG_RANGE // 2, 20 * LOG_RANGE)
+        for length in (1_000, 1_000_000)
     )
     assert short == long
     assert all(made.total() > 3 for made in short.values()), short
