@@ -11,7 +11,7 @@ import structlog
 from referee_py.availability import Place
 
 from .chain import Contracts, Group, JobView, Snapshot, TransactionManager
-from .chain.data_requests import OpenRequest
+from .chain.codec.availability import OpenRequest
 from .submit import act
 
 _log = structlog.get_logger(__name__)

@@ -10,6 +10,7 @@ from eth_abi.abi import encode
 from eth_typing import ABIEvent, ABIFunction
 from eth_utils.abi import collapse_if_tuple, event_abi_to_log_topic, function_abi_to_4byte_selector
 
+from referee_py.commit.structs import words
 from referee_py.game.calldata import match_id, match_terms, position_hash
 from referee_py.game.rules import opened
 from referee_py.game.state import MatchTerms, Phase
@@ -18,11 +19,11 @@ from referee_py.panel.state import HearingPhase, Submission, hearing_id
 from referee_py.program.terms import Terms
 from referee_py.trial import Stage, open_trial
 from referee_py.trial.calldata import position_hash as trial_position_hash
-from referee_py.walk.dispute import TrialTerms, dispute_hash, dispute_wire
+from referee_py.walk.dispute import TrialTerms, dispute_hash
 from referee_py.walk.reason import Reason
+from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.client import Snapshot
-from trainer_node.chain.contracts import load_artifact
-from trainer_node.chain.matches import MatchInfo
+from trainer_node.chain.codec.match import MatchInfo
 from trainer_node.errors import RpcCorrupt
 
 from .endpoint import ADDRESS, Endpoint, result
@@ -52,7 +53,7 @@ SOUND: dict[str, dict[str, Any]] = {
 }
 """The answer of each view; fields that are not named are zero."""
 EVENTS: dict[str, dict[str, Any]] = {
-    "Submitted": {"submission": SUBMISSION.wire(), "dispute": dispute_wire(DISPUTE)},
+    "Submitted": {"submission": words(SUBMISSION), "dispute": words(DISPUTE)},
     "Opened": {"matchTerms": match_terms(TERMS)},
     "Tried": {"trialId": TRIAL_TERMS.trial(), "players": PLAYERS},
 }

@@ -25,18 +25,17 @@ from referee_py.panel.state import HearingPhase, hearing_id
 from referee_py.walk.pauses import Pause, contract_time
 
 from ..errors import RpcCorrupt, RpcUnavailable
-from .bounties import PoolInfo, WatcherInfo, pool_view, watcher_view
+from .codec.availability import MAX_REQUESTS, Ledger
+from .codec.clock import Pauses
+from .codec.hearing import HearingInfo, hearing_view
+from .codec.job import MAX_CLAIMS, Group, JobView, job_view
+from .codec.match import History, MatchInfo, match_view
+from .codec.trial import TrialInfo, trial_view
+from .codec.watch import PoolInfo, WatcherInfo, pool_view, watcher_view
 from .connection import Block, Connection
 from .contracts import Contracts
-from .data_requests import EVENTS, MAX_REQUESTS, Ledger, read_ledger
 from .events import MAX_EVENTS, Event, Query, read_events
-from .hearings import HearingInfo, TrialInfo, hearing_view, trial_view
-from .history import History, build_history
-from .matches import MatchInfo, match_view
-from .pauses import EVENTS as PAUSE_EVENTS
-from .pauses import read_pauses
 from .rpc import guarded
-from .views import MAX_CLAIMS, Group, JobView, job_view
 
 READINGS = 3
 """Attempts to read the contracts' time, if the result is later than the block.
@@ -124,7 +123,8 @@ class Snapshot:
 
     @cached_property
     def _pauses(self) -> tuple[Pause, ...]:
-        pauses = read_pauses(self._events(Query(self._contracts.timekeeper, (), PAUSE_EVENTS)))
+        events = self._events(Query(self._contracts.timekeeper, (), Pauses.names))
+        pauses = tuple(Pauses.of(events).found)
         if contract_time(pauses, self.block.timestamp) != self.now:
             raise RpcCorrupt("the endpoint lacks events of pauses; use one with complete logs")
         return pauses
@@ -240,7 +240,7 @@ class Snapshot:
 
     def history(self, match_id: int) -> History:
         """Return what the moves of a match have published: children and records."""
-        return build_history(self.events(match_id))
+        return History.of(self.events(match_id))
 
     # ------------------------------------------------------------------ requests
 
@@ -254,8 +254,8 @@ class Snapshot:
         # NOTE: anybody who pays may make requests; so many that we cannot read them must cost more than our stake.
         # SAFETY: anybody can deploy a Jobs contract that has a job of the same number.
         words = job.id, int(self._client.deployment.jobs, 16)
-        query = Query(self._contracts.data_availability, words, EVENTS)
-        return read_ledger(self._events(query, job.id, MAX_REQUESTS, keep=False))
+        query = Query(self._contracts.data_availability, words, Ledger.names)
+        return Ledger.of(self._events(query, job.id, MAX_REQUESTS, keep=False))
 
     # ------------------------------------------------------------------ bounties
 

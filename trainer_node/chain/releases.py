@@ -20,10 +20,11 @@ from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Rounding
 
 from ..errors import ReleaseRefused, Reverted, WrongChain
-from .contracts import EXACT_RULES, ROUNDED_RULES, ContractArtifact, Deployment, ErrorDecoder, load_artifact
+from .abi import ContractArtifact, load_artifact
+from .codec.base import known
+from .contracts import EXACT_RULES, ROUNDED_RULES, Deployment, ErrorDecoder
 from .outbox import Call
 from .rpc import guarded
-from .views import known
 
 PARTS = {
     "jobs": "Jobs",
