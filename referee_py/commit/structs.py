@@ -2,16 +2,20 @@
 
 words     what the ABI coder takes for a value
 value_of  the value of what an ABI decoder gives
+hash_of   the hash that the contracts keep instead of values
 """
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
 
 from ..errors import InvalidEncoding
 
@@ -34,6 +38,11 @@ def words(value: object) -> Any:
     if is_dataclass(value):
         return tuple(words(getattr(value, field.name)) for field in fields(value))
     return int(value) if isinstance(value, IntEnum) else value
+
+
+def hash_of(types: Sequence[str], *values: object) -> bytes:
+    """Return keccak256 of the encoding of these values as these types of the ABI (`keccak256(abi.encode(...))`)."""
+    return keccak(encode(types, words(values)))
 
 
 def value_of(kind: type[T], raw: Any) -> T:

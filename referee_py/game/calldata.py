@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eth_abi.abi import encode
-from eth_utils.crypto import keccak
-
-from ..commit.structs import words
+from ..commit.structs import hash_of, words
 from .state import MatchState, MatchTerms
 
 PROGRAM = "(uint32,uint8,uint32,uint32,uint32,uint64,bytes32,bytes32,bytes32,bytes32,uint64[])"
@@ -31,10 +28,10 @@ def position(state: MatchState) -> tuple[Any, ...]:
 
 def match_id(jobs: str, job_id: int, terms: MatchTerms) -> int:
     """Return the id of a match: keccak256 of Jobs address, job id and match terms (docs/protocol.md, section 7)."""
-    encoded = encode(["address", "uint256", MATCH_TERMS], [jobs, job_id, match_terms(terms)])
-    return int.from_bytes(keccak(encoded), "big")
+    types = "address", "uint256", MATCH_TERMS
+    return int.from_bytes(hash_of(types, jobs, job_id, match_terms(terms)), "big")
 
 
 def position_hash(state: MatchState) -> bytes:
     """Return the hash that the contract keeps as `Match.position`."""
-    return keccak(encode([POSITION], [position(state)]))
+    return hash_of([POSITION], position(state))

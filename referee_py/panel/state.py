@@ -14,11 +14,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import ClassVar
 
-from eth_abi.abi import encode
-from eth_utils.crypto import keccak
-
 from ..commit import Record
-from ..commit.structs import words
+from ..commit.structs import hash_of
 from ..jobs import Rules
 from ..walk.dispute import ZERO, Dispute, TrialTerms, dispute_hash
 from ..walk.sides import NOBODY
@@ -58,7 +55,7 @@ class Submission:
 
     def hash(self) -> bytes:
         """Return the hash that the contract keeps as `file` of the hearing."""
-        return keccak(encode([_SUBMISSION], [words(self)]))
+        return hash_of([_SUBMISSION], self)
 
     def unlike(self, record: bytes) -> int:
         """Return the sides whose record is not this one, as a bit mask: those that a verdict for it calls wrong."""
@@ -191,7 +188,7 @@ MOVES = Attest, Appeal, Escalate, Proceed, Stand
 
 def hearing_id(referee: str, match_id: int) -> int:
     """Return the id of a hearing (docs/adjudication.md, section 6). Its last byte is zero."""
-    return int.from_bytes(keccak(encode(["address", "uint256"], [referee, match_id])), "big") & ~0xFF
+    return int.from_bytes(hash_of(["address", "uint256"], referee, match_id), "big") & ~0xFF
 
 
 def trial_terms_of(

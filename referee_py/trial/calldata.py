@@ -6,10 +6,9 @@ position     nodes, values, and hashes of states, as long as they still count (`
 
 from __future__ import annotations
 
-from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from ..commit.structs import words
+from ..commit.structs import hash_of, words
 from ..walk.dispute import ZERO
 from .state import TrialState
 
@@ -27,4 +26,4 @@ def position(state: TrialState) -> tuple[object, ...]:
 
 def position_hash(state: TrialState) -> bytes:
     """Return the hash that the contract keeps as `Trial.position`."""
-    return keccak(encode([TRIAL_POSITION], [position(state)]))
+    return hash_of([TRIAL_POSITION], position(state))

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eth_abi.abi import encode
-from eth_utils.crypto import keccak
-
 from ..commit import HASH_BYTES, Record
-from ..commit.structs import words
+from ..commit.structs import hash_of
 
 ZERO = bytes(HASH_BYTES)
 _RECORD = "(bytes32,bytes32[],bytes32[],bytes32)"
@@ -40,9 +37,9 @@ class TrialTerms:
 
     def trial(self) -> int:
         """Return the trial's id: keccak256 of the encoded terms."""
-        return int.from_bytes(keccak(encode([TRIAL_TERMS], [words(self)])), "big")
+        return int.from_bytes(hash_of([TRIAL_TERMS], self), "big")
 
 
 def dispute_hash(dispute: Dispute) -> bytes:
     """Return keccak256 of the encoded dispute, which submissions and trial terms contain."""
-    return keccak(encode([DISPUTE], [words(dispute)]))
+    return hash_of([DISPUTE], dispute)

@@ -317,18 +317,3 @@ def _batch(contract: Contract, made: list[Made], inputs: int | None = None) -> C
         return calls[0]
     action = "+".join(dict.fromkeys(call.action for call in calls))
     return Call.of(contract, "multicall", [call.data for call in calls], action=action)
-
-
-__all__ = [
-    "EXACT_RULES",
-    "FIRST",
-    "NAMES",
-    "ROUNDED_RULES",
-    "RULES",
-    "Contracts",
-    "Deployment",
-    "ErrorDecoder",
-    "code_hash",
-    "deployment_path",
-    "error_decoder",
-]

@@ -110,14 +110,8 @@ class _Retracer:
             sent: Any = self._snapshot.web3.eth.get_transaction(HexBytes(tx_hash))
             to, data = str(sent["to"]).lower(), bytes(sent["input"])
             sender, value = str(sent["from"]), int(sent["value"])
-            called = next(
-                (
-                    contract
-                    for contract in (contracts.referee, contracts.panel, contracts.court)
-                    if str(contract.address).lower() == to
-                ),
-                None,
-            )
+            ours = contracts.referee, contracts.panel, contracts.court
+            called = next((contract for contract in ours if str(contract.address).lower() == to), None)
             calls = list(calls_in(called, data)) if called is not None else []
         now = self._snapshot.instant(sent["blockNumber"])
         for name, arguments in calls:
