@@ -67,7 +67,9 @@ def _value(kind: Any, raw: Any) -> Any:
         try:
             return kind(raw)
         except ValueError:
-            raise InvalidEncoding(f"{kind.__name__} {raw} cannot be; the last one is {max(kind)}") from None
+            raise InvalidEncoding(
+                f"{kind.__name__} {reprlib.repr(raw)} cannot be; the last one is {max(kind)}"
+            ) from None
     if not isinstance(raw, kind) or (kind is int and isinstance(raw, bool)):
         raise InvalidEncoding(f"{reprlib.repr(raw)} cannot be; a value of type {kind.__name__} is due")
     return bytes(raw) if kind is bytes else raw
