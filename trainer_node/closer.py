@@ -9,7 +9,7 @@ from __future__ import annotations
 from referee_py.availability import Place
 
 from .chain import Contracts, Group, JobView, Snapshot
-from .chain.data_requests import OpenRequest
+from .chain.codec.availability import OpenRequest
 from .due import Due
 
 

@@ -21,7 +21,7 @@ from referee_py.params import ANSWER_GAS, BYTE_GAS, CROWD, MAX_OPEN, STEP
 from referee_py.program.mode import is_rounded
 
 from .chain import Contracts, JobPhase, JobView, Receipt, Snapshot, TransactionManager
-from .chain.data_requests import Ledger, OpenRequest
+from .chain.codec.availability import Ledger, OpenRequest
 from .chain.fees import next_base_fee
 from .chain.outbox import Value
 from .due import Due

@@ -15,7 +15,7 @@ from referee_py.execute import RunClaim
 from referee_py.program.mode import Bounds, Rounding, is_rounded
 
 from .chain import Group, JobPhase, JobView, MatchInfo
-from .chain.views import NEVER
+from .chain.codec.job import NEVER
 from .config import Mode
 from .cost_estimate import MARGIN, CostEstimate
 from .min_stake import TRIAL_MOVES, match_moves

@@ -21,6 +21,7 @@ from eth_abi.abi import encode
 from eth_utils.abi import collapse_if_tuple
 from web3 import Web3
 
+from .chain.abi import load_artifact
 from .chain.contracts import (
     EXACT_RULES,
     FIRST,
@@ -29,7 +30,6 @@ from .chain.contracts import (
     Contracts,
     Deployment,
     code_hash,
-    load_artifact,
 )
 from .chain.outbox import Call
 from .chain.releases import Releases

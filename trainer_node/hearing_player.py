@@ -32,6 +32,7 @@ from referee_py.walk.clock import late, owing
 from .chain import Contracts, HearingInfo, Snapshot, TrialInfo
 from .drafts import Drafts, Stop
 from .due import Due
+from .errors import RpcCorrupt
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES
 from .patience import NONE, Patience
@@ -149,6 +150,8 @@ class HearingPlayer:
             moves: list[Planned] = [(Timeout(), trial.state)] if claims else []
         else:
             moves = [] if side is None else self._drafted(snapshot, hearing, trial, side, source)
+            if side is not None and not moves and trial.hidden is not None:
+                raise RpcCorrupt(trial.hidden)
         if moves and _waits(trial, side, hearing.terms.rules.clock, now, patience):
             self._wait(hearing, trial.state, patience)
         elif moves:

@@ -14,6 +14,7 @@ from referee_py.walk import clock
 from .chain import Contracts
 from .decide import Seat
 from .due import Due
+from .errors import RpcCorrupt
 from .opponent import Opponents
 from .patience import NONE, Patience
 from .replay import Replay
@@ -33,7 +34,10 @@ class MatchPlayer:
     def due(
         self, seat: Seat, replay: Replay, opponent_uris: Sequence[str], now: int, patience: Patience = NONE
     ) -> list[Due]:
-        """Return the moves that are due at ``now``, all in one transaction; none if they wait for cheaper gas."""
+        """Return the moves that are due at ``now``, all in one transaction; none if they wait for cheaper gas.
+
+        Raises RpcCorrupt if there are none because the endpoint hides what the other side has posted.
+        """
         match, state = seat.match, seat.match.state
         waits = _waits(seat, now, patience)
         if waits and self._waiting.get(match.id) == state:
@@ -50,6 +54,8 @@ class MatchPlayer:
         )
         if state.phase is Phase.HEARING:
             replay.publish(state.end, state.index)
+        if not moves and match.hidden is not None:
+            raise RpcCorrupt(match.hidden)
         if not moves:
             return []
         names = [move.function for move, _ in moves]

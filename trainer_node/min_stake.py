@@ -26,8 +26,8 @@ from referee_py.params import PRIZE_DIVISOR, REVEAL_LEVELS, VERDICT_DIVISOR
 from referee_py.program.structure import MAX_NODES
 from referee_py.program.terms import Terms
 
+from .chain.codec.job import MAX_STRIDES
 from .chain.rpc import guarded
-from .chain.views import MAX_STRIDES
 from .errors import RpcCorrupt
 
 GAME_GAS = {

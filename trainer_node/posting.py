@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
+from referee_py.commit.structs import hints_of
 from referee_py.errors import InvalidInput
 from referee_py.jobs import Rules
 from referee_py.program.mode import is_rounded
@@ -12,6 +13,7 @@ from referee_py.program.terms import Terms
 
 from .bundle import Bundle
 from .chain import ChainClient, Receipt, TransactionManager
+from .chain.codec.job import JobTerms, post_call
 from .chain.outbox import Call
 from .errors import RpcCorrupt
 from .fetch import check_uri
@@ -82,8 +84,9 @@ def post_job(
     if file_hash != hashlib.sha256(bundle.program.to_bytes()).digest():
         raise InvalidInput("the program file changed while it was read; build the bundle again")
     jobs = client.contracts.jobs
-    terms = contract_terms(bundle.terms, file_hash, uri, client.deployment.referee, offer)
-    receipt = transactions.send(Call.of(jobs, "post", terms, value=offer.reward))
+    terms = job_terms(bundle.terms, file_hash, uri, client.deployment.referee, offer)
+    function, given = post_call(terms)
+    receipt = transactions.send(Call.of(jobs, function, *given, value=offer.reward))
     for log in receipt.logs:
         if str(log["address"]).lower() == str(jobs.address).lower():
             event = jobs.events["Posted"]()
@@ -117,23 +120,7 @@ def check_bundle(bundle: Bundle) -> None:
             descriptor.check(array, f"{kind} {i}")
 
 
-def contract_terms(
-    program: Terms, file_hash: bytes, uri: str, referee: str, offer: Offer
-) -> tuple[object, ...]:
-    """Return the contract's Terms struct, in its field order."""
-    return (
-        program.wire(),
-        file_hash,
-        uri,
-        referee,
-        offer.slots,
-        offer.stake,
-        offer.low_fee,
-        offer.high_fee,
-        offer.train_period,
-        offer.watch_period,
-        offer.reveal_period,
-        offer.challenge_period,
-        astuple(offer.rules),
-        list(offer.verifiers),
-    )
+def job_terms(program: Terms, file_hash: bytes, uri: str, referee: str, offer: Offer) -> JobTerms:
+    """Return the terms of a job that the client offers."""
+    offered = {name: getattr(offer, name) for name in hints_of(JobTerms) if hasattr(offer, name)}
+    return JobTerms(program, file_hash, uri, referee, **offered)

@@ -14,7 +14,7 @@ from referee_py.program.mode import is_rounded
 from referee_py.watch import WatcherState, share_of, watch_commitment
 
 from .chain import Call, JobPhase, JobView, Snapshot, TransactionManager
-from .chain.bounties import PoolInfo
+from .chain.codec.watch import PoolInfo
 from .cost_estimate import MARGIN
 from .decide import too_late, too_long, too_slow
 from .due import Due

@@ -138,26 +138,27 @@ def _record(program: Terms, root: bytes, place: Place, answer: RecordShown) -> i
 
 def _leaf(place: Place, answer: LeafShown) -> int:
     record = answer.record.record
+    shown, shape = answer.tensor, answer.tensor.shape
     output = place.tensor >= OUTPUTS
     tensors = record.outputs if output else record.inputs
     number = place.tensor - OUTPUTS if output else place.tensor
     if number >= len(tensors):
-        _nothing(answer.shape, answer.leaf, answer.path)
+        _nothing(shape.dims, shown.leaf, shown.path)
         return 0
-    require(len(answer.shape) <= MAX_RANK, refusals.RankTooHigh, len(answer.shape))
-    kind = struct.pack(f">BB{len(answer.shape)}Q", answer.dtype, len(answer.shape), *answer.shape)
-    have = digest(Tag.TENSOR, kind, answer.root)
+    require(len(shape.dims) <= MAX_RANK, refusals.RankTooHigh, len(shape.dims))
+    kind = struct.pack(f">BB{len(shape.dims)}Q", shape.dtype, len(shape.dims), *shape.dims)
+    have = digest(Tag.TENSOR, kind, shown.root)
     require(have == tensors[number], refusals.WrongDigest, have, tensors[number])
-    elements = math.prod(answer.shape)
+    elements = math.prod(shape.dims)
     require(elements < MAX_ELEMENTS, refusals.TooManyElements, elements)
-    require(answer.dtype in set(Dtype), refusals.UnknownDtype, answer.dtype)
-    size = elements * _ITEM_BYTES[Dtype(answer.dtype)]
+    require(shape.dtype in set(Dtype), refusals.UnknownDtype, shape.dtype)
+    size = elements * _ITEM_BYTES[Dtype(shape.dtype)]
     count = -(-size // LEAF_BYTES)
     if place.part >= count:
-        _nothing(answer.leaf, answer.path)
+        _nothing(shown.leaf, shown.path)
         return 0
     length = min(size - place.part * LEAF_BYTES, LEAF_BYTES)
-    require(len(answer.leaf) == length, refusals.WrongLeafLength, len(answer.leaf), length)
-    leaf = digest(Tag.LEAF, answer.leaf)
-    proven(Tag.DATA_TREE, leaf, place.part, answer.path, depth_of(count), answer.root)
-    return length + 32 * len(answer.path)
+    require(len(shown.leaf) == length, refusals.WrongLeafLength, len(shown.leaf), length)
+    leaf = digest(Tag.LEAF, shown.leaf)
+    proven(Tag.DATA_TREE, leaf, place.part, shown.path, depth_of(count), shown.root)
+    return length + 32 * len(shown.path)

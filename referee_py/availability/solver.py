@@ -22,7 +22,9 @@ from .state import (
     Place,
     RecordShown,
     Response,
+    Shape,
     StepProof,
+    TensorShown,
 )
 
 
@@ -110,11 +112,12 @@ def _leaf(program: Terms, place: Place, own: HasRun) -> LeafShown:
     array = canonical(tensors[number])
     data = array.tobytes()
     tree = data_tree(data)
-    kind = int(dtype_of(array)), tuple(array.shape), tree.root
+    shape = Shape(int(dtype_of(array)), tuple(array.shape))
     if place.part >= len(tree.leaves):
-        return LeafShown(shown, *kind)
+        return LeafShown(shown, TensorShown(shape, tree.root))
     start = place.part * LEAF_BYTES
-    return LeafShown(shown, *kind, data[start : start + LEAF_BYTES], tuple(tree.path(place.part)))
+    leaf = data[start : start + LEAF_BYTES]
+    return LeafShown(shown, TensorShown(shape, tree.root, leaf, tuple(tree.path(place.part))))
 
 
 def _step(program: Terms, place: Place) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
@@ -51,10 +50,6 @@ class Place:
     tensor: int = 0
     part: int = 0
 
-    def wire(self) -> tuple[int, int, int, int, int]:
-        """Return the place as the ABI coder takes it."""
-        return int(self.piece), self.tree, self.node, self.tensor, self.part
-
 
 @dataclass(frozen=True, slots=True)
 class StepProof:
@@ -63,19 +58,20 @@ class StepProof:
     root: bytes
     path: tuple[bytes, ...]
 
-    def wire(self) -> tuple[object, ...]:
-        return self.root, list(self.path)
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The type of a tensor, with its dtype as a number."""
+
+    dtype: int = 0
+    dims: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Response(ABC):
-    """A response. ``function`` is the contract's function."""
+class Response:
+    """A response. ``function`` is the contract's function, which also takes the subject and the place."""
 
     function: ClassVar[str]
-
-    @abstractmethod
-    def arguments(self) -> list[object]:
-        """Return the arguments of the contract's function after subject and place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +83,6 @@ class Digests(Response):
     digests: tuple[bytes, ...]
     path: tuple[bytes, ...]
     step: StepProof
-
-    def arguments(self) -> list[object]:
-        return [list(self.digests), list(self.path), self.step.wire()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +99,6 @@ class Blocks(Response):
     blocks: tuple[bytes, ...] = ()
     path: tuple[bytes, ...] = ()
 
-    def arguments(self) -> list[object]:
-        log = self.log, list(self.log_path), self.step.wire()
-        return [(*log, self.elements, self.root, list(self.blocks), list(self.path))]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordShown(Response):
@@ -122,25 +111,25 @@ class RecordShown(Response):
     checkpoint: bytes
     checkpoint_path: tuple[bytes, ...]
 
-    def arguments(self) -> list[object]:
-        record = self.record
-        wire = record.structure, list(record.inputs), list(record.outputs), record.log
-        return [(wire, list(self.record_path), self.checkpoint, list(self.checkpoint_path))]
-
 
 @dataclass(frozen=True, slots=True)
-class LeafShown(Response):
-    """A record with its paths, and a leaf of one of its tensors. Parts that do not exist are empty."""
+class TensorShown:
+    """A tensor by its type and the root of its data, and one leaf of that. Parts that do not exist are empty."""
 
-    function: ClassVar[str] = "provideLeaf"
-
-    record: RecordShown
-    dtype: int = 0
-    shape: tuple[int, ...] = ()
+    shape: Shape = Shape()
     root: bytes = bytes(32)
     leaf: bytes = b""
     path: tuple[bytes, ...] = ()
 
-    def arguments(self) -> list[object]:
-        tensor = (self.dtype, list(self.shape)), self.root, self.leaf, list(self.path)
-        return [*self.record.arguments(), tensor]
+
+@dataclass(frozen=True, slots=True)
+class LeafShown(Response):
+    """A record with its paths, and a leaf of one of its tensors."""
+
+    function: ClassVar[str] = "provideLeaf"
+
+    record: RecordShown
+    tensor: TensorShown = TensorShown()
+
+
+RESPONSES = Digests, Blocks, RecordShown, LeafShown

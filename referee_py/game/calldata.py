@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from eth_abi.abi import encode
-from eth_utils.crypto import keccak
-
-from .state import Descend, MatchState, MatchTerms, Move, OpenRecord, Reveal, Timeout
+from ..commit.structs import hash_of, words
+from .state import MatchState, MatchTerms
 
 PROGRAM = "(uint32,uint8,uint32,uint32,uint32,uint64,bytes32,bytes32,bytes32,bytes32,uint64[])"
 MATCH_TERMS = f"(bytes32[2],address[2],uint32,uint256,{PROGRAM})"
@@ -20,39 +18,20 @@ POSITION = "(bytes32[2],bytes32[2],bytes32)"
 
 def match_terms(terms: MatchTerms) -> tuple[Any, ...]:
     """Return the match terms as the ABI coder takes them (type `MATCH_TERMS`)."""
-    return list(terms.roots), list(terms.players), terms.clock, terms.number, terms.program.wire()
+    return tuple(words((terms.roots, terms.players, terms.clock, terms.number, terms.program)))
 
 
 def position(state: MatchState) -> tuple[Any, ...]:
     """Return the position as the ABI coder takes it (type `POSITION`)."""
-    return list(state.root), list(state.node), state.agreed
+    return tuple(words((state.root, state.node, state.agreed)))
 
 
 def match_id(jobs: str, job_id: int, terms: MatchTerms) -> int:
     """Return the id of a match: keccak256 of Jobs address, job id and match terms (docs/protocol.md, section 7)."""
-    encoded = encode(["address", "uint256", MATCH_TERMS], [jobs, job_id, match_terms(terms)])
-    return int.from_bytes(keccak(encoded), "big")
+    types = "address", "uint256", MATCH_TERMS
+    return int.from_bytes(hash_of(types, jobs, job_id, match_terms(terms)), "big")
 
 
 def position_hash(state: MatchState) -> bytes:
     """Return the hash that the contract keeps as `Match.position`."""
-    return keccak(encode([POSITION], [position(state)]))
-
-
-def call(move: Move, state: MatchState, terms: MatchTerms) -> tuple[str, list[object]]:
-    """Return the referee's function for a move in this state, and its arguments."""
-    return move.function, [terms.match_id, *_shown(state, terms, move), *_arguments(move)]
-
-
-def _shown(state: MatchState, terms: MatchTerms, move: Move) -> list[object]:
-    match move:
-        case Timeout():
-            return []
-        case Reveal() | OpenRecord():
-            return [position(state)]
-    return [match_terms(terms), position(state)]
-
-
-def _arguments(move: Move) -> list[object]:
-    words = move.wire()
-    return [tuple(words[:5]), *words[5:]] if isinstance(move, Descend) else words
+    return hash_of([POSITION], position(state))

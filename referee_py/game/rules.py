@@ -117,11 +117,11 @@ def _reveal(state: MatchState, terms: MatchTerms, move: Reveal) -> MatchState:
 
 
 def _descend(state: MatchState, terms: MatchTerms, move: Descend) -> MatchState:
-    levels = check_way(state.tag(terms.program), state.node, state.height, move)
+    levels = check_way(state.tag(terms.program), state.node, state.height, move.way)
     state = replace(
         state,
-        node=(move.node0, move.node1),
-        index=(state.index << levels) + move.child,
+        node=(move.way.node0, move.way.node1),
+        index=(state.index << levels) + move.way.child,
         height=state.height - levels,
         posted=NOBODY,
     )

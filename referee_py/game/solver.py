@@ -128,7 +128,7 @@ class _Planner:
 
     def _descend(self, state: MatchState, own: Tree, way: Descent) -> Descend:
         """Return the move down ``way``. At a leaf of a run tree it also shows the checkpoint before that leaf."""
-        move = Descend(way.child, way.node0, way.path0, way.node1, way.path1)
+        move = Descend(way)
         self.children = None
         levels, program = len(way.path0), self.terms.program
         index = (state.index << levels) + way.child

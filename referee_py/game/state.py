@@ -14,13 +14,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
 from ..commit import Record, Tag
 from ..program.terms import Terms, leaf_count
 from ..walk.clock import Turn
+from ..walk.descent import Descent
 from ..walk.dispute import ZERO
 from ..walk.reason import Reason
 from ..walk.sides import NOBODY
@@ -110,27 +111,8 @@ class MatchState:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
-    """Base of values in calldata. `wire` returns the fields in order, as the ABI coder takes them."""
-
-    def wire(self) -> list[object]:
-        return [_wire(getattr(self, f.name)) for f in fields(self)]
-
-
-def _wire(value: object) -> object:
-    match value:
-        case Wire():
-            return tuple(value.wire())
-        case Record():
-            return value.structure, list(value.inputs), list(value.outputs), value.log
-        case tuple():
-            return list(value)
-    return value
-
-
-@dataclass(frozen=True, slots=True)
-class Move(Wire):
-    """A call of the referee. ``function`` is the contract's function; `calldata` adds the arguments that it repeats."""
+class Move:
+    """A call of the referee. ``function`` is the contract's function, which also takes what `calldata` shows again."""
 
     function: ClassVar[str] = ""
 
@@ -149,11 +131,7 @@ class Descend(Move):
     """Conclude at an inner node: descend to the first descendant that differs."""
 
     function: ClassVar[str] = "descend"
-    child: int
-    node0: bytes
-    path0: tuple[bytes, ...]
-    node1: bytes
-    path1: tuple[bytes, ...]
+    way: Descent
     previous: bytes = ZERO
     previous_path: tuple[bytes, ...] = ()
 
@@ -178,7 +156,7 @@ class OpenRecord(Move):
 
 
 @dataclass(frozen=True, slots=True)
-class Exhibit(Wire):
+class Exhibit:
     """Both records of the open node, and the node's structure in the program with its path."""
 
     record0: Record
@@ -188,7 +166,7 @@ class Exhibit(Wire):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence(Wire):
+class Evidence:
     """Proof of the right value of input ``k``. The contract ignores fields that the operand's kind does not need.
 
     operand           tensor              source, source_path            slot_node, slot_output, slot_path
@@ -226,7 +204,7 @@ class JudgeInput(Move):
 
 
 @dataclass(frozen=True, slots=True)
-class LogProof(Wire):
+class LogProof:
     """The open node's log, proven in the log tree of its step, and that tree in the run log tree."""
 
     log: bytes
@@ -257,3 +235,6 @@ class Timeout(Move):
     """End a match in which a side is late."""
 
     function: ClassVar[str] = "timeout"
+
+
+MOVES = Reveal, Descend, Refine, OpenRecord, JudgeStructure, JudgeInput, JudgeLog, Submit, Timeout

@@ -10,16 +10,14 @@ no verifiers    Trial ──> Done                              └── procee
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import ClassVar
 
-from eth_abi.abi import encode
-from eth_utils.crypto import keccak
-
 from ..commit import Record
+from ..commit.structs import hash_of
 from ..jobs import Rules
-from ..walk.dispute import ZERO, Dispute, TrialTerms, dispute_hash, dispute_wire, record_wire
+from ..walk.dispute import ZERO, Dispute, TrialTerms, dispute_hash
 from ..walk.sides import NOBODY
 
 NO_ADDRESS = "0x" + "00" * 20
@@ -57,11 +55,7 @@ class Submission:
 
     def hash(self) -> bytes:
         """Return the hash that the contract keeps as `file` of the hearing."""
-        return keccak(encode([_SUBMISSION], [self.wire()]))
-
-    def wire(self) -> tuple[object, ...]:
-        """Return the submission as the ABI coder takes it."""
-        return tuple(list(v) if isinstance(v, tuple) else v for v in _values(self))
+        return hash_of([_SUBMISSION], self)
 
     def unlike(self, record: bytes) -> int:
         """Return the sides whose record is not this one, as a bit mask: those that a verdict for it calls wrong."""
@@ -144,10 +138,6 @@ class Move:
     function: ClassVar[str] = ""
     submission: Submission
 
-    def arguments(self, hearing_id: int) -> list[object]:
-        """Return the arguments as the ABI coder takes them."""
-        return [hearing_id, *map(_wire, _values(self))]
-
 
 @dataclass(frozen=True, slots=True)
 class Attest(Move):
@@ -190,12 +180,15 @@ class Stand(Move):
     record: Record
 
 
-# --- ids, hashes and encodings ------------------------------------------------------------------------------------
+MOVES = Attest, Appeal, Escalate, Proceed, Stand
+
+
+# --- ids and hashes ------------------------------------------------------------------------------------
 
 
 def hearing_id(referee: str, match_id: int) -> int:
     """Return the id of a hearing (docs/adjudication.md, section 6). Its last byte is zero."""
-    return int.from_bytes(keccak(encode(["address", "uint256"], [referee, match_id])), "big") & ~0xFF
+    return int.from_bytes(hash_of(["address", "uint256"], referee, match_id), "big") & ~0xFF
 
 
 def trial_terms_of(
@@ -209,18 +202,3 @@ def defended(dispute: Dispute, accuser: int, record: Record) -> Dispute:
     """Return the dispute of a signer's trial: the accuser's record, and the one that the verdict calls right."""
     own = dispute.records[accuser]
     return replace(dispute, records=(own, record) if accuser == 0 else (record, own))
-
-
-def _values(thing: Submission | Move) -> list[object]:
-    return [getattr(thing, part.name) for part in fields(thing)]
-
-
-def _wire(value: object) -> object:
-    match value:
-        case Submission():
-            return value.wire()
-        case Dispute():
-            return dispute_wire(value)
-        case Record():
-            return record_wire(value)
-    return value

@@ -21,7 +21,7 @@ MAX_STRIDE = 1 << 64  # exclusive; a stride above the number of steps leaves all
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The on-chain program. Field names follow the protocol; roots are 32 bytes."""
+    """The on-chain program, with fields in the order of the contract's Program struct; roots are 32 bytes."""
 
     opset: int
     mode: int
@@ -57,12 +57,6 @@ class Terms:
             program.initial_root,
             tuple(strides),
         )
-
-    def wire(self) -> tuple[object, ...]:
-        """Return the contract's Program struct, with fields in its order."""
-        counts = (self.node_count, self.slot_count, self.constant_count)
-        roots = (self.structure_root, self.slot_root, self.constant_root, self.initial_root)
-        return (self.opset, self.mode, *counts, self.steps, *roots, list(self.strides))
 
     def hash(self) -> bytes:
         """Return the program hash."""

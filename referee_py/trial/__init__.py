@@ -7,13 +7,14 @@ rules         the result of a move, or its refusal
 solver        the moves to play
 """
 
-from ..walk.dispute import Dispute, TrialTerms, dispute_hash, dispute_wire
+from ..walk.dispute import Dispute, TrialTerms, dispute_hash
 from .rules import apply, open_trial, places
 from .state import (
     NO_BLOCK,
     NOT_SHOWN,
     Answer,
     Compare,
+    Inputs,
     JudgeStep,
     LogBlock,
     Move,
@@ -35,6 +36,7 @@ __all__ = [
     "Answer",
     "Compare",
     "Dispute",
+    "Inputs",
     "JudgeStep",
     "LogBlock",
     "Move",
@@ -51,7 +53,6 @@ __all__ = [
     "TrialTerms",
     "apply",
     "dispute_hash",
-    "dispute_wire",
     "open_trial",
     "places",
 ]

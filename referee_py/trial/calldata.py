@@ -6,9 +6,9 @@ position     nodes, values, and hashes of states, as long as they still count (`
 
 from __future__ import annotations
 
-from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
+from ..commit.structs import hash_of, words
 from ..walk.dispute import ZERO
 from .state import TrialState
 
@@ -21,9 +21,9 @@ def position(state: TrialState) -> tuple[object, ...]:
         keccak(text) if text else ZERO for text in (state.agreed, *state.states, state.offer)
     )
     values = state.values if state.steps else (0, 0)
-    return list(state.nodes), list(values), agreed, [one, other], offer
+    return tuple(words((state.nodes, values, agreed, (one, other), offer)))
 
 
 def position_hash(state: TrialState) -> bytes:
     """Return the hash that the contract keeps as `Trial.position`."""
-    return keccak(encode([TRIAL_POSITION], [position(state)]))
+    return hash_of([TRIAL_POSITION], position(state))

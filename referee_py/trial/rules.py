@@ -145,13 +145,13 @@ def _reveal(state: TrialState, move: NodesReveal) -> TrialState:
 
 
 def _descend(state: TrialState, dispute: Dispute, move: NodesDescend) -> TrialState:
-    levels = check_way(Tag.DATA_TREE, state.nodes, state.height, move)
+    levels = check_way(Tag.DATA_TREE, state.nodes, state.height, move.way)
     state = replace(
         state,
         height=state.height - levels,
-        index=(state.index << levels) + move.child,
+        index=(state.index << levels) + move.way.child,
         posted=NOBODY,
-        nodes=(move.node0, move.node1),
+        nodes=(move.way.node0, move.way.node1),
     )
     return _at_node(state, output_type(state, dispute))
 
@@ -183,7 +183,7 @@ def _compare(state: TrialState, dispute: Dispute, move: Compare) -> TrialState:
     values = tuple(int.from_bytes(leaf[offset : offset + item], "little") for leaf in leaves)
     entry = _entry(dispute.records[0].log, kind, element, move.log)
     state = replace(state, element=element, values=(values[0], values[1]), entry=entry)
-    case = case_of(state, dispute, move.inputs)
+    case = case_of(state, dispute, move.inputs.tensors())
     rule = rule_of(case)
     steps, first = rule.length(case), rule.begin(case)
     if not steps:
@@ -274,8 +274,8 @@ def _answer(state: TrialState, move: Answer, sender: str) -> TrialState:
 
 def _judge(state: TrialState, dispute: Dispute, move: JudgeStep) -> TrialState:
     require(move.agreed == state.agreed, refusals.AnotherHash)
-    case = case_of(state, dispute, move.inputs)
-    opened = [((o.input, o.element), _bits(move.inputs, o)) for o in move.openings]
+    case = case_of(state, dispute, move.inputs.tensors())
+    opened = [((o.input, o.element), _bits(move.inputs.tensors(), o)) for o in move.openings]
     taken = 0
 
     def read(place: int, element: int) -> int:

@@ -32,6 +32,7 @@ from .state import (
     NOT_SHOWN,
     Answer,
     Compare,
+    Inputs,
     JudgeStep,
     LogBlock,
     Move,
@@ -186,7 +187,7 @@ class _Planner:
         own, served = self.own.output(state.output), self._served(state)
         half = next_half(at, self.side, own, served, self.opponent.children())
         if isinstance(half, Descent):
-            return NodesDescend(half.child, half.node0, half.path0, half.node1, half.path1)
+            return NodesDescend(half)
         return None if half is None else NodesReveal(self.side, half)
 
     def _compare(self, state: TrialState) -> Move | None:
@@ -198,7 +199,7 @@ class _Planner:
         kind = output_type(state, self.dispute)
         same = len(leaves[0]) == len(leaves[1])
         element = first_difference(state, kind, leaves) if same else 0
-        return Compare(*leaves, self.own.tensors(), self.own.block(state.output, element))
+        return Compare(*leaves, Inputs.of(self.own.tensors()), self.own.block(state.output, element))
 
     def _states(self, state: TrialState, at: Sequence[int]) -> list[bytes]:
         """Return the own states after ``at`` steps, ascending."""
@@ -221,4 +222,4 @@ class _Planner:
 
         rule_of(case).step(case, state.lo, state.agreed, read)
         openings = tuple(self.own.open(*read) for read in reads)
-        return JudgeStep(self.own.tensors(), state.agreed, openings)
+        return JudgeStep(Inputs.of(self.own.tensors()), state.agreed, openings)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import ClassVar, get_args
 
+from repops.opset import Dtype
+
+from ..commit.tensor import describe
 from ..element import NO_ENTRY, Entry
+from ..errors import InvalidEncoding
 from ..program import TensorType
 from ..walk.clock import Turn
+from ..walk.descent import Descent
 from ..walk.dispute import ZERO
 from ..walk.sides import NOBODY
 
@@ -77,6 +85,38 @@ class Tensor:
 
 
 @dataclass(frozen=True)
+class Inputs:
+    """The inputs of the operator as moves show them: their types, packed, and the roots over their data."""
+
+    types: bytes
+    roots: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, inputs: Sequence[Tensor]) -> Inputs:
+        types = b"".join(describe(tensor.type.dtype, tensor.type.shape) for tensor in inputs)
+        return cls(types, tuple(tensor.root for tensor in inputs))
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return the inputs. Raises InvalidEncoding unless each root has one valid type."""
+        found, at = list[Tensor](), 0
+        try:
+            for root in self.roots:
+                dtype, rank = struct.unpack_from(">BB", self.types, at)
+                shape = struct.unpack_from(f">{rank}Q", self.types, at + 2)
+                found.append(Tensor(TensorType(Dtype(dtype), shape), root))
+                at += 2 + 8 * rank
+        except (struct.error, ValueError) as error:
+            raise InvalidEncoding(
+                f"the types end early or hold an unknown code: {error}; give one for each root"
+            ) from error
+        if at != len(self.types):
+            raise InvalidEncoding(
+                f"the types have {len(self.types)} bytes, of which the inputs need {at}; give one for each root"
+            )
+        return tuple(found)
+
+
+@dataclass(frozen=True)
 class Opening:
     """An operand element, shown by its leaf of the input's data and the leaf's path."""
 
@@ -102,10 +142,14 @@ NO_BLOCK = LogBlock(0, b"", ())
 NOT_SHOWN = bytes(32)
 
 
+# --- moves: one class for each function of the contract, with its arguments in its order ------------------------
+
+
 @dataclass(frozen=True)
 class ShowOutputs:
     """Show the data root of each side's output; `NOT_SHOWN` for a side whose root is not shown now."""
 
+    function: ClassVar[str] = "showOutputs"
     roots: tuple[bytes, bytes]
 
 
@@ -113,6 +157,7 @@ class ShowOutputs:
 class NodesReveal:
     """Publish the descendants of a side's node in its data tree; anybody may send it."""
 
+    function: ClassVar[str] = "reveal"
     side: int
     children: tuple[bytes, ...]
 
@@ -121,17 +166,15 @@ class NodesReveal:
 class NodesDescend:
     """Conclude at an inner node of the data trees: descend to the first descendant that differs."""
 
-    child: int
-    node0: bytes
-    path0: tuple[bytes, ...]
-    node1: bytes
-    path1: tuple[bytes, ...]
+    function: ClassVar[str] = "descend"
+    way: Descent
 
 
 @dataclass(frozen=True)
 class ShowLeaf:
     """Publish a side's disputed leaf, at most 1,024 bytes; anybody may send it."""
 
+    function: ClassVar[str] = "showLeaf"
     side: int
     leaf: bytes
 
@@ -140,9 +183,10 @@ class ShowLeaf:
 class Compare:
     """Conclude at the leaf: find the first element that differs, and begin the search of its chain."""
 
+    function: ClassVar[str] = "compare"
     leaf0: bytes
     leaf1: bytes
-    inputs: tuple[Tensor, ...]
+    inputs: Inputs
     log: LogBlock = NO_BLOCK
 
 
@@ -150,6 +194,7 @@ class Compare:
 class Post:
     """Post side 0's states at the places of this round before hi, joined; only side 0 may."""
 
+    function: ClassVar[str] = "post"
     states: bytes
 
 
@@ -157,6 +202,7 @@ class Post:
 class Answer:
     """Name the first place whose posted state differs, with side 1's own state there (empty at hi); only side 1 may."""
 
+    function: ClassVar[str] = "answer"
     states: bytes
     place: int
     own: bytes
@@ -166,13 +212,18 @@ class Answer:
 class JudgeStep:
     """Conclude at one step: compute it from the agreed state and the opened operands; anybody may send it."""
 
-    inputs: tuple[Tensor, ...]
+    function: ClassVar[str] = "judge"
+    inputs: Inputs
     agreed: bytes
     openings: tuple[Opening, ...]
 
 
 @dataclass(frozen=True)
-class Timeout: ...
+class Timeout:
+    """End a trial in which a side is late."""
+
+    function: ClassVar[str] = "timeout"
 
 
 Move = ShowOutputs | NodesReveal | NodesDescend | ShowLeaf | Compare | Post | Answer | JudgeStep | Timeout
+MOVES: tuple[type[Move], ...] = get_args(Move)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from ..commit import Nodes, Tag, Tree, fold_descendants, fold_path
 from ..params import REVEAL_LEVELS
@@ -19,19 +18,15 @@ from .refusals import require
 from .sides import by_side
 
 
-class Way(Protocol):
-    """A descent: the number of a descendant, counted from the left, and each side's node there with its path up."""
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """The number of a descendant, counted from the left, and each side's node there with its path up."""
 
-    @property
-    def child(self) -> int: ...
-    @property
-    def node0(self) -> bytes: ...
-    @property
-    def path0(self) -> tuple[bytes, ...]: ...
-    @property
-    def node1(self) -> bytes: ...
-    @property
-    def path1(self) -> tuple[bytes, ...]: ...
+    child: int
+    node0: bytes
+    path0: tuple[bytes, ...]
+    node1: bytes
+    path1: tuple[bytes, ...]
 
 
 # --- rules ------------------------------------------------------------------------------------------------------
@@ -50,7 +45,7 @@ def check_children(tag: Tag, side: int, node: bytes, height: int, children: Sequ
     require(folded == node, refusals.WrongNode, side, folded, node)
 
 
-def check_way(tag: Tag, nodes: tuple[bytes, bytes], height: int, way: Way) -> int:
+def check_way(tag: Tag, nodes: tuple[bytes, bytes], height: int, way: Descent) -> int:
     """Return the levels that ``way`` descends. Raises a Refusal unless it leads to the first differing descendant."""
     levels = len(way.path0)
     require(levels == len(way.path1), refusals.PathsDiffer, levels, len(way.path1))
@@ -67,17 +62,6 @@ def check_way(tag: Tag, nodes: tuple[bytes, bytes], height: int, way: Way) -> in
 
 
 # --- the next move of a side ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Descent:
-    """A `Way` as the solver finds it."""
-
-    child: int
-    node0: bytes
-    path0: tuple[bytes, ...]
-    node1: bytes
-    path1: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eth_abi.abi import encode
-from eth_utils.crypto import keccak
-
 from ..commit import HASH_BYTES, Record
+from ..commit.structs import hash_of
 
 ZERO = bytes(HASH_BYTES)
 _RECORD = "(bytes32,bytes32[],bytes32[],bytes32)"
@@ -37,25 +35,11 @@ class TrialTerms:
     players: tuple[str, str]
     dispute: bytes
 
-    def wire(self) -> tuple[object, ...]:
-        """Return the terms as the ABI coder takes them (type `TRIAL_TERMS`)."""
-        return self.client, self.id, list(self.players), self.dispute
-
     def trial(self) -> int:
         """Return the trial's id: keccak256 of the encoded terms."""
-        return int.from_bytes(keccak(encode([TRIAL_TERMS], [self.wire()])), "big")
+        return int.from_bytes(hash_of([TRIAL_TERMS], self), "big")
 
 
 def dispute_hash(dispute: Dispute) -> bytes:
     """Return keccak256 of the encoded dispute, which submissions and trial terms contain."""
-    return keccak(encode([DISPUTE], [dispute_wire(dispute)]))
-
-
-def dispute_wire(dispute: Dispute) -> tuple[list[object], bytes, int]:
-    """Return the dispute as the ABI coder takes it (type `DISPUTE`)."""
-    return [record_wire(record) for record in dispute.records], dispute.structure, dispute.mode
-
-
-def record_wire(record: Record) -> tuple[object, ...]:
-    """Return the record as the ABI coder takes it."""
-    return record.structure, list(record.inputs), list(record.outputs), record.log
+    return hash_of([DISPUTE], dispute)

@@ -21,7 +21,7 @@ from referee_py.program.terms import leaf_count
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase, JobView
-from trainer_node.chain.data_requests import Ledger
+from trainer_node.chain.codec.availability import Ledger
 from trainer_node.config import Mode
 from trainer_node.data_responder import MAX_BATCH_BYTES, MAX_BATCH_GAS
 from trainer_node.service import Daemon
@@ -177,7 +177,7 @@ def test_an_honest_trainer_answers_whatever_is_requested(
         assert outcome.profit["trainer-0"] == REWARD + paid
         assert outcome.profit["challenger"] == -paid
         leaves = [a for a in ledger.answers.values() if isinstance(a, LeafShown)]
-        assert any(a.leaf for a in leaves)
+        assert any(a.tensor.leaf for a in leaves)
         assert any(isinstance(a, RecordShown) for a in ledger.answers.values())
 
 

@@ -21,7 +21,8 @@ from repops.opset import lookup
 from referee_py.element import Case
 from referee_py.program.attributes import encode_attributes
 from tests.solidity import compiled
-from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES, load_artifact
+from trainer_node.chain.abi import load_artifact
+from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES
 
 ANVIL_OPTIONS = ("--disable-block-gas-limit", "--memory-limit", str(1 << 30))
 RULE_BATCH = "tests/contracts/element/RuleBatch.sol"

@@ -15,7 +15,8 @@ from referee_py.element import Case, Read, lanes, rule_of, scalar
 from referee_py.program import TensorType
 from tests.conftest import Anvil
 from tests.referee_py.element.operands import cases_of, reader
-from trainer_node.chain.contracts import EXACT_RULES, RULES, load_artifact
+from trainer_node.chain.abi import load_artifact
+from trainer_node.chain.contracts import EXACT_RULES, RULES
 
 from .chain import ANVIL_OPTIONS, Given, Rules, decode, encode_call, refused
 from .checks import PIECE, Checks, add_call

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer_node import patience
-from trainer_node.chain.views import MAX_STRIDES
+from trainer_node.chain.codec.job import MAX_STRIDES
 from trainer_node.min_stake import RUN_ROUNDS, STEP_ROUNDS, least_stake, worst_dispute, worst_gas
 
 from .market import DAY, Series

@@ -16,6 +16,7 @@ from typing import Any
 from repops.opset import BY_ID, MAX_STEPS, Dtype, OpError, Spec, lookup
 
 from referee_py.commit import depth_of
+from referee_py.commit.structs import words
 from referee_py.commit.tensor import LEAF_BYTES
 from referee_py.element import Case, rule_of
 from referee_py.errors import InvalidInput, Unplayable
@@ -179,7 +180,7 @@ class Agreement:
             ):
                 self.tally.said("other checkpoints", run, answer)
         headers = [_header(random) for _ in range(count)]
-        calls = [(COUNTS, encode_call("program", [PROGRAM], [header.wire()])) for header in headers]
+        calls = [(COUNTS, encode_call("program", [PROGRAM], [words(header)])) for header in headers]
         for header, answer in zip(headers, self.rules.calls(calls), strict=True):
             if isinstance(answer, Refusal) != (not _sound(header)):
                 self.tally.said("a program that one takes and the other does not", header, answer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from referee_py.game.calldata import call as call_of
 from referee_py.game.rules import apply
 from referee_py.game.solver import plan
 from referee_py.game.state import Move, Phase, Timeout
@@ -16,6 +15,7 @@ from referee_py.walk import clock
 from tests.planned import moves_of, planned
 from tests.referee_py.game.chain import Transaction
 from tests.referee_py.game.synthetic_run import Run
+from trainer_node.chain.codec.match import match_call
 
 from .table import Patience, Table, most_gas, whole
 from .trials import Style
@@ -90,7 +90,7 @@ class Matches:
 
     def _calls(self, match: Match, moves: Sequence[Move], sender: str, at: int) -> list[tuple[str, bytes]]:
         pairs = planned(match.state, moves, lambda now, move: apply(now, match.terms, move, sender, at))
-        made = (call_of(move, state, match.terms) for move, state in pairs)
+        made = (match_call(move, state, match.terms) for move, state in pairs)
         return [(name, self.table.chain.referee.calldata(name, *given)) for name, given in made]
 
     def _send(self, match: Match, moves: Sequence[Move], sender: str, at: int) -> None:

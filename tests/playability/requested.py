@@ -12,6 +12,7 @@ from referee_py.model.data_availability import Subject
 from tests.referee_py.game.chain import Transaction
 from tests.referee_py.game.random_request import Known
 from tests.referee_py.game.synthetic_run import Run
+from trainer_node.chain.codec.availability import provide_call, request_call
 
 from .job import CaseGraph, rounded
 from .table import Table, most_gas
@@ -48,7 +49,8 @@ class OpenRequest:
     def _request(self, about: Subject, places: list[Place]) -> None:
         requests, contract = self.table.model.data_availability, self.table.chain.data_availability
         deposit = sum(deposit_of(place.piece, requests.price_of(about.job_id)) for place in places)
-        data = contract.calldata("request", self._wire(about), [place.wire() for place in places])
+        function, given = request_call(self._wire(about), places)
+        data = contract.calldata(function, *given)
         self.table.send(
             "dataAvailability.request",
             Transaction(self.auditor, contract.address, data, deposit),
@@ -58,7 +60,8 @@ class OpenRequest:
     def _answer(self, about: Subject, place: Place, at: int) -> None:
         requests, contract = self.table.model.data_availability, self.table.chain.data_availability
         answer = response_of(self.graph.header, place, Known(self.run))
-        data = contract.calldata(answer.function, self._wire(about), place.wire(), *answer.arguments())
+        function, given = provide_call(self._wire(about), place, answer)
+        data = contract.calldata(function, *given)
         self.table.send(
             f"dataAvailability.{answer.function}",
             Transaction(self.right, contract.address, data),

@@ -17,7 +17,7 @@ from referee_py.walk import clock
 from tests.planned import moves_of, planned
 from tests.referee_py.game.chain import Transaction
 from tests.referee_py.trial.parties import Known
-from trainer_node.chain.wire import trial_call
+from trainer_node.chain.codec.trial import trial_call
 
 from .job import CaseGraph
 from .table import Patience, Table, most_gas, whole

@@ -9,6 +9,7 @@ from referee_py.model.panel import Hearing
 from referee_py.panel.solver import plan
 from referee_py.panel.state import Appeal, Attest, HearingPhase
 from tests.referee_py.game.chain import Transaction
+from trainer_node.chain.codec.hearing import hearing_call
 
 from .table import Table, most_gas
 from .trials import Style
@@ -42,7 +43,8 @@ class Votes:
     def _send(self, hearing: Hearing, move: Any, sender: str, at: int) -> None:
         panel = self.table.chain.panel
         paid = self.stake if isinstance(move, Appeal) else 0
-        data = panel.calldata(move.function, *move.arguments(hearing.terms.hearing_id))
+        function, given = hearing_call(move, hearing.terms.hearing_id)
+        data = panel.calldata(function, *given)
         self.table.send(
             f"panel.{move.function}",
             Transaction(sender, panel.address, data, paid),

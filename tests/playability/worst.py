@@ -16,11 +16,12 @@ from referee_py.availability.state import (
     Piece,
     Place,
     RecordShown,
+    Shape,
     StepProof,
+    TensorShown,
 )
 from referee_py.commit import Record
 from referee_py.commit.tensor import LEAF_BYTES
-from referee_py.game.calldata import call
 from referee_py.game.state import (
     Evidence,
     Exhibit,
@@ -44,6 +45,7 @@ from referee_py.program.terms import Terms
 from referee_py.trial import (
     Answer,
     Compare,
+    Inputs,
     JudgeStep,
     LogBlock,
     NodesDescend,
@@ -55,9 +57,13 @@ from referee_py.trial import (
     TrialState,
 )
 from referee_py.trial import Move as TrialMove
+from referee_py.walk.descent import Descent
 from referee_py.walk.dispute import Dispute, TrialTerms
 from tests.referee_py.game.chain import Contract
-from trainer_node.chain.wire import trial_call
+from trainer_node.chain.codec.availability import provide_call
+from trainer_node.chain.codec.hearing import hearing_call
+from trainer_node.chain.codec.match import match_call
+from trainer_node.chain.codec.trial import trial_call
 
 HASH = b"\xa5" * 32
 PLAYERS = ("0x" + "A0" * 20, "0x" + "B1" * 20)
@@ -92,20 +98,20 @@ def _sizes(encoded: int, outputs: int, ranks: tuple[int, ...], rank: int) -> dic
     structure = HASH * (encoded // 32) + HASH[: encoded % 32]
     found = dict[str, int]()
     for move in _match_moves(own, structure):
-        name, given = call(move, _AT, _TERMS)
+        name, given = match_call(move, _AT, _TERMS)
         found[name] = len(_alone(referee, referee.calldata(name, *given)))
     dispute = Dispute((own, own), structure, 0x80)
     for hearing_move in _hearing_moves(dispute, own):
-        data = panel.calldata(hearing_move.function, *hearing_move.arguments(1))
-        found[hearing_move.function] = len(data)
+        name, given = hearing_call(hearing_move, 1)
+        found[name] = len(panel.calldata(name, *given))
     trial_terms = TrialTerms(PLAYERS[0], 1, PLAYERS, HASH)
     for trial_move in _trial_moves(ranks):
         name, given = trial_call(trial_move, trial_terms, dispute, _TRIED)
         found[name] = len(_alone(court, court.calldata(name, *given)))
     subject, place = (PLAYERS[0], 1, HASH), Place(Piece.LEAF, 1, 1)
     for answer in _answers(rank):
-        data = requests.calldata(answer.function, subject, place.wire(), *answer.arguments())
-        found[answer.function] = len(_alone(requests, data))
+        name, given = provide_call(subject, place, answer)
+        found[name] = len(_alone(requests, requests.calldata(name, *given)))
     return found
 
 
@@ -148,27 +154,27 @@ def _hearing_moves(dispute: Dispute, own: Record) -> list[HearingMove]:
 
 
 def _trial_moves(ranks: tuple[int, ...]) -> list[TrialMove]:
-    tensors = tuple(
-        Tensor(TensorType(F32, ((1 << 40) - 1, *(1,) * (rank - 1))[:rank]), HASH) for rank in ranks
-    )
+    tensors = [Tensor(TensorType(F32, ((1 << 40) - 1, *(1,) * (rank - 1))[:rank]), HASH) for rank in ranks]
+    inputs = Inputs.of(tensors)
     openings = tuple(Opening(0, 1, bytes(LEAF_BYTES), _path(DATA_DEPTH)) for _ in range(4))
     log = LogBlock(1, bytes(BLOCK_BYTES), _path(LOG_DEPTH))
     return [
         ShowOutputs((HASH, HASH)),
-        NodesDescend(0, HASH, _path(DATA_DEPTH), HASH, _path(DATA_DEPTH)),
-        Compare(bytes(LEAF_BYTES), bytes(LEAF_BYTES), tensors, log),
+        NodesDescend(Descent(0, HASH, _path(DATA_DEPTH), HASH, _path(DATA_DEPTH))),
+        Compare(bytes(LEAF_BYTES), bytes(LEAF_BYTES), inputs, log),
         Post(bytes(POST_BYTES)),
         Answer(bytes(POST_BYTES), 0, bytes(STATE_BYTES)),
-        JudgeStep(tensors, bytes(STATE_BYTES), openings),
+        JudgeStep(inputs, bytes(STATE_BYTES), openings),
     ]
 
 
 def _answers(rank: int) -> list[Digests | Blocks | LeafShown]:
     step = StepProof(HASH, _path(RUN_DEPTH))
     record = RecordShown(MOST, _path(NODE_DEPTH), HASH, _path(RUN_DEPTH))
+    shape = Shape(1, (1,) * rank)
     pages = (bytes(BLOCK_BYTES),) * (1 << BLOCK_LEVELS)
     return [
         Digests((HASH,) * (1 << DIGEST_LEVELS), _path(NODE_DEPTH), step),
         Blocks(HASH, _path(NODE_DEPTH), step, 1, HASH, pages, _path(LOG_DEPTH)),
-        LeafShown(record, 1, (1,) * rank, HASH, bytes(LEAF_BYTES), _path(DATA_DEPTH)),
+        LeafShown(record, TensorShown(shape, HASH, bytes(LEAF_BYTES), _path(DATA_DEPTH))),
     ]

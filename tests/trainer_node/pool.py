@@ -7,7 +7,7 @@ from typing import Any
 from eth_utils.abi import event_abi_to_log_topic
 from web3 import Web3
 
-from trainer_node.chain.contracts import load_artifact
+from trainer_node.chain.abi import load_artifact
 
 
 def topic(contract: str, name: str) -> str:

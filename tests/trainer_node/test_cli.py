@@ -21,7 +21,7 @@ from referee_py.program.terms import Terms
 from trainer_node.artifacts import Kind as ArtifactKind
 from trainer_node.artifacts import Name
 from trainer_node.bundle import Bundle
-from trainer_node.chain.contracts import load_artifact
+from trainer_node.chain.abi import load_artifact
 from trainer_node.cli import main
 from trainer_node.cli.app import COMMANDS, DISTRIBUTION, application
 from trainer_node.cli.common import ether, show_ether

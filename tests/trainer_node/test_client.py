@@ -12,22 +12,25 @@ from rich.console import Console
 from web3.types import RPCEndpoint
 
 from referee_py.commit import Record, Tag, Tree
+from referee_py.commit.structs import words
 from referee_py.errors import InvalidInput
 from referee_py.game.rules import apply
 from referee_py.game.state import Descend, Move, OpenRecord, Phase, Reveal, Timeout
 from referee_py.jobs import Rules, commitment
 from referee_py.program.mode import Rounding
 from referee_py.program.terms import Terms
+from referee_py.walk.descent import Descent
 from referee_py.walk.reason import Reason
 from tests.planned import planned
 from trainer_node.chain import ChainClient, JobPhase, MatchInfo, Receipt, TransactionManager, connect
-from trainer_node.chain.contracts import error_decoder, load_artifact
+from trainer_node.chain.abi import load_artifact
+from trainer_node.chain.contracts import error_decoder
 from trainer_node.chain.outbox import Call
 from trainer_node.cli.dispute import render
 from trainer_node.db import Database
 from trainer_node.deploy import Parameters, deploy
 from trainer_node.errors import ConfigError, Reverted
-from trainer_node.posting import Offer, contract_terms
+from trainer_node.posting import Offer, job_terms
 
 STAKE = 10**17
 
@@ -120,8 +123,8 @@ class Town:
             clock=60,
             verifiers=verifiers,
         )
-        terms = contract_terms(program, h(20), uri, self.client.deployment.referee, offer)
-        self.people[0].send(Call.of(self.contracts.jobs, "post", terms, value=offer.reward))
+        terms = job_terms(program, h(20), uri, self.client.deployment.referee, offer)
+        self.people[0].send(Call.of(self.contracts.jobs, "post", words(terms), value=offer.reward))
         return self.client.snapshot().job_count()
 
     def claim_two(
@@ -281,9 +284,9 @@ def test_walk_is_read_back(town: Town) -> None:
     assert town.match(job_id).state.posted == 1
 
     path, lied = tuple(RUN.path(2)), tuple(LIED_RUN.path(2))
-    into_step = Descend(2, STEP.root, path, LIED_STEP.root, lied, h(2), tuple(RUN.path(1)))
+    into_step = Descend(Descent(2, STEP.root, path, LIED_STEP.root, lied), h(2), tuple(RUN.path(1)))
     a, b = RECORDS[2], LIES[2]
-    into_node = Descend(2, a.hash(), tuple(STEP.path(2)), b.hash(), tuple(LIED_STEP.path(2)))
+    into_node = Descend(Descent(2, a.hash(), tuple(STEP.path(2)), b.hash(), tuple(LIED_STEP.path(2))))
     receipt = town.play(job_id, one, [into_step, into_node, OpenRecord(0, a)])
     assert receipt.action == "descend+openRecord"
     match = town.match(job_id)

@@ -11,9 +11,9 @@ from referee_py.game.state import Phase, Reveal, Timeout
 from referee_py.walk.pauses import Pause, contract_time
 from referee_py.walk.reason import Reason
 from trainer_node.chain import client as chain_client
+from trainer_node.chain.codec.clock import Pauses
 from trainer_node.chain.events import Event
 from trainer_node.chain.outbox import Call
-from trainer_node.chain.pauses import read_pauses
 from trainer_node.chain.retrace import recorded, retrace
 from trainer_node.deploy import NOBODY
 from trainer_node.errors import Reverted, RpcCorrupt, RpcUnavailable
@@ -114,8 +114,8 @@ def test_pauses_are_read_from_events() -> None:
         event("Resumed", instant=150, lost=50),
         event("Paused", since=200, until=650),
     ]
-    pauses = read_pauses(events)
-    assert pauses == (Pause(100, 130), Pause(130, 150), Pause(200, 650))
+    pauses = Pauses.of(events).found
+    assert pauses == [Pause(100, 130), Pause(130, 150), Pause(200, 650)]
     assert [contract_time(pauses, at) for at in (99, 100, 120, 130, 151, 200, 649, 650, 651)] == [
         *(99, 100, 100, 100, 101, 150, 150, 150, 151)
     ]
@@ -137,7 +137,7 @@ def test_pauses_are_read_from_events() -> None:
 )
 def test_events_that_no_contract_gives_are_refused(events: list[Event]) -> None:
     with pytest.raises(RpcCorrupt):
-        read_pauses(events)
+        Pauses.of(events)
 
 
 def test_an_endpoint_that_hides_a_pause_is_noticed(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from web3 import Web3
 from referee_py.availability import Piece, Place
 from referee_py.availability.prices import deposit_of
 from trainer_node.chain import Contracts, Group, JobPhase, JobView
-from trainer_node.chain.data_requests import Ledger, OpenRequest
+from trainer_node.chain.codec.availability import Ledger, OpenRequest
 from trainer_node.closer import Closer
 
 from .desk import Sent, job, rules

@@ -12,7 +12,7 @@ from web3 import Web3
 
 from referee_py.availability import Piece, Place
 from trainer_node.chain import Contracts, Group
-from trainer_node.chain.data_requests import Ledger, OpenRequest
+from trainer_node.chain.codec.availability import Ledger, OpenRequest
 from trainer_node.data_responder import DataResponder
 from trainer_node.replay import Replay
 from trainer_node.store import Store

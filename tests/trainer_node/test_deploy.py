@@ -12,7 +12,8 @@ from referee_py.errors import AssayError
 from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Rounding
 from trainer_node.chain import ChainClient, Contracts, Deployment, TransactionManager, connect
-from trainer_node.chain.contracts import EXACT_RULES, NAMES, ROUNDED_RULES, error_decoder, load_artifact
+from trainer_node.chain.abi import load_artifact
+from trainer_node.chain.contracts import EXACT_RULES, NAMES, ROUNDED_RULES, error_decoder
 from trainer_node.db import Database
 from trainer_node.deploy import NOBODY, Parameters, deploy
 from trainer_node.errors import ConfigError, DeployError, WrongChain

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from referee_py.commit.structs import words
 from referee_py.panel.state import HearingPhase, Submission
 from referee_py.trial import (
     NOT_SHOWN,
@@ -25,11 +26,12 @@ from referee_py.trial import (
 )
 from referee_py.trial.calldata import position_hash
 from referee_py.trial.solver import plan
-from referee_py.walk.dispute import TrialTerms, dispute_hash, dispute_wire
+from referee_py.walk.dispute import TrialTerms, dispute_hash
 from tests.planned import moves_of
 from tests.referee_py.trial.parties import Known, Setting
+from trainer_node.chain.codec.hearing import HearingInfo, hearing_view
+from trainer_node.chain.codec.trial import TrialInfo, trial_view
 from trainer_node.chain.events import Event
-from trainer_node.chain.hearings import HearingInfo, TrialInfo, hearing_view, trial_view
 from trainer_node.errors import RpcCorrupt
 
 from .desk import job, rules
@@ -58,7 +60,7 @@ def event(name: str, **args: Any) -> Event:
 
 
 def submitted(submission: Submission = SUBMISSION) -> Event:
-    return event("Submitted", submission=submission.wire(), dispute=dispute_wire(SETTING.dispute))
+    return event("Submitted", submission=words(submission), dispute=words(SETTING.dispute))
 
 
 def attested(voter: str, record: bytes = RECORDS[0]) -> Event:
@@ -81,7 +83,10 @@ def hearing(*events: Event, **changes: Any) -> HearingInfo:
         "defendant": NOBODY,
     }
     found = SimpleNamespace(**{**raw, **changes})
-    return hearing_view(5, found, events, job(rules=rules()), 1, "0x" + "12" * 20)
+    slashed = [event.args["verifier"] for event in events if event.name == "Slashed"]
+    votes = [event.args for event in events if event.name == "Attested"]
+    signers = [v["verifier"] for v in votes if v["record"] == RECORDS[0] and v["verifier"] not in slashed]
+    return hearing_view(5, found, signers, events, job(rules=rules()), 1, "0x" + "12" * 20)
 
 
 def test_a_hearing_is_what_views_and_events_say() -> None:
@@ -161,7 +166,7 @@ class Play:
                     self.known[1 - side].revealed = move.children
                     self.events.append(event("NodesRevealed", side=side, children=move.children))
                 case NodesDescend():
-                    self.events.append(event("NodesDescended", node0=move.node0, node1=move.node1))
+                    self.events.append(event("NodesDescended", node0=move.way.node0, node1=move.way.node1))
                 case ShowLeaf():
                     self.known[1 - side].shown = move.leaf
                     self.events.append(event("LeafShown", side=side, leaf=move.leaf))

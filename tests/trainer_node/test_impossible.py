@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -10,6 +11,7 @@ from eth_abi.abi import encode
 from eth_typing import ABIEvent, ABIFunction
 from eth_utils.abi import collapse_if_tuple, event_abi_to_log_topic, function_abi_to_4byte_selector
 
+from referee_py.commit.structs import words
 from referee_py.game.calldata import match_id, match_terms, position_hash
 from referee_py.game.rules import opened
 from referee_py.game.state import MatchTerms, Phase
@@ -18,11 +20,12 @@ from referee_py.panel.state import HearingPhase, Submission, hearing_id
 from referee_py.program.terms import Terms
 from referee_py.trial import Stage, open_trial
 from referee_py.trial.calldata import position_hash as trial_position_hash
-from referee_py.walk.dispute import TrialTerms, dispute_hash, dispute_wire
+from referee_py.walk.dispute import TrialTerms, dispute_hash
 from referee_py.walk.reason import Reason
+from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.client import Snapshot
-from trainer_node.chain.contracts import load_artifact
-from trainer_node.chain.matches import MatchInfo
+from trainer_node.chain.codec.match import MatchInfo
+from trainer_node.chain.codec.trial import TrialInfo
 from trainer_node.errors import RpcCorrupt
 
 from .endpoint import ADDRESS, Endpoint, result
@@ -52,7 +55,7 @@ SOUND: dict[str, dict[str, Any]] = {
 }
 """The answer of each view; fields that are not named are zero."""
 EVENTS: dict[str, dict[str, Any]] = {
-    "Submitted": {"submission": SUBMISSION.wire(), "dispute": dispute_wire(DISPUTE)},
+    "Submitted": {"submission": words(SUBMISSION), "dispute": words(DISPUTE)},
     "Opened": {"matchTerms": match_terms(TERMS)},
     "Tried": {"trialId": TRIAL_TERMS.trial(), "players": PLAYERS},
 }
@@ -157,7 +160,7 @@ def read_hearing(snapshot: Snapshot) -> object:
     return snapshot.hearing(snapshot.job(JOB), MATCH)
 
 
-def read_trial(snapshot: Snapshot) -> object:
+def read_trial(snapshot: Snapshot) -> TrialInfo:
     found = snapshot.hearing(snapshot.job(JOB), MATCH)
     assert found is not None
     return snapshot.trial(found)
@@ -190,12 +193,41 @@ def test_a_number_that_no_contract_gives_is_refused(
         read(liar.snapshot())
 
 
-def test_a_half_that_was_posted_and_is_hidden_is_refused(liar: Liar) -> None:
+def test_a_half_that_was_posted_and_is_hidden_is_noticed(liar: Liar) -> None:
     liar.answers["getMatch"] |= {"phase": Phase.WALK, "posted": 0b10, "clock0": 9, "clock1": 9}
-    with pytest.raises(RpcCorrupt, match="side 1 has posted, but the endpoint has no event of it"):
-        read_match(liar.snapshot())
+    told = str(read_match(liar.snapshot()).hidden)
+    assert "side 1 has posted, but the endpoint has no event of it" in told
     liar.events.append(("Revealed", {"side": 1, "children": [ZERO]}))
-    assert read_match(liar.snapshot()).log.children == [None, (ZERO,)]
+    found = read_match(liar.snapshot())
+    assert (found.log.children, found.hidden) == ([None, (ZERO,)], None)
+
+
+@pytest.mark.parametrize(
+    ("stage", "name", "shown"),
+    [(Stage.WALK, "NodesRevealed", {"children": [ZERO] * 16}), (Stage.LEAF, "LeafShown", {"leaf": ZERO})],
+)
+def test_a_half_of_a_trial_that_is_hidden_is_noticed(
+    liar: Liar, stage: Stage, name: str, shown: dict[str, Any]
+) -> None:
+    state = replace(open_trial(DISPUTE, PLAYERS, (9, 9), 0), stage=stage)
+    place = trial_position_hash(state)
+    liar.answers["getTrial"] |= {"stage": stage, "posted": 0b11, "position": place, "clock0": 9, "clock1": 9}
+    liar.events.append((name, {"side": 0, **shown}))
+    assert "side 1 has posted" in str(read_trial(liar.snapshot()).hidden)
+    liar.events.append((name, {"side": 1, **shown}))
+    assert read_trial(liar.snapshot()).hidden is None
+
+
+def test_a_vote_for_the_verdict_that_is_hidden_is_noticed(liar: Liar) -> None:
+    """A signer that did not know of its own vote would not stand by it."""
+    liar.answers["getHearing"] |= {"phase": HearingPhase.DEFENCE, "verdict": RECORDS[0]}
+    liar.answers["votes"] = {"": [PLAYERS[0], PLAYERS[1]]}
+    vote = {"record": RECORDS[0], "votes": 1}
+    liar.events.append(("Attested", {"verifier": PLAYERS[1], **vote}))
+    with pytest.raises(RpcCorrupt, match="not all events of hearing"):
+        read_hearing(liar.snapshot())
+    liar.events.append(("Attested", {"verifier": PLAYERS[0], **vote}))
+    assert read_hearing(liar.snapshot())
 
 
 def test_a_decision_for_no_reason_is_refused(liar: Liar) -> None:

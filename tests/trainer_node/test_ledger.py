@@ -10,8 +10,9 @@ import pytest
 from eth_abi.abi import encode
 
 from referee_py.availability import Piece, Place
+from referee_py.commit.structs import words
 from trainer_node.chain import Contracts
-from trainer_node.chain.data_requests import OpenRequest, read_ledger
+from trainer_node.chain.codec.availability import Ledger, OpenRequest
 from trainer_node.chain.events import Event
 from trainer_node.errors import RpcCorrupt
 
@@ -66,7 +67,7 @@ ROOT, PLACE = b"\5" * 32, Place(Piece.RECORD, 1, 2)
 
 
 def event(name: str, **args: object) -> Event:
-    return Event(name, {"root": ROOT, "place": PLACE.wire(), **args}, 1, b"", 0)
+    return Event(name, {"root": ROOT, "place": words(PLACE), **args}, 1, b"", 0)
 
 
 def requested(life: int) -> Event:
@@ -74,18 +75,18 @@ def requested(life: int) -> Event:
 
 
 def test_a_request_keeps_the_life_that_it_was_made_in() -> None:
-    assert read_ledger([requested(3)]).open == {
+    assert Ledger.of([requested(3)]).open == {
         (ROOT, PLACE): OpenRequest(ROOT, PLACE, ADDRESS, 3, 3000, 0, 10**9)
     }
 
 
 def test_a_place_of_a_former_life_is_closed_by_the_next_request_of_it() -> None:
     """In one transaction, in this order."""
-    ledger = read_ledger([requested(1), event("Closed", lost=False), requested(2)])
+    ledger = Ledger.of([requested(1), event("Closed", lost=False), requested(2)])
     assert [request.life for request in ledger.open.values()] == [2]
     assert not ledger.answered
 
 
 def test_a_closing_of_what_was_never_requested_is_an_event_that_is_missing() -> None:
     with pytest.raises(RpcCorrupt, match="the endpoint lacks events of requests"):
-        read_ledger([event("Closed", lost=False), requested(2)])
+        Ledger.of([event("Closed", lost=False), requested(2)])

@@ -17,6 +17,7 @@ from tests.planned import moves_of
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import Group, MatchInfo
 from trainer_node.decide import Seat
+from trainer_node.errors import RpcCorrupt
 from trainer_node.fetch import Fetcher
 from trainer_node.match_player import MatchPlayer
 from trainer_node.opponent import Opponents
@@ -105,6 +106,22 @@ def test_the_opponent_lies_about_his_tree_expect_my_half(table: Table, tmp_path:
     path.write_bytes(bytes(96))
     with ArtifactServer(other) as server:
         assert table.play([server.uri]) == ["reveal"]
+
+
+def test_the_endpoint_hides_what_was_posted_expect_moves_that_need_it_not_and_then_an_error(
+    table: Table, tmp_path: Path
+) -> None:
+    """The cause may be a machine that is behind; meanwhile we play on."""
+    state = table.match.state
+    table.match = replace(table.match, state=replace(state, posted=0b10), hidden="no event")
+    assert table.play([]) == ["reveal"]
+    table.match = replace(table.match, state=replace(state, posted=0b11))
+    with pytest.raises(RpcCorrupt, match="no event"):
+        table.play([])
+    other = Store(tmp_path / "other")
+    other.put_tree(table.lie)
+    with ArtifactServer(other) as server:
+        assert table.play([server.uri]) == ["descend", "refine"]
 
 
 def test_the_panel_hears_expect_the_tensors_published(table: Table) -> None:

@@ -18,8 +18,8 @@ from referee_py.program.terms import Terms
 from referee_py.trial import Stage, TrialState, places
 from trainer_node import min_stake
 from trainer_node.chain import connect
+from trainer_node.chain.codec.job import MAX_STRIDES
 from trainer_node.chain.outbox import Call
-from trainer_node.chain.views import MAX_STRIDES
 from trainer_node.errors import RpcCorrupt
 from trainer_node.min_stake import GAME_GAS, chain_price, least_stake, match_moves, worst_dispute, worst_gas
 from trainer_node.package import MAX_RUN_LEAVES

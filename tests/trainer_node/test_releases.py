@@ -10,7 +10,8 @@ import structlog
 from eth_account import Account
 
 from trainer_node.chain import Deployment, TransactionManager, connect
-from trainer_node.chain.contracts import EXACT_RULES, NAMES, RULES, error_decoder, load_artifact
+from trainer_node.chain.abi import load_artifact
+from trainer_node.chain.contracts import EXACT_RULES, NAMES, RULES, error_decoder
 from trainer_node.chain.outbox import Call
 from trainer_node.chain.releases import same_code
 from trainer_node.config import Settings

@@ -17,7 +17,8 @@ from eth_account import Account
 
 from referee_py.errors import InvalidInput, Unavailable
 from trainer_node.chain import TransactionManager, connect
-from trainer_node.chain.contracts import error_decoder, load_artifact
+from trainer_node.chain.abi import load_artifact
+from trainer_node.chain.contracts import error_decoder
 from trainer_node.config import Settings, load_settings
 from trainer_node.db import Database
 from trainer_node.deploy import Parameters, deploy

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from trainer_node.chain import JobPhase, JobView
-from trainer_node.chain.bounties import PoolInfo
+from trainer_node.chain.codec.watch import PoolInfo
 from trainer_node.config import load_settings
 from trainer_node.errors import ConfigError
 from trainer_node.watcher import WATCH_GAS, is_due, too_little

@@ -9,17 +9,19 @@ from eth_typing import ChecksumAddress
 from hexbytes import HexBytes
 from web3 import HTTPProvider, Web3
 
+from referee_py.commit.structs import words
 from referee_py.errors import AssayError
 from referee_py.trial import Move, NodesReveal, ShowLeaf, Stage, TrialState, apply, open_trial
 from referee_py.trial.calldata import position_hash
 from referee_py.trial.solver import plan
-from referee_py.walk.dispute import Dispute, TrialTerms, dispute_hash, dispute_wire
+from referee_py.walk.dispute import Dispute, TrialTerms, dispute_hash
 from tests.conftest import Anvil
 from tests.planned import moves_of, planned
 from tests.referee_py.trial.parties import Known, Setting
 from tests.solidity import compiled
-from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES, load_artifact
-from trainer_node.chain.wire import trial_call
+from trainer_node.chain.abi import load_artifact
+from trainer_node.chain.codec.trial import trial_call
+from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES
 
 
 @dataclass
@@ -70,7 +72,7 @@ class Stand:
 
     def open(self, setting: Setting, clock: int = 1000) -> TrialTerms:
         self.trials += 1
-        call = self.client.functions.open(self.trials, self.players, clock, dispute_wire(setting.dispute))
+        call = self.client.functions.open(self.trials, self.players, clock, words(setting.dispute))
         self._send(call, self.deployer)
         players = self.players[0], self.players[1]
         return TrialTerms(self.client.address, self.trials, players, dispute_hash(setting.dispute))

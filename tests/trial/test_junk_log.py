@@ -18,7 +18,7 @@ from referee_py.program import Program
 from referee_py.rounding import Rounding
 from referee_py.rounding.blocks import LogTree
 from referee_py.rounding.entries import Log
-from referee_py.trial import Compare, LogBlock
+from referee_py.trial import Compare, Inputs, LogBlock
 from referee_py.trial.solver import Operator
 from tests.referee_py.trial.parties import Setting, one_ulp, outputs_of, structure_of
 from tests.trainer_node.test_onchain_logs import JOB, Withholder, obtained
@@ -109,4 +109,4 @@ def test_its_block_is_wanted_for_f32_alone(case: Case) -> None:
     if kind.dtype is F32:
         assert block.elements == case.elements
     else:
-        assert block == Compare(b"", b"", ()).log == LogBlock(0, b"", ())
+        assert block == Compare(b"", b"", Inputs(b"", ())).log == LogBlock(0, b"", ())

@@ -10,6 +10,7 @@ import pytest
 from eth_utils.crypto import keccak
 from web3.exceptions import ContractCustomError
 
+from referee_py.commit import structs
 from referee_py.element import NO_ENTRY
 from referee_py.errors import InvalidProof
 from referee_py.rounding import NOT_LOGGED, UP, Log, Rounding
@@ -20,6 +21,7 @@ from referee_py.trial import (
     NOT_SHOWN,
     Answer,
     Compare,
+    Inputs,
     JudgeStep,
     Move,
     NodesDescend,
@@ -36,7 +38,7 @@ from referee_py.trial import (
 )
 from referee_py.trial.solver import plan
 from referee_py.walk.clock import owing
-from referee_py.walk.dispute import dispute_wire
+from referee_py.walk.descent import Descent
 from referee_py.walk.refusals import Refusal
 from tests.conftest import Anvil
 from tests.planned import moves_of
@@ -45,7 +47,7 @@ from tests.referee_py.rounding.test_blocks import words
 from tests.referee_py.trial import logged
 from tests.referee_py.trial.logged import tie, told
 from tests.referee_py.trial.parties import Known, Setting, outputs_of
-from trainer_node.chain.wire import trial_call
+from trainer_node.chain.codec.trial import trial_call
 
 from .stand import Stand
 
@@ -77,12 +79,12 @@ def strangers() -> Iterator[Move]:
     yield ShowOutputs((hash_, NOT_SHOWN))
     yield ShowOutputs((NOT_SHOWN, NOT_SHOWN))
     yield NodesReveal(1, (hash_,))
-    yield NodesDescend(0, hash_, (), other(hash_), ())
+    yield NodesDescend(Descent(0, hash_, (), other(hash_), ()))
     yield ShowLeaf(1, b"1234")
-    yield Compare(b"1234", b"5678", ())
+    yield Compare(b"1234", b"5678", Inputs(b"", ()))
     yield Post(b"")
     yield Answer(b"", 0, b"")
-    yield JudgeStep((), b"", (opening,))
+    yield JudgeStep(Inputs(b"", ()), b"", (opening,))
     yield Timeout()
 
 
@@ -98,13 +100,14 @@ def spoiled(state: TrialState, move: Move) -> Iterator[Move]:
             yield from (replace(move, side=3), replace(move, children=move.children[:-1]))
             yield replace(move, children=(other(move.children[0]), *move.children[1:]))
         case NodesDescend():
-            yield replace(move, child=move.child + 1)
-            yield replace(move, child=move.child + (1 << len(move.path0)))
-            yield replace(move, node1=move.node0)
-            yield replace(move, node0=other(move.node0))
-            yield replace(move, path0=move.path0[:-1])
-            yield replace(move, path0=move.path0[:1], path1=move.path1[:1])
-            yield replace(move, path0=(*move.path0, move.node0), path1=(*move.path1, move.node0))
+            way = move.way
+            yield NodesDescend(replace(way, child=way.child + 1))
+            yield NodesDescend(replace(way, child=way.child + (1 << len(way.path0))))
+            yield NodesDescend(replace(way, node1=way.node0))
+            yield NodesDescend(replace(way, node0=other(way.node0)))
+            yield NodesDescend(replace(way, path0=way.path0[:-1]))
+            yield NodesDescend(replace(way, path0=way.path0[:1], path1=way.path1[:1]))
+            yield NodesDescend(replace(way, path0=(*way.path0, way.node0), path1=(*way.path1, way.node0)))
         case ShowLeaf():
             yield from (
                 replace(move, leaf=move.leaf + b"1"),
@@ -113,8 +116,9 @@ def spoiled(state: TrialState, move: Move) -> Iterator[Move]:
             )
         case Compare():
             yield replace(move, leaf0=move.leaf1)
-            yield replace(move, inputs=move.inputs[:-1])
-            yield replace(move, inputs=(replace(move.inputs[0], root=bytes(32)), *move.inputs[1:]))
+            tensors = move.inputs.tensors()
+            yield replace(move, inputs=Inputs.of(tensors[:-1]))
+            yield replace(move, inputs=Inputs.of((replace(tensors[0], root=bytes(32)), *tensors[1:])))
         case Post():
             yield from (Post(move.states + b"1"), Post(move.states[:-1]))
         case Answer():
@@ -134,7 +138,7 @@ def spoiled(state: TrialState, move: Move) -> Iterator[Move]:
             yield replace(move, openings=(replace(opening, element=1 << 50), *move.openings[1:]))
             yield replace(move, openings=(replace(opening, leaf=other(opening.leaf)), *move.openings[1:]))
             yield replace(move, openings=(replace(opening, path=opening.path[:-1]), *move.openings[1:]))
-            yield replace(move, inputs=())
+            yield replace(move, inputs=Inputs(b"", ()))
 
 
 def error_names(stand: Stand) -> dict[str, str]:
@@ -346,7 +350,7 @@ def test_what_is_no_dispute_is_not_opened(start_anvil: Callable[..., Anvil]) -> 
             open_trial(dispute, (stand.players[0], stand.players[1]), (CLOCK, CLOCK), 0)
         assert type(refused.value).__name__ == want
         with pytest.raises(ContractCustomError) as reverted:
-            stand.client.functions.open(1, stand.players, CLOCK, dispute_wire(dispute)).call()
+            stand.client.functions.open(1, stand.players, CLOCK, structs.words(dispute)).call()
         assert names[str(reverted.value.data)[2:10]] == want
     stand.open(setting)
     stand.trials -= 1

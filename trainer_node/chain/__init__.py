@@ -2,17 +2,19 @@
 
 from referee_py.jobs import JobPhase
 
+from .abi import load_artifact
 from .client import ChainClient, Snapshot
-from .contracts import Contracts, Deployment, deployment_path, load_artifact
+from .codec.hearing import HearingInfo
+from .codec.job import ClaimView, Group, JobView, Trainer
+from .codec.match import MatchInfo
+from .codec.trial import TrialInfo
+from .contracts import Contracts, Deployment, deployment_path
 from .fees import FeePolicy
-from .hearings import HearingInfo, TrialInfo
-from .matches import MatchInfo
 from .outbox import Call, Receipt
 from .releases import Release, Releases
 from .retrace import recorded, retrace, transactions_of
 from .rpc import connect, guarded
 from .transactions import TransactionManager
-from .views import ClaimView, Group, JobView, Trainer
 
 __all__ = [
     "Call",

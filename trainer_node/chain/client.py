@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from web3 import Web3
 from web3.contract import Contract
@@ -25,19 +25,19 @@ from referee_py.panel.state import HearingPhase, hearing_id
 from referee_py.walk.pauses import Pause, contract_time
 
 from ..errors import RpcCorrupt, RpcUnavailable
-from .bounties import PoolInfo, WatcherInfo, pool_view, watcher_view
+from .codec.availability import MAX_REQUESTS, Ledger
+from .codec.clock import Pauses
+from .codec.hearing import HearingInfo, hearing_view
+from .codec.job import MAX_CLAIMS, Group, JobView, job_view
+from .codec.match import History, MatchInfo, match_view
+from .codec.trial import TrialInfo, trial_view
+from .codec.watch import PoolInfo, WatcherInfo, pool_view, watcher_view
 from .connection import Block, Connection
 from .contracts import Contracts
-from .data_requests import EVENTS, MAX_REQUESTS, Ledger, read_ledger
 from .events import MAX_EVENTS, Event, Query, read_events
-from .hearings import HearingInfo, TrialInfo, hearing_view, trial_view
-from .history import History, build_history
-from .matches import MatchInfo, match_view
-from .pauses import EVENTS as PAUSE_EVENTS
-from .pauses import read_pauses
 from .rpc import guarded
-from .views import MAX_CLAIMS, Group, JobView, job_view
 
+Info = TypeVar("Info", MatchInfo, TrialInfo)
 READINGS = 3
 """Attempts to read the contracts' time, if the result is later than the block.
 
@@ -122,9 +122,9 @@ class Snapshot:
 
     @cached_property
     def _pauses(self) -> tuple[Pause, ...]:
-        query = Query(self._contracts.timekeeper, (), PAUSE_EVENTS)
+        query = Query(self._contracts.timekeeper, (), Pauses.names)
         with self._told(query):
-            pauses = read_pauses(self._events(query))
+            pauses = tuple(Pauses.of(self._events(query)).found)
             if contract_time(pauses, self.block.timestamp) != self.now:
                 raise RpcCorrupt("the endpoint lacks events of pauses; use one with complete logs")
             return pauses
@@ -222,8 +222,10 @@ class Snapshot:
         jobs = self._client.deployment.jobs
         if raw.phase == 0 or raw.jobId != job.id or raw.jobs.lower() != jobs.lower():
             raise InvalidInput(f"match {match_id} is not a match of job {job.id} at {jobs}")
-        with self._told(Query(self._contracts.referee, (match_id,))), guarded(f"match {match_id}"):
-            return match_view(match_id, raw, self.events(match_id, job.id), job)
+        query = Query(self._contracts.referee, (match_id,))
+        with self._told(query), guarded(f"match {match_id}"):
+            found = match_view(match_id, raw, self.events(match_id, job.id), job)
+        return self._whole(query, found)
 
     def matches_of(self, job_id: int) -> list[int]:
         """Return every match that a job has ever had, in order of opening; and those that were seen to be open.
@@ -245,7 +247,7 @@ class Snapshot:
 
     def history(self, match_id: int) -> History:
         """Return what the moves of a match have published: children and records."""
-        return build_history(self.events(match_id))
+        return History.of(self.events(match_id))
 
     # ------------------------------------------------------------------ requests
 
@@ -259,8 +261,8 @@ class Snapshot:
         # NOTE: anybody who pays may make requests; so many that we cannot read them must cost more than our stake.
         # SAFETY: anybody can deploy a Jobs contract that has a job of the same number.
         words = job.id, int(self._client.deployment.jobs, 16)
-        query = Query(self._contracts.data_availability, words, EVENTS)
-        return read_ledger(self._events(query, job.id, MAX_REQUESTS, cached=False))
+        query = Query(self._contracts.data_availability, words, Ledger.names)
+        return Ledger.of(self._events(query, job.id, MAX_REQUESTS, cached=False))
 
     # ------------------------------------------------------------------ bounties
 
@@ -283,9 +285,11 @@ class Snapshot:
         raw = self._view(self._contracts.panel, "getHearing", number)
         if raw.phase == HearingPhase.NONE:
             return None
+        verdict = raw.verdict
+        signers = self._view(self._contracts.panel, "votes", number, verdict) if any(verdict) else []
         with self._told(Query(self._contracts.panel, (number,))), guarded(f"hearing {number}"):
             events = self.hearing_events(number, job.id)
-            found = hearing_view(number, raw, events, job, deployment.chain_id, deployment.panel)
+            found = hearing_view(number, raw, signers, events, job, deployment.chain_id, deployment.panel)
         # SAFETY: a job with its own referee may name any match as one of its matches.
         named = found.terms.submission.job_id, found.terms.submission.jobs.lower()
         return found if named == (job.id, deployment.jobs.lower()) else None
@@ -304,9 +308,11 @@ class Snapshot:
         trial = hearing.trial(hearing.state.trials if number is None else number)
         trial_terms, dispute = hearing.trial_terms[trial]
         raw = self._view(self._contracts.court, "getTrial", trial)
-        with self._told(Query(self._contracts.court, (trial,))), guarded(f"trial {trial}"):
+        query = Query(self._contracts.court, (trial,))
+        with self._told(query), guarded(f"trial {trial}"):
             events = self.trial_events(trial, hearing.terms.submission.job_id)
-            return trial_view(trial_terms, dispute, raw, events)
+            found = trial_view(trial_terms, dispute, raw, events)
+        return self._whole(query, found)
 
     def trial_events(self, number: int, job_id: int | None = None) -> list[Event]:
         """Return the events of the court about a trial, in order."""
@@ -365,6 +371,12 @@ class Snapshot:
             if self._client.cache is not None:
                 self._client.cache.forget(query)
             raise
+
+    def _whole(self, query: Query, found: Info) -> Info:
+        """Return what was read; forget its events if some are hidden, so that another endpoint may show them."""
+        if found.hidden is not None and self._client.cache is not None:
+            self._client.cache.forget(query)
+        return found
 
     def _hash_of(self, number: int) -> bytes:
         if number not in self._hashes:

@@ -9,10 +9,10 @@ from web3 import Web3
 from web3.exceptions import BlockNotFound
 
 from ..errors import RpcCorrupt, RpcUnavailable
+from .codec.job import JobView
 from .contracts import Contracts, Deployment
 from .event_cache import EventCache
 from .rpc import guarded
-from .views import JobView
 
 MAX_BLOCK = 1 << 63
 DEFAULT_LOG_RANGE = 10_000

@@ -19,9 +19,8 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eth_abi import abi as eth_abi
 from eth_abi.exceptions import DecodingError
@@ -33,7 +32,6 @@ from web3.contract import Contract
 
 from referee_py.availability import Place, Response
 from referee_py.errors import InvalidInput
-from referee_py.game.calldata import call as match_call
 from referee_py.game.solver import Planned
 from referee_py.game.state import MatchTerms
 from referee_py.panel.state import Move as HearingMove
@@ -41,12 +39,14 @@ from referee_py.program.playable import fitting
 from referee_py.trial.solver import Planned as PlannedInTrial
 
 from ..errors import ConfigError, WrongChain
+from .abi import load_artifact
+from .codec.availability import close_call, provide_call, request_call
+from .codec.base import Made
+from .codec.hearing import hearing_call
+from .codec.match import match_call
+from .codec.trial import TrialInfo, trial_call
 from .outbox import Call, Value
 from .rpc import guarded
-from .wire import trial_call
-
-if TYPE_CHECKING:
-    from .hearings import TrialInfo
 
 EXACT_RULES = (
     *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
@@ -77,34 +77,6 @@ NAMES = (
 
 PANICS = {0x01: "assertion", 0x11: "overflow", 0x12: "division by zero", 0x32: "index out of range"}
 _MAX_FILE_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class ContractArtifact:
-    """A compiled contract."""
-
-    name: str
-    abi: list[dict[str, Any]]
-    bytecode: bytes
-    runtime: bytes
-
-
-@cache
-def load_artifact(name: str) -> ContractArtifact:
-    """Return the compiled contract from package data. Raises ConfigError if it was never built."""
-    path = resources.files("referee_py") / "abi" / f"{name}.json"
-    try:
-        data = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise ConfigError(
-            f"referee_py/abi/{name}.json is missing; build the contracts with `make setup`"
-        ) from None
-    return ContractArtifact(name, data["abi"], _code(data["bytecode"]), _code(data["deployedBytecode"]))
-
-
-def _code(value: Any) -> bytes:
-    text = value["object"] if isinstance(value, dict) else value
-    return bytes.fromhex(text.removeprefix("0x"))
 
 
 class ErrorDecoder:
@@ -277,43 +249,32 @@ class Contracts:
 
     def moves(self, terms: MatchTerms, moves: Sequence[Planned]) -> Call:
         """Return one transaction with these moves in a match, in order, or with as many of the first as fit."""
-        return _first(self.referee, [match_call(move, state, terms) for move, state in moves], 0)
+        return _batch(self.referee, [match_call(move, state, terms) for move, state in moves], 0)
 
     def trial_moves(self, trial: TrialInfo, moves: Sequence[PlannedInTrial]) -> Call:
         """Return one transaction with these moves in a trial, in order, or with as many of the first as fit."""
         made = [trial_call(move, trial.trial_terms, trial.dispute, state) for move, state in moves]
-        return _first(self.court, made, len(trial.dispute.records[0].inputs))
+        return _batch(self.court, made, len(trial.dispute.records[0].inputs))
 
     def hearing_move(self, hearing_id: int, move: HearingMove, value: int | Value = 0) -> Call:
         """Return a transaction with one move in a hearing."""
-        return Call.of(self.panel, move.function, *move.arguments(hearing_id), value=value)
+        name, given = hearing_call(move, hearing_id)
+        return Call.of(self.panel, name, *given, value=value)
 
     def request(self, job_id: int, root: bytes, places: Sequence[Place], value: int | Value) -> Call:
         """Return one transaction that requests these places under a root; ``value`` pays their deposits."""
-        wire = [place.wire() for place in places]
-        return Call.of(self.data_availability, "request", self._subject(job_id, root), wire, value=value)
+        name, given = request_call(self._subject(job_id, root), places)
+        return Call.of(self.data_availability, name, *given, value=value)
 
     def answers(self, job_id: int, answers: Sequence[tuple[bytes, Place, Response]]) -> Call:
         """Return one transaction that answers all of these requests, by root and place, or none of them."""
-        calls = [
-            Call.of(
-                self.data_availability,
-                answer.function,
-                self._subject(job_id, root),
-                place.wire(),
-                *answer.arguments(),
-            )
-            for root, place, answer in answers
-        ]
-        return _batch(self.data_availability, calls)
+        made = [provide_call(self._subject(job_id, root), place, answer) for root, place, answer in answers]
+        return _batch(self.data_availability, made)
 
     def closings(self, job_id: int, requests: Sequence[tuple[bytes, Place]]) -> Call:
         """Return one transaction that closes these requests, by root and place, without a response."""
-        calls = [
-            Call.of(self.data_availability, "close", self._subject(job_id, root), place.wire())
-            for root, place in requests
-        ]
-        return _batch(self.data_availability, calls)
+        made = [close_call(self._subject(job_id, root), place) for root, place in requests]
+        return _batch(self.data_availability, made)
 
     def bounty(self, job_id: int, funder: str) -> tuple[str, int, str]:
         """Return the key of the bounty that ``funder`` has set aside for the watchers of a job."""
@@ -342,34 +303,17 @@ class Contracts:
         return contract
 
 
-def _first(contract: Contract, made: list[tuple[str, list[object]]], inputs: int) -> Call:
-    """Return one call of the first of these that fit into a transaction, about a node with ``inputs`` inputs."""
-    every = [Call.of(contract, name, *given) for name, given in made]
-    return _batch(contract, every[: fitting([(call.action, len(call.data)) for call in every], inputs)])
+def _batch(contract: Contract, made: list[Made], inputs: int | None = None) -> Call:
+    """Return one call that makes all of these calls, in order.
 
-
-def _batch(contract: Contract, calls: list[Call]) -> Call:
-    """Return one call that makes all of these calls, in order."""
+    With ``inputs``, only the first of them that fit into a transaction about a node with so many inputs.
+    """
+    calls = [Call.of(contract, name, *given) for name, given in made]
+    if inputs is not None:
+        calls = calls[: fitting([(call.action, len(call.data)) for call in calls], inputs)]
     if not calls:
         raise InvalidInput("there is no move to make")
     if len(calls) == 1:
         return calls[0]
     action = "+".join(dict.fromkeys(call.action for call in calls))
     return Call.of(contract, "multicall", [call.data for call in calls], action=action)
-
-
-__all__ = [
-    "EXACT_RULES",
-    "FIRST",
-    "NAMES",
-    "ROUNDED_RULES",
-    "RULES",
-    "ContractArtifact",
-    "Contracts",
-    "Deployment",
-    "ErrorDecoder",
-    "code_hash",
-    "deployment_path",
-    "error_decoder",
-    "load_artifact",
-]

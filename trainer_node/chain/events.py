@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from eth_utils.abi import event_abi_to_log_topic
 from hexbytes import HexBytes
 from web3 import Web3
 from web3.contract import Contract
 from web3.datastructures import AttributeDict
-from web3.types import LogReceipt
 
 from ..errors import RpcCorrupt, RpcRefused, RpcTooLong
 from .rpc import guarded
@@ -62,7 +61,7 @@ def read_events(
     Raises RpcUnavailable or RpcCorrupt; their message names a single block that is refused or too long.
     """
     contract, names = query.contract, query.names
-    known = {event_abi_to_log_topic(abi): abi["name"] for abi in contract.abi if abi["type"] == "event"}
+    known = _names(contract)
     wanted = [topic for topic, name in known.items() if names is None or name in names]
     words = [None if word is None else word.to_bytes(32, "big") for word in query.words]
     every: list[Any] = [
@@ -128,9 +127,17 @@ def _decode(
         or raw.get("removed")
     ):
         raise RpcCorrupt(f"eth_getLogs gave a log of block {block}; asked for {start} to {end}")
-    name = known[topics[0]]
-    decoded = contract.events[name]().process_log(raw)
-    return Event(name, dict(decoded["args"]), block, bytes(raw["transactionHash"]), index, raw)
+    return _event(contract, known[topics[0]], raw)
+
+
+def _event(contract: Contract, name: str, raw: Any) -> Event:
+    args = dict(contract.events[name]().process_log(raw)["args"])
+    return Event(name, args, raw["blockNumber"], bytes(raw["transactionHash"]), raw["logIndex"], raw)
+
+
+def _names(contract: Contract) -> dict[bytes, str]:
+    """Return the names of a contract's events, by topic."""
+    return {event_abi_to_log_topic(abi): abi["name"] for abi in contract.abi if abi["type"] == "event"}
 
 
 def packed(event: Event) -> str:
@@ -145,13 +152,7 @@ def unpacked(contract: Contract, text: str) -> Event:
         name: HexBytes(value) if name in _BYTES else value for name, value in found.items()
     }
     raw["topics"] = [HexBytes(topic) for topic in found["topics"]]
-    log = cast("LogReceipt", AttributeDict(raw))
-    known = {event_abi_to_log_topic(abi): abi["name"] for abi in contract.abi if abi["type"] == "event"}
-    name = known[bytes(raw["topics"][0])]
-    decoded = contract.events[name]().process_log(log)
-    return Event(
-        name, dict(decoded["args"]), raw["blockNumber"], bytes(raw["transactionHash"]), raw["logIndex"], log
-    )
+    return _event(contract, _names(contract)[bytes(raw["topics"][0])], AttributeDict(raw))
 
 
 _BYTES = {"data", "transactionHash", "blockHash"}

@@ -20,10 +20,11 @@ from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Rounding
 
 from ..errors import ReleaseRefused, Reverted, WrongChain
-from .contracts import EXACT_RULES, ROUNDED_RULES, ContractArtifact, Deployment, ErrorDecoder, load_artifact
+from .abi import ContractArtifact, load_artifact
+from .codec.base import View
+from .contracts import EXACT_RULES, ROUNDED_RULES, Deployment, ErrorDecoder
 from .outbox import Call
 from .rpc import guarded
-from .views import known
 
 PARTS = {
     "jobs": "Jobs",
@@ -77,6 +78,9 @@ class Release:
     addresses: dict[str, str]
     code_hashes: dict[str, str]
     reason: str
+
+
+_RELEASE = View(Release, "Releases", "releaseOf", "release", beside="addresses code_hashes")
 
 
 class Releases:
@@ -199,15 +203,11 @@ class Releases:
     def _release(self, raw: Any) -> Release:
         with guarded("release"):
             parts, codes = raw.parts, raw.codes
-            return Release(
-                version=str(raw.version),
-                opset=raw.opset,
-                status=known(Status, raw.status, "release"),
-                since=raw.since,
-                published=raw.published,
+            return _RELEASE.read(
+                "release",
+                raw,
                 addresses={name: str(getattr(parts, part)) for part, name in PARTS.items()},
                 code_hashes={name: "0x" + bytes(getattr(codes, part)).hex() for part, name in PARTS.items()},
-                reason=str(raw.reason),
             )
 
     def _view(self, function: str, *given: Any) -> Any:

@@ -5,76 +5,28 @@ The contracts and the rules must decide the same; anybody with an RPC endpoint c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hexbytes import HexBytes
-from web3.contract import Contract
 
 from referee_py import trial as court
 from referee_py.element import NO_ENTRY
 from referee_py.game import rules as game
-from referee_py.game.state import (
-    Descend,
-    Evidence,
-    Exhibit,
-    JudgeInput,
-    JudgeLog,
-    JudgeStructure,
-    LogProof,
-    MatchState,
-    Move,
-    OpenRecord,
-    Phase,
-    Refine,
-    Reveal,
-    Submit,
-    Timeout,
-)
+from referee_py.game.state import MatchState, Move, Phase, Submit
 from referee_py.panel import rules as panel
-from referee_py.panel.state import (
-    Appeal,
-    Attest,
-    Escalate,
-    HearingState,
-    HearingTerms,
-    Proceed,
-    Stand,
-    Submission,
-    hearing_id,
-    trial_terms_of,
-)
+from referee_py.panel.state import HearingState, HearingTerms, Submission, hearing_id, trial_terms_of
 from referee_py.panel.state import Move as HearingMove
 from referee_py.trial import Stage, TrialState
 from referee_py.walk.dispute import Dispute, dispute_hash
 
 from .client import Snapshot
-from .matches import MatchInfo
+from .codec.base import calls_in
+from .codec.hearing import hearing_move, hearing_terms
+from .codec.job import JobView
+from .codec.match import MatchInfo, match_move
+from .codec.trial import trial_move
 from .rpc import guarded
-from .views import JobView
-from .wire import dispute_of, hashes, record_of, submission_of, trial_move, values
-
-MAX_NESTING = 4
-"""Depth of multicalls in multicalls that is decoded."""
-
-_MOVES: dict[str, type[Move]] = {
-    move.function: move
-    for move in (
-        Reveal,
-        Descend,
-        Refine,
-        OpenRecord,
-        JudgeStructure,
-        JudgeInput,
-        JudgeLog,
-        Submit,
-        Timeout,
-    )
-}
-
-_SHOWN: dict[type[Move], int] = {Reveal: 1, OpenRecord: 1, Timeout: 0}
-"""Arguments of a move, after the match's id, that are shown again: first the position, by default the terms too."""
 
 
 @dataclass(frozen=True)
@@ -158,25 +110,21 @@ class _Retracer:
             sent: Any = self._snapshot.web3.eth.get_transaction(HexBytes(tx_hash))
             to, data = str(sent["to"]).lower(), bytes(sent["input"])
             sender, value = str(sent["from"]), int(sent["value"])
-            called = next(
-                (
-                    contract
-                    for contract in (contracts.referee, contracts.panel, contracts.court)
-                    if str(contract.address).lower() == to
-                ),
-                None,
-            )
-            calls = list(_calls(called, data, 0)) if called is not None else []
+            ours = contracts.referee, contracts.panel, contracts.court
+            called = next((contract for contract in ours if str(contract.address).lower() == to), None)
+            calls = list(calls_in(called, data)) if called is not None else []
         now = self._snapshot.instant(sent["blockNumber"])
-        for name, (first, *arguments) in calls:
-            if called is contracts.referee and first == self._match.id and name in _MOVES:
-                self._in_match(_move(name, arguments), sender, now)
+        for name, arguments in calls:
+            first = arguments[0]
+            if called is contracts.referee and first == self._match.id:
+                if move := match_move(name, arguments):
+                    self._in_match(move, sender, now)
             elif called is contracts.panel and self._terms is not None and first == self._terms.hearing_id:
                 # NOTE: the bond of an appeal follows the price of gas.
                 base_fee = self._snapshot.base_fee(sent["blockNumber"])
                 self._terms = replace(self._terms, stake=self._job.stake_at(base_fee))
-                self._in_hearing(_hearing_move(name, arguments), sender, value, now)
-            elif called is contracts.court and (found := trial_move(name, [first, *arguments])):
+                self._in_hearing(hearing_move(name, arguments), sender, value, now)
+            elif called is contracts.court and (found := trial_move(name, arguments)):
                 self._in_trial(*found, sender, now)
 
     def _in_match(self, move: Move, sender: str, now: int) -> None:
@@ -221,92 +169,6 @@ class _Retracer:
         records = exhibit.record0, exhibit.record1
         dispute = Dispute(records, exhibit.structure, job.program.mode)
         at = (match.id, deployment.jobs, job.id, state.end, state.index, match.terms.players, state.node)
-        return HearingTerms(
-            hearing_id=hearing_id(deployment.referee, match.id),
-            submission=Submission(*at, dispute_hash(dispute)),
-            dispute=dispute,
-            rules=job.rules,
-            stake=job.stake_now,
-            verifiers=job.verifiers,
-            chain_id=deployment.chain_id,
-            panel=deployment.panel,
-        )
-
-
-# ---------------------------------------------------------------------- calls
-
-
-def _calls(contract: Contract, data: bytes, nesting: int) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the functions and arguments in calldata, with multicalls taken apart."""
-    function, arguments = _named(contract).decode_function_input(HexBytes(data))
-    if function.fn_name == "multicall" and nesting < MAX_NESTING:
-        for inner in arguments["data"]:
-            yield from _calls(contract, bytes(inner), nesting + 1)
-    else:
-        yield function.fn_name, list(arguments.values())
-
-
-def _named(contract: Contract) -> type[Contract]:
-    """Return a contract with a name for every argument. NOTE: some arguments have none, and the decoder uses names."""
-    abi = [
-        {
-            **entry,
-            "inputs": [{**one, "name": one["name"] or f"_{n}"} for n, one in enumerate(entry["inputs"])],
-        }
-        for entry in contract.abi
-        if entry["type"] == "function"
-    ]
-    return contract.w3.eth.contract(abi=abi)
-
-
-def _move(name: str, arguments: list[Any]) -> Move:
-    """Return the match's move of a call, from the arguments after the match's id, without those shown again."""
-    kind = _MOVES[name]
-    arguments = arguments[_SHOWN.get(kind, 2) :]
-    if kind is Descend:
-        way, previous, path = arguments
-        child, node0, path0, node1, path1 = values(way)
-        sides = bytes(node0), hashes(path0), bytes(node1), hashes(path1)
-        return Descend(child, *sides, bytes(previous), hashes(path))
-    if kind is OpenRecord:
-        return OpenRecord(arguments[0], record_of(arguments[1]))
-    if kind in (JudgeStructure, Submit):
-        return kind(_exhibit(arguments[0]))
-    if kind is JudgeInput:
-        return JudgeInput(_exhibit(arguments[0]), _evidence(arguments[1]))
-    if kind is JudgeLog:
-        return JudgeLog(_exhibit(arguments[0]), _log_proof(arguments[1]))
-    return kind(*(hashes(value) if isinstance(value, list | tuple) else value for value in arguments))
-
-
-def _hearing_move(name: str, arguments: list[Any]) -> HearingMove:
-    """Return the hearing's move of a call. Raises TypeError for `hear`, which only the referee calls."""
-    submission = submission_of(arguments[0])
-    match name:
-        case "attest":
-            return Attest(submission, bytes(arguments[1]), bytes(arguments[2]))
-        case "appeal":
-            return Appeal(submission, dispute_of(arguments[1]))
-        case "escalate":
-            return Escalate(submission, dispute_of(arguments[1]))
-        case "proceed":
-            return Proceed(submission)
-        case "stand":
-            return Stand(submission, dispute_of(arguments[1]), record_of(arguments[2]))
-    raise TypeError(f"{name} is no move of a hearing")
-
-
-def _exhibit(raw: Any) -> Exhibit:
-    first, second, structure, path = values(raw)
-    return Exhibit(record_of(first), record_of(second), bytes(structure), hashes(path))
-
-
-def _evidence(raw: Any) -> Evidence:
-    k, source, source_path, node, output, slot_path, tensor = values(raw)
-    paths = hashes(source_path), hashes(slot_path)
-    return Evidence(k, record_of(source), paths[0], node, output, paths[1], bytes(tensor))
-
-
-def _log_proof(raw: Any) -> LogProof:
-    log, step_root, step_path, node_path = values(raw)
-    return LogProof(bytes(log), bytes(step_root), hashes(step_path), hashes(node_path))
+        number = hearing_id(deployment.referee, match.id)
+        submission = Submission(*at, dispute_hash(dispute))
+        return hearing_terms(number, submission, dispute, job, deployment.chain_id, deployment.panel)

@@ -17,8 +17,8 @@ from referee_py.walk.sides import NOBODY, sides
 
 from ..chain import HearingInfo, JobView, MatchInfo
 from ..chain.client import Snapshot
+from ..chain.codec.base import known
 from ..chain.events import Event
-from ..chain.views import known
 from ..config import Settings
 from .common import CHAIN, moment, out, reader, short, show_ether, with_settings
 

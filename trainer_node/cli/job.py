@@ -14,7 +14,7 @@ from referee_py.watch import WatcherState
 
 from ..bundle import Bundle
 from ..chain import ChainClient, JobView
-from ..chain.bounties import PoolInfo
+from ..chain.codec.watch import PoolInfo
 from ..chain.outbox import Call
 from ..config import Settings
 from ..fetch import Fetcher

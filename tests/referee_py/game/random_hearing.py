@@ -19,7 +19,8 @@ from referee_py.trial.solver import plan as plan_trial
 from referee_py.walk import clock
 from tests.planned import moves_of, planned
 from tests.referee_py.trial.parties import Known
-from trainer_node.chain.wire import trial_call
+from trainer_node.chain.codec.hearing import hearing_call
+from trainer_node.chain.codec.trial import trial_call
 
 from .actions import Action, spoil
 from .chain import Transaction
@@ -76,7 +77,8 @@ class Bar:
 
     def _hearing_action(self, hearing: Hearing, move: Move, sender: str, value: int) -> Action:
         game, hearing_id = self.game, hearing.terms.hearing_id
-        data = game.chain.panel.calldata(move.function, *move.arguments(hearing_id))
+        function, arguments = hearing_call(move, hearing_id)
+        data = game.chain.panel.calldata(function, *arguments)
         return Action(
             f"panel.{move.function}",
             Transaction(sender, game.chain.panel.address, data, value),

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from referee_py.game.calldata import call as call_of
 from referee_py.game.rules import apply
 from referee_py.game.solver import evidence_of, log_proof_of, plan
 from referee_py.game.state import (
@@ -26,7 +25,9 @@ from referee_py.game.state import (
 )
 from referee_py.game.view import ChainLog, LoggedView
 from referee_py.model.jobs import Match
+from referee_py.walk.descent import Descent
 from tests.planned import moves_of, planned
+from trainer_node.chain.codec.match import match_call
 
 from .actions import Action, spoil
 from .chain import Transaction
@@ -57,7 +58,7 @@ class Duels:
         match_id = match.terms.match_id
         referee = game.chain.referee
         pairs = planned(match.state, moves, lambda at, move: apply(at, match.terms, move, sender, now))
-        made = [call_of(move, state, match.terms) for move, state in pairs]
+        made = [match_call(move, state, match.terms) for move, state in pairs]
         calls = [referee.calldata(name, *given) for name, given in made]
         data = calls[0] if len(calls) == 1 else referee.calldata("multicall", calls)
         return Action(
@@ -137,7 +138,7 @@ class Duels:
             tree = trees[rng.randrange(2)]
             assert tree is not None
             previous = (tree.node(0, index - 1), tuple(tree.path(index - 1)))
-        return Descend(child, *halves, *previous)
+        return Descend(Descent(child, *halves), *previous)
 
     def _plan(self, match: Match, side: int, now: int) -> list[Move]:
         me, other = self.game.party_of(match, side), self.game.party_of(match, 1 - side)

@@ -12,12 +12,14 @@ from referee_py.availability.prices import deposit_of, rank_of
 from referee_py.availability.solver import response_of
 from referee_py.availability.state import OUTPUTS, LeafShown
 from referee_py.commit import NO_LOG, Record, Tree
+from referee_py.commit.structs import words
 from referee_py.errors import Unavailable
 from referee_py.model.data_availability import Subject
 from referee_py.params import MAX_RANK
 from referee_py.program.terms import leaf_count
 from referee_py.rounding import Log
 from referee_py.walk.refusals import Refusal
+from trainer_node.chain.codec.availability import provide_call
 
 from .actions import Action, spoil
 from .chain import Transaction
@@ -136,7 +138,7 @@ class Auditors:
         value = self._deposits(subject, places)
         value += rng.choice((-1, 1)) if value and rng.random() < WRONG / 5 else 0
         sender = rng.choice(game.accounts)
-        arguments = self._subject(subject), [place.wire() for place in places]
+        arguments = self._subject(subject), words(places)
         return self._action(
             "request",
             sender,
@@ -179,14 +181,14 @@ class Auditors:
             return None
         if rng.random() < WRONG:
             # NOTE: `spoil` cannot extend an empty shape, since it does not know the type of an item.
-            if isinstance(answer, LeafShown) and not answer.shape:
+            if isinstance(answer, LeafShown) and not answer.tensor.shape.dims:
                 answer = replace(answer, record=spoil(rng, answer.record))
             else:
                 answer = spoil(rng, answer)
         sender = rng.choice(game.accounts)
-        arguments = self._subject(subject), place.wire(), *answer.arguments()
+        function, arguments = provide_call(self._subject(subject), place, answer)
         return self._action(
-            answer.function,
+            function,
             sender,
             arguments,
             lambda now: game.model.data_availability.answer(subject, place, answer, sender, now),
@@ -196,7 +198,7 @@ class Auditors:
         game = self.game
         if game.rng.random() < WRONG / 5:
             place = self._place(place.piece.of_logs, place.tree)
-        arguments = self._subject(subject), place.wire()
+        arguments = self._subject(subject), words(place)
         return self._action(
             "close",
             game.rng.choice(game.accounts),

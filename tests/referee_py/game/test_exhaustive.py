@@ -46,7 +46,7 @@ from referee_py.game.state import (
 )
 from referee_py.game.view import ChainLog, LoggedView
 from referee_py.walk import clock, descent
-from referee_py.walk.descent import shown
+from referee_py.walk.descent import Descent, shown
 from referee_py.walk.dispute import ZERO
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
@@ -165,7 +165,7 @@ class Game:
                 index, height = (state.index << levels) + child, state.height - levels
                 nodes = [tree.node(height, index) for tree in (first, second)]
                 paths = [tuple(tree.path(index, height, state.height)) for tree in (first, second)]
-                move = Descend(child, nodes[0], paths[0], nodes[1], paths[1])
+                move = Descend(Descent(child, nodes[0], paths[0], nodes[1], paths[1]))
                 yield move
                 if not height and index:
                     for tree in (first, second):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,7 @@ from referee_py.game.state import (
     Timeout,
 )
 from referee_py.walk import clock
+from referee_py.walk.descent import Descent
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import BOTH
 
@@ -71,7 +73,7 @@ def descent(game: Table, child: int, levels: int | None = None) -> Descend:
     previous: tuple[bytes, ...] = (bytes(32),)
     if height == 0 and index:
         previous = (trees[0].node(0, index - 1), tuple(trees[0].path(index - 1)))  # type: ignore[assignment]
-    return Descend(child, *halves[0], *halves[1], *previous)  # type: ignore[arg-type]
+    return Descend(Descent(child, *halves[0], *halves[1]), *previous)  # type: ignore[arg-type]
 
 
 # --- walk -------------------------------------------------------------------------------------------------------
@@ -100,14 +102,19 @@ def test_descend_to_a_later_difference_expect_refused() -> None:
 def test_descend_by_wrong_paths_expect_refused() -> None:
     game = table(Lie("output", 11, 19))
     move = descent(game, 10)
+    way = move.way
+
+    def changed(**changes: Any) -> Descend:
+        return replace(move, way=replace(way, **changes))
+
     assert refusal(game, move) is None
-    assert refusal(game, replace(move, path1=move.path1[:-1])) == "PathsDiffer"
+    assert refusal(game, changed(path1=way.path1[:-1])) == "PathsDiffer"
     assert refusal(game, descent(game, 1, 3)) == "BadDescent"
-    longer = replace(move, path0=(*move.path0, bytes(32)), path1=(*move.path1, bytes(32)))
+    longer = changed(path0=(*way.path0, bytes(32)), path1=(*way.path1, bytes(32)))
     assert refusal(game, longer) == "BadDescent"
-    assert refusal(game, replace(move, child=move.child + 64)) == "ChildOutOfRange"
-    assert refusal(game, replace(move, child=move.child ^ 1)) == "WrongNode"
-    assert refusal(game, replace(move, node0=bytes(32))) == "WrongNode"
+    assert refusal(game, changed(child=way.child + 64)) == "ChildOutOfRange"
+    assert refusal(game, changed(child=way.child ^ 1)) == "WrongNode"
+    assert refusal(game, changed(node0=bytes(32))) == "WrongNode"
 
 
 def test_descend_with_a_wrong_previous_checkpoint_expect_refused() -> None:

@@ -17,6 +17,7 @@ import pytest
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 
+from referee_py.commit.structs import words
 from referee_py.jobs import JobPhase, Rules, commitment
 from referee_py.model import watch_refusals as refusals
 from referee_py.model.chain_model import ChainModel
@@ -33,7 +34,7 @@ from trainer_node.chain import TransactionManager, connect
 from trainer_node.chain.contracts import NAMES
 from trainer_node.db import Database
 from trainer_node.deploy import Parameters, deploy
-from trainer_node.posting import Offer, contract_terms
+from trainer_node.posting import Offer, job_terms
 
 JOBS, ROUNDS = 40, 110
 STAKE = 1000
@@ -104,7 +105,7 @@ class Game:
 
     def post(self) -> Act:
         offer = Offer(5000, STAKE, 1, 1, clock=20, verdict_period=20, appeal_period=20, **PERIODS)
-        terms = contract_terms(self.program, NOTHING, "http://client", self.ground.at["Referee"], offer)
+        terms = words(job_terms(self.program, NOTHING, "http://client", self.ground.at["Referee"], offer))
         kept = JobTerms(self.program, 1, STAKE, rules=RULES, verifiers=(), **PERIODS)
         call = Transaction(self.client, self.ground.jobs.address, self._data("post", terms), 5000)
         return Act("post", call, lambda now: self.model.post(kept, self.client, 5000, now))

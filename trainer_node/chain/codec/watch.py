@@ -1,4 +1,4 @@
-"""Bounties for the watchers of a job, read from the contract Watch."""
+"""Bounties for the watchers of a job (the contract Watch), from views."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from referee_py.jobs import JobPhase
 from referee_py.watch import WatcherState
 
-from .rpc import guarded
-from .views import known
+from ..rpc import guarded
+from .base import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,17 @@ class WatcherInfo:
     found: bytes
 
 
+_POOL = View(PoolInfo, "Watch", "poolOf")
+_WATCHER = View(WatcherInfo, "Watch", "watcherOf")
+
+
 def pool_view(raw: Any) -> PoolInfo:
     """Return a PoolInfo from the result of `poolOf`. Raises RpcCorrupt."""
     with guarded("poolOf"):
-        ended = known(JobPhase, raw.ended, "a bounty")
-        return PoolInfo(raw.amount, raw.shares, raw.watchers, ended, raw.share)
+        return _POOL.read("a bounty", raw)
 
 
 def watcher_view(raw: Any) -> WatcherInfo:
     """Return a WatcherInfo from the result of `watcherOf`. Raises RpcCorrupt."""
     with guarded("watcherOf"):
-        return WatcherInfo(raw.stake, known(WatcherState, raw.state, "a bounty"), bytes(raw.found))
+        return _WATCHER.read("a bounty", raw)

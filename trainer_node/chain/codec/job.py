@@ -1,20 +1,21 @@
-"""Jobs and their claims as typed values, built from the results of contract views.
+"""Jobs and their claims (the contract Jobs): terms to calldata, and from views.
 
-The ABI decoder checks widths. This module checks the rest: enumerations, lengths, the protocol's limits.
+The ABI decoder checks widths. This module checks the rest: lengths, the protocol's limits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 
+from referee_py.commit.structs import hints_of
 from referee_py.jobs import JobPhase, Rules, claim_price, fee_at
 from referee_py.program.terms import Terms
 
-from ..errors import RpcCorrupt
-from .fees import next_base_fee
-from .outbox import Value
+from ...errors import RpcCorrupt
+from ..fees import next_base_fee
+from ..outbox import Value
+from .base import Calls, Made, View, known
 
 MAX_SLOTS = 16
 MAX_CLAIMS = 1 << 16
@@ -22,8 +23,6 @@ MAX_CLAIMS = 1 << 16
 MAX_STRIDES = 8
 NEVER = 1 << 64
 MAX_VERIFIERS = 255
-
-Number = TypeVar("Number", bound=IntEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +82,10 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class JobView:
-    """A job at one block. Instants are unix seconds, periods seconds, amounts wei."""
+class JobTerms:
+    """What a client posts: the contract's Terms struct. Periods are seconds, amounts wei."""
 
-    id: int
-    phase: JobPhase
+    function: ClassVar[str] = "post"
     program: Terms
     program_file: bytes
     uri: str
@@ -102,6 +100,14 @@ class JobView:
     challenge_period: int
     rules: Rules
     verifiers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobView(JobTerms):
+    """A job at one block: its terms and its state. Instants are unix seconds, periods seconds, amounts wei."""
+
+    id: int
+    phase: JobPhase
     client: str
     posted: int
     reward: int
@@ -200,33 +206,14 @@ class JobView:
         return (found[0], found[1]) if len(found) == 2 else None
 
 
-def known(kind: type[Number], number: int, of: str) -> Number:
-    """Return the member ``number`` of an enumeration of the contracts. Raises RpcCorrupt if there is none."""
-    try:
-        return kind(number)
-    except ValueError:
-        limit = max(kind)
-        raise RpcCorrupt(f"{of}: {kind.__name__} {number} cannot be; the last one is {limit}") from None
-
-
-def program_terms(raw: Any) -> Terms:
-    """Return the contract's Program struct as :class:`Terms`."""
-    strides = tuple(raw.strides)
-    if not 1 <= len(strides) <= MAX_STRIDES:
-        raise RpcCorrupt(f"a program with {len(strides)} strides; the contract accepts 1 to {MAX_STRIDES}")
-    return Terms(
-        opset=raw.opsetVersion,
-        mode=raw.mode,
-        node_count=raw.nodeCount,
-        slot_count=raw.slotCount,
-        constant_count=raw.constantCount,
-        steps=raw.steps,
-        structure_root=raw.structureRoot,
-        slot_root=raw.slotRoot,
-        constant_root=raw.constantRoot,
-        initial_root=raw.initialRoot,
-        strides=strides,
-    )
+_POST = Calls[JobTerms]("Jobs", {}, JobTerms)
+_JOB = View(
+    *(JobView, "Jobs", "viewOf", "job"),
+    beside=" ".join(hints_of(JobTerms))
+    + " id phase waiting finder trainers claims groups base_fee stake_gas",
+)
+_CLAIM = View(ClaimView, "Jobs", "viewOf", "claims", beside="index")
+_GROUP = View(Group, "Jobs", "viewOf", "groups", beside="index")
 
 
 def job_view(
@@ -246,60 +233,33 @@ def job_view(
         raise RpcCorrupt(f"job {job_id} has more slots or verifiers than the contract allows")
     if (len(claims), len(groups)) != (raw.claims, raw.groups):
         raise RpcCorrupt(f"job {job_id} has {raw.claims} claims of {raw.groups} roots, but not all are shown")
-    job_claims = tuple(
-        ClaimView(i, c.owner, c.stake, c.group, c.slot, c.lost, c.collected, c.uri)
-        for i, c in enumerate(claims)
-    )
-    job_groups = tuple(
-        Group(i, g.root, g.last, g.matchId, g.spokesman, g.deaths, g.until, tuple(g.members))
-        for i, g in enumerate(groups)
-    )
+    of = f"job {job_id}"
+    job_claims = tuple(_CLAIM.read(of, claim, index=i) for i, claim in enumerate(claims))
+    job_groups = tuple(_GROUP.read(of, group, index=i) for i, group in enumerate(groups))
     if any(c.group >= len(job_groups) for c in job_claims):
         raise RpcCorrupt(f"job {job_id} has a claim of a group that does not exist")
     if any(member >= len(job_claims) for g in job_groups for member in g.members):
         raise RpcCorrupt(f"job {job_id} has a group with a member that does not exist")
-    return JobView(
+    posted = known(JobTerms, terms, of)
+    if not 1 <= len(posted.program.strides) <= MAX_STRIDES:
+        count = len(posted.program.strides)
+        raise RpcCorrupt(f"a program with {count} strides; the contract accepts 1 to {MAX_STRIDES}")
+    return _JOB.read(
+        of,
+        raw,
+        **{name: getattr(posted, name) for name in hints_of(JobTerms)},
         id=job_id,
-        phase=known(JobPhase, phase, f"job {job_id}"),
-        program=program_terms(terms.program),
-        program_file=terms.programFile,
-        uri=terms.uri,
-        referee=terms.referee,
-        slots=terms.slots,
-        stake=terms.stake,
-        low_fee=terms.lowFee,
-        high_fee=terms.highFee,
-        train_period=terms.trainPeriod,
-        watch_period=terms.watchPeriod,
-        reveal_period=terms.revealPeriod,
-        challenge_period=terms.challengePeriod,
-        rules=Rules(
-            terms.rules.threshold,
-            terms.rules.verdictPeriod,
-            terms.rules.appealPeriod,
-            terms.rules.clock,
-        ),
-        verifiers=tuple(terms.verifiers),
-        client=raw.client,
-        posted=raw.posted,
-        reward=raw.reward,
-        commit_end=raw.commitEnd,
-        reveal_end=raw.revealEnd,
-        challenge_end=raw.challengeEnd,
-        reclaim_end=raw.reclaimEnd,
-        commitments=raw.commitments,
-        reveals=raw.reveals,
-        open_matches=raw.openMatches,
+        phase=known(JobPhase, phase, of),
         waiting=raw.waiting - 1 if raw.waiting else None,
-        founded=raw.founded,
-        followers=raw.followers,
-        accepted_root=raw.acceptedRoot,
-        accepted_last=raw.acceptedLast,
-        logs=raw.logs,
         finder=raw.finder if int(raw.finder, 16) else None,
-        trainers=tuple(Trainer(t.owner, t.revealed, t.stake, t.commitment) for t in trainers),
+        trainers=known(tuple[Trainer, ...], trainers, of),
         claims=job_claims,
         groups=job_groups,
         base_fee=base_fee,
         stake_gas=stake_gas,
     )
+
+
+def post_call(terms: JobTerms) -> Made:
+    """Return the function that posts a job, and its arguments."""
+    return _POST.encode(terms)
