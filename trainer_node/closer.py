@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from referee_py.availability import Place
 
-from .chain import Contracts, Group, JobView, Snapshot
-from .chain.codec.availability import OpenRequest
+from .chain import Call, Contracts, Group, JobView, Snapshot
+from .chain.codec.availability import OpenRequest, close_call
 from .due import Due
 
 
@@ -40,7 +40,8 @@ class Closer:
         if late is None:
             return []
         about = {"job": job.id, "root": group.root.hex(), "place": str(late.place)}
-        return [Due(self._contracts.closings(job.id, [(group.root, late.place)]), "data_request.late", about)]
+        made = close_call(self._contracts.subject(job.id, group.root), late.place)
+        return [Due(Call.batch(self._contracts.data_availability, made), "data_request.late", about)]
 
     def _late(self, snapshot: Snapshot, job: JobView, group: Group) -> OpenRequest | None:
         """Return a late request for a group's data, our own first: half of the stakes goes to the requester."""

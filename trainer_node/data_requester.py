@@ -20,8 +20,8 @@ from referee_py.jobs import fee_at
 from referee_py.params import ANSWER_GAS, BYTE_GAS, CROWD, MAX_OPEN, STEP
 from referee_py.program.mode import is_rounded
 
-from .chain import Contracts, JobPhase, JobView, Receipt, Snapshot, TransactionManager
-from .chain.codec.availability import Ledger, OpenRequest
+from .chain import Call, Contracts, JobPhase, JobView, Receipt, Snapshot, TransactionManager
+from .chain.codec.availability import Ledger, OpenRequest, close_call, request_call
 from .chain.fees import next_base_fee
 from .chain.outbox import Value
 from .due import Due
@@ -106,7 +106,9 @@ class DataRequester:
         return [] if patience.lingers(snapshot.now - job.due) else [self._closings(job, mine)]
 
     def _closings(self, job: JobView, keys: list[tuple[bytes, Place]]) -> Due:
-        return Due(self._contracts.closings(job.id, keys[:MAX_CLOSINGS]))
+        subject = self._contracts.subject
+        made = (close_call(subject(job.id, root), place) for root, place in keys[:MAX_CLOSINGS])
+        return Due(Call.batch(self._contracts.data_availability, *made))
 
     def _requests(self, snapshot: Snapshot, job: JobView, places: list[Place], ledger: Ledger) -> list[Due]:
         """Return a request for the first of these places: as many as the present deposit applies to.
@@ -150,7 +152,8 @@ class DataRequester:
 
         value = Value(*(sum(deposit_of(p.piece, at) << rank for p in batch) for at in (price, enough)))
         about = {"job": job.id, "places": len(batch), "left": len(places) - len(batch), "rank": rank}
-        call = self._contracts.request(job.id, job.logs, batch, value)
+        made = request_call(self._contracts.subject(job.id, job.logs), batch)
+        call = Call.batch(self._contracts.data_availability, made, value=value)
         return [Due(call, "data_request.made", about, then=sent)]
 
     def _leave(self, job: JobView, why: str) -> None:

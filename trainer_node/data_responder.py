@@ -17,6 +17,7 @@ from referee_py.errors import AssayError
 from referee_py.params import ANSWER_GAS, BYTE_GAS
 
 from .chain import Call, Contracts, Group, JobView, Snapshot
+from .chain.codec.availability import close_call, provide_call
 from .due import Due
 from .errors import Reverted
 from .replay import Replay
@@ -52,13 +53,14 @@ class DataResponder:
         for request in due:
             # NOTE: we close no late request for our own root: that would cost us the claim.
             if snapshot.now > request.until and request.place.piece.of_logs:
-                yield Due(self._contracts.closings(job.id, [(request.root, request.place)]))
+                made = close_call(self._contracts.subject(job.id, request.root), request.place)
+                yield Due(Call.batch(self._contracts.data_availability, made))
         # SAFETY: in this order, computing one interval a period and sending 100,000 bytes a minute is always in time.
         due.sort(key=lambda request: (request.until, request.place))
         places = [(d.root, d.place) for d in due if snapshot.now <= d.until]
         for batch in islice(self._batches(job, places, replay), MAX_BATCHES):
             about = {"job": job.id, "answers": len(batch), "open": len(places)}
-            yield Due(self._contracts.answers(job.id, batch), "data_request.answer", about)
+            yield Due(self._call(job, *batch), "data_request.answer", about)
 
     def _batches(
         self, job: JobView, places: Sequence[tuple[bytes, Place]], replay: Replay
@@ -69,7 +71,7 @@ class DataResponder:
         for root, place in places:
             try:
                 answer = root, place, response_of(replay.terms, place, replay)
-                call = self._contracts.answers(job.id, [answer])
+                call = self._call(job, answer)
                 self._simulate(call)
             except Reverted as error:
                 _log.info("data_request.refused", place=str(place), reason=str(error))  # somebody was faster
@@ -88,6 +90,12 @@ class DataResponder:
             size, gas = size + bytes_, gas + cost
         if batch:
             yield batch
+
+    def _call(self, job: JobView, *answers: Answered) -> Call:
+        """Return one transaction that gives all of these answers, or none of them."""
+        subject = self._contracts.subject
+        made = (provide_call(subject(job.id, root), place, answer) for root, place, answer in answers)
+        return Call.batch(self._contracts.data_availability, *made)
 
     def _cost(self, replay: Replay, answer: Answered) -> int:
         """Return the most gas that a response takes, which is also the gas that its fee pays for."""

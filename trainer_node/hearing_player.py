@@ -29,7 +29,9 @@ from referee_py.trial.chain_states import ChainStates
 from referee_py.trial.solver import Operator, Planned
 from referee_py.walk.clock import late, owing
 
-from .chain import Contracts, HearingInfo, Snapshot, TrialInfo
+from .chain import Call, Contracts, HearingInfo, Snapshot, TrialInfo
+from .chain.codec.hearing import hearing_call
+from .chain.codec.trial import trial_call
 from .drafts import Drafts, Stop
 from .due import Due
 from .errors import RpcCorrupt
@@ -107,7 +109,7 @@ class HearingPlayer:
             self._wait(hearing, state, patience)
         elif move is not None:
             bond = hearing.bond if isinstance(move, Appeal) else 0
-            call = self._contracts.hearing_move(hearing.id, move, bond)
+            call = Call.batch(self._contracts.panel, hearing_call(move, hearing.id), value=bond)
             return [
                 Due(call, "hearing.move", {"match": hearing.match_id, "move": move.function}, dispute=True)
             ]
@@ -157,7 +159,9 @@ class HearingPlayer:
         elif moves:
             names = [type(move).__name__ for move, _ in moves]
             about = {"match": hearing.match_id, "side": side, "moves": names}
-            return [Due(self._contracts.trial_moves(trial, moves), "trial.move", about, dispute=True)]
+            made = [trial_call(move, trial.trial_terms, trial.dispute, before) for move, before in moves]
+            call = Call.batch(self._contracts.court, *made, inputs=len(trial.dispute.records[0].inputs))
+            return [Due(call, "trial.move", about, dispute=True)]
         return []
 
     def _drafted(

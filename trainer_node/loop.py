@@ -15,12 +15,18 @@ from typing import NamedTuple
 
 import structlog
 
-from .chain import JobView, Snapshot
-from .due import Due, Sender
+from referee_py.errors import AssayError
+
+from .chain import JobView, Snapshot, TransactionManager
+from .due import Due
 from .errors import Reverted
 from .job_queue import JobQueue, Scheduler
+from .reserve import Reserve
 from .service import Daemon
 from .teller import Teller
+
+ACT_TIMEOUT_S = 60.0
+"""Seconds that a round waits for a transaction to be mined; after that the outbox takes care of it."""
 
 _log = structlog.get_logger(__name__)
 
@@ -90,3 +96,34 @@ class Loop:
         for due in dues:
             assert self._sender is not None, "without a key nothing is due"
             self._sender.send(due)
+
+
+class Sender:
+    """Sends what is due from the account of ``transactions``."""
+
+    def __init__(self, transactions: TransactionManager, reserve: Reserve) -> None:
+        self._transactions = transactions
+        self._reserve = reserve
+
+    def send(self, due: Due) -> None:
+        """Send, wait and log the outcome. Raises the AssayErrors of a move in a dispute, but not Reverted.
+
+        NOTE: a snapshot is some confirmations old, and somebody may have made the same move meanwhile. The simulation
+        then refuses it at no cost.
+        """
+        told = {"act": due.call.action, **due.about}
+        if due.event is not None:
+            _log.info(due.event, **due.about)
+        if due.stakes is not None:
+            self._reserve.staking(*due.stakes)
+        receipt = None
+        try:
+            receipt = self._transactions.send(due.call, timeout_s=ACT_TIMEOUT_S)
+            _log.info("act.done", **told, gas=receipt.gas_used)
+        except Reverted as error:
+            _log.info("act.refused", **told, reason=str(error))
+        except AssayError as error:
+            if due.dispute:
+                raise
+            _log.warning("act.failed", **told, reason=str(error))
+        due.then(receipt)

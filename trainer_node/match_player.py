@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import structlog
+from web3.contract import Contract
 
 from referee_py.game.solver import plan
 from referee_py.game.state import MatchState, Phase
 from referee_py.game.view import LoggedView
 from referee_py.walk import clock
 
-from .chain import Contracts
+from .chain import Call
+from .chain.codec.match import match_call
 from .decide import Seat
 from .due import Due
 from .errors import RpcCorrupt
@@ -25,8 +27,8 @@ _log = structlog.get_logger(__name__)
 class MatchPlayer:
     """Remembers which moves wait for cheaper gas, so that they are not computed again."""
 
-    def __init__(self, contracts: Contracts, opponents: Opponents) -> None:
-        self._contracts = contracts
+    def __init__(self, referee: Contract, opponents: Opponents) -> None:
+        self._referee = referee
         self._opponents = opponents
         self._waiting: dict[int, MatchState] = {}
         """By match: the state in which its moves are known and wait for cheaper gas."""
@@ -65,7 +67,8 @@ class MatchPlayer:
             return []
         self._waiting.pop(match.id, None)
         about = {"match": match.id, "side": seat.side, "step": state.end, "moves": names}
-        return [Due(self._contracts.moves(match.terms, moves), "match.move", about, dispute=True)]
+        made = [match_call(move, before, match.terms) for move, before in moves]
+        return [Due(Call.batch(self._referee, *made, inputs=0), "match.move", about, dispute=True)]
 
 
 def _waits(seat: Seat, now: int, patience: Patience) -> bool:

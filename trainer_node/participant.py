@@ -103,7 +103,7 @@ class Participant(Role):
     def _take_part(self, node: Daemon, key: TransactionManager) -> None:
         """Create the players of matches and hearings, the data responder and the closer."""
         opponents, contracts = Opponents.of(node.store, node.stop), node.client.contracts
-        self._matches = MatchPlayer(contracts, opponents)
+        self._matches = MatchPlayer(contracts.referee, opponents)
         self._hearings = HearingPlayer(contracts, key.address, opponents, node.stop)
         self._responder = DataResponder(contracts, key.simulate)
         self._closer = Closer(contracts, key.address)

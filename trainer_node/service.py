@@ -26,7 +26,7 @@ from referee_py.errors import AssayError, Unavailable
 
 from .chain import ChainClient, Deployment, Releases, TransactionManager, connect
 from .chain.contracts import error_decoder
-from .chain.event_cache import EventCache
+from .chain.events import EventCache
 from .config import Settings
 from .db import Database
 from .errors import AlreadyRunning, ConfigError, RpcUnavailable

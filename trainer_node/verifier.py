@@ -21,7 +21,8 @@ from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 
 from .artifacts import Kind, Name
-from .chain import HearingInfo, JobView, Snapshot
+from .chain import Call, HearingInfo, JobView, Snapshot
+from .chain.codec.hearing import hearing_call
 from .config import Settings
 from .cost_estimate import MARGIN
 from .decide import too_long, too_short, too_uncertain
@@ -129,7 +130,7 @@ class Verifier(Role):
         at, record, client = hearing.terms.submission, judgement.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
         signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._key)
-        call = client.contracts.hearing_move(hearing.id, Attest(at, record, signature))
+        call = Call.batch(client.contracts.panel, hearing_call(Attest(at, record, signature), hearing.id))
         return [Due(call, "verdict.signed", {"match": hearing.match_id, "record": record.hex()})]
 
     def judgement(self, job: JobView, hearing: HearingInfo) -> Judgement | None:

@@ -20,8 +20,8 @@ from referee_py.program.mode import Rounding
 from referee_py.program.terms import leaf_count
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
-from trainer_node.chain import JobPhase, JobView
-from trainer_node.chain.codec.availability import Ledger
+from trainer_node.chain import Call, JobPhase, JobView
+from trainer_node.chain.codec.availability import Ledger, close_call, request_call
 from trainer_node.config import Mode
 from trainer_node.data_responder import MAX_BATCH_BYTES, MAX_BATCH_GAS
 from trainer_node.service import Daemon
@@ -127,7 +127,9 @@ def request(arena: Arena, job: JobView, root: bytes, *places: Place) -> None:
     others = len({d.place.tree for d in opened} - {places[0].tree}) if not places[0].piece.of_logs else 0
     ranks = (rank_of(len(opened) + k, others) for k in range(len(places)))
     value = sum(deposit_of(place.piece, PRICE) << rank for place, rank in zip(places, ranks, strict=False))
-    node.transactions.send(node.client.contracts.request(job.id, root, places, value))
+    contracts = node.client.contracts
+    made = request_call(contracts.subject(job.id, root), places)
+    node.transactions.send(Call.batch(contracts.data_availability, made, value=value))
 
 
 def batches(arena: Arena) -> list[tuple[int, int]]:
@@ -221,7 +223,9 @@ def test_a_record_that_nobody_shows_loses_the_claim(anvil: Anvil, tmp_path: Path
         arena.skip(PERIOD_S + 1)
         node = arena.members[-1].node
         assert node.transactions is not None
-        node.transactions.send(node.client.contracts.closings(job.id, [(root, place)]))
+        contracts = node.client.contracts
+        made = close_call(contracts.subject(job.id, root), place)
+        node.transactions.send(Call.batch(contracts.data_availability, made))
         lost = arena.client.snapshot().job(job.id)
         assert [claim.lost for claim in lost.claims] == [True]
         outcome = arena.play()

@@ -17,7 +17,6 @@ from referee_py.panel.state import (
     HearingPhase,
     HearingState,
     HearingTerms,
-    Move,
     Submission,
     hearing_id,
 )
@@ -42,6 +41,7 @@ from trainer_node.store import Store
 from trainer_node.verifier import Verifier
 
 from .desk import ENOUGH, REFEREE, Remembered, job, rules, tiny_package
+from .sent import CONTRACTS, move_of_hearing
 
 KEY = Account.from_key(b"\x07" * 32)
 PANEL, JOBS = "0x" + "12" * 20, "0x" + "34" * 20
@@ -149,10 +149,7 @@ class Court:
             raise RpcCorrupt("no event")
         return ours
 
-    def hearing_move(self, number: int, move: Move, value: int = 0) -> Any:
-        assert number == hearing_id(REFEREE, move.submission.match_id)
-        assert value == 0
-        return SimpleNamespace(action=move.function, move=move)
+    panel = CONTRACTS.panel
 
     def encode_abi(self, function: str, _args: Any) -> str:
         assert function == "withdraw"
@@ -165,8 +162,11 @@ class Court:
         self.moved.append(call.action)
         if call.action == "withdraw":
             self.earned = 0
-        elif isinstance(call.move, Attest):
-            self.sent.append((call.move.submission.match_id, call.move.record, call.move.signature))
+            return SimpleNamespace(gas_used=1)
+        assert call.value == 0
+        move = move_of_hearing(call)
+        if isinstance(move, Attest):
+            self.sent.append((move.submission.match_id, move.record, move.signature))
         return SimpleNamespace(gas_used=1)
 
     block = SimpleNamespace(number=1, base_fee=0)

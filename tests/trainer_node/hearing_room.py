@@ -29,12 +29,14 @@ from tests.planned import moves_of
 from tests.referee_py.trial.parties import Known, Setting
 from trainer_node.chain import HearingInfo, TrialInfo
 from trainer_node.chain.outbox import Value
+from trainer_node.due import Due
 from trainer_node.fetch import Fetcher
 from trainer_node.hearing_player import HearingPlayer
 from trainer_node.opponent import Opponents
 from trainer_node.store import Store
 
 from .desk import REFEREE, rules
+from .sent import CONTRACTS, move_of_hearing, moves_of_trial
 
 ME, LIAR, STRANGER = "0x" + "aa" * 20, "0x" + "bb" * 20, "0x" + "cc" * 20
 VERIFIER = "0x" + "dd" * 20
@@ -83,23 +85,26 @@ class Room:
         )
         self.trial = open_trial(self.dispute, (ME, LIAR), (CLOCK, CLOCK), BEGAN)
         self.shown = Known(), Known()
-        self.sent: list[tuple[Any, int]] = []
+        self.sent: list[tuple[Any, tuple[int, int | None]]] = []
         self.store = Store(folder / "own", sync=False)
-        contracts: Any = SimpleNamespace(
-            hearing_move=lambda _id, move, value: (move, value),
-            trial_moves=lambda _trial, moves: (moves_of(moves), 0),
-        )
         fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
         self.stop = threading.Event()
         opponents = Opponents(fetcher, patience_s=60.0)
-        self.hearing_player = HearingPlayer(contracts, me, opponents, self.stop, patience_s=patience_s)
+        self.hearing_player = HearingPlayer(CONTRACTS, me, opponents, self.stop, patience_s=patience_s)
 
     def attend(self, source: Told, now: int = BEGAN + 1) -> Any:
         """Look once; return the move that is sent, or the batch of a trial, or None."""
         snapshot: Any = SimpleNamespace(now=now, trial=lambda _hearing: self.trial_info())
-        calls: list[Any] = [due.call for due in self.hearing_player.due(snapshot, self.hearing, source)]
-        self.sent += calls
-        return calls[-1][0] if calls else None
+        sent = self.take(self.hearing_player.due(snapshot, self.hearing, source))
+        return sent[-1] if sent else None
+
+    def take(self, dues: list[Due]) -> list[Any]:
+        """Note what is sent; return it: a move, or the batch of a trial."""
+        calls = [due.call for due in dues]
+        decode = moves_of_trial if self.hearing.state.in_trial else move_of_hearing
+        found: list[Any] = [decode(call) for call in calls]
+        self.sent += [(moves, (call.value, call.least)) for moves, call in zip(found, calls, strict=True)]
+        return found
 
     def has_come_to(self, phase: HearingPhase, **changes: Any) -> None:
         self.hearing = replace(self.hearing, state=replace(self.hearing.state, phase=phase, **changes))

@@ -24,6 +24,7 @@ from referee_py.walk.reason import Reason
 from tests.planned import planned
 from trainer_node.chain import ChainClient, JobPhase, MatchInfo, Receipt, TransactionManager, connect
 from trainer_node.chain.abi import load_artifact
+from trainer_node.chain.codec.match import match_call
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.chain.outbox import Call
 from trainer_node.cli.dispute import render
@@ -162,7 +163,8 @@ class Town:
         pairs = planned(
             match.state, moves, lambda at, move: apply(at, match.terms, move, person.address, now)
         )
-        return person.send(self.contracts.moves(match.terms, list(pairs)))
+        made = [match_call(move, before, match.terms) for move, before in pairs]
+        return person.send(Call.batch(self.contracts.referee, *made, inputs=0))
 
     def rpc(self, method: str, *params: object) -> None:
         self.web3.provider.make_request(RPCEndpoint(method), list(params))
@@ -342,7 +344,7 @@ def test_no_moves_is_an_error(town: Town) -> None:
     job_id = town.post()
     town.claim_two(job_id)
     with pytest.raises(InvalidInput, match="no move"):
-        town.contracts.moves(town.match(job_id).terms, [])
+        Call.batch(town.contracts.referee, inputs=0)
 
 
 def test_dispute_is_shown(town: Town) -> None:

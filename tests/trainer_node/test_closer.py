@@ -11,8 +11,8 @@ from web3 import Web3
 
 from referee_py.availability import Piece, Place
 from referee_py.availability.prices import deposit_of
-from trainer_node.chain import Contracts, Group, JobPhase, JobView
-from trainer_node.chain.codec.availability import Ledger, OpenRequest
+from trainer_node.chain import Call, Contracts, Group, JobPhase, JobView
+from trainer_node.chain.codec.availability import Ledger, OpenRequest, request_call
 from trainer_node.closer import Closer
 
 from .desk import Sent, job, rules
@@ -156,7 +156,8 @@ def test_the_contracts_take_it_and_the_liar_loses(anvil, tmp_path: Path) -> None
     town.claim(job_id, (liar, LIED_RUN, "http://two"))
     place, snapshot = Place(Piece.RECORD, 0, 0), town.client.snapshot()
     deposit = deposit_of(Piece.RECORD, 10**9)
-    town.people[1].send(town.contracts.request(job_id, LIED_RUN.root, [place], deposit))
+    made = request_call(town.contracts.subject(job_id, LIED_RUN.root), [place])
+    town.people[1].send(Call.batch(town.contracts.data_availability, made, value=deposit))
     closer = Closer(town.contracts, watcher.address)
 
     def lost() -> bool:

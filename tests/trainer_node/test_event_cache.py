@@ -12,8 +12,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from trainer_node.chain import ChainClient, Contracts
-from trainer_node.chain.event_cache import IDLE_BLOCKS, MAX_QUERIES, EventCache
-from trainer_node.chain.events import Event, Query, read_events
+from trainer_node.chain.events import IDLE_BLOCKS, MAX_QUERIES, Event, EventCache, Query, read_events
 from trainer_node.db import Database
 from trainer_node.errors import RpcUnavailable
 
@@ -186,7 +185,7 @@ def test_few_looks_write_and_queries_that_nobody_asks_are_dropped(
 def test_queries_that_nobody_asks_for_leave_memory_first(
     client: ChainClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainer_node.chain.event_cache.MAX_QUERIES", 2)
+    monkeypatch.setattr("trainer_node.chain.events.MAX_QUERIES", 2)
     assert MAX_QUERIES > 2
     reader = Reader(client, Database(None))
     contract = reader.query.contract

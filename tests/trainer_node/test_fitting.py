@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 from web3 import Web3
 
@@ -12,7 +10,8 @@ from referee_py.trial import open_trial
 from referee_py.trial.solver import plan
 from referee_py.walk.dispute import TrialTerms, dispute_hash
 from tests.referee_py.trial.parties import Known, Setting
-from trainer_node.chain import Contracts
+from trainer_node.chain import Call, Contracts
+from trainer_node.chain.codec.trial import trial_call
 from trainer_node.chain.contracts import Deployment
 
 PLAYERS = ("0x" + "11" * 20, "0x" + "22" * 20)
@@ -27,9 +26,9 @@ def test_a_trial_of_most_inputs_takes_more_than_one_transaction() -> None:
         state = open_trial(setting.dispute, PLAYERS, (100, 100), 0)
         moves = plan(state, setting.dispute, 0, setting.sides[0], Known(setting.sides[1].outputs), 1)
         trial_terms = TrialTerms(PLAYERS[0], 1, PLAYERS, dispute_hash(setting.dispute))
-        trial = SimpleNamespace(state=state, dispute=setting.dispute, trial_terms=trial_terms)
         contracts = Contracts(Web3(), Deployment(1, 1, {"Court": PLAYERS[0]}, {}))
-        call = contracts.trial_moves(trial, moves)  # type: ignore[arg-type]
+        made = [trial_call(move, trial_terms, setting.dispute, before) for move, before in moves]
+        call = Call.batch(contracts.court, *made, inputs=count)
         sent = call.action.split("+")
         assert len(call.data) <= MAX_BYTES
         assert sent[0] == "showOutputs"

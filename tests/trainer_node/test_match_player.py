@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import repops
@@ -13,7 +11,6 @@ import repops
 from referee_py.commit import Tag, Tree
 from referee_py.game.rules import apply, opened
 from referee_py.game.state import MatchState, MatchTerms, Move, Phase
-from tests.planned import moves_of
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import Group, MatchInfo
 from trainer_node.decide import Seat
@@ -26,6 +23,7 @@ from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
 from .desk import TERMS, Remembered, tiny_package
+from .sent import CONTRACTS, moves_of_match
 
 ME, LIAR = "0x" + "aa" * 20, "0x" + "bb" * 20
 POSTED = 1000
@@ -44,17 +42,14 @@ class Table:
         state = opened(terms, POSTED)
         self.match = MatchInfo(1, 1, ME, state, terms)
         self.sent: list[list[Move]] = []
-        contracts: Any = SimpleNamespace(moves=lambda _terms, moves: moves_of(moves))
         fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
-        self.player = MatchPlayer(contracts, Opponents(fetcher, patience_s=60.0))
+        self.player = MatchPlayer(CONTRACTS.referee, Opponents(fetcher, patience_s=60.0))
 
     def play(self, uris: list[str], now: int = POSTED + 1) -> list[str] | None:
         """Return the names of the moves that were sent; None if there were none."""
         group = Group(0, b"", b"", 1, 0, 0, 0, (0,))
-        found: list[Any] = [
-            due.call
-            for due in self.player.due(Seat(self.match, 0, True, group, group), self.replay, uris, now)
-        ]
+        dues = self.player.due(Seat(self.match, 0, True, group, group), self.replay, uris, now)
+        found = [moves_of_match(due.call) for due in dues]
         self.sent += found
         return [move.function for move in found[-1]] if found else None
 

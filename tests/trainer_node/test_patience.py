@@ -25,6 +25,7 @@ from trainer_node.teller import Teller
 from .desk import job
 from .hearing_room import BEGAN, Room
 from .hearing_room import CLOCK as TRIAL_CLOCK
+from .sent import moves_of_match
 from .test_funds import STAKE_GAS, TERMS
 from .test_match_player import POSTED, Table
 
@@ -66,9 +67,8 @@ def play(table: Table, now: int, patient: Patience, side: int = 0) -> list[str]:
     """Return the names of the moves that are sent."""
     group = Group(0, b"", b"", 1, 0, 0, 0, (0,))
     seat = Seat(table.match, side, True, group, group)
-    found: list[Any] = [due.call for due in table.player.due(seat, table.replay, [], now, patient)]
-    table.sent += found
-    return [move.function for batch in found for move in batch]
+    dues = table.player.due(seat, table.replay, [], now, patient)
+    return [move.function for due in dues for move in moves_of_match(due.call)]
 
 
 @pytest.fixture
@@ -124,11 +124,7 @@ def test_the_opponent_is_late_expect_a_timeout_at_leisure(table: Table) -> None:
 def attend(room: Room, now: int, patient: Patience) -> list[Any]:
     """Return what is sent in one look."""
     snapshot: Any = SimpleNamespace(now=now, trial=lambda _hearing: room.trial_info())
-    calls: list[Any] = [
-        due.call for due in room.hearing_player.due(snapshot, room.hearing, room.source(), patient)
-    ]
-    room.sent += calls
-    return [move for move, _ in calls]
+    return room.take(room.hearing_player.due(snapshot, room.hearing, room.source(), patient))
 
 
 @pytest.fixture

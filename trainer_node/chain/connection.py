@@ -11,7 +11,7 @@ from web3.exceptions import BlockNotFound
 from ..errors import RpcCorrupt, RpcUnavailable
 from .codec.job import JobView
 from .contracts import Contracts, Deployment
-from .event_cache import EventCache
+from .events import EventCache
 from .rpc import guarded
 
 MAX_BLOCK = 1 << 63

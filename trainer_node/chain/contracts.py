@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -30,22 +29,8 @@ from eth_utils.crypto import keccak
 from web3 import Web3
 from web3.contract import Contract
 
-from referee_py.availability import Place, Response
-from referee_py.errors import InvalidInput
-from referee_py.game.solver import Planned
-from referee_py.game.state import MatchTerms
-from referee_py.panel.state import Move as HearingMove
-from referee_py.program.playable import fitting
-from referee_py.trial.solver import Planned as PlannedInTrial
-
 from ..errors import ConfigError, WrongChain
 from .abi import load_artifact
-from .codec.availability import close_call, provide_call, request_call
-from .codec.base import Made
-from .codec.hearing import hearing_call
-from .codec.match import match_call
-from .codec.trial import TrialInfo, trial_call
-from .outbox import Call, Value
 from .rpc import guarded
 
 EXACT_RULES = (
@@ -247,40 +232,12 @@ class Contracts:
         """The contracts that may owe an account money."""
         return self.jobs, self.panel, self.data_availability, self.watch
 
-    def moves(self, terms: MatchTerms, moves: Sequence[Planned]) -> Call:
-        """Return one transaction with these moves in a match, in order, or with as many of the first as fit."""
-        return _batch(self.referee, [match_call(move, state, terms) for move, state in moves], 0)
-
-    def trial_moves(self, trial: TrialInfo, moves: Sequence[PlannedInTrial]) -> Call:
-        """Return one transaction with these moves in a trial, in order, or with as many of the first as fit."""
-        made = [trial_call(move, trial.trial_terms, trial.dispute, state) for move, state in moves]
-        return _batch(self.court, made, len(trial.dispute.records[0].inputs))
-
-    def hearing_move(self, hearing_id: int, move: HearingMove, value: int | Value = 0) -> Call:
-        """Return a transaction with one move in a hearing."""
-        name, given = hearing_call(move, hearing_id)
-        return Call.of(self.panel, name, *given, value=value)
-
-    def request(self, job_id: int, root: bytes, places: Sequence[Place], value: int | Value) -> Call:
-        """Return one transaction that requests these places under a root; ``value`` pays their deposits."""
-        name, given = request_call(self._subject(job_id, root), places)
-        return Call.of(self.data_availability, name, *given, value=value)
-
-    def answers(self, job_id: int, answers: Sequence[tuple[bytes, Place, Response]]) -> Call:
-        """Return one transaction that answers all of these requests, by root and place, or none of them."""
-        made = [provide_call(self._subject(job_id, root), place, answer) for root, place, answer in answers]
-        return _batch(self.data_availability, made)
-
-    def closings(self, job_id: int, requests: Sequence[tuple[bytes, Place]]) -> Call:
-        """Return one transaction that closes these requests, by root and place, without a response."""
-        made = [close_call(self._subject(job_id, root), place) for root, place in requests]
-        return _batch(self.data_availability, made)
-
     def bounty(self, job_id: int, funder: str) -> tuple[str, int, str]:
         """Return the key of the bounty that ``funder`` has set aside for the watchers of a job."""
         return self.deployment.jobs, job_id, Web3.to_checksum_address(funder)
 
-    def _subject(self, job_id: int, root: bytes) -> tuple[str, int, bytes]:
+    def subject(self, job_id: int, root: bytes) -> tuple[str, int, bytes]:
+        """Return what names the data under a root of a job, to request or show them."""
         return self.deployment.jobs, job_id, root
 
     def verify(self) -> None:
@@ -301,19 +258,3 @@ class Contracts:
             address=address, abi=load_artifact(name).abi, decode_tuples=True
         )
         return contract
-
-
-def _batch(contract: Contract, made: list[Made], inputs: int | None = None) -> Call:
-    """Return one call that makes all of these calls, in order.
-
-    With ``inputs``, only the first of them that fit into a transaction about a node with so many inputs.
-    """
-    calls = [Call.of(contract, name, *given) for name, given in made]
-    if inputs is not None:
-        calls = calls[: fitting([(call.action, len(call.data)) for call in calls], inputs)]
-    if not calls:
-        raise InvalidInput("there is no move to make")
-    if len(calls) == 1:
-        return calls[0]
-    action = "+".join(dict.fromkeys(call.action for call in calls))
-    return Call.of(contract, "multicall", [call.data for call in calls], action=action)

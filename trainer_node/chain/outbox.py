@@ -12,6 +12,9 @@ from eth_utils.address import to_checksum_address
 from sqlalchemy import func, select
 from web3.contract import Contract
 
+from referee_py.errors import InvalidInput
+from referee_py.program.playable import fitting
+
 from ..db import Attempt, Database, Transaction
 from ..errors import ChainError
 from ..metrics import Metrics
@@ -51,6 +54,30 @@ class Call:
         data = bytes.fromhex(str(contract.encode_abi(function, args)).removeprefix("0x"))
         wanted, least = (value.wanted, value.least) if isinstance(value, Value) else (value, None)
         return cls(action or function, str(contract.address), data, wanted, least)
+
+    @classmethod
+    def batch(
+        cls,
+        contract: Contract,
+        *made: tuple[str, list[object]],
+        value: int | Value = 0,
+        inputs: int | None = None,
+    ) -> Call:
+        """Return one call that makes all of these calls, by function and arguments, in order.
+
+        With ``inputs``, only the first of them that fit into a transaction about a node with so many inputs. Raises
+        InvalidInput if there is none.
+        """
+        calls = [cls.of(contract, name, *given) for name, given in made]
+        if inputs is not None:
+            calls = calls[: fitting([(call.action, len(call.data)) for call in calls], inputs)]
+        if not calls:
+            raise InvalidInput("there is no move to make")
+        if len(calls) == 1:
+            name, given = made[0]
+            return cls.of(contract, name, *given, value=value)
+        action = "+".join(dict.fromkeys(call.action for call in calls))
+        return cls.of(contract, "multicall", [call.data for call in calls], value=value, action=action)
 
 
 @dataclass(frozen=True, slots=True)
