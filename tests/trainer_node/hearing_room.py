@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from eth_utils.address import to_checksum_address
 
 from referee_py.commit import Record
 from referee_py.panel.state import (
@@ -38,8 +39,8 @@ from trainer_node.store import Store
 from .desk import REFEREE, rules
 from .sent import CONTRACTS, move_of_hearing, moves_of_trial
 
-ME, LIAR, STRANGER = "0x" + "aa" * 20, "0x" + "bb" * 20, "0x" + "cc" * 20
-VERIFIER = "0x" + "dd" * 20
+ME, LIAR, STRANGER = (to_checksum_address("0x" + byte * 20) for byte in ("aa", "bb", "cc"))
+VERIFIER = to_checksum_address("0x" + "dd" * 20)
 CLOCK, BEGAN, STAKE = 1000, 1000, 7
 PATIENT_S = 60.0
 """Long enough that what is due is sent in the round that asks for it."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import repops
+from eth_utils.address import to_checksum_address
 
 from referee_py.commit import Tag, Tree
 from referee_py.game.rules import apply, opened
@@ -25,7 +26,7 @@ from trainer_node.store import Store
 from .desk import TERMS, Remembered, tiny_package
 from .sent import CONTRACTS, moves_of_match
 
-ME, LIAR = "0x" + "aa" * 20, "0x" + "bb" * 20
+ME, LIAR = (to_checksum_address("0x" + byte * 20) for byte in ("aa", "bb"))
 POSTED = 1000
 
 

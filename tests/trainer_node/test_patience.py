@@ -67,8 +67,9 @@ def play(table: Table, now: int, patient: Patience, side: int = 0) -> list[str]:
     """Return the names of the moves that are sent."""
     group = Group(0, b"", b"", 1, 0, 0, 0, (0,))
     seat = Seat(table.match, side, True, group, group)
-    dues = table.player.due(seat, table.replay, [], now, patient)
-    return [move.function for due in dues for move in moves_of_match(due.call)]
+    found = [moves_of_match(due.call) for due in table.player.due(seat, table.replay, [], now, patient)]
+    table.sent += found
+    return [move.function for batch in found for move in batch]
 
 
 @pytest.fixture
