@@ -11,7 +11,7 @@ from rich.table import Table
 
 from referee_py.program.mode import is_rounded
 from trainer_node.bundle import Bundle
-from trainer_node.cli.arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of
+from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, with_settings
 from trainer_node.config import Settings
 
@@ -21,7 +21,9 @@ from .faults import Fault, Lie, fits
 ALL = "all"
 
 
+@with_mode
 def demo(
+    mode: ModeFlags,
     fault: Annotated[
         str, typer.Option(help=f"The lie: {', '.join(Fault)}, or {ALL} for each in turn.")
     ] = Fault.WRONG_OP_OUTPUT,
@@ -47,10 +49,6 @@ def demo(
     folder: Annotated[
         Path, typer.Option(help="Folder for everything that is written; emptied first.")
     ] = Path(".build/demo"),
-    mode: ModeOption = None,
-    bits: BitsOption = None,
-    bounds: BoundsOption = None,
-    log: LogOption = None,
 ) -> None:
     """Start a chain, deploy, train, cheat, dispute, and check that the truth has won."""
     try:
@@ -61,7 +59,7 @@ def demo(
             f"{error}; faults are {', '.join(Fault)} and {ALL}, scenarios {', '.join(Scenario)}"
         ) from None
     program = Bundle.read(bundle) if bundle else digits(folder / f"digits-{steps}", steps)
-    program = program.with_mode(mode_of(mode, bits, bounds, log, program.terms.mode))
+    program = program.with_mode(mode.over(program.terms.mode))
     if chosen is None:
         chosen = Scenario.LONE_LIAR if is_rounded(program.terms.mode) else Scenario.TRAINERS
     if fault == ALL:

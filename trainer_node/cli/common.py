@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,17 +22,11 @@ from ..db import Database
 from ..keys import load_account
 from ..logs import configure_logging
 from ..service import exclusive, open_client
+from .flags import CommandFunction, flag, with_flags
 
 out = Console(highlight=False)
 
-_PANEL = "Settings"
-
-
-def _option(annotation: Any, flag: str, text: str) -> Any:
-    return Annotated[
-        annotation | None, typer.Option(flag, help=text, rich_help_panel=_PANEL, show_default=False)
-    ]
-
+_option = functools.partial(flag, panel="Settings")
 
 _CHAIN: dict[str, Any] = {
     "config": _option(Path, "--config", "Configuration file in TOML; ./assay.toml if it exists."),
@@ -84,30 +77,15 @@ CourtOnlyOption = Annotated[
 ]
 
 
-def with_settings(options: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command these flags; it gets the resulting ``settings`` as its first argument."""
+def with_settings(options: dict[str, Any]) -> Callable[[CommandFunction], CommandFunction]:
+    """Give a command these flags; it gets the resulting ``settings``."""
+    return with_flags("settings", options, _settings)
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def run(**given: Any) -> None:
-            flags = {name: given.pop(name) for name in options}
-            settings = load_settings(**flags)
-            configure_logging(settings.log_format, settings.log_level)
-            command(settings, **given)
 
-        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-        extra = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-            for name, annotation in options.items()
-        ]
-        own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-        parameters = [*own, *extra]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        del run.__wrapped__
-        return run
-
-    return decorate
+def _settings(**flags: Any) -> Settings:
+    settings = load_settings(**flags)
+    configure_logging(settings.log_format, settings.log_level)
+    return settings
 
 
 def reader(settings: Settings) -> ChainClient:

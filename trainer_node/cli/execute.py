@@ -25,11 +25,13 @@ from referee_py.rounding.step_log import StepLog
 
 from ..bundle import Bundle
 from ..devices import backend_of, evaluator_of
-from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of, mode_words
+from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import show_rows
 
 
+@with_mode
 def run_command(
+    mode: ModeFlags,
     folder: Annotated[Path, typer.Argument(help="A bundle.")],
     steps: Annotated[int | None, typer.Option(help="Stop after this many steps.", min=1)] = None,
     root: Annotated[
@@ -45,14 +47,10 @@ def run_command(
             "direct."
         ),
     ] = "torch",
-    mode: ModeOption = None,
-    bits: BitsOption = None,
-    bounds: BoundsOption = None,
-    log: LogOption = None,
 ) -> None:
     """Execute a bundle's program on this machine: show its metrics, and the root that an honest trainer claims."""
     bundle = Bundle.read(folder)
-    bundle = bundle.with_mode(mode_of(mode, bits, bounds, log, bundle.terms.mode))
+    bundle = bundle.with_mode(mode.over(bundle.terms.mode))
     terms, last = bundle.terms, steps or bundle.terms.steps
     if last > terms.steps:
         raise InvalidInput(f"{last} steps of a program that has {terms.steps}")
