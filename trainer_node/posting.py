@@ -73,7 +73,8 @@ def post_job(
     disagrees with them, Reverted if the contract refuses the offer.
     """
     check_uri(uri)
-    check_bundle(bundle)
+    bundle.terms.check(bundle.program)
+    bundle.program.check_tensors(bundle.constants, bundle.initial)
     if offer.bounty and is_rounded(bundle.terms.mode):
         raise InvalidInput(
             "nobody can watch a job of rounded-f64: nobody but the trainer knows the root before its logs are revealed"
@@ -102,19 +103,6 @@ def fund_bounty(client: ChainClient, transactions: TransactionManager, job_id: i
     contracts = client.contracts
     given = client.deployment.jobs, job_id, offer.bounty_shares
     return transactions.send(Call.of(contracts.watch, "fund", *given, value=offer.bounty))
-
-
-def check_bundle(bundle: Bundle) -> None:
-    """Raise InvalidProgram, UnknownVersion or HashMismatch unless program, terms and tensors agree."""
-    bundle.terms.check(bundle.program)
-    for kind, descriptors, arrays in (
-        ("constant", bundle.program.constants, bundle.constants),
-        ("initial slot", bundle.program.initial, bundle.initial),
-    ):
-        if len(descriptors) != len(arrays):
-            raise InvalidInput(f"the bundle has {len(arrays)} tensors for {len(descriptors)} of kind {kind}")
-        for i, (descriptor, array) in enumerate(zip(descriptors, arrays, strict=True)):
-            descriptor.check(array, f"{kind} {i}")
 
 
 def contract_terms(

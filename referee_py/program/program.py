@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any
 
 import cbor2
-from repops.opset import OPSET_VERSION, Dtype
+from repops.opset import OPSET_VERSION
 
 from ..commit import Tag, Tree, tensor_hash
 from ..commit.tensor import Array
 from ..errors import HashMismatch
 from .skeleton import Skeleton, SlotSource
-from .structure import Kind, Operand, Structure, TensorType
+from .structure import Operand, Structure, TensorType
 
 FORMAT = 1
 
@@ -126,14 +126,7 @@ class Program:
 
     def type_of(self, operand: Operand) -> TensorType:
         """Return dtype and shape of an operand of a validated program."""
-        match operand.kind:
-            case Kind.NODE:
-                return self.nodes[operand.index].outputs[operand.output]
-            case Kind.SLOT:
-                return self.initial[operand.index].type
-            case Kind.CONSTANT:
-                return self.constants[operand.index].type
-        return TensorType(Dtype.I64, ())
+        return self.skeleton.type_of(operand)
 
     def check_tensors(self, constants: Sequence[Array], initial: Sequence[Array]) -> None:
         """Raise HashMismatch unless these are exactly the program's tensors."""

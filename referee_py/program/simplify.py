@@ -24,34 +24,13 @@ from typing import Any
 import numpy as np
 from repops import reference
 from repops.opset import F32, I64, Arithmetic, Dtype, broadcast, lookup
+from repops.phases import ELEMENTWISE
 from repops.tensors import CANONICAL_NAN, NUMPY_DTYPE
 
 from ..commit.tensor import Array
 from .structure import Kind, Operand, Structure, TensorType
 
 Rule = Callable[["Graph", tuple[Operand, ...], dict[str, Any]], Operand | None]
-
-ELEMENTWISE = frozenset(
-    (
-        *(
-            "add",
-            "sub",
-            "mul",
-            "div",
-            "neg",
-            "maximum",
-            "minimum",
-            "sqrt",
-            "exp",
-            "log",
-            "rsqrt",
-            "erf",
-            "tanh",
-        ),
-        *("sin", "cos", "log1p", "pow", "eq", "ne", "lt", "le", "gt", "ge"),
-        *("logical_and", "logical_or", "logical_not", "where", "cast"),
-    )
-)
 
 
 class Graph:

@@ -121,17 +121,7 @@ def _own_loss(
     name: str, module: nn.Module, optimizer: Optimizer, data: Mapping[str, Array], size: tuple[int, int, int]
 ) -> Recipe:
     """Return the recipe of a model that computes its own loss; `size` is (steps, batch size, seed)."""
-    steps, batch_size, seed = size
-    return Recipe(
-        name=name,
-        module=module.train(),
-        loss=None,
-        optimizer=optimizer,
-        data=data,
-        steps=steps,
-        batch_size=batch_size,
-        seed=seed,
-    )
+    return Recipe(name, module.train(), None, optimizer, data, *size)
 
 
 def _language(seed: int, length: int, vocabulary: int) -> dict[str, Array]:

@@ -11,17 +11,17 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
-from ..chain import ChainClient, TransactionManager, connect
-from ..chain.contracts import error_decoder
+from ..chain import Call, ChainClient, TransactionManager
 from ..config import Mode, Settings, load_settings
 from ..db import Database
 from ..keys import load_account
 from ..logs import configure_logging
-from ..service import exclusive, open_client
+from ..service import exclusive, open_client, open_web3, transaction_manager
 from .flags import CommandFunction, flag, with_flags
 
 out = Console(highlight=False)
@@ -97,29 +97,27 @@ def reader(settings: Settings) -> ChainClient:
 def sender(settings: Settings) -> Iterator[TransactionManager]:
     """Open a transaction manager for one command. Raises AlreadyRunning while a daemon uses the same key."""
     account = load_account(settings)
-    limits = settings.limits
     with exclusive(settings.keystore_path, f"key {settings.keystore_path}"):
         database = Database(settings.data_dir / "outbox.sqlite3")
         try:
-            manager = TransactionManager(
-                connect(
-                    settings.rpc_url,
-                    settings.chain_id,
-                    timeout_s=limits.rpc_timeout_s,
-                    max_bytes=limits.rpc_bytes,
-                ),
-                account,
-                database,
-                chain_id=settings.chain_id,
-                decode=error_decoder(),
-                fees=settings.fees.policy(),
-                replace_after_s=settings.fees.replace_after_s,
-                poll_s=min(settings.poll_s, 0.5),
-            )
+            manager = transaction_manager(settings, open_web3(settings), account, database)
             manager.recover()
             yield manager
         finally:
             database.close()
+
+
+def send(settings: Settings, call: Call) -> None:
+    """Send one transaction, wait for it, and say what it took."""
+    with sender(settings) as transactions:
+        receipt = transactions.send(call)
+    out.print(f"{receipt.action}: done, {receipt.gas_used:,} gas")
+
+
+def progress_bar() -> Progress:
+    """Return a bar with a description on standard error, which goes when it is done."""
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 def ether(text: str) -> int:

@@ -9,8 +9,6 @@ from typing import Annotated
 
 import repops
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from safetensors.numpy import save_file
 
 from referee_py.commit.tensor import Array
@@ -26,7 +24,7 @@ from referee_py.rounding.step_log import StepLog
 from ..bundle import Bundle
 from ..devices import backend_of, evaluator_of
 from .arithmetic import ModeFlags, mode_words, with_mode
-from .common import show_rows
+from .common import progress_bar, show_rows
 
 
 @with_mode
@@ -60,9 +58,8 @@ def run_command(
         raise InvalidInput(f"device {device!r}; choose cpu or cuda")
     log_source = MemoryLogs() if is_rounded(terms.mode) else None
     run, latest = _run(bundle, device, evaluator, log_source)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     began = time.monotonic()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with progress_bar() as progress:
         bar = progress.add_task("", total=last)
 
         def tell(state: State, _trace: StepTrace | None) -> None:
