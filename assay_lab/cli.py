@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from referee_py.program.mode import is_rounded
 from trainer_node.bundle import Bundle
 from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, with_settings
+from trainer_node.cli.flags import flag, only_given, with_flags
 from trainer_node.config import Settings
 
 from .demo import Result, Scenario, check, digits, middle, play
@@ -100,54 +102,35 @@ def _summary(results: dict[Fault, Result]) -> Table:
 
 lab = typer.Typer(no_args_is_help=True)
 
-_LIE: dict[str, Any] = {
-    "help": "Cheat in this way; only on your own chain.",
-    "show_default": False,
+_lie = functools.partial(flag, panel=None)
+_DETAILS: dict[str, Any] = {
+    "step": _lie(int, "--fault-step", "The step in which the lie begins.", min=1),
+    "node": _lie(int, "--fault-node", "The operator that wrong-op-output gets wrong.", min=0),
+    "appeals": _lie(bool, "--fault-appeals", "Appeal from verdicts against the lie, and lose the bond."),
 }
-FaultOption = Annotated[Fault, typer.Option("--fault", **_LIE)]
-FaultStep = Annotated[
-    int, typer.Option("--fault-step", **{**_LIE, "help": "The step in which the lie begins."}, min=1)
-]
-FaultNode = Annotated[
-    int | None,
-    typer.Option("--fault-node", **{**_LIE, "help": "The operator that wrong-op-output gets wrong."}, min=0),
-]
-FaultAppeals = Annotated[
-    bool,
-    typer.Option(
-        "--fault-appeals", **{**_LIE, "help": "Appeal from verdicts against the lie, and lose the bond."}
-    ),
+FaultOption = Annotated[
+    Fault, typer.Option("--fault", help="Cheat in this way; only on your own chain.", show_default=False)
 ]
 
 
 @lab.command("trainer")
 @with_settings(DAEMON)
-def run_trainer(
-    settings: Settings,
-    fault: FaultOption,
-    fault_step: FaultStep = 1,
-    fault_node: FaultNode = None,
-    fault_appeals: FaultAppeals = False,
-) -> None:
+@with_flags("details", _DETAILS, only_given)
+def run_trainer(settings: Settings, fault: FaultOption, details: dict[str, Any]) -> None:
     """Run a trainer that cheats."""
     from .daemons import run_trainer as run
 
-    run(settings, Lie(fault, fault_step, fault_node, fault_appeals))
+    run(settings, Lie(fault, **details))
 
 
 @lab.command("challenger")
 @with_settings(CHALLENGER)
-def run_challenger(
-    settings: Settings,
-    fault: FaultOption,
-    fault_step: FaultStep = 1,
-    fault_node: FaultNode = None,
-    fault_appeals: FaultAppeals = False,
-) -> None:
+@with_flags("details", _DETAILS, only_given)
+def run_challenger(settings: Settings, fault: FaultOption, details: dict[str, Any]) -> None:
     """Run a challenger that disputes right results."""
     from .daemons import run_challenger as run
 
-    run(settings, Lie(fault, fault_step, fault_node, fault_appeals))
+    run(settings, Lie(fault, **details))
 
 
 @lab.command("verifier")

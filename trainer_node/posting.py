@@ -52,13 +52,6 @@ class Offer:
         return Rules(votes, self.verdict_period, self.appeal_period, self.clock)
 
 
-def put_bundle(bundle: Bundle, store: Store) -> bytes:
-    """Copy a bundle's program file and tensors into a store. Returns the program file's SHA-256."""
-    for array in (*bundle.constants, *bundle.initial):
-        store.put_tensor(array)
-    return store.put_blob(bundle.program.to_bytes())
-
-
 def post_job(
     client: ChainClient,
     transactions: TransactionManager,
@@ -79,7 +72,7 @@ def post_job(
         raise InvalidInput(
             "nobody can watch a job of rounded-f64: nobody but the trainer knows the root before its logs are revealed"
         )
-    file_hash = put_bundle(bundle, store)
+    file_hash = bundle.put(store)
     if file_hash != hashlib.sha256(bundle.program.to_bytes()).digest():
         raise InvalidInput("the program file changed while it was read; build the bundle again")
     jobs = client.contracts.jobs

@@ -12,7 +12,7 @@ import typer
 CommandFunction = Callable[..., None]
 
 
-def flag(annotation: Any, name: str, text: str, panel: str, **limits: Any) -> Any:
+def flag(annotation: Any, name: str, text: str, panel: str | None, **limits: Any) -> Any:
     """Return the annotation of a flag that may be left out; then its value is None."""
     return Annotated[
         annotation | None,
