@@ -83,10 +83,6 @@ class Program:
     def structures(self) -> Tree:
         return self.skeleton.structures
 
-    @property
-    def slot_table(self) -> Tree:
-        return self.skeleton.slot_table
-
     @cached_property
     def constant_tree(self) -> Tree:
         return Tree(Tag.CONSTANT_TREE, [constant.hash for constant in self.constants])
@@ -101,7 +97,7 @@ class Program:
 
     @property
     def slot_root(self) -> bytes:
-        return self.slot_table.root
+        return self.skeleton.slot_root
 
     @property
     def constant_root(self) -> bytes:
@@ -116,7 +112,7 @@ class Program:
         return self.structures.path(node)
 
     def slot_path(self, slot: int) -> list[bytes]:
-        return self.slot_table.path(slot)
+        return self.skeleton.slot_table.path(slot)
 
     def constant_path(self, constant: int) -> list[bytes]:
         return self.constant_tree.path(constant)

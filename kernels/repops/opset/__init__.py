@@ -18,7 +18,7 @@ call that `infer` accepts cannot fail.
 Messages name the operator and the argument, with the names of the table.
 """
 
-from .rules import broadcast
+from .rules import broadcast, window_positions
 from .signature import (
     BOOL,
     F32,
@@ -72,4 +72,5 @@ __all__ = [
     "broadcast",
     "check_spec",
     "lookup",
+    "window_positions",
 ]
