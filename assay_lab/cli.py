@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +12,9 @@ from rich.table import Table
 
 from referee_py.program.mode import is_rounded
 from trainer_node.bundle import Bundle
-from trainer_node.cli.arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of
+from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, with_settings
+from trainer_node.cli.flags import flag, only_given, with_flags
 from trainer_node.config import Settings
 
 from .demo import Result, Scenario, check, digits, middle, play
@@ -21,7 +23,9 @@ from .faults import Fault, Lie, fits
 ALL = "all"
 
 
+@with_mode
 def demo(
+    mode: ModeFlags,
     fault: Annotated[
         str, typer.Option(help=f"The lie: {', '.join(Fault)}, or {ALL} for each in turn.")
     ] = Fault.WRONG_OP_OUTPUT,
@@ -47,10 +51,6 @@ def demo(
     folder: Annotated[
         Path, typer.Option(help="Folder for everything that is written; emptied first.")
     ] = Path(".build/demo"),
-    mode: ModeOption = None,
-    bits: BitsOption = None,
-    bounds: BoundsOption = None,
-    log: LogOption = None,
 ) -> None:
     """Start a chain, deploy, train, cheat, dispute, and check that the truth has won."""
     try:
@@ -61,7 +61,7 @@ def demo(
             f"{error}; faults are {', '.join(Fault)} and {ALL}, scenarios {', '.join(Scenario)}"
         ) from None
     program = Bundle.read(bundle) if bundle else digits(folder / f"digits-{steps}", steps)
-    program = program.with_mode(mode_of(mode, bits, bounds, log, program.terms.mode))
+    program = program.with_mode(mode.over(program.terms.mode))
     if chosen is None:
         chosen = Scenario.LONE_LIAR if is_rounded(program.terms.mode) else Scenario.TRAINERS
     if fault == ALL:
@@ -102,54 +102,35 @@ def _summary(results: dict[Fault, Result]) -> Table:
 
 lab = typer.Typer(no_args_is_help=True)
 
-_LIE: dict[str, Any] = {
-    "help": "Cheat in this way; only on your own chain.",
-    "show_default": False,
+_lie = functools.partial(flag, panel=None)
+_DETAILS: dict[str, Any] = {
+    "step": _lie(int, "--fault-step", "The step in which the lie begins.", min=1),
+    "node": _lie(int, "--fault-node", "The operator that wrong-op-output gets wrong.", min=0),
+    "appeals": _lie(bool, "--fault-appeals", "Appeal from verdicts against the lie, and lose the bond."),
 }
-FaultOption = Annotated[Fault, typer.Option("--fault", **_LIE)]
-FaultStep = Annotated[
-    int, typer.Option("--fault-step", **{**_LIE, "help": "The step in which the lie begins."}, min=1)
-]
-FaultNode = Annotated[
-    int | None,
-    typer.Option("--fault-node", **{**_LIE, "help": "The operator that wrong-op-output gets wrong."}, min=0),
-]
-FaultAppeals = Annotated[
-    bool,
-    typer.Option(
-        "--fault-appeals", **{**_LIE, "help": "Appeal from verdicts against the lie, and lose the bond."}
-    ),
+FaultOption = Annotated[
+    Fault, typer.Option("--fault", help="Cheat in this way; only on your own chain.", show_default=False)
 ]
 
 
 @lab.command("trainer")
 @with_settings(DAEMON)
-def run_trainer(
-    settings: Settings,
-    fault: FaultOption,
-    fault_step: FaultStep = 1,
-    fault_node: FaultNode = None,
-    fault_appeals: FaultAppeals = False,
-) -> None:
+@with_flags("details", _DETAILS, only_given)
+def run_trainer(settings: Settings, fault: FaultOption, details: dict[str, Any]) -> None:
     """Run a trainer that cheats."""
     from .daemons import run_trainer as run
 
-    run(settings, Lie(fault, fault_step, fault_node, fault_appeals))
+    run(settings, Lie(fault, **details))
 
 
 @lab.command("challenger")
 @with_settings(CHALLENGER)
-def run_challenger(
-    settings: Settings,
-    fault: FaultOption,
-    fault_step: FaultStep = 1,
-    fault_node: FaultNode = None,
-    fault_appeals: FaultAppeals = False,
-) -> None:
+@with_flags("details", _DETAILS, only_given)
+def run_challenger(settings: Settings, fault: FaultOption, details: dict[str, Any]) -> None:
     """Run a challenger that disputes right results."""
     from .daemons import run_challenger as run
 
-    run(settings, Lie(fault, fault_step, fault_node, fault_appeals))
+    run(settings, Lie(fault, **details))
 
 
 @lab.command("verifier")

@@ -13,6 +13,7 @@ would find another's weights.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -67,25 +68,11 @@ def _halves(size: int) -> Sequence[Tensor]:
     return parts
 
 
-def blocked() -> Evaluator:
-    """Return the evaluator of that name."""
-    return Split("blocked", _blocks)
-
-
-def interleaved() -> Evaluator:
-    """Return the evaluator of that name."""
-    return Split("interleaved", _lanes)
-
-
-def permuted() -> Evaluator:
-    """Return the evaluator of that name."""
-    return Split("permuted", _permutation)
-
-
-def halves() -> Evaluator:
-    """Return the evaluator of that name."""
-    return Split("halves", _halves)
-
+blocked: Callable[[], Evaluator] = partial(Split, "blocked", _blocks)
+interleaved: Callable[[], Evaluator] = partial(Split, "interleaved", _lanes)
+permuted: Callable[[], Evaluator] = partial(Split, "permuted", _permutation)
+halves: Callable[[], Evaluator] = partial(Split, "halves", _halves)
+"""Each makes the evaluator of its name."""
 
 VARIATIONS: dict[str, Callable[[], Evaluator]] = {
     **EVALUATORS,

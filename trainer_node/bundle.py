@@ -52,14 +52,17 @@ class Bundle:
         """Write the bundle; return the folder. Writing the same bundle twice changes nothing."""
         folder.mkdir(parents=True, exist_ok=True)
         program = self.program.to_bytes()
-        store = Store(folder / "artifacts")
-        store.put_blob(program)
-        for array in (*self.constants, *self.initial):
-            store.put_tensor(array)
+        self.put(Store(folder / "artifacts"))
         (folder / "program.cbor").write_bytes(program)
         _write_json(folder / "labels.json", {"format": FORMAT, **self.labels})
         _write_json(folder / "job.json", self._job(program))
         return folder
+
+    def put(self, store: Store) -> bytes:
+        """Copy the program file and the tensors into a store. Returns the program file's SHA-256."""
+        for array in (*self.constants, *self.initial):
+            store.put_tensor(array)
+        return store.put_blob(self.program.to_bytes())
 
     def _job(self, program: bytes) -> dict[str, Any]:
         terms = {name: getattr(self.terms, name) for name in Terms.__slots__}

@@ -258,17 +258,6 @@ class Database:
         with self.session() as session:
             session.execute(delete(KeptEvents).where(KeptEvents.query == query))
 
-    # ------------------------------------------------------------------ gas
-
-    def gas_by_action(self) -> dict[str, tuple[int, int]]:
-        """Return by action the number of mined transactions (reverted ones too), and their total gas."""
-        found: dict[str, tuple[int, int]] = {}
-        with self.session() as session:
-            for row in session.scalars(select(Transaction).where(Transaction.gas_used.is_not(None))):
-                count, gas = found.get(row.action, (0, 0))
-                found[row.action] = count + 1, gas + (row.gas_used or 0)
-        return found
-
     # ------------------------------------------------------------------ inside
 
     def _pin(self, key: str, value: str, remedy: str) -> None:

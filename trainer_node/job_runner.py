@@ -83,6 +83,11 @@ class _Work:
     retry_at: float = 0.0
     failures: int = 0
 
+    @property
+    def busy(self) -> bool:
+        """True while the package is being fetched or the run executed."""
+        return any(future is not None and not future.done() for future in (self.prepared, self.claim))
+
 
 class _Checkpoints:
     """A run's checkpoints in the node's database. The key identifies the run, not the job: see `_Work`."""
@@ -222,14 +227,12 @@ class JobRunner:
     def works_at(self, job_id: int) -> bool:
         """Return whether the job's package is being fetched or its run executed."""
         work = self._works.get(job_id)
-        futures = (work.prepared, work.claim) if work is not None else ()
-        return any(future is not None and not future.done() for future in futures)
+        return work is not None and work.busy
 
     @property
     def busy(self) -> bool:
         """True while something is being fetched or executed."""
-        futures = [future for work in self._works.values() for future in (work.prepared, work.claim)]
-        return any(future is not None and not future.done() for future in futures)
+        return any(work.busy for work in self._works.values())
 
     def close(self) -> None:
         """Stop after the current step and wait for it. Finished steps are on disk."""

@@ -54,13 +54,6 @@ class Offer:
         return Rules(votes, self.verdict_period, self.appeal_period, self.clock)
 
 
-def put_bundle(bundle: Bundle, store: Store) -> bytes:
-    """Copy a bundle's program file and tensors into a store. Returns the program file's SHA-256."""
-    for array in (*bundle.constants, *bundle.initial):
-        store.put_tensor(array)
-    return store.put_blob(bundle.program.to_bytes())
-
-
 def post_job(
     client: ChainClient,
     transactions: TransactionManager,
@@ -75,12 +68,13 @@ def post_job(
     disagrees with them, Reverted if the contract refuses the offer.
     """
     check_uri(uri)
-    check_bundle(bundle)
+    bundle.terms.check(bundle.program)
+    bundle.program.check_tensors(bundle.constants, bundle.initial)
     if offer.bounty and is_rounded(bundle.terms.mode):
         raise InvalidInput(
             "nobody can watch a job of rounded-f64: nobody but the trainer knows the root before its logs are revealed"
         )
-    file_hash = put_bundle(bundle, store)
+    file_hash = bundle.put(store)
     if file_hash != hashlib.sha256(bundle.program.to_bytes()).digest():
         raise InvalidInput("the program file changed while it was read; build the bundle again")
     jobs = client.contracts.jobs
@@ -105,19 +99,6 @@ def fund_bounty(client: ChainClient, transactions: TransactionManager, job_id: i
     contracts = client.contracts
     given = client.deployment.jobs, job_id, offer.bounty_shares
     return transactions.send(Call.of(contracts.watch, "fund", *given, value=offer.bounty))
-
-
-def check_bundle(bundle: Bundle) -> None:
-    """Raise InvalidProgram, UnknownVersion or HashMismatch unless program, terms and tensors agree."""
-    bundle.terms.check(bundle.program)
-    for kind, descriptors, arrays in (
-        ("constant", bundle.program.constants, bundle.constants),
-        ("initial slot", bundle.program.initial, bundle.initial),
-    ):
-        if len(descriptors) != len(arrays):
-            raise InvalidInput(f"the bundle has {len(arrays)} tensors for {len(descriptors)} of kind {kind}")
-        for i, (descriptor, array) in enumerate(zip(descriptors, arrays, strict=True)):
-            descriptor.check(array, f"{kind} {i}")
 
 
 def job_terms(program: Terms, file_hash: bytes, uri: str, referee: str, offer: Offer) -> JobTerms:

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
+from eth_account.signers.local import LocalAccount
 from web3 import Web3
 
 from referee_py.errors import AssayError, Unavailable
@@ -143,17 +144,8 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
             client.cache = EventCache(database, depth=limits.log_range // 2)
             transactions = None
             if account is not None:
-                transactions = TransactionManager(
-                    client.web3,
-                    account,
-                    database,
-                    chain_id=settings.chain_id,
-                    decode=error_decoder(),
-                    fees=settings.fees.policy(),
-                    poll_s=min(settings.poll_s, 0.5),
-                    replace_after_s=settings.fees.replace_after_s,
-                    metrics=metrics,
-                    stop=stop,
+                transactions = transaction_manager(
+                    settings, client.web3, account, database, metrics=metrics, stop=stop
                 )
             del problems["start"]
             node = Daemon(
@@ -250,23 +242,48 @@ class Service:
         return min(self._node.settings.poll_s * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF_S)
 
 
+def transaction_manager(
+    settings: Settings, web3: Web3, account: LocalAccount, database: Database, **watched: Any
+) -> TransactionManager:
+    """Return a transaction manager with the settings' prices; ``watched`` are its metrics and its ``stop``."""
+    return TransactionManager(
+        web3,
+        account,
+        database,
+        chain_id=settings.chain_id,
+        decode=error_decoder(),
+        fees=settings.fees.policy(),
+        poll_s=min(settings.poll_s, 0.5),
+        replace_after_s=settings.fees.replace_after_s,
+        **watched,
+    )
+
+
+def open_web3(settings: Settings) -> Web3:
+    """Return a connection to the settings' chain, within the limits of this node."""
+    limits = settings.limits
+    return connect(
+        settings.rpc_url, settings.chain_id, timeout_s=limits.rpc_timeout_s, max_bytes=limits.rpc_bytes
+    )
+
+
 def open_client(settings: Settings) -> ChainClient:
     """Return a client of the settings' deployment, which a file or a list of releases names. Its code is verified.
 
     Raises ConfigError, ReleaseRefused, RpcUnavailable, RpcCorrupt, WrongChain.
     """
-    limits, release = settings.limits, settings.release
+    release = settings.release
     if (settings.releases is None) != (release is None):
         raise ConfigError("`releases` and `release` go together: the list's address, and a version in it")
     deployment = None if release else Deployment.load(settings.deployment_file)
-    web3 = connect(
-        settings.rpc_url, settings.chain_id, timeout_s=limits.rpc_timeout_s, max_bytes=limits.rpc_bytes
-    )
+    web3 = open_web3(settings)
     if deployment is None:
         assert settings.releases is not None
         assert release is not None
         deployment = Releases(web3, settings.releases).deployment(release, settings.chain_id)
-    client = ChainClient(web3, deployment, confirmations=settings.confirmations, log_range=limits.log_range)
+    client = ChainClient(
+        web3, deployment, confirmations=settings.confirmations, log_range=settings.limits.log_range
+    )
     client.verify()
     return client
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .opset import BOOL, F32, I64, Dtype, Shape
+from .opset import BOOL, F32, I64, Dtype, Shape, window_positions
 from .tensors import Array
 
 Call = tuple[list[Array], dict[str, Any]]
@@ -191,11 +191,6 @@ def _pair(s: Source, low: int, high: int) -> Shape:
     return s.between(low, high), s.between(low, high)
 
 
-def _windows(size: Shape, kernel: Shape, attrs: dict[str, Shape]) -> Shape:
-    zipped = zip(size, kernel, attrs["stride"], attrs["padding"], attrs["dilation"], strict=True)
-    return tuple((n + 2 * p - d * (k - 1) - 1) // t + 1 for n, k, t, p, d in zipped)
-
-
 def _geometry(s: Source, highest: int) -> tuple[Shape, Shape, dict[str, Shape]]:
     """Return an image size, a kernel size and window attributes that fit them."""
     attrs = {"stride": _pair(s, 1, 3), "padding": _pair(s, 0, 3), "dilation": _pair(s, 1, 2)}
@@ -221,7 +216,7 @@ def _conv(which: str) -> Callable[[Source], Call]:
             channels, filters, images = LONG_CONV[which]
         size, kernel, window = _geometry(s, 16 if s.long else 3 if s.tiny else s.choose(4, 12))
         x, w = (images, channels * groups, *size), (filters * groups, channels, *kernel)
-        y = (images, filters * groups, *_windows(size, kernel, window))
+        y = (images, filters * groups, *window_positions(size, kernel, window))
         attrs: dict[str, Any] = {**window, "groups": groups}
         if which == "input":
             return [s.f32(y), s.f32(w)], {**attrs, "input_hw": size}

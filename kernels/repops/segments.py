@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from .expression import Expression, ExpressionNode, evaluate, live
-from .opset import MAX_ELEMENTS, OPS, Shape
+from .opset import MAX_ELEMENTS, Shape
+from .phases import ELEMENTWISE
 from .tensors import Array
 
-_ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
 # Recomputed where they are needed, rather than written to memory and read back.
 _CHEAP = frozenset(
     ("add", "sub", "mul", "neg", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "where", "cast")
@@ -71,7 +71,7 @@ class Segments:
         group needs only smaller groups of its level, and their ascending order is an order of execution.
         """
         level = max((self._groups[i][0] for i in node.inputs if i in self._groups), default=0)
-        alone = node.op not in _ELEMENTWISE and not self._is_constant(number)
+        alone = node.op not in ELEMENTWISE and not self._is_constant(number)
         size = -1 if alone else math.prod(dim or MAX_ELEMENTS for dim in node.spec[1])
         return level + alone, size, node.spec[1], number if alone else 0
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from repops.expression import Expression, Recorder, Symbol
 from repops.opset import Shape, Spec
-from repops.phases import NotFusibleError
+from repops.phases import REDUCTIONS, NotFusibleError
 
-from .graph import REDUCTIONS, Graph, GraphNode
+from .graph import Graph, GraphNode
 from .groups import Groups, Unit, is_scalar
 from .unfused import Of, Operand, Operator, Unfused
 from .views import View, merged_factors, refined, regroup

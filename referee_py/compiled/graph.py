@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repops.opset import F32, I64, ITEM_SIZE, OPS, Shape, Spec
+from repops.opset import F32, I64, ITEM_SIZE, Shape, Spec
+from repops.phases import ELEMENTWISE, REDUCTIONS
 
 from ..program import Kind, Operand, Program, SlotSource
 from .views import View, view_of
 
-ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
-REDUCTIONS = frozenset(("sum", "amax"))
 VIEWS = frozenset(("reshape", "permute", "expand", "slice"))
 
 

@@ -15,8 +15,9 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from repops.opset import Shape
+from repops.phases import REDUCTIONS
 
-from .graph import REDUCTIONS, VIEWS, Graph, GraphNode
+from .graph import VIEWS, Graph, GraphNode
 from .views import refined
 
 MAX_NODES = 96

@@ -25,6 +25,7 @@ from .unfused import Unfused
 Buffer = Any
 """Contiguous memory with a dtype and a shape: a numpy array, or a torch tensor on a GPU."""
 Call = Any
+"""A `Bound` kernel, or a function without arguments."""
 Bind = Callable[[Sequence[int]], Call]
 """Makes a call from the addresses of its inputs, followed by those of its outputs."""
 
@@ -53,13 +54,13 @@ class Machine(Protocol):
         """
         ...
 
-    def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
+    def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
         """Return whether a node with these inputs is a call of its own."""
-        ...
+        return False
 
-    def is_logged(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
+    def is_logged(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
         """Return whether the node has a log; if so, it is computed in every step, once."""
-        ...
+        return False
 
     def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind: ...
 
@@ -73,11 +74,13 @@ class Machine(Protocol):
         """Return a function that runs the calls in order."""
         ...
 
-    def begin(self, step: int) -> None:
+    def begin(self, step: int) -> None:  # noqa: ARG002
         """Prepare for the calls of a step; `end` follows them."""
-        ...
+        return
 
-    def end(self) -> None: ...
+    def end(self) -> None:
+        """Finish a step."""
+        return
 
     def new(self, spec: Spec) -> Buffer: ...
 
@@ -112,7 +115,7 @@ class Machine(Protocol):
         ...
 
 
-class Cpu:
+class Cpu(Machine):
     """The C kernels, on numpy arrays."""
 
     bits = MAX_BITS
@@ -135,12 +138,6 @@ class Cpu:
             raise NotFusibleError("too much of a row is kept", nbytes=kernel.kept_bytes, limit=ROW_BYTES)
         return kernel
 
-    def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
-        return False
-
-    def is_logged(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
-        return False
-
     def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind:
         return lambda addresses: cpu.bind(node.op, inputs, node.attrs, addresses)
 
@@ -150,18 +147,16 @@ class Cpu:
     def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind:
         return lambda addresses: copy(shape, strides, item_size, addresses)
 
-    def sequence(self, calls: Sequence[Bound]) -> Callable[[], None]:
+    def sequence(self, calls: Sequence[Call]) -> Callable[[], None]:
         def run() -> None:
             threads, isa = cpu.get_num_threads(), cpu.get_isa()
             for call in calls:
-                if call.kernel(call.signature, call.data, threads, isa):
+                if not isinstance(call, Bound):
+                    call()
+                elif call.kernel(call.signature, call.data, threads, isa):
                     raise MemoryError("no memory for a kernel's working space")
 
         return run
-
-    def begin(self, step: int) -> None: ...
-
-    def end(self) -> None: ...
 
     def new(self, spec: Spec) -> Array:
         dtype, shape = spec
@@ -197,7 +192,7 @@ class Cpu:
         return cpu.execute(name, inputs, attrs)
 
 
-class Cuda:
+class Cuda(Machine):
     """The CUDA kernels, on torch tensors of the current GPU; a step becomes a CUDA graph. Raises CudaUnavailable."""
 
     def __init__(self, graph: bool = True) -> None:
@@ -218,12 +213,6 @@ class Cuda:
         kernel = FusedKernel(expression, strides)
         self._gpu.load_text(kernel.name, kernel.source)
         return self._bind(kernel.plan(self._gpu.target)), kernel.shareable
-
-    def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
-        return False
-
-    def is_logged(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
-        return False
 
     def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind:
         from repops.cuda.plans import plan_for
@@ -249,10 +238,6 @@ class Cuda:
 
         return CallSequence(self._gpu, calls, self._graph).run
 
-    def begin(self, step: int) -> None: ...
-
-    def end(self) -> None: ...
-
     def new(self, spec: Spec) -> Buffer:
         return self._executor.empty(self._gpu, *spec)
 
@@ -270,8 +255,7 @@ class Cuda:
     def read(self, buffer: Buffer) -> Array:
         return self._executor.get(buffer)
 
-    def copied(self, buffer: Buffer) -> Array:
-        return self._executor.get(buffer)
+    copied = read
 
     def place(self, array: Array) -> Buffer:
         return self._executor.put(array)

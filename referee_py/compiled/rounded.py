@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 from repops import cpu
-from repops.cpu import Bound
 from repops.expression import Expression
 from repops.fusion import IN_DOUBT, Fused
 from repops.opset import F32, Arithmetic, Shape, Spec, lookup
@@ -134,17 +133,6 @@ class RoundedCpu(Cpu):
             return call
 
         return bind
-
-    def sequence(self, calls: Sequence[Call]) -> Callable[[], None]:
-        def run() -> None:
-            threads, isa = cpu.get_num_threads(), cpu.get_isa()
-            for call in calls:
-                if not isinstance(call, Bound):
-                    call()
-                elif call.kernel(call.signature, call.data, threads, isa):
-                    raise MemoryError("no memory for a kernel's working space")
-
-        return run
 
 
 def _kind(node: GraphNode, inputs: Sequence[Spec]) -> Arithmetic:

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from repops import cpu
 from repops.opset import ITEM_SIZE, Dtype, Shape, Spec
+from repops.phases import REDUCTIONS
 
 from ..commit.tensor import Array
-from .graph import REDUCTIONS, GraphNode
+from .graph import GraphNode
 
 Execute = Callable[[int, str, Sequence[Array], dict[str, Any]], list[Array]]
 """Computes the outputs of a node from its number, operator, inputs and attributes."""

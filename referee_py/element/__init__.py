@@ -14,6 +14,6 @@ rules     the rule of each operator
 """
 
 from .case import NO_ENTRY, Case, Entry, Read
-from .rules import Rule, evaluate, rule_of, states
+from .rules import evaluate, rule_of, states
 
-__all__ = ["NO_ENTRY", "Case", "Entry", "Read", "Rule", "evaluate", "rule_of", "states"]
+__all__ = ["NO_ENTRY", "Case", "Entry", "Read", "evaluate", "rule_of", "states"]

@@ -100,31 +100,22 @@ class _Exact:
         return (sums if factors is None else sums.plus(*factors, self.added)).encode(self.added)
 
 
-class ExactContraction(_Exact):
-    def length(self, case: Case) -> int:
-        return Contraction().length(case)
-
+class ExactContraction(_Exact, Contraction):
     def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
         found = term(case, t)
         return self._next(state, found and (read(0, found[0]), read(1, found[1])))
 
 
-class ExactSum(_Exact):
+class ExactSum(_Exact, Total):
     added = True
-
-    def length(self, case: Case) -> int:
-        return Total().length(case)
 
     def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
         place = reduced(case.element, t, case.inputs[0].shape, case.attrs["dims"])
         return self._next(state, (read(0, place), ONE))
 
 
-class ExactScatterAdd(_Exact):
+class ExactScatterAdd(_Exact, ScatterAdd):
     added = True
-
-    def length(self, case: Case) -> int:
-        return ScatterAdd().length(case)
 
     def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
         value = ScatterAdd.value(case, t, read)

@@ -13,7 +13,7 @@ from .fast import FastExecutor
 from .hooks import Capture, Chain, Metrics, NodeValues
 from .interpreter import Backend, Executor, Interpreter, NodeHook, Operators, Site, StepTrace
 from .plan import StepPlan
-from .run import Interval, Run, RunClaim, checkpoint_steps, executor_for
+from .run import Run, RunClaim, checkpoint_steps, executor_for
 from .values import State, Value, initial_root
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "Executor",
     "FastExecutor",
     "Interpreter",
-    "Interval",
     "Metrics",
     "NodeHook",
     "NodeValues",

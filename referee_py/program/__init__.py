@@ -11,10 +11,10 @@ terms       a job's on-chain description of its program
 """
 
 from .program import Program, TensorDescriptor
-from .read import MAX_FILE_BYTES, read_program, read_skeleton
+from .read import MAX_FILE_BYTES
 from .skeleton import Skeleton, SlotSource
 from .structure import Kind, Operand, Structure, TensorType
-from .terms import MODE_REPOPS_F32, Terms, suggest_strides
+from .terms import MODE_REPOPS_F32
 from .validate import validate
 
 __all__ = [
@@ -28,9 +28,5 @@ __all__ = [
     "Structure",
     "TensorDescriptor",
     "TensorType",
-    "Terms",
-    "read_program",
-    "read_skeleton",
-    "suggest_strides",
     "validate",
 ]

@@ -48,7 +48,7 @@ def canonical_program(program: Program, keep: Sequence[SlotSource] = ()) -> tupl
 
     Raises InvalidProgram if it has no slot and nothing is to be kept.
     """
-    found = canonical_skeleton(_skeleton(program), keep, [constant.hash for constant in program.constants])
+    found = canonical_skeleton(program.skeleton, keep, [constant.hash for constant in program.constants])
     skeleton = found.skeleton
     constants = tuple(program.constants[k] for k in found.constants)
     return Program(skeleton.nodes, skeleton.slots, constants, program.initial, program.opset), found
@@ -68,11 +68,6 @@ def canonical_skeleton(
     while form.simplify():
         pass
     return form.ordered()
-
-
-def _skeleton(program: Program) -> Skeleton:
-    types = [tuple(tensor.type for tensor in tensors) for tensors in (program.constants, program.initial)]
-    return Skeleton(program.nodes, program.slots, types[0], types[1], program.opset)
 
 
 _GATHERING = frozenset(

@@ -36,10 +36,6 @@ class Differences:
     constants: tuple[Difference, ...]
     initial: tuple[Difference, ...]
 
-    def all(self) -> tuple[Difference, ...]:
-        structure = () if self.structure is None else (self.structure,)
-        return (*self.counts, *self.scalars, *structure, *self.slots, *self.constants, *self.initial)
-
     @property
     def same_structure(self) -> bool:
         """True if the programs are equal but for hyperparameters and tensors."""

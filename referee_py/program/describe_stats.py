@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .describe import Graph
-from .program import TensorDescriptor
-from .structure import Kind, Operand, Structure, TensorType
+from .skeleton import Skeleton
+from .structure import Structure
 
 
 @dataclass(frozen=True)
@@ -46,14 +45,14 @@ def stats(graph: Graph, largest: int = 5) -> Stats:
         nodes[node.name] += 1
         flops[node.name] += node_flops(graph, node)
         sizes += [(type_.nbytes, number, output) for output, type_ in enumerate(node.outputs)]
-    state, constants = list(_types(graph.initial)), list(_types(graph.constants))
+    types = graph if isinstance(graph, Skeleton) else graph.skeleton
     ranked = sorted(sizes, key=lambda item: (-item[0], item[1], item[2]))
     return Stats(
         dict(nodes.most_common()),
         {name: count for name, count in flops.most_common() if count},
-        sum(math.prod(type_.shape) for type_ in state),
-        sum(type_.nbytes for type_ in state),
-        sum(type_.nbytes for type_ in constants),
+        sum(math.prod(type_.shape) for type_ in types.initial),
+        sum(type_.nbytes for type_ in types.initial),
+        sum(type_.nbytes for type_ in types.constants),
         sum(size for size, _, _ in sizes),
         tuple(ranked[:largest]),
     )
@@ -64,11 +63,11 @@ def node_flops(graph: Graph, node: Structure) -> int:
     out = math.prod(node.outputs[0].shape)
     match node.name:
         case "mm" | "bmm":
-            return 2 * out * type_of(graph, node.inputs[0]).shape[-1]
+            return 2 * out * graph.type_of(node.inputs[0]).shape[-1]
         case "conv2d":
-            return 2 * out * math.prod(type_of(graph, node.inputs[1]).shape[1:])
+            return 2 * out * math.prod(graph.type_of(node.inputs[1]).shape[1:])
         case "conv2d_input_grad":  # every output of the forward convolution meets each tap once
-            return 2 * _elements(graph, node, 0) * math.prod(type_of(graph, node.inputs[1]).shape[1:])
+            return 2 * _elements(graph, node, 0) * math.prod(graph.type_of(node.inputs[1]).shape[1:])
         case "conv2d_weight_grad":
             return 2 * _elements(graph, node, 0) * math.prod(node.outputs[0].shape[1:])
         case "max_pool2d":
@@ -84,18 +83,5 @@ _LAST_ELEMENTWISE = 29
 """Number of `where`; `cast` and all operators after it move or make elements (docs/opset.md, table of operators)."""
 
 
-def type_of(graph: Graph, operand: Operand) -> TensorType:
-    """Return dtype and shape of a node's operand. It must not be the step number."""
-    if operand.kind == Kind.NODE:
-        return graph.nodes[operand.index].outputs[operand.output]
-    listed = graph.initial if operand.kind == Kind.SLOT else graph.constants
-    return next(_types(listed[operand.index : operand.index + 1]))
-
-
 def _elements(graph: Graph, node: Structure, place: int) -> int:
-    return math.prod(type_of(graph, node.inputs[place]).shape)
-
-
-def _types(listed: tuple[TensorDescriptor, ...] | tuple[TensorType, ...]) -> Iterator[TensorType]:
-    for item in listed:
-        yield item.type if isinstance(item, TensorDescriptor) else item
+    return math.prod(graph.type_of(node.inputs[place]).shape)

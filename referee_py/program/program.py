@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any
 
 import cbor2
-from repops.opset import OPSET_VERSION, Dtype
+from repops.opset import OPSET_VERSION
 
 from ..commit import Tag, Tree, tensor_hash
 from ..commit.tensor import Array
 from ..errors import HashMismatch
 from .skeleton import Skeleton, SlotSource
-from .structure import Kind, Operand, Structure, TensorType
+from .structure import Operand, Structure, TensorType
 
 FORMAT = 1
 
@@ -83,10 +83,6 @@ class Program:
     def structures(self) -> Tree:
         return self.skeleton.structures
 
-    @property
-    def slot_table(self) -> Tree:
-        return self.skeleton.slot_table
-
     @cached_property
     def constant_tree(self) -> Tree:
         return Tree(Tag.CONSTANT_TREE, [constant.hash for constant in self.constants])
@@ -101,7 +97,7 @@ class Program:
 
     @property
     def slot_root(self) -> bytes:
-        return self.slot_table.root
+        return self.skeleton.slot_root
 
     @property
     def constant_root(self) -> bytes:
@@ -116,7 +112,7 @@ class Program:
         return self.structures.path(node)
 
     def slot_path(self, slot: int) -> list[bytes]:
-        return self.slot_table.path(slot)
+        return self.skeleton.slot_table.path(slot)
 
     def constant_path(self, constant: int) -> list[bytes]:
         return self.constant_tree.path(constant)
@@ -126,14 +122,7 @@ class Program:
 
     def type_of(self, operand: Operand) -> TensorType:
         """Return dtype and shape of an operand of a validated program."""
-        match operand.kind:
-            case Kind.NODE:
-                return self.nodes[operand.index].outputs[operand.output]
-            case Kind.SLOT:
-                return self.initial[operand.index].type
-            case Kind.CONSTANT:
-                return self.constants[operand.index].type
-        return TensorType(Dtype.I64, ())
+        return self.skeleton.type_of(operand)
 
     def check_tensors(self, constants: Sequence[Array], initial: Sequence[Array]) -> None:
         """Raise HashMismatch unless these are exactly the program's tensors."""

@@ -24,34 +24,13 @@ from typing import Any
 import numpy as np
 from repops import reference
 from repops.opset import F32, I64, Arithmetic, Dtype, broadcast, lookup
+from repops.phases import ELEMENTWISE
 from repops.tensors import CANONICAL_NAN, NUMPY_DTYPE
 
 from ..commit.tensor import Array
 from .structure import Kind, Operand, Structure, TensorType
 
 Rule = Callable[["Graph", tuple[Operand, ...], dict[str, Any]], Operand | None]
-
-ELEMENTWISE = frozenset(
-    (
-        *(
-            "add",
-            "sub",
-            "mul",
-            "div",
-            "neg",
-            "maximum",
-            "minimum",
-            "sqrt",
-            "exp",
-            "log",
-            "rsqrt",
-            "erf",
-            "tanh",
-        ),
-        *("sin", "cos", "log1p", "pow", "eq", "ne", "lt", "le", "gt", "ge"),
-        *("logical_and", "logical_or", "logical_not", "where", "cast"),
-    )
-)
 
 
 class Graph:
@@ -279,14 +258,14 @@ def _reduces_nothing(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any
 # --------------------------------------------------------------------------------------------------------- chains
 
 
-def _reshape_of_reshape(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
-    inner = g.made_by(inputs[0], "reshape")
-    return g.op("reshape", inner.inputs[0], shape=attrs["shape"]) if inner else None
+def _last_shape(name: str) -> Rule:
+    """Return the rule that of two in a row, which both give a shape, the last alone counts."""
 
+    def rule(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+        inner = g.made_by(inputs[0], name)
+        return g.op(name, inner.inputs[0], shape=attrs["shape"]) if inner else None
 
-def _expand_of_expand(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
-    inner = g.made_by(inputs[0], "expand")
-    return g.op("expand", inner.inputs[0], shape=attrs["shape"]) if inner else None
+    return rule
 
 
 def _permute_of_permute(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
@@ -360,8 +339,8 @@ _VALUES: dict[str, tuple[Rule, ...]] = {
 
 _WIRING: dict[str, tuple[Rule, ...]] = {
     "full": (_canonical_full,),
-    "reshape": (_same_shape, _moved_full("reshape"), _reshape_of_reshape),
-    "expand": (_same_shape, _moved_full("expand"), _only_ones_added, _expand_of_expand),
+    "reshape": (_same_shape, _moved_full("reshape"), _last_shape("reshape")),
+    "expand": (_same_shape, _moved_full("expand"), _only_ones_added, _last_shape("expand")),
     "permute": (_moved_full("permute"), _only_ones_permuted, _permute_of_permute),
     "slice": (_whole_slice, _moved_full("slice"), _slice_of_slice),
     "cat": (_single, _moved_full("cat")),

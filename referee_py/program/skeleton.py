@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import cbor2
-from repops.opset import OPSET_VERSION
+from repops.opset import OPSET_VERSION, Dtype
 
 from ..commit import Tag, Tree, digest
 from ..errors import UnknownVersion
-from .structure import Structure, TensorType
+from .structure import Kind, Operand, Structure, TensorType
 
 FORMAT = 1
 
@@ -57,6 +57,17 @@ class Skeleton:
     @cached_property
     def slot_table(self) -> Tree:
         return Tree(Tag.SLOT_TREE, [slot.hash() for slot in self.slots])
+
+    def type_of(self, operand: Operand) -> TensorType:
+        """Return dtype and shape of an operand of a validated graph."""
+        match operand.kind:
+            case Kind.NODE:
+                return self.nodes[operand.index].outputs[operand.output]
+            case Kind.SLOT:
+                return self.initial[operand.index]
+            case Kind.CONSTANT:
+                return self.constants[operand.index]
+        return TensorType(Dtype.I64, ())
 
     @property
     def structure_root(self) -> bytes:

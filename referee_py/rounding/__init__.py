@@ -10,7 +10,6 @@ band        the elements that have an entry; follow: writing and following the l
 thresholds  the elements that have an entry in the dense form besides
 decide_exactly  chosen elements exactly, from `terms` in integers (`grid`) or from MPFR (`elementary`)
 truth       the result that a verifier computes for a whole node
-exact       the readable definition for one element
 step_log    the logs of one step in a file; log_source: the logs of a run
 backend     the executor of a program in this mode
 """

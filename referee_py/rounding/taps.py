@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from repops.opset import window_positions
 
 from .primitives import F64, Bool
 
@@ -38,16 +39,6 @@ def output_axis(attrs: Attrs, axis: int, size: int, kernel: int, out: int) -> Ax
     return np.where(exists, scaled // stride, 0), exists
 
 
-def output_hw(attrs: Attrs, size: tuple[int, int], kernel: tuple[int, int]) -> tuple[int, int]:
-    """Return (Y, X) of the forward convolution."""
-    y, x = (
-        (size[i] + 2 * attrs["padding"][i] - attrs["dilation"][i] * (kernel[i] - 1) - 1) // attrs["stride"][i]
-        + 1
-        for i in (0, 1)
-    )
-    return int(y), int(x)
-
-
 def gather(images: F64, rows: Axis, columns: Axis, r: int, s: int) -> F64:
     """Return the elements that tap (r, s) reads: [..., H, W] -> [..., positions, positions], 0 for absent taps."""
     (iy, vy), (ix, vx) = rows, columns
@@ -61,7 +52,7 @@ def conv2d(x: F64, w: F64, attrs: Attrs) -> F64:
     """Return the convolution in binary64, summed tap by tap."""
     G = int(attrs["groups"])
     (N, _, H, W), (F, C, R, S) = x.shape, w.shape
-    Y, X = output_hw(attrs, (H, W), (R, S))
+    Y, X = window_positions((H, W), (R, S), attrs)
     rows, columns = input_axis(attrs, 0, Y, R, H), input_axis(attrs, 1, X, S, W)
     xg, wg = x.reshape(N, G, C, H, W), w.reshape(G, F // G, C, R, S)
     total = np.zeros((N, G, F // G, Y, X))

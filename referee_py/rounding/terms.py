@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from repops.opset import window_positions
 
 from ..errors import InvalidInput
 from .primitives import F64
@@ -120,11 +121,7 @@ def _product(a: Any, b: Any, positions: I64) -> Terms:
 
 def _conv2d(x: Any, w: Any, attrs: Attrs, positions: I64) -> Terms:
     groups, (images, _, *size), (filters, channels, *kernel) = int(attrs["groups"]), x.shape, w.shape
-    out = [
-        (size[i] + 2 * attrs["padding"][i] - attrs["dilation"][i] * (kernel[i] - 1) - 1) // attrs["stride"][i]
-        + 1
-        for i in (0, 1)
-    ]
+    out = window_positions(size, kernel, attrs)
     n, f, *at = _digits(positions, (images, filters, *out))
     axes = [input_axis(attrs, i, out[i], kernel[i], size[i]) for i in (0, 1)]
     first = f // max(filters // groups, 1) * channels

@@ -1,7 +1,7 @@
 """The truth of a whole node in mode rounded-f64, as a verifier computes it (docs/rounding-logs.md, section 3).
 
 A log is an input of the computation. With it every element of a node has one right value, in every order of additions
-and on every machine. `exact.truth_of_element` is the readable rule for one element.
+and on every machine. The readable rule for one element, in fractions, is among the tests.
 """
 
 from __future__ import annotations

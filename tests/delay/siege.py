@@ -13,11 +13,12 @@ from referee_py.commit import Tag, Tree
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, Rules, commitment
 from referee_py.model.chain_model import ChainModel
-from referee_py.model.delay import delay_bound
 from referee_py.model.jobs import Claim, Job, JobTerms, Match
 from referee_py.params import BURNED
 from referee_py.program.terms import MODE_REPOPS_F32, Terms
 from referee_py.walk.reason import Reason
+
+from .bounds import delay_bound
 
 NO_ROOTS = bytes(32), bytes(32), bytes(32), bytes(32)
 

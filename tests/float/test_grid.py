@@ -18,10 +18,10 @@ from referee_py.program.mode import Bounds
 from referee_py.rounding import elementary
 from referee_py.rounding.bounds import MAX_TERMS, gamma
 from referee_py.rounding.entries import WRITTEN
-from referee_py.rounding.exact import follow_entry, round_exact
 from referee_py.rounding.grid import Toward, decide, to_grid
 from referee_py.rounding.primitives import DOWN, NOT_LOGGED, UP, rnd
 from tests.conftest import Anvil
+from tests.referee_py.rounding.exact import follow_entry, round_exact
 
 from .chain import ANVIL_OPTIONS
 from .exact import UNDECIDED, Batch, Sum, ball, bits_of, value_of

@@ -13,8 +13,8 @@ from referee_py.rounding.additions import ADDITIONS
 from referee_py.rounding.bounds import gamma
 from referee_py.rounding.decide_exactly import decide_exactly
 from referee_py.rounding.entries import Entries
-from referee_py.rounding.exact import terms_of
 from tests.conftest import Anvil
+from tests.referee_py.rounding.exact import terms_of
 
 from . import elementary
 from .chain import ANVIL_OPTIONS

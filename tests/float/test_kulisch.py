@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from referee_py.rounding.exact import added_exactly
 from tests.conftest import Anvil
+from tests.referee_py.rounding.exact import added_exactly
 
 from .chain import ANVIL_OPTIONS
 from .exact import U32, Batch, Sum, write_terms

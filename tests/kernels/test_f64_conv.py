@@ -12,7 +12,7 @@ from repops import cpu
 from repops.f64 import F32, F64, Workspace
 from repops.f64_conv import Bounded, conv
 from repops.library import BEST_ISA, ISA_NAMES
-from repops.opset import AttrError, DtypeError, ShapeError
+from repops.opset import AttrError, DtypeError, ShapeError, window_positions
 
 from referee_py.rounding import Bounds, evaluate, taps
 
@@ -69,7 +69,7 @@ def shapes(size: tuple[int, ...], attrs: dict[str, Any]) -> tuple[tuple[int, ...
     """Return the shapes of x, w and dy."""
     images, channels, filters, h, w, r, s = size
     groups = attrs["groups"]
-    plane = taps.output_hw(attrs, (h, w), (r, s))
+    plane = window_positions((h, w), (r, s), attrs)
     return (
         (images, groups * channels, h, w),
         (groups * filters, channels, r, s),

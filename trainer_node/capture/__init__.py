@@ -16,7 +16,7 @@ optimizers  SGD, Adam, parameter groups; torch_optim converts PyTorch's optimize
 sampling    initial weights and data order from a seed
 """
 
-from .draft import Built, Draft, Labels, Source
+from .draft import Built
 from .errors import CaptureError, Unsupported
 from .lowering import RULES
 from .optimizers import SGD, Adam, Groups, Optimizer
@@ -32,12 +32,9 @@ __all__ = [
     "Adam",
     "Built",
     "CaptureError",
-    "Draft",
     "Groups",
-    "Labels",
     "Optimizer",
     "Recipe",
-    "Source",
     "Unsupported",
     "build",
     "capture",

@@ -21,9 +21,19 @@ from .lowering import Context, lowers
 # ------------------------------------------------------------------------------------------------- activations
 
 
-@lowers("aten.relu.default")
-def relu(c: Context, x: Ref) -> Ref:
-    return composites.relu(c.o, c.tensor(x, F32))
+def _register(aten: str, composite: Callable[..., Ref]) -> None:
+    """Register a composite as it stands, of the call's tensors as f32."""
+
+    def rule(c: Context, *tensors: Ref) -> Ref:
+        return composite(c.o, *(c.tensor(x, F32) for x in tensors))
+
+    lowers(f"aten.{aten}.default")(rule)
+
+
+for _name in ("relu", "sigmoid", "silu"):
+    _register(_name, getattr(composites, _name))
+for _name in ("sigmoid", "tanh", "silu"):
+    _register(f"{_name}_backward", getattr(composites, f"{_name}_grad"))
 
 
 @lowers("aten.threshold_backward.default")
@@ -31,31 +41,6 @@ def threshold_backward(c: Context, grad: Ref, x: Ref, threshold: float) -> Ref:
     if threshold == 0:
         return composites.relu_grad(c.o, grad, x)
     return c.b.op("where", c.b.op("gt", x, c.b.full(threshold)), grad, c.b.full(0.0))
-
-
-@lowers("aten.sigmoid.default")
-def sigmoid(c: Context, x: Ref) -> Ref:
-    return composites.sigmoid(c.o, c.tensor(x, F32))
-
-
-@lowers("aten.sigmoid_backward.default")
-def sigmoid_backward(c: Context, grad: Ref, y: Ref) -> Ref:
-    return composites.sigmoid_grad(c.o, grad, y)
-
-
-@lowers("aten.tanh_backward.default")
-def tanh_backward(c: Context, grad: Ref, y: Ref) -> Ref:
-    return composites.tanh_grad(c.o, grad, y)
-
-
-@lowers("aten.silu.default")
-def silu(c: Context, x: Ref) -> Ref:
-    return composites.silu(c.o, x)
-
-
-@lowers("aten.silu_backward.default")
-def silu_backward(c: Context, grad: Ref, x: Ref) -> Ref:
-    return composites.silu_grad(c.o, grad, x)
 
 
 @lowers("aten.gelu.default")

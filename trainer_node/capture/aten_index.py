@@ -25,12 +25,7 @@ def arange(c: Context, end: float, **_: Any) -> Ref:
     return arange_step(c, 0, end)
 
 
-@lowers("aten.arange.start")
-def arange_start(c: Context, start: float, end: float, **_: Any) -> Ref:
-    return arange_step(c, start, end)
-
-
-@lowers("aten.arange.start_step")
+@lowers("aten.arange.start", "aten.arange.start_step")
 def arange_step(c: Context, start: float, end: float, step: float = 1, **_: Any) -> Ref:
     """Count in integers and scale in the result's dtype, as PyTorch does."""
     dtype = c.out.dtype

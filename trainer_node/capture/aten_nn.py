@@ -40,27 +40,21 @@ def addmm(c: Context, bias: Ref, a: Ref, b: Ref, *, beta: float = 1, alpha: floa
 # ------------------------------------------------------------------------------------------------ convolution
 
 
-class _Window:
-    """Stride, padding and dilation of a convolution over [N, C, H, W]; over [N, C, L], H is 1."""
+def _convolved(
+    x: Ref, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
+) -> dict[str, Any]:
+    """Return the attributes of a convolution over [N, C, H, W]; over [N, C, L], H is 1."""
+    if x.rank not in (3, 4):
+        raise Unsupported(
+            f"a convolution of rank {x.rank}", "use nn.Conv2d on [N, C, H, W] or nn.Conv1d on [N, C, L]"
+        )
+    if x.rank == 3:
+        stride, padding, dilation = (1, *stride), (0, *padding), (1, *dilation)
+    return {**_window(stride, padding, dilation), "groups": groups}
 
-    def __init__(
-        self, x: Ref, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
-    ) -> None:
-        if x.rank not in (3, 4):
-            raise Unsupported(
-                f"a convolution of rank {x.rank}", "use nn.Conv2d on [N, C, H, W] or nn.Conv1d on [N, C, L]"
-            )
-        lines = x.rank == 3
-        self.attrs = {
-            "stride": (1, *stride) if lines else _pair(stride),
-            "padding": (0, *padding) if lines else _pair(padding),
-            "dilation": (1, *dilation) if lines else _pair(dilation),
-            "groups": groups,
-        }
 
-    @staticmethod
-    def image(c: Context, x: Ref) -> Ref:
-        return x if x.rank == 4 else c.b.op("reshape", x, shape=(*x.shape[:2], 1, x.shape[2]))
+def _image(c: Context, x: Ref) -> Ref:
+    return x if x.rank == 4 else c.b.op("reshape", x, shape=(*x.shape[:2], 1, x.shape[2]))
 
 
 def _window(
@@ -87,13 +81,13 @@ def convolution(
     groups: int,
 ) -> Ref:
     """Lower a convolution. A transposed one is the input gradient of the plain one."""
-    window = _Window(x, stride, padding, dilation, groups)
-    image, kernel = window.image(c, x), window.image(c, w)
+    window = _convolved(x, stride, padding, dilation, groups)
+    image, kernel = _image(c, x), _image(c, w)
     if transposed:
         size = (1, 1, *c.out.shape)[-2:] if x.rank == 4 else (1, c.out.shape[-1])
-        y = c.b.op("conv2d_input_grad", image, kernel, **window.attrs, input_hw=size)
+        y = c.b.op("conv2d_input_grad", image, kernel, **window, input_hw=size)
     else:
-        y = c.b.op("conv2d", image, kernel, **window.attrs)
+        y = c.b.op("conv2d", image, kernel, **window)
     y = c.b.op("reshape", y, shape=c.out.shape)
     if bias is None:
         return y
@@ -116,18 +110,18 @@ def convolution_backward(
     wanted: Sequence[bool],
 ) -> tuple[Ref | None, Ref | None, Ref | None]:
     """Compose the gradients of two convolutions and a sum."""
-    window = _Window(x, stride, padding, dilation, groups)
-    g, image, kernel = (window.image(c, value) for value in (grad, x, w))
+    window = _convolved(x, stride, padding, dilation, groups)
+    g, image, kernel = (_image(c, value) for value in (grad, x, w))
     of_x, of_w, of_bias = wanted
     if transposed:
-        dx = c.b.op("conv2d", g, kernel, **window.attrs) if of_x else None
+        dx = c.b.op("conv2d", g, kernel, **window) if of_x else None
         outer, inner = image, g
     else:
         size = image.shape[2:]
-        dx = c.b.op("conv2d_input_grad", g, kernel, **window.attrs, input_hw=size) if of_x else None
+        dx = c.b.op("conv2d_input_grad", g, kernel, **window, input_hw=size) if of_x else None
         outer, inner = g, image
     kernel_hw = kernel.shape[2:]
-    dw = c.b.op("conv2d_weight_grad", outer, inner, **window.attrs, kernel_hw=kernel_hw) if of_w else None
+    dw = c.b.op("conv2d_weight_grad", outer, inner, **window, kernel_hw=kernel_hw) if of_w else None
     return (
         c.b.op("reshape", dx, shape=x.shape) if dx else None,
         c.b.op("reshape", dw, shape=w.shape) if dw else None,

@@ -14,13 +14,13 @@ from .lowering import Context, Uninitialised, lowers
 Operand = Ref | float
 
 
-def _register_binary(aten: str, op: str) -> None:
+def _register_binary(op: str) -> None:
     """Register a rule that casts both operands to the result's dtype: PyTorch has already decided the promotion."""
 
     def rule(c: Context, a: Operand, b: Operand) -> Ref:
         return c.b.op(op, c.tensor(a, c.out.dtype), c.tensor(b, c.out.dtype))
 
-    lowers(f"aten.{aten}.Tensor", f"aten.{aten}.Scalar", f"prims.{aten}.default")(rule)
+    lowers(f"aten.{op}.Tensor", f"aten.{op}.Scalar", f"prims.{op}.default")(rule)
 
 
 def _register_unary(op: str) -> None:
@@ -43,8 +43,8 @@ def _common(*operands: Operand) -> Any:
     return F32 if floats else I64
 
 
-for _aten, _op in (("mul", "mul"), ("div", "div")):
-    _register_binary(_aten, _op)
+for _op in ("mul", "div"):
+    _register_binary(_op)
 for _op in ("neg", "exp", "log", "sqrt", "rsqrt", "erf", "tanh", "sin", "cos", "log1p"):
     _register_unary(_op)
 for _op in ("eq", "ne", "lt", "le", "gt", "ge"):
@@ -101,7 +101,7 @@ def reciprocal(c: Context, x: Ref) -> Ref:
     return c.b.op("div", c.b.full(1.0), c.tensor(x, F32))
 
 
-def _register_extreme(aten: str, prim: str, op: str, comparison: str) -> None:
+def _register_extreme(op: str, prim: str, comparison: str) -> None:
     """Register a rule that uses the operator for floats, a comparison for integers."""
 
     def rule(c: Context, a: Operand, b: Operand) -> Ref:
@@ -110,11 +110,11 @@ def _register_extreme(aten: str, prim: str, op: str, comparison: str) -> None:
             return c.b.op(op, left, right)
         return c.b.op("where", c.b.op(comparison, left, right), left, right)
 
-    lowers(f"aten.{aten}.default", f"prims.{prim}.default")(rule)
+    lowers(f"aten.{op}.default", f"prims.{prim}.default")(rule)
 
 
-_register_extreme("maximum", "fmax", "maximum", "gt")
-_register_extreme("minimum", "fmin", "minimum", "lt")
+_register_extreme("maximum", "fmax", "gt")
+_register_extreme("minimum", "fmin", "lt")
 
 
 @lowers("aten.clamp.default", "aten.clamp.Tensor", "aten.clamp_min.default", "aten.hardtanh.default")
@@ -294,14 +294,9 @@ def empty(c: Context, *_: Any, **__: Any) -> Ref | Uninitialised:
     return Uninitialised() if c.out.count else c.like(0, c.out)
 
 
-@lowers("aten.fill.Scalar", "aten.fill.Tensor")
-def fill(c: Context, _: Any, value: Operand) -> Ref:
+@lowers("aten.fill.Scalar", "aten.fill.Tensor", "aten.copy.default", "prims.copy_to.default")
+def fill(c: Context, _: Any, value: Operand, *__: Any) -> Ref:
     return c.b.op("expand", c.tensor(value, c.out.dtype), shape=c.out.shape)
-
-
-@lowers("aten.copy.default", "prims.copy_to.default")
-def copy(c: Context, _: Any, source: Ref, *__: Any) -> Ref:
-    return c.b.op("expand", c.tensor(source, c.out.dtype), shape=c.out.shape)
 
 
 @lowers("aten.scalar_tensor.default")

@@ -28,10 +28,8 @@ def reduce(c: Context, op: str, x: Ref, dims: int | Sequence[int] | None, keepdi
 # ------------------------------------------------------------------------------------------------- reductions
 
 
-@lowers("aten.sum.dim_IntList", "aten.sum.default")
-def sum_(
-    c: Context, x: Ref, dims: Sequence[int] | None = None, keepdim: bool = False, dtype: Any = None
-) -> Ref:
+@lowers("aten.sum.dim_IntList", "aten.sum.default", "prims.sum.default")
+def sum_(c: Context, x: Ref, dims: Sequence[int] | None = None, keepdim: bool = False, **_: Any) -> Ref:
     return reduce(c, "sum", c.tensor(x, c.out.dtype), dims, keepdim)
 
 
@@ -43,11 +41,6 @@ def mean(
     return c.b.op("div", total, c.b.full(math.prod(x.shape[d] for d in dims_of(x, dims))))
 
 
-@lowers("prims.sum.default")
-def prims_sum(c: Context, x: Ref, dims: Sequence[int], **_: Any) -> Ref:
-    return reduce(c, "sum", x, dims, False)
-
-
 @lowers("prims.var.default")
 def var(c: Context, x: Ref, dims: Sequence[int], correction: float = 1, **_: Any) -> Ref:
     """Compute the mean first, then the squared deviations: this avoids cancellation."""
@@ -57,24 +50,14 @@ def var(c: Context, x: Ref, dims: Sequence[int], correction: float = 1, **_: Any
     return c.b.op("div", squares, c.b.full(size - correction))
 
 
-@lowers("aten.amax.default")
+@lowers("aten.amax.default", "aten.max.default")
 def amax(c: Context, x: Ref, dims: Sequence[int] | None = None, keepdim: bool = False) -> Ref:
     return reduce(c, "amax", x, dims, keepdim)
 
 
-@lowers("aten.amin.default")
+@lowers("aten.amin.default", "aten.min.default")
 def amin(c: Context, x: Ref, dims: Sequence[int] | None = None, keepdim: bool = False) -> Ref:
     return c.b.op("neg", reduce(c, "amax", c.b.op("neg", x), dims, keepdim))
-
-
-@lowers("aten.max.default")
-def max_(c: Context, x: Ref) -> Ref:
-    return amax(c, x)
-
-
-@lowers("aten.min.default")
-def min_(c: Context, x: Ref) -> Ref:
-    return amin(c, x)
 
 
 @lowers("aten.max.dim")
@@ -202,7 +185,7 @@ def slice_backward(
         apart = c.b.op("reshape", grad, shape=(*before, grad.shape[dim], 1, *after))
         apart = _padded(c, apart, dim + 1, 0, step - 1, 0)
         grad = c.b.op("reshape", apart, shape=(*before, grad.shape[dim] * step, *after))
-    return _between_zeros(c, grad, dim, first, sizes[dim] - first - grad.shape[dim])
+    return _padded(c, grad, dim, first, sizes[dim] - first - grad.shape[dim], 0)
 
 
 @lowers("aten.select_backward.default")
@@ -210,11 +193,7 @@ def select_backward(c: Context, grad: Ref, sizes: Sequence[int], dim: int, index
     dim %= len(sizes)
     row = index % sizes[dim]
     one = c.b.op("reshape", grad, shape=(*sizes[:dim], 1, *sizes[dim + 1 :]))
-    return _between_zeros(c, one, dim, row, sizes[dim] - row - 1)
-
-
-def _between_zeros(c: Context, x: Ref, dim: int, before: int, after: int) -> Ref:
-    return _padded(c, x, dim, before, after, 0)
+    return _padded(c, one, dim, row, sizes[dim] - row - 1, 0)
 
 
 def _padded(c: Context, x: Ref, dim: int, before: int, after: int, value: float) -> Ref:

@@ -16,7 +16,7 @@ from referee_py.commit.tensor import Array
 
 from . import recipes_models as models
 from .errors import CaptureError
-from .optimizers import SGD, Adam
+from .optimizers import SGD, Adam, Optimizer
 from .recipe import Recipe, RecipeJob
 
 
@@ -31,19 +31,17 @@ def digits(image: bool) -> Mapping[str, Array]:
     return {"x": (pixels / 16).astype(np.float32).reshape(shape), "y": classes.astype(np.int64)}
 
 
+def _digits(
+    name: str, module: nn.Module, optimizer: Optimizer, size: tuple[int, int, int], image: bool = False
+) -> Recipe:
+    """Return the recipe of a model that classifies the digits; `size` is (steps, batch size, seed)."""
+    return Recipe(name, module, nn.functional.cross_entropy, optimizer, digits(image), *size)
+
+
 def digits_mlp(steps: int = 200, batch_size: int = 64, seed: int = 0) -> Recipe:
     """Layers 64-128-10, SGD with momentum."""
     module = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
-    return Recipe(
-        name="digits-mlp",
-        module=module,
-        loss=nn.functional.cross_entropy,
-        optimizer=SGD(lr=0.1, momentum=0.9),
-        data=digits(image=False),
-        steps=steps,
-        batch_size=batch_size,
-        seed=seed,
-    )
+    return _digits("digits-mlp", module, SGD(lr=0.1, momentum=0.9), (steps, batch_size, seed))
 
 
 def digits_mlp_adam(steps: int = 200, batch_size: int = 64, seed: int = 0) -> Recipe:
@@ -51,16 +49,8 @@ def digits_mlp_adam(steps: int = 200, batch_size: int = 64, seed: int = 0) -> Re
     ramp = np.minimum(np.arange(1, steps + 1) / max(1, steps // 10), 1.0)
     fall = np.linspace(1.0, 0.1, steps)
     module = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
-    return Recipe(
-        name="digits-mlp-adam",
-        module=module,
-        loss=nn.functional.cross_entropy,
-        optimizer=Adam(lr=(3e-3 * ramp * fall).tolist(), weight_decay=1e-2, decoupled=True),
-        data=digits(image=False),
-        steps=steps,
-        batch_size=batch_size,
-        seed=seed,
-    )
+    optimizer = Adam(lr=(3e-3 * ramp * fall).tolist(), weight_decay=1e-2, decoupled=True)
+    return _digits("digits-mlp-adam", module, optimizer, (steps, batch_size, seed))
 
 
 def digits_cnn(steps: int = 200, batch_size: int = 32, seed: int = 0) -> Recipe:
@@ -75,16 +65,7 @@ def digits_cnn(steps: int = 200, batch_size: int = 32, seed: int = 0) -> Recipe:
         nn.Flatten(),
         nn.Linear(64, 10),
     )
-    return Recipe(
-        name="digits-cnn",
-        module=module,
-        loss=nn.functional.cross_entropy,
-        optimizer=Adam(lr=1e-2),
-        data=digits(image=True),
-        steps=steps,
-        batch_size=batch_size,
-        seed=seed,
-    )
+    return _digits("digits-cnn", module, Adam(lr=1e-2), (steps, batch_size, seed), image=True)
 
 
 BUILTIN: dict[str, Callable[..., Recipe]] = {

@@ -5,6 +5,7 @@ Those of `transformers` are built from a configuration, with the library's own c
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,20 +22,11 @@ from .recipe import Recipe
 EXAMPLES = 512
 
 
-def _transformers() -> Any:
+def _library(name: str) -> Any:
     try:
-        import transformers
+        return importlib.import_module(name)
     except ImportError as error:
-        raise CaptureError("this recipe needs transformers; install the extra [models]") from error
-    return transformers
-
-
-def _peft() -> Any:
-    try:
-        import peft
-    except ImportError as error:
-        raise CaptureError("this recipe needs peft; install the extra [models]") from error
-    return peft
+        raise CaptureError(f"this recipe needs {name}; install the extra [models]") from error
 
 
 def decayed(lr: float, decay: float, betas: tuple[float, float] = (0.9, 0.999)) -> Optimizer:
@@ -92,7 +84,7 @@ def vgg11(steps: int = 100, batch_size: int = 16, seed: int = 0) -> Recipe:
 
 
 def _resnet(name: str, optimizer: Optimizer, steps: int, batch_size: int, seed: int, **config: Any) -> Recipe:
-    hf = _transformers()
+    hf = _library("transformers")
     pixels, labels = synthetic.images(seed, EXAMPLES, (3, 32, 32), 10)
     return _own_loss(
         name,
@@ -121,17 +113,7 @@ def _own_loss(
     name: str, module: nn.Module, optimizer: Optimizer, data: Mapping[str, Array], size: tuple[int, int, int]
 ) -> Recipe:
     """Return the recipe of a model that computes its own loss; `size` is (steps, batch size, seed)."""
-    steps, batch_size, seed = size
-    return Recipe(
-        name=name,
-        module=module.train(),
-        loss=None,
-        optimizer=optimizer,
-        data=data,
-        steps=steps,
-        batch_size=batch_size,
-        seed=seed,
-    )
+    return Recipe(name, module.train(), None, optimizer, data, *size)
 
 
 def _language(seed: int, length: int, vocabulary: int) -> dict[str, Array]:
@@ -141,7 +123,7 @@ def _language(seed: int, length: int, vocabulary: int) -> dict[str, Array]:
 
 def gpt2_small(steps: int = 100, batch_size: int = 4, seed: int = 0, length: int = 128) -> Recipe:
     """GPT-2 small (124M parameters), AdamW."""
-    hf = _transformers()
+    hf = _library("transformers")
     module = hf.GPT2LMHeadModel(hf.GPT2Config(use_cache=False))
     data = _language(seed, length, module.config.vocab_size)
     return _own_loss("gpt2-small", module, decayed(6e-4, 0.1, (0.9, 0.95)), data, (steps, batch_size, seed))
@@ -149,7 +131,7 @@ def gpt2_small(steps: int = 100, batch_size: int = 4, seed: int = 0, length: int
 
 def gpt2_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int = 32) -> Recipe:
     """GPT-2 with two layers of width 64, AdamW."""
-    hf = _transformers()
+    hf = _library("transformers")
     config = hf.GPT2Config(
         vocab_size=256, n_layer=2, n_embd=64, n_head=4, n_positions=max(64, length), use_cache=False
     )
@@ -160,7 +142,7 @@ def gpt2_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int 
 
 def _llama() -> nn.Module:
     """Build two layers of width 64, with two queries to a key."""
-    hf = _transformers()
+    hf = _library("transformers")
     config = hf.LlamaConfig(
         vocab_size=256,
         hidden_size=64,
@@ -183,7 +165,7 @@ def llama_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int
 
 def llama_100m(steps: int = 100, batch_size: int = 4, seed: int = 0, length: int = 128) -> Recipe:
     """Llama of twelve layers of width 768 with grouped queries and a tied head (107M parameters), AdamW."""
-    hf = _transformers()
+    hf = _library("transformers")
     config = hf.LlamaConfig(
         vocab_size=32000,
         hidden_size=768,
@@ -202,7 +184,7 @@ def llama_100m(steps: int = 100, batch_size: int = 4, seed: int = 0, length: int
 
 def llama_lora_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int = 32) -> Recipe:
     """Low-rank adapters on all projections of a frozen tiny Llama: only the adapters are in the state."""
-    peft, base = _peft(), _llama()
+    peft, base = _library("peft"), _llama()
     config = peft.LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
     size = (steps, batch_size, seed)
     module = peft.get_peft_model(base, config)
@@ -210,7 +192,7 @@ def llama_lora_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length
 
 
 def _distilbert(name: str, config: Any, lr: float, length: int, size: tuple[int, int, int]) -> Recipe:
-    hf = _transformers()
+    hf = _library("transformers")
     module = hf.DistilBertForSequenceClassification(config)
     ids, mask, labels = synthetic.sentences(size[2], EXAMPLES, length, config.vocab_size)
     data = {"input_ids": ids, "attention_mask": mask, "labels": labels}
@@ -219,13 +201,13 @@ def _distilbert(name: str, config: Any, lr: float, length: int, size: tuple[int,
 
 def distilbert(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int = 128) -> Recipe:
     """DistilBERT (66M parameters) with a classification head, AdamW."""
-    config = _transformers().DistilBertConfig(num_labels=2)
+    config = _library("transformers").DistilBertConfig(num_labels=2)
     return _distilbert("distilbert", config, 5e-5, length, (steps, batch_size, seed))
 
 
 def distilbert_tiny(steps: int = 100, batch_size: int = 16, seed: int = 0, length: int = 16) -> Recipe:
     """DistilBERT with two layers of width 32."""
-    config = _transformers().DistilBertConfig(
+    config = _library("transformers").DistilBertConfig(
         vocab_size=64,
         n_layers=2,
         dim=32,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from referee_py.errors import InvalidInput
 from referee_py.program.mode import MAX_BITS, MIN_BITS, Bounds, Form, Rounding, is_rounded
 from referee_py.program.terms import MODE_REPOPS_F32
 
-_PANEL = "Arithmetic"
+from .flags import flag, with_flags
 
 
 class Arithmetic(StrEnum):
@@ -31,48 +31,54 @@ class FormName(StrEnum):
     DENSE = "dense"
 
 
-def _option(annotation: Any, flag: str, text: str, **limits: Any) -> Any:
-    return Annotated[
-        annotation | None,
-        typer.Option(flag, help=text, rich_help_panel=_PANEL, show_default=False, **limits),
-    ]
+_option = functools.partial(flag, panel="Arithmetic")
+
+_FLAGS: dict[str, Any] = {
+    "mode": _option(
+        Arithmetic, "--mode", "repops-f32, or rounded-f64: binary64 in any order, with rounding logs."
+    ),
+    "bits": _option(
+        int, "--bits", "In rounded-f64: bits of a result, 26 to 32; 32.", min=MIN_BITS, max=MAX_BITS
+    ),
+    "bounds": _option(BoundsName, "--bounds", "In rounded-f64: kind of error bounds: proven, or probable."),
+    "log": _option(
+        FormName,
+        "--log",
+        "In rounded-f64: log entries by position (sparse), or for every element (dense).",
+    ),
+}
 
 
-ModeOption = _option(
-    Arithmetic, "--mode", "repops-f32, or rounded-f64: binary64 in any order, with rounding logs."
-)
-BitsOption = _option(
-    int, "--bits", "In rounded-f64: bits of a result, 26 to 32; 32.", min=MIN_BITS, max=MAX_BITS
-)
-BoundsOption = _option(BoundsName, "--bounds", "In rounded-f64: kind of error bounds: proven, or probable.")
-LogOption = _option(
-    FormName, "--log", "In rounded-f64: log entries by position (sparse), or for every element (dense)."
-)
+@dataclass(frozen=True, slots=True)
+class ModeFlags:
+    """The flags of a command that choose the arithmetic; None stands for a flag that is not given."""
+
+    mode: Arithmetic | None = None
+    bits: int | None = None
+    bounds: BoundsName | None = None
+    log: FormName | None = None
+
+    def over(self, default: int) -> int:
+        """Return the mode byte for the flags; those that are not given are taken from ``default``.
+
+        Raises InvalidInput for flags of rounded-f64 in another mode.
+        """
+        rounded = is_rounded(default) if self.mode is None else self.mode is Arithmetic.ROUNDED_F64
+        if not rounded:
+            for name, value in (("bits", self.bits), ("bounds", self.bounds), ("log", self.log)):
+                if value is not None:
+                    raise InvalidInput(f"--{name} is for rounded-f64; give --mode rounded-f64 too")
+            return MODE_REPOPS_F32
+        given = Rounding.of(default) if is_rounded(default) else Rounding()
+        return Rounding(
+            given.bits if self.bits is None else self.bits,
+            given.bounds if self.bounds is None else Bounds[self.bounds.name],
+            given.form if self.log is None else Form[self.log.name],
+        ).mode
 
 
-def mode_of(
-    mode: Arithmetic | None,
-    bits: int | None,
-    bounds: BoundsName | None,
-    log: FormName | None,
-    default: int = MODE_REPOPS_F32,
-) -> int:
-    """Return the mode byte for the flags; flags that are None are taken from ``default``.
-
-    Raises InvalidInput for flags of rounded-f64 in another mode.
-    """
-    rounded = is_rounded(default) if mode is None else mode is Arithmetic.ROUNDED_F64
-    if not rounded:
-        for flag, value in (("bits", bits), ("bounds", bounds), ("log", log)):
-            if value is not None:
-                raise InvalidInput(f"--{flag} is for rounded-f64; give --mode rounded-f64 too")
-        return MODE_REPOPS_F32
-    given = Rounding.of(default) if is_rounded(default) else Rounding()
-    return Rounding(
-        given.bits if bits is None else bits,
-        given.bounds if bounds is None else Bounds[bounds.name],
-        given.form if log is None else Form[log.name],
-    ).mode
+with_mode = with_flags("mode", _FLAGS, ModeFlags)
+"""Give a command the flags of the arithmetic; it gets them as ``mode``, of type `ModeFlags`."""
 
 
 def mode_words(mode: int) -> str:
@@ -82,12 +88,3 @@ def mode_words(mode: int) -> str:
     rounding = Rounding.of(mode)
     bounds, form = rounding.bounds.name.lower(), rounding.form.name.lower()
     return f"{Arithmetic.ROUNDED_F64}, {rounding.bits} bits, {bounds} bounds, {form} logs"
-
-
-def mode_flags(mode: int) -> list[str]:
-    """Return the flags that select a mode byte."""
-    if not is_rounded(mode):
-        return ["--mode", Arithmetic.REPOPS_F32]
-    rounding = Rounding.of(mode)
-    flags = ["--mode", Arithmetic.ROUNDED_F64, "--bits", str(rounding.bits)]
-    return [*flags, "--bounds", rounding.bounds.name.lower(), "--log", rounding.form.name.lower()]

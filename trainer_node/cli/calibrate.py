@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from referee_py.errors import InvalidInput
 from referee_py.execute import Interpreter, Run, State, StepTrace
@@ -17,7 +16,7 @@ from referee_py.rounding.band import NARROW
 
 from ..bundle import Bundle
 from ..devices import evaluator_of
-from .common import out
+from .common import out, progress_bar
 from .inspect import table_of
 
 if TYPE_CHECKING:
@@ -93,9 +92,8 @@ def _execute(bundle: Bundle, compared: Compared, steps: int) -> int:
     tensors, terms = (bundle.program, bundle.constants), bundle.terms
     executor = Interpreter(*tensors, compared)
     run = Run(*tensors, bundle.initial, terms.steps, terms.strides, compared, executor=executor)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     done = 0
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with progress_bar() as progress:
         bar = progress.add_task("comparing", total=steps)
 
         def tell(state: State, _trace: StepTrace | None) -> None:

@@ -7,7 +7,7 @@ import typer
 from ..chain import Call
 from ..config import Settings
 from ..deploy import NOBODY
-from .common import ACCOUNT, CHAIN, moment, out, reader, sender, show_rows, with_settings
+from .common import ACCOUNT, CHAIN, moment, reader, send, show_rows, with_settings
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -36,18 +36,11 @@ def show(settings: Settings) -> None:
 @with_settings(ACCOUNT)
 def stop(settings: Settings) -> None:
     """Stop all clocks and periods. Only for the guardian; moves, claims and withdrawals go on."""
-    _turn(settings, "pause")
+    send(settings, Call.of(reader(settings).contracts.timekeeper, "pause"))
 
 
 @app.command()
 @with_settings(ACCOUNT)
 def start(settings: Settings) -> None:
     """Let the clocks run again. Only for the guardian."""
-    _turn(settings, "resume")
-
-
-def _turn(settings: Settings, function: str) -> None:
-    contract = reader(settings).contracts.timekeeper
-    with sender(settings) as transactions:
-        receipt = transactions.send(Call.of(contract, function))
-    out.print(f"{receipt.action}: done, {receipt.gas_used:,} gas")
+    send(settings, Call.of(reader(settings).contracts.timekeeper, "resume"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,28 +11,22 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
-from ..chain import ChainClient, TransactionManager, connect
-from ..chain.contracts import error_decoder
+from ..chain import Call, ChainClient, TransactionManager
 from ..config import Mode, Settings, load_settings
 from ..db import Database
 from ..keys import load_account
 from ..logs import configure_logging
-from ..service import exclusive, open_client
+from ..service import exclusive, open_client, open_web3, transaction_manager
+from .flags import CommandFunction, flag, with_flags
 
 out = Console(highlight=False)
 
-_PANEL = "Settings"
-
-
-def _option(annotation: Any, flag: str, text: str) -> Any:
-    return Annotated[
-        annotation | None, typer.Option(flag, help=text, rich_help_panel=_PANEL, show_default=False)
-    ]
-
+_option = functools.partial(flag, panel="Settings")
 
 _CHAIN: dict[str, Any] = {
     "config": _option(Path, "--config", "Configuration file in TOML; ./assay.toml if it exists."),
@@ -84,30 +77,15 @@ CourtOnlyOption = Annotated[
 ]
 
 
-def with_settings(options: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command these flags; it gets the resulting ``settings`` as its first argument."""
+def with_settings(options: dict[str, Any]) -> Callable[[CommandFunction], CommandFunction]:
+    """Give a command these flags; it gets the resulting ``settings``."""
+    return with_flags("settings", options, _settings)
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def run(**given: Any) -> None:
-            flags = {name: given.pop(name) for name in options}
-            settings = load_settings(**flags)
-            configure_logging(settings.log_format, settings.log_level)
-            command(settings, **given)
 
-        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-        extra = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-            for name, annotation in options.items()
-        ]
-        own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-        parameters = [*own, *extra]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        del run.__wrapped__
-        return run
-
-    return decorate
+def _settings(**flags: Any) -> Settings:
+    settings = load_settings(**flags)
+    configure_logging(settings.log_format, settings.log_level)
+    return settings
 
 
 def reader(settings: Settings) -> ChainClient:
@@ -119,29 +97,27 @@ def reader(settings: Settings) -> ChainClient:
 def sender(settings: Settings) -> Iterator[TransactionManager]:
     """Open a transaction manager for one command. Raises AlreadyRunning while a daemon uses the same key."""
     account = load_account(settings)
-    limits = settings.limits
     with exclusive(settings.keystore_path, f"key {settings.keystore_path}"):
         database = Database(settings.data_dir / "outbox.sqlite3")
         try:
-            manager = TransactionManager(
-                connect(
-                    settings.rpc_url,
-                    settings.chain_id,
-                    timeout_s=limits.rpc_timeout_s,
-                    max_bytes=limits.rpc_bytes,
-                ),
-                account,
-                database,
-                chain_id=settings.chain_id,
-                decode=error_decoder(),
-                fees=settings.fees.policy(),
-                replace_after_s=settings.fees.replace_after_s,
-                poll_s=min(settings.poll_s, 0.5),
-            )
+            manager = transaction_manager(settings, open_web3(settings), account, database)
             manager.recover()
             yield manager
         finally:
             database.close()
+
+
+def send(settings: Settings, call: Call) -> None:
+    """Send one transaction, wait for it, and say what it took."""
+    with sender(settings) as transactions:
+        receipt = transactions.send(call)
+    out.print(f"{receipt.action}: done, {receipt.gas_used:,} gas")
+
+
+def progress_bar() -> Progress:
+    """Return a bar with a description on standard error, which goes when it is done."""
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 def ether(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,72 +20,46 @@ from ..datasets import Dataset, RowProof, prove, read_arrays, read_images, read_
 from ..datasets.dataset import is_dataset
 from ..datasets.proof import MAX_PROOF_BYTES
 from .common import printable, show_rows
+from .flags import flag, only_given, with_flags
 
 app = typer.Typer(no_args_is_help=True)
 
-_ARRAYS, _TEXT, _IMAGES = "Arrays (.npz, .safetensors)", "Text", "Images"
+_arrays, _text, _images = (
+    functools.partial(flag, panel=panel) for panel in ("Arrays (.npz, .safetensors)", "Text", "Images")
+)
+_OPTIONS: dict[str, Any] = {
+    "names": _arrays(str, "--names", 'Arrays to take, in order: "x,y".'),
+    "rounded": _arrays(bool, "--round", "Round float64 to float32."),
+    "window": _text(int, "--window", "Tokens of context in a row: 64."),
+    "stride": _text(int, "--stride", "Tokens from one row to the next: as --window."),
+    "tokenizer": _text(Path, "--tokenizer", "A tokenizer.json; tokens are bytes if not given."),
+    "vocabulary": _text(int, "--vocabulary", "Train a byte-pair encoding of that size on the text."),
+    "pairs": _text(bool, "--pairs", "Write x and y instead of one row of tokens."),
+    "size": _images(str, "--size", "Height and width: 32x32."),
+    "channels": _images(int, "--channels", "3 for colour, 1 for grey."),
+}
 
 
 @app.command()
+@with_flags("options", _OPTIONS, only_given)
 def build(
+    options: dict[str, Any],
     source: Annotated[
         Path, typer.Argument(help="A .npz or .safetensors file, a text, or a folder of images by class.")
     ],
     folder: Annotated[Path, typer.Argument(help="Folder to write the data set to.")],
-    names: Annotated[
-        str | None, typer.Option(help='Arrays to take, in order: "x,y".', rich_help_panel=_ARRAYS)
-    ] = None,
-    rounded: Annotated[
-        bool | None, typer.Option("--round", help="Round float64 to float32.", rich_help_panel=_ARRAYS)
-    ] = None,
-    window: Annotated[
-        int | None, typer.Option(help="Tokens of context in a row: 64.", rich_help_panel=_TEXT)
-    ] = None,
-    stride: Annotated[
-        int | None,
-        typer.Option(help="Tokens from one row to the next: as --window.", rich_help_panel=_TEXT),
-    ] = None,
-    tokenizer: Annotated[
-        Path | None,
-        typer.Option(help="A tokenizer.json; tokens are bytes if not given.", rich_help_panel=_TEXT),
-    ] = None,
-    vocabulary: Annotated[
-        int | None,
-        typer.Option(help="Train a byte-pair encoding of that size on the text.", rich_help_panel=_TEXT),
-    ] = None,
-    pairs: Annotated[
-        bool | None,
-        typer.Option("--pairs", help="Write x and y instead of one row of tokens.", rich_help_panel=_TEXT),
-    ] = None,
-    size: Annotated[
-        str | None, typer.Option(help="Height and width: 32x32.", rich_help_panel=_IMAGES)
-    ] = None,
-    channels: Annotated[
-        int | None, typer.Option(help="3 for colour, 1 for grey.", rich_help_panel=_IMAGES)
-    ] = None,
 ) -> None:
     """Read a data set from files and write it as committed tensors."""
-    given: dict[str, Any] = {
-        "names": names,
-        "rounded": rounded,
-        "window": window,
-        "stride": stride,
-        "tokenizer": tokenizer,
-        "vocabulary": vocabulary,
-        "pairs": pairs,
-        "size": size,
-        "channels": channels,
-    }
     if source.is_dir():
-        options = _only(given, "images", "size", "channels")
-        dataset = read_images(source, _size(options.pop("size", "32x32")), **options)
+        chosen = _only(options, "images", "size", "channels")
+        dataset = read_images(source, _size(chosen.pop("size", "32x32")), **chosen)
     elif source.suffix in (".npz", ".safetensors"):
-        options = _only(given, "arrays", "names", "rounded")
-        tensors = read_arrays(source, _names(options.pop("names", "")), **options)
+        chosen = _only(options, "arrays", "names", "rounded")
+        tensors = read_arrays(source, _names(chosen.pop("names", "")), **chosen)
         dataset = Dataset(tensors, {"source": "arrays", "file": source.name})
     else:
-        options = _only(given, "text", "window", "stride", "tokenizer", "vocabulary", "pairs")
-        dataset = read_text(source, options.pop("window", 64), **options)
+        chosen = _only(options, "text", "window", "stride", "tokenizer", "vocabulary", "pairs")
+        dataset = read_text(source, chosen.pop("window", 64), **chosen)
     dataset.write(folder)
     _show(dataset, folder)
 
@@ -170,14 +145,13 @@ def _committed(folder: Path) -> tuple[dict[str, Array], list[bytes], bytes]:
     return named, [constant.hash for constant in bundle.program.constants], bundle.program.constant_root
 
 
-def _only(given: dict[str, Any], kind: str, *allowed: str) -> dict[str, Any]:
-    """Return the given options. Raises InvalidInput for one that does not apply to this kind of source."""
-    options = {name: value for name, value in given.items() if value is not None}
+def _only(options: dict[str, Any], kind: str, *allowed: str) -> dict[str, Any]:
+    """Return the options. Raises InvalidInput for one that does not apply to this kind of source."""
     for name in options:
         if name not in allowed:
-            flag = "--round" if name == "rounded" else f"--{name}"
-            raise InvalidInput(f"{flag} does not apply to {kind}; leave it out")
-    return options
+            spelling = "--round" if name == "rounded" else f"--{name}"
+            raise InvalidInput(f"{spelling} does not apply to {kind}; leave it out")
+    return dict(options)
 
 
 def _names(text: str) -> list[str]:

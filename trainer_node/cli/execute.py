@@ -9,8 +9,6 @@ from typing import Annotated
 
 import repops
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from safetensors.numpy import save_file
 
 from referee_py.commit.tensor import Array
@@ -25,11 +23,13 @@ from referee_py.rounding.step_log import StepLog
 
 from ..bundle import Bundle
 from ..devices import backend_of, evaluator_of
-from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of, mode_words
-from .common import show_rows
+from .arithmetic import ModeFlags, mode_words, with_mode
+from .common import progress_bar, show_rows
 
 
+@with_mode
 def run_command(
+    mode: ModeFlags,
     folder: Annotated[Path, typer.Argument(help="A bundle.")],
     steps: Annotated[int | None, typer.Option(help="Stop after this many steps.", min=1)] = None,
     root: Annotated[
@@ -45,14 +45,10 @@ def run_command(
             "direct."
         ),
     ] = "torch",
-    mode: ModeOption = None,
-    bits: BitsOption = None,
-    bounds: BoundsOption = None,
-    log: LogOption = None,
 ) -> None:
     """Execute a bundle's program on this machine: show its metrics, and the root that an honest trainer claims."""
     bundle = Bundle.read(folder)
-    bundle = bundle.with_mode(mode_of(mode, bits, bounds, log, bundle.terms.mode))
+    bundle = bundle.with_mode(mode.over(bundle.terms.mode))
     terms, last = bundle.terms, steps or bundle.terms.steps
     if last > terms.steps:
         raise InvalidInput(f"{last} steps of a program that has {terms.steps}")
@@ -62,9 +58,8 @@ def run_command(
         raise InvalidInput(f"device {device!r}; choose cpu or cuda")
     log_source = MemoryLogs() if is_rounded(terms.mode) else None
     run, latest = _run(bundle, device, evaluator, log_source)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     began = time.monotonic()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with progress_bar() as progress:
         bar = progress.add_task("", total=last)
 
         def tell(state: State, _trace: StepTrace | None) -> None:

@@ -22,7 +22,7 @@ from ..package import load_program
 from ..posting import Offer, post_job
 from ..result import fetch_result, save_result
 from ..store import Store
-from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of, mode_words
+from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import (
     ACCOUNT,
     CHAIN,
@@ -57,8 +57,10 @@ Collected = Annotated[
 
 @app.command()
 @with_settings({**ACCOUNT, **SERVE})
+@with_mode
 def post(
     settings: Settings,
+    mode: ModeFlags,
     bundle: Annotated[Path, typer.Argument(help="Bundle made by `assay program build`.")],
     reward: Annotated[str, typer.Option(help="Reward, in ether.")] = "1",
     stake: Annotated[
@@ -109,10 +111,6 @@ def post(
         typer.Option(help="Address of a verifier; repeat it. All registered ones if not given."),
     ] = None,
     threshold: Annotated[int, typer.Option(help="Verifiers needed for a verdict; 0 is a majority.")] = 0,
-    mode: ModeOption = None,
-    bits: BitsOption = None,
-    bounds: BoundsOption = None,
-    log: LogOption = None,
 ) -> None:
     """Post a job for a bundle: check it, put its artifacts into the store, escrow the reward.
 
@@ -120,7 +118,7 @@ def post(
     rounded-f64 there is one slot.
     """
     content = Bundle.read(bundle)
-    content = content.with_mode(mode_of(mode, bits, bounds, log, content.terms.mode))
+    content = content.with_mode(mode.over(content.terms.mode))
     client = reader(settings)
     verifiers = verifier or []
     if court_only and (verifiers or threshold):

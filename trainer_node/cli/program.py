@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,19 +11,36 @@ import numpy as np
 import typer
 
 from referee_py.errors import InvalidInput
+from referee_py.program.terms import MODE_REPOPS_F32
 
 from ..bundle import Bundle
 from ..datasets import Dataset
 from ..errors import ConfigError
 from . import inspect
-from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of
+from .arithmetic import ModeFlags, with_mode
 from .common import out
 from .execute import run_command
+from .flags import flag, only_given, with_flags
 
 app = typer.Typer(no_args_is_help=True)
 app.command("run")(run_command)
 
-_ONNX = "ONNX files"
+_option = functools.partial(flag, panel="ONNX files")
+_ONNX: dict[str, Any] = {
+    "data": _option(Path, "--data", "A data set, written by assay data build."),
+    "batch": _option(int, "--batch", "Examples in a step: 32."),
+    "loss": _option(str, "--loss", "cross-entropy, binary, mse, or next-token for rows of tokens."),
+    "optimizer": _option(str, "--optimizer", "sgd, adam or adamw."),
+    "lr": _option(float, "--lr", "Learning rate: 0.001."),
+    "momentum": _option(float, "--momentum", "Momentum of sgd: 0."),
+    "weight_decay": _option(float, "--weight-decay", "0 if not given."),
+    "freeze": _option(list[str], "--freeze", 'Tensors not to train: "encoder.*"; may be repeated.'),
+    "output": _option(str, "--output", "The output to score; the first if not given."),
+    "inputs": _option(str, "--inputs", 'Arrays for the model: "input_ids,mask"; the first.'),
+    "predict": _option(bool, "--predict", "Do not train: run the model over the data."),
+    "decode": _option(int, "--decode", "Do not train: continue each row of the data to this many tokens."),
+    "stop": _option(int, "--stop", "The token that ends a row, with --decode."),
+}
 
 
 def _capture() -> Any:
@@ -38,7 +56,11 @@ def _capture() -> Any:
 
 
 @app.command()
+@with_mode
+@with_flags("onnx", _ONNX, only_given)
 def build(
+    onnx: dict[str, Any],
+    mode: ModeFlags,
     recipe: Annotated[
         str,
         typer.Argument(
@@ -51,76 +73,18 @@ def build(
     strides: Annotated[
         str | None, typer.Option(help='Checkpoint strides, such as "100,10,1"; suggested if not given.')
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="A data set, written by assay data build.", rich_help_panel=_ONNX)
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Examples in a step: 32.", rich_help_panel=_ONNX)] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            help="cross-entropy, binary, mse, or next-token for rows of tokens.", rich_help_panel=_ONNX
-        ),
-    ] = None,
-    optimizer: Annotated[str | None, typer.Option(help="sgd, adam or adamw.", rich_help_panel=_ONNX)] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate: 0.001.", rich_help_panel=_ONNX)] = None,
-    momentum: Annotated[float | None, typer.Option(help="Momentum of sgd: 0.", rich_help_panel=_ONNX)] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="0 if not given.", rich_help_panel=_ONNX)] = None,
-    freeze: Annotated[
-        list[str] | None,
-        typer.Option(help='Tensors not to train: "encoder.*"; may be repeated.', rich_help_panel=_ONNX),
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option(help="The output to score; the first if not given.", rich_help_panel=_ONNX)
-    ] = None,
-    inputs: Annotated[
-        str | None,
-        typer.Option(help='Arrays for the model: "input_ids,mask"; the first.', rich_help_panel=_ONNX),
-    ] = None,
-    predict: Annotated[
-        bool | None,
-        typer.Option("--predict", help="Do not train: run the model over the data.", rich_help_panel=_ONNX),
-    ] = None,
-    decode: Annotated[
-        int | None,
-        typer.Option(
-            help="Do not train: continue each row of the data to this many tokens.", rich_help_panel=_ONNX
-        ),
-    ] = None,
-    stop: Annotated[
-        int | None, typer.Option(help="The token that ends a row, with --decode.", rich_help_panel=_ONNX)
-    ] = None,
-    mode: ModeOption = None,
-    bits: BitsOption = None,
-    bounds: BoundsOption = None,
-    log: LogOption = None,
 ) -> None:
     """Capture a job into a bundle: program, terms and tensors."""
-    chosen = mode_of(mode, bits, bounds, log)
+    chosen = mode.over(MODE_REPOPS_F32)
     capture = _capture()
-    options = {
-        "data": data,
-        "batch": batch,
-        "loss": loss,
-        "optimizer": optimizer,
-        "lr": lr,
-        "momentum": momentum,
-        "weight_decay": weight_decay,
-        "freeze": freeze,
-        "output": output,
-        "inputs": inputs,
-        "predict": predict,
-        "decode": decode,
-        "stop": stop,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    if recipe.endswith(".onnx") and ("predict" in given or "decode" in given):
+    if recipe.endswith(".onnx") and ("predict" in onnx or "decode" in onnx):
         if steps is not None or seed is not None:
             raise InvalidInput("--steps and --seed are for training; the data sets the length of inference")
-        training = _inference(Path(recipe), given)
+        training = _inference(Path(recipe), onnx)
     elif recipe.endswith(".onnx"):
-        training = _from_onnx(Path(recipe), steps or 200, seed or 0, given)
-    elif given:
-        flag = next(iter(given)).replace("_", "-")
+        training = _from_onnx(Path(recipe), steps or 200, seed or 0, onnx)
+    elif onnx:
+        flag = next(iter(onnx)).replace("_", "-")
         raise InvalidInput(f"--{flag} is for ONNX files; recipe {recipe} defines this itself")
     else:
         training = capture.load_recipe(recipe, steps=steps, seed=seed)
@@ -198,9 +162,9 @@ def _listed(names: str | None) -> list[str] | None:
 
 
 def _require(path: Path, given: dict[str, Any], *flags: str) -> None:
-    for flag in flags:
-        if flag not in given:
-            raise InvalidInput(f"{path} does not give {flag}; add --{flag}")
+    for name in flags:
+        if name not in given:
+            raise InvalidInput(f"{path} does not give {name}; add --{name}")
 
 
 def _strides(text: str) -> tuple[int, ...]:

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
-from ..chain import Call, Releases, connect
+from ..chain import Releases, connect
 from ..config import Settings
-from .common import ACCOUNT, CHAIN, out, sender, with_settings
+from .common import ACCOUNT, CHAIN, out, send, with_settings
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -44,17 +44,11 @@ def list_releases(settings: Settings) -> None:
 @with_settings(ACCOUNT)
 def supersede(settings: Settings, version: Version, reason: Reason) -> None:
     """Mark a version as superseded: nodes that use it warn. Only for the publisher."""
-    _say(settings, _list(settings).supersede(version, reason))
+    send(settings, _list(settings).supersede(version, reason))
 
 
 @app.command()
 @with_settings(ACCOUNT)
 def withdraw(settings: Settings, version: Version, reason: Reason) -> None:
     """Withdraw a version: nodes refuse to start on it. Its jobs go on unchanged. Only for the publisher."""
-    _say(settings, _list(settings).withdraw(version, reason))
-
-
-def _say(settings: Settings, call: Call) -> None:
-    with sender(settings) as transactions:
-        receipt = transactions.send(call)
-    out.print(f"{receipt.action}: done, {receipt.gas_used:,} gas")
+    send(settings, _list(settings).withdraw(version, reason))

@@ -20,15 +20,8 @@ MAX_BYTES = 16 << 30
 """Default limit on the bytes of all tensors of a data set together."""
 MAX_TENSORS = 64
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-_EXACT: dict[str, type[np.generic]] = {
-    "u1": np.int64,
-    "u2": np.int64,
-    "u4": np.int64,
-    "i1": np.int64,
-    "i2": np.int64,
-    "i4": np.int64,
-}
-_EXACT |= {"f2": np.float32, "f4": np.float32, "i8": np.int64, "b1": np.bool_}
+_EXACT: dict[str, type[np.generic]] = {"f2": np.float32, "f4": np.float32, "b1": np.bool_}
+_EXACT |= dict.fromkeys(("u1", "u2", "u4", "i1", "i2", "i4", "i8"), np.int64)
 
 
 def read_arrays(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from repops.opset import window_positions
 from torch.nn import functional
 
 from . import UNFOLDED_BYTES
@@ -64,7 +65,7 @@ class Product(NamedTuple):
 def conv2d(library: Library, x: Tensor, w: Tensor, attrs: Attrs) -> Product:
     """Convolve [N, G C, H, W] with [G F, C, R, S], f32."""
     groups, taps = int(attrs["groups"]), math.prod(w.shape[1:])
-    plane = _output_plane(x.shape, w.shape, attrs)
+    plane = window_positions(x.shape[2:], w.shape[2:], attrs)
     if x.shape[0] * x.shape[1] * math.prod(w.shape[2:]) * math.prod(plane) > library.max_unfolded:
         windows = torch.conv2d(_squares(x, groups), _ones(w, groups), None, *_window(attrs), groups)
         with _without_transforms():
@@ -156,12 +157,6 @@ def _unfold(x: Tensor, kernel: Sequence[int], attrs: Attrs) -> Tensor:
         window = {name: tuple(attrs[name]) for name in ("stride", "padding", "dilation")}
         found = functional.unfold(x, tuple(kernel), **window)
     return found.reshape(images, groups, channels // groups * math.prod(kernel), -1).contiguous()
-
-
-def _output_plane(x: Sequence[int], w: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
-    """Return (Y, X) of the forward convolution."""
-    window = zip(x[2:], w[2:], attrs["stride"], attrs["padding"], attrs["dilation"], strict=True)
-    return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in window)
 
 
 def _spread_plane(attrs: Attrs, kernel: Sequence[int]) -> tuple[int, int]:

@@ -1,8 +1,8 @@
-"""rnd, log, rev and threshold on torch tensors of any device, and the search of the band (docs/rounding-logs.md).
+"""rnd on torch tensors of any device, and the search of the band (docs/rounding-logs.md).
 
 The operations are those of `referee_py.rounding.primitives` on arrays, so the bits are the same on any device: powers
 of two are taken from exponent fields, and nothing but `round` rounds. Tensors are float64 of any shape. There is no
-loop over elements, and only the number that `threshold` gives leaves the device.
+loop over elements, and nothing leaves the device.
 
 NOTE: conversion to binary32 gives the machine's own NaN; `as_f32` makes it the canonical one, in its bits.
 """
@@ -16,7 +16,7 @@ import torch
 from referee_py.errors import InvalidInput
 from referee_py.program.mode import check_bits
 from referee_py.rounding.band import APART, NARROW
-from referee_py.rounding.primitives import DOWN, NOT_LOGGED, UP, bisected, check_tau, largest
+from referee_py.rounding.primitives import largest
 
 Tensor = torch.Tensor
 
@@ -46,65 +46,6 @@ def rnd(x: Tensor, b: int) -> Tensor:
     _check(x, b)
     q = quantum(x, b)
     return _finish(torch.round(x / q) * q, b)
-
-
-def log(x: Tensor, b: int, tau: float) -> Tensor:
-    """Algorithm 1, uint8: return the rounding direction of each element that is further than tau from the grid.
-
-    Raises InvalidInput for a tau outside of 0 to half a quantum.
-    """
-    _check(x, b)
-    check_tau(tau, b)
-    x = torch.where(x.abs() < _TOP, x, 0.0)
-    q = quantum(x, b)
-    error = torch.round(x / q) * q - x  # exact
-    logged = error.abs() > scale(x) * tau
-    direction = torch.where(error > 0, UP, DOWN)
-    return torch.where(logged, direction, NOT_LOGGED).to(torch.uint8)
-
-
-def rev(x: Tensor, b: int, entry: Tensor) -> Tensor:
-    """Return x rounded in the direction of each entry, uint8 of x's shape: see `primitives.rev`.
-
-    Raises InvalidInput for an entry above 2 or of another shape.
-    """
-    _check(x, b)
-    if entry.shape != x.shape or entry.dtype != torch.uint8:
-        raise InvalidInput(
-            f"entries are {entry.dtype}{tuple(entry.shape)} for values of shape {tuple(x.shape)}; use uint8"
-        )
-    if entry.numel() and int(entry.max()) > UP:
-        raise InvalidInput(f"an entry is {int(entry.max())}; an entry is 0, 1 or 2")
-    q = quantum(x, b)
-    scaled = x / q
-    up = torch.where(entry == UP, torch.ceil(scaled), torch.round(scaled))
-    return _finish(torch.where(entry == DOWN, torch.floor(scaled), up) * q, b)
-
-
-def threshold(y1: Tensor, y2: Tensor, b: int, iterations: int = 40) -> float:
-    """Algorithm 4: return the largest tau by bisection that logs every divergence of two outputs.
-
-    See `primitives.threshold`. Raises InvalidInput if there is none.
-    """
-    _check(y1, b)
-    _check(y2, b)
-    if y1.shape != y2.shape or iterations < 1:
-        shapes = tuple(y1.shape), tuple(y2.shape)
-        raise InvalidInput(
-            f"shapes {shapes[0]} and {shapes[1]}, {iterations} iterations; use one shape, 1 or more"
-        )
-    r1, r2 = rnd(y1, b), rnd(y2, b)
-    differ = (r1 != r2) & ~(r1.isnan() & r2.isnan())
-    unrepaired = differ & ((rev(y1, b, log(y2, b, 0.0)) != r2) | (rev(y2, b, log(y1, b, 0.0)) != r1))
-    if bool(unrepaired.any()):
-        first = int(unrepaired.reshape(-1).nonzero()[0])
-        pair = float(y1.reshape(-1)[first]), float(y2.reshape(-1)[first])
-        raise InvalidInput(
-            f"element {first}: {pair[0]!r} and {pair[1]!r} diverge by more than a direction can repair at b = {b}; "
-            "round to fewer bits, or use the sparse format"
-        )
-    distances = torch.cat([_relative_error(y1[differ], b), _relative_error(y2[differ], b)])
-    return bisected(float(distances.min()) if distances.numel() else _INF, b, iterations)
 
 
 def as_f32(x: Tensor) -> Tensor:
@@ -173,11 +114,6 @@ def doubted(x: Tensor, values: Tensor, radius: Tensor, up: Tensor, b: int) -> Te
     """Return which directions may disagree with the values, bool: see `thresholds.doubted`."""
     agreed = torch.where(up, values.double() >= x, values.double() <= x)
     return ~(agreed & x.isfinite() & (radius < NARROW * quantum(x, b)))
-
-
-def _relative_error(y: Tensor, b: int) -> Tensor:
-    q = quantum(y, b)
-    return (torch.round(y / q) * q - y).abs() / scale(y)
 
 
 def _finish(y: Tensor, b: int) -> Tensor:

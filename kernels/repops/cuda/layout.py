@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..opset import ITEM_SIZE, MAX_RANK, Shape
+from ..phases import row_major
 from ..tensors import Call
 from .plan import (
     Axes,
@@ -19,7 +20,6 @@ from .plan import (
     merge,
     outputs_of,
     planner,
-    row_major,
 )
 from .pointwise import broadcast_strides
 

@@ -142,10 +142,5 @@ def merge(dims: Sequence[int], *strides: Sequence[int]) -> tuple[tuple[int, ...]
     return tuple(size for size, _ in kept), [tuple(s[o] for _, s in kept) for o in range(len(strides))]
 
 
-def row_major(shape: Shape) -> tuple[int, ...]:
-    """Return the stride of each dimension, in elements."""
-    return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
-
-
 def item_size(call: Call) -> int:
     return ITEM_SIZE[call.outputs[0][0]]

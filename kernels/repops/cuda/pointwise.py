@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..opset import ITEM_SIZE, MAX_RANK, Dtype, Shape
+from ..phases import row_major
 from ..tensors import Call
 from .plan import (
     Axes,
@@ -16,7 +17,6 @@ from .plan import (
     merge,
     outputs_of,
     planner,
-    row_major,
 )
 
 THREADS = 256

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..opset import ITEM_SIZE
+from ..phases import row_major
 from ..tensors import Call
 from .plan import (
     Axes,
@@ -17,7 +18,6 @@ from .plan import (
     merge,
     outputs_of,
     planner,
-    row_major,
     workspace_of,
 )
 

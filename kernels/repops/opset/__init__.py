@@ -18,7 +18,7 @@ call that `infer` accepts cannot fail.
 Messages name the operator and the argument, with the names of the table.
 """
 
-from .rules import broadcast
+from .rules import broadcast, window_positions
 from .signature import (
     BOOL,
     F32,
@@ -26,7 +26,6 @@ from .signature import (
     ITEM_SIZE,
     MAX_ELEMENTS,
     MAX_RANK,
-    MAX_SITES,
     MAX_STEPS,
     Arithmetic,
     ArityError,
@@ -54,7 +53,6 @@ __all__ = [
     "ITEM_SIZE",
     "MAX_ELEMENTS",
     "MAX_RANK",
-    "MAX_SITES",
     "MAX_STEPS",
     "OPS",
     "OPSET_VERSION",
@@ -74,4 +72,5 @@ __all__ = [
     "broadcast",
     "check_spec",
     "lookup",
+    "window_positions",
 ]

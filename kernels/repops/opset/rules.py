@@ -15,6 +15,7 @@ from .signature import (
     MAX_SITES,
     MAX_STEPS,
     AttrError,
+    Attrs,
     ChainError,
     Dtype,
     DtypeError,
@@ -146,20 +147,23 @@ WINDOW = (("stride", "ints"), ("padding", "ints"), ("dilation", "ints"))
 _MAX_WINDOW = 1 << 31  # exclusive, for stride, padding, dilation and kernel: products stay within 64 bits
 
 
-def _windows(name: str, size: Shape, kernel: Shape, attrs: Any) -> Shape:
+def window_positions(size: Sequence[int], kernel: Sequence[int], attrs: Attrs) -> Shape:
     """Return the window positions (height, width): floor((size + 2 pad - dil (k - 1) - 1) / stride) + 1."""
+    window = zip(size, kernel, attrs["stride"], attrs["padding"], attrs["dilation"], strict=True)
+    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in window)
+
+
+def _windows(name: str, size: Shape, kernel: Shape, attrs: Any) -> Shape:
+    """Return the window positions. Raise AttrError or ShapeError if there are none."""
     for attr, low in (("stride", 1), ("padding", 0), ("dilation", 1)):
         if len(attrs[attr]) != 2 or any(not low <= value < _MAX_WINDOW for value in attrs[attr]):
             raise AttrError(f"{name}: {attr} must be two ints in [{low}, 2^31)", value=attrs[attr])
     if len(kernel) != 2 or any(not 1 <= k < _MAX_WINDOW for k in kernel):
         raise ShapeError(f"{name}: kernel must be at least 1 x 1", kernel=kernel)
-    result = []
-    for n, k, s, p, d in zip(size, kernel, attrs["stride"], attrs["padding"], attrs["dilation"], strict=True):
-        span = n + 2 * p - d * (k - 1) - 1
-        if span < 0:
-            raise ShapeError(f"{name}: window larger than the padded input", size=size, kernel=kernel)
-        result.append(span // s + 1)
-    return tuple(result)
+    positions = window_positions(size, kernel, attrs)
+    if min(positions) < 1:
+        raise ShapeError(f"{name}: window larger than the padded input", size=size, kernel=kernel)
+    return positions
 
 
 def _conv(name: str, x: Shape, w: Shape, attrs: Any) -> Shape:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..opset import Shape
+from ..opset import Shape, window_positions
 from ..tensors import Array
 from .arithmetic import MINUS_ZERO, fma
 
@@ -67,16 +67,11 @@ def _axes(attrs: dict[str, Any], out: Shape, kernel: Shape, size: Shape) -> list
     ]
 
 
-def _output_hw(size: Shape, kernel: Shape, attrs: dict[str, Any]) -> Shape:
-    zipped = zip(size, kernel, attrs["stride"], attrs["padding"], attrs["dilation"], strict=True)
-    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zipped)
-
-
 def conv2d(x: Array, w: Array, **attrs: Any) -> Array:
     """Compute y[n,f,y,x]: taps (c, r, s) ascend, row-major."""
     groups = attrs["groups"]
     (N, _, H, W), (F, C, R, S) = x.shape, w.shape
-    Y, X = _output_hw((H, W), (R, S), attrs)
+    Y, X = window_positions((H, W), (R, S), attrs)
     (iy, vy), (ix, vx) = _axes(attrs, (Y, X), (R, S), (H, W))
     xg = x.reshape(N, groups, C, H, W)
     wg = w.reshape(groups, F // groups, C, R, S)

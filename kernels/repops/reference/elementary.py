@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -278,33 +278,11 @@ def _each(function: Callable[..., float], *operands: Array) -> Array:
     return results[where].reshape(broadcast[0].shape)
 
 
-def exp(x: Array) -> Array:
-    return _each(_exp, x)
-
-
-def log(x: Array) -> Array:
-    return _each(_log, x)
-
-
-def log1p(x: Array) -> Array:
-    return _each(_log1p, x)
-
-
-def tanh(x: Array) -> Array:
-    return _each(_tanh, x)
-
-
-def erf(x: Array) -> Array:
-    return _each(_erf, x)
-
-
-def sin(x: Array) -> Array:
-    return _each(_sin, x)
-
-
-def cos(x: Array) -> Array:
-    return _each(_cos, x)
-
-
-def pow_(x: Array, y: Array) -> Array:
-    return _each(_pow, x, y)
+exp: Callable[[Array], Array] = partial(_each, _exp)
+log: Callable[[Array], Array] = partial(_each, _log)
+log1p: Callable[[Array], Array] = partial(_each, _log1p)
+tanh: Callable[[Array], Array] = partial(_each, _tanh)
+erf: Callable[[Array], Array] = partial(_each, _erf)
+sin: Callable[[Array], Array] = partial(_each, _sin)
+cos: Callable[[Array], Array] = partial(_each, _cos)
+pow_: Callable[[Array, Array], Array] = partial(_each, _pow)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..opset import BOOL, F32, Dtype, Shape
+from ..opset import BOOL, F32, Dtype, Shape, window_positions
 from ..tensors import NUMPY_DTYPE, Array
 from .arithmetic import MINUS_INF, order_key
 
@@ -16,10 +16,8 @@ def max_pool2d(
 ) -> tuple[Array, Array]:
     """Return values and indices h*W + w. A window without any element gives (-inf, -1)."""
     height, width = x.shape[2:]
-    out_h, out_w = (
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, k, s, p, d in zip((height, width), kernel, stride, padding, dilation, strict=True)
-    )
+    window = {"stride": stride, "padding": padding, "dilation": dilation}
+    out_h, out_w = window_positions((height, width), kernel, window)
     values = np.full((*x.shape[:2], out_h, out_w), MINUS_INF)
     indices = np.full(values.shape, -1, dtype=np.int64)
     key = order_key(x)

@@ -21,29 +21,8 @@ from .operators import check_devices, define, empty, implement, overload, single
 Tensor = torch.Tensor
 Composite = Callable[..., Any]
 
-_RECORDED = (
-    *("relu", "relu_grad", "sigmoid", "sigmoid_grad", "silu", "silu_grad", "tanh_grad"),
-    *(
-        "gelu",
-        "gelu_grad",
-        "gelu_tanh",
-        "gelu_tanh_grad",
-        "softmax",
-        "softmax_grad",
-        "log_softmax",
-        "log_softmax_grad",
-    ),
-    *("cross_entropy", "cross_entropy_grad", "squared_error", "squared_error_grad"),
-    *("layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad"),
-    *("batch_norm", "batch_norm_grad", "affine_norm", "affine_norm_grad", "running_average"),
-    *(
-        "attention_weights",
-        "attention_weights_masked",
-        "attention_weights_biased",
-        "attention_weights_grad",
-        "dropout",
-    ),
-)
+_UPDATES = (composites.sgd, composites.momentum_sgd, composites.adam)
+"""Composites of `optim`, which writes their results in place; they are no operators."""
 
 
 def _register(function: Composite) -> None:
@@ -69,8 +48,9 @@ def _register(function: Composite) -> None:
     implement(name, run, fake)
 
 
-for _name in _RECORDED:
-    _register(getattr(composites, _name))
+for _name, _function in inspect.getmembers(composites, inspect.isfunction):
+    if not _name.startswith("_") and _function not in _UPDATES:
+        _register(_function)
 
 
 def call(name: str, *tensors: Tensor, **options: Any) -> Tensor:

@@ -16,14 +16,14 @@ from referee_py.element.index import digits
 from referee_py.element.rounded import Sums, rounded_rule
 from referee_py.errors import InvalidInput, UnknownVersion
 from referee_py.program import TensorType
-from referee_py.rounding import Bounds, Rounding, decide_exactly, exact
+from referee_py.rounding import Bounds, Rounding, decide_exactly
 from referee_py.rounding.additions import ADDITIONS
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.entries import Entries
 from referee_py.rounding.evaluate import ELEMENTARY
 from referee_py.rounding.grid import UNIT
 from referee_py.rounding.log_source import MemoryLogs
-from tests.referee_py.rounding import operators
+from tests.referee_py.rounding import exact, operators
 
 from .logged import ROUNDINGS, entries, logged_elements
 from .operands import bits_of, cases_of, reader

@@ -20,10 +20,10 @@ import pytest
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, commitment
 from referee_py.model.chain_model import ChainModel
-from referee_py.model.delay import delay_bound
 from referee_py.model.jobs import Job, Match
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
+from tests.delay.bounds import delay_bound
 
 from .scenario import JOBS, REWARD, STAKE, Scenario, claim, who
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import repops
 from repops.opset import BOOL, F32, I64, Dtype
+from repops.phases import ELEMENTWISE
 
 from referee_py.commit.tensor import Array
 from referee_py.execute import Interpreter, State
@@ -25,7 +26,6 @@ from referee_py.program import (
 )
 from referee_py.program.canonical import canonical_program, canonical_skeleton
 from referee_py.program.mode import Rounding
-from referee_py.program.simplify import ELEMENTWISE
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.step_log import StepLog
 from trainer_node.rounded.evaluators import NumpyEvaluator

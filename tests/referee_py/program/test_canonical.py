@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from repops.phases import ELEMENTWISE
 
 from referee_py.commit import tensor_hash
 from referee_py.errors import InvalidProgram
 from referee_py.execute.plan import StepPlan
 from referee_py.program import Kind, Operand, Program, SlotSource, TensorDescriptor, validate
 from referee_py.program.canonical import canonical_program, canonical_skeleton
-from referee_py.program.simplify import ELEMENTWISE
 
 from . import tiny
 from .canonical_programs import MODES, Written, X, canonical, random_program, shuffled, worked_out

@@ -12,7 +12,7 @@ from repops.opset import BOOL, F32, I64
 
 from referee_py.program import Kind, Operand, Program, SlotSource, TensorDescriptor
 from referee_py.program.describe import Names, attributes, line, lines, value_of
-from referee_py.program.describe_diff import differences
+from referee_py.program.describe_diff import Difference, Differences, differences
 from referee_py.program.describe_stats import node_flops, stats
 
 from . import tiny
@@ -28,6 +28,11 @@ NAMES = Names.of(LABELS, PROGRAM)
 
 
 # ---------------------------------------------------------------------------------------------------------- lines
+
+
+def listed(found: Differences) -> tuple[Difference, ...]:
+    structure = () if found.structure is None else (found.structure,)
+    return (*found.counts, *found.scalars, *structure, *found.slots, *found.constants, *found.initial)
 
 
 def test_a_node_reads_as_operator_types_operands_values_and_label() -> None:
@@ -125,13 +130,15 @@ def replaced(node: int, **attrs: Any) -> Program:
 
 def test_a_program_does_not_differ_from_itself() -> None:
     found = differences(PROGRAM, tiny.program(), NAMES, NAMES)
-    assert found.all() == ()
+    assert listed(found) == ()
     assert found.same_structure
 
 
 def test_a_hyperparameter_is_a_scalar_that_differs() -> None:
     found = differences(PROGRAM, replaced(12, bits=tiny.f32_bits(0.1)), NAMES, NAMES)
-    assert [(d.what, d.first, d.second) for d in found.all()] == [("node 12 (part 2: op 12)", "0.05", "0.1")]
+    assert [(d.what, d.first, d.second) for d in listed(found)] == [
+        ("node 12 (part 2: op 12)", "0.05", "0.1")
+    ]
     assert found.same_structure
 
 
@@ -150,7 +157,7 @@ def test_the_first_different_node_is_named_and_the_rest_is_not_compared() -> Non
 def test_a_program_that_goes_on_differs_where_the_other_ends() -> None:
     longer = dataclasses.replace(PROGRAM, nodes=(*PROGRAM.nodes, PROGRAM.nodes[0]))
     found = differences(PROGRAM, longer, NAMES, Names())
-    assert [d.what for d in found.all()] == ["number of nodes", "node 15"]
+    assert [d.what for d in listed(found)] == ["number of nodes", "node 15"]
     assert found.structure is not None
     assert found.structure.first == "no such node"
 
@@ -167,7 +174,7 @@ def test_tensors_and_slots_that_differ_are_named() -> None:
         initial=(TensorDescriptor.of(np.ones((3, 1), np.float32)), PROGRAM.initial[1]),
     )
     found = differences(PROGRAM, other, NAMES, NAMES)
-    assert [d.what for d in found.all()] == ["slot 0 (weight)", "constant 2 (y)", "initial slot 0 (weight)"]
+    assert [d.what for d in listed(found)] == ["slot 0 (weight)", "constant 2 (y)", "initial slot 0 (weight)"]
     assert (found.slots[0].first, found.slots[0].second) == ("%14.0", "%11.0")
     assert PROGRAM.constants[2].hash.hex() in found.constants[0].first
 

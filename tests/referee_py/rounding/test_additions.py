@@ -9,8 +9,8 @@ import numpy as np
 
 from referee_py.rounding import Bounds, Rounding
 from referee_py.rounding.additions import ADDITIONS, exact, is_exact
-from referee_py.rounding.exact import added_exactly
 from referee_py.rounding.follow import follow, write
+from tests.referee_py.rounding.exact import added_exactly
 
 from .operators import Case, all_terms, cancelling, cases, midpoints, of_terms, same_bits, special
 

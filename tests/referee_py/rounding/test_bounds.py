@@ -14,11 +14,12 @@ from repops.calls import Call, random_call
 from repops.opset import OPS, Arithmetic
 
 from referee_py.errors import InvalidInput
-from referee_py.rounding import Bounds, Rounding, arithmetic, evaluate, exact, truth
+from referee_py.rounding import Bounds, Rounding, arithmetic, evaluate, truth
 from referee_py.rounding.bounds import MAX_TERMS, U, factor, gamma
 from referee_py.rounding.evaluate import CONTRACTIONS, ELEMENTARY, has_log
 from referee_py.rounding.terms import terms_of
 
+from . import exact
 from .operators import (
     PLAIN,
     Case,

@@ -23,7 +23,6 @@ from referee_py.rounding import (
     Entries,
     Rounding,
     decide_exactly,
-    exact,
     grid,
     largest,
     rnd,
@@ -33,6 +32,7 @@ from referee_py.rounding.entries import WRITTEN
 from referee_py.rounding.grid import Ball, Toward, to_grid
 from referee_py.rounding.terms import terms_of
 
+from . import exact
 from .operators import PLAIN, convolutions, elementary, empty_and_single
 
 BITS = st.integers(26, 32)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from referee_py.model.payoffs import (
+from referee_py.watch import share_of
+
+from .payoffs import (
     EXAMPLE,
     Setting,
     best_others,
@@ -21,7 +23,6 @@ from referee_py.model.payoffs import (
     share,
     table,
 )
-from referee_py.watch import share_of
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs/economics.md"
 SETTINGS = [EXAMPLE, Setting(10, 8, 0.02, 0.5), Setting(1, 1, 0.001, 0.2), Setting(5, 16, 0.01, 0.05)]

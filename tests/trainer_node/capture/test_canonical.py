@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import repops
+from repops.phases import ELEMENTWISE
 
 from referee_py.execute import Metrics, Run
 from referee_py.program import Kind, Program, SlotSource
 from referee_py.program.canonical import canonical_program
-from referee_py.program.simplify import ELEMENTWISE
 from trainer_node.bundle import Bundle
 from trainer_node.capture import BUILTIN, build, load_recipe
 

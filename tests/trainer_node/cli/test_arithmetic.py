@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from referee_py.errors import InvalidInput, UnknownVersion
-from referee_py.program.mode import Bounds, Form, Rounding
+from referee_py.program.mode import Bounds, Form, Rounding, is_rounded
 from referee_py.program.terms import MODE_REPOPS_F32
 from trainer_node.bundle import Bundle
-from trainer_node.cli.arithmetic import Arithmetic, BoundsName, FormName, mode_flags, mode_of, mode_words
+from trainer_node.cli.arithmetic import Arithmetic, BoundsName, FormName, ModeFlags, mode_words
 
 from .test_inspect import bundle
 
@@ -34,14 +34,13 @@ def test_the_mode_travels_with_the_bundle(job: Path) -> None:
 
 
 def test_what_is_not_given_is_as_it_was() -> None:
-    none = (None, None, None)
-    assert mode_of(None, *none) == MODE_REPOPS_F32
-    assert mode_of(None, *none, ROUNDED.mode) == ROUNDED.mode
-    assert mode_of(Arithmetic.ROUNDED_F64, *none) == Rounding().mode
-    assert mode_of(Arithmetic.REPOPS_F32, *none, ROUNDED.mode) == MODE_REPOPS_F32
-    assert mode_of(None, 31, None, None, ROUNDED.mode) == Rounding(31, Bounds.PROBABLE, Form.DENSE).mode
-    every = (30, BoundsName.PROBABLE, FormName.DENSE)
-    assert mode_of(Arithmetic.ROUNDED_F64, *every) == Rounding(30, Bounds.PROBABLE, Form.DENSE).mode
+    assert ModeFlags().over(MODE_REPOPS_F32) == MODE_REPOPS_F32
+    assert ModeFlags().over(ROUNDED.mode) == ROUNDED.mode
+    assert ModeFlags(Arithmetic.ROUNDED_F64).over(MODE_REPOPS_F32) == Rounding().mode
+    assert ModeFlags(Arithmetic.REPOPS_F32).over(ROUNDED.mode) == MODE_REPOPS_F32
+    assert ModeFlags(bits=31).over(ROUNDED.mode) == Rounding(31, Bounds.PROBABLE, Form.DENSE).mode
+    every = ModeFlags(Arithmetic.ROUNDED_F64, 30, BoundsName.PROBABLE, FormName.DENSE)
+    assert every.over(MODE_REPOPS_F32) == Rounding(30, Bounds.PROBABLE, Form.DENSE).mode
 
 
 @pytest.mark.parametrize(
@@ -49,23 +48,19 @@ def test_what_is_not_given_is_as_it_was() -> None:
 )
 def test_flags_of_another_mode_are_refused(given: tuple[int, BoundsName, FormName]) -> None:
     with pytest.raises(InvalidInput, match="is for rounded-f64"):
-        mode_of(None, *given)
+        ModeFlags(None, *given).over(MODE_REPOPS_F32)
 
 
 @pytest.mark.parametrize(
     "mode", [MODE_REPOPS_F32, *(Rounding(b, k, f).mode for b in (26, 32) for k in Bounds for f in Form)]
 )
 def test_flags_for_a_mode_ask_for_it(mode: int) -> None:
-    flags = dict(zip(mode_flags(mode)[::2], mode_flags(mode)[1::2], strict=True))
-    bits = flags.get("--bits")
-    bounds, log = flags.get("--bounds"), flags.get("--log")
-    found = mode_of(
-        Arithmetic(flags["--mode"]),
-        None if bits is None else int(bits),
-        None if bounds is None else BoundsName(bounds),
-        None if log is None else FormName(log),
-    )
-    assert found == mode
+    flags = ModeFlags(Arithmetic.REPOPS_F32)
+    if is_rounded(mode):
+        asked = Rounding.of(mode)
+        bounds, form = BoundsName(asked.bounds.name.lower()), FormName(asked.form.name.lower())
+        flags = ModeFlags(Arithmetic.ROUNDED_F64, asked.bits, bounds, form)
+    assert flags.over(ROUNDED.mode) == mode
 
 
 def test_commands_say_the_mode_in_words(assay: Assay, job: Path, tmp_path: Path) -> None:

@@ -53,12 +53,6 @@ def test_primitives_have_the_bits_of_those_on_arrays(b: int, place: str) -> None
     assert same_bits(primitives.quantum(x, b), tensors.quantum(there, b))
     assert same_bits(primitives.rnd(x, b), tensors.rnd(there, b))
     assert same_bits(round_all(x, b), tensors.as_f32(tensors.rnd(there, b)))
-    for tau in (0.0, FIXED_TAU, 0.5 * 2.0 ** (9 - b)):
-        assert same_bits(primitives.log(x, b, tau), tensors.log(there, b, tau))
-    entries = np.random.default_rng(1).integers(0, 3, x.shape).astype(np.uint8)
-    assert same_bits(
-        primitives.rev(x, b, entries), tensors.rev(there, b, torch.from_numpy(entries).to(place))
-    )
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0), (2, 3)])
@@ -66,28 +60,6 @@ def test_any_shape_stays_what_it_is(shape: tuple[int, ...], place: str) -> None:
     x = np.full(shape, 1 + 2.0**-24)
     there = torch.from_numpy(x).to(place)
     assert same_bits(primitives.rnd(x, 32), tensors.rnd(there, 32))
-    assert same_bits(primitives.log(x, 32, 0.0), tensors.log(there, 32, 0.0))
-
-
-@pytest.mark.parametrize("b", BITS)
-def test_a_threshold_is_the_one_of_arrays(b: int, place: str) -> None:
-    rng = np.random.default_rng(b)
-    first = rng.standard_normal(50_000) * 2.0 ** rng.integers(-160, 120, 50_000)
-    second = first * (1 + rng.uniform(-1, 1, first.shape) * 2.0 ** (-1 - b))
-    pair = torch.from_numpy(first).to(place), torch.from_numpy(second).to(place)
-    assert (primitives.rnd(first, b) != primitives.rnd(second, b)).any()
-    assert tensors.threshold(*pair, b) == primitives.threshold(first, second, b)
-    assert tensors.threshold(pair[0], pair[0], b) == primitives.threshold(first, first, b)
-
-
-@pytest.mark.parametrize("second", [2.0, math.nan, math.inf, 1 + 2.0**-22])
-def test_what_no_direction_repairs_is_refused_with_the_same_words(second: float, place: str) -> None:
-    pair = np.array([0.0, 1.0]), np.array([0.0, second])
-    with pytest.raises(InvalidInput) as said:
-        primitives.threshold(*pair, 32)
-    with pytest.raises(InvalidInput) as found:
-        tensors.threshold(torch.from_numpy(pair[0]).to(place), torch.from_numpy(pair[1]).to(place), 32)
-    assert str(said.value) == str(found.value)
 
 
 def test_what_is_no_input_is_refused(place: str) -> None:
@@ -96,11 +68,6 @@ def test_what_is_no_input_is_refused(place: str) -> None:
     for call, words in (
         (lambda: tensors.rnd(narrow, 32), "float32"),
         (lambda: tensors.rnd(x, 25), "25"),
-        (lambda: tensors.log(x, 32, 0.5), "tau"),
-        (lambda: tensors.rev(x, 32, x), "uint8"),
-        (lambda: tensors.rev(x, 32, torch.full((2,), 3, dtype=torch.uint8, device=place)), "entry is 3"),
-        (lambda: tensors.threshold(x, x[:1], 32), "one shape"),
-        (lambda: tensors.threshold(x, x, 32, 0), "0 iterations"),
     ):
         with pytest.raises(InvalidInput, match=words):
             call()

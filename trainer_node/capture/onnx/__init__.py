@@ -11,8 +11,8 @@ operators  the rules, one function for each operator: `math`, `shape`, `nn`
 training   loss and optimizer by name, and a recipe from a file
 """
 
-from .model import Graph, read
+from .model import read
 from .module import OnnxModule, load
 from .operators import OPERATORS
 
-__all__ = ["OPERATORS", "Graph", "OnnxModule", "load", "read"]
+__all__ = ["OPERATORS", "OnnxModule", "load", "read"]

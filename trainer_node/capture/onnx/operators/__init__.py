@@ -6,6 +6,6 @@ nn      products, convolutions, pooling, norms, activations
 """
 
 from . import math, nn, shape
-from .registry import OPERATORS, Operator
+from .registry import OPERATORS
 
-__all__ = ["OPERATORS", "Operator", "math", "nn", "shape"]
+__all__ = ["OPERATORS", "math", "nn", "shape"]

@@ -5,7 +5,7 @@ Letters: N images, C channels, D1... spatial dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -186,24 +186,22 @@ def instance_norm(c: Call, x: Given, w: Given, b: Given) -> Tensor:
 # ---------------------------------------------------------------------------------------------------- activations
 
 
-@operator("Relu")
-def relu(c: Call, x: Given) -> Tensor:
-    return torch.relu(c.tensor(x))
+def _register(name: str, function: Callable[..., Tensor], *options: tuple[str, Any]) -> None:
+    """Register a function of one tensor and of these attributes, given with their defaults."""
+
+    def rule(c: Call, x: Given) -> Tensor:
+        return function(c.tensor(x), *(c.get(*option) for option in options))
+
+    operator(name)(rule)
 
 
-@operator("Sigmoid")
-def sigmoid(c: Call, x: Given) -> Tensor:
-    return torch.sigmoid(c.tensor(x))
-
-
-@operator("Softmax")
-def softmax(c: Call, x: Given) -> Tensor:
-    return torch.softmax(c.tensor(x), c.get("axis", -1))
-
-
-@operator("LogSoftmax")
-def log_softmax(c: Call, x: Given) -> Tensor:
-    return torch.log_softmax(c.tensor(x), c.get("axis", -1))
+_register("Relu", torch.relu)
+_register("Sigmoid", torch.sigmoid)
+_register("Softplus", f.softplus)
+_register("Softmax", torch.softmax, ("axis", -1))
+_register("LogSoftmax", torch.log_softmax, ("axis", -1))
+_register("LeakyRelu", f.leaky_relu, ("alpha", 0.01))
+_register("Elu", f.elu, ("alpha", 1.0))
 
 
 @operator("Gelu")
@@ -211,25 +209,10 @@ def gelu(c: Call, x: Given) -> Tensor:
     return f.gelu(c.tensor(x), approximate=c.get("approximate", "none"))
 
 
-@operator("LeakyRelu")
-def leaky_relu(c: Call, x: Given) -> Tensor:
-    return f.leaky_relu(c.tensor(x), c.get("alpha", 0.01))
-
-
 @operator("PRelu")
 def prelu(c: Call, x: Given, slope: Given) -> Tensor:
     value = c.tensor(x)
     return torch.where(value >= 0, value, value * c.tensor(slope))
-
-
-@operator("Elu")
-def elu(c: Call, x: Given) -> Tensor:
-    return f.elu(c.tensor(x), c.get("alpha", 1.0))
-
-
-@operator("Softplus")
-def softplus(c: Call, x: Given) -> Tensor:
-    return f.softplus(c.tensor(x))
 
 
 @operator("HardSigmoid")

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from repops import reference
 
-from ..errors import InvalidInput
-from ..program.mode import MAX_BITS, Bounds, Rounding
-from .additions import ADDITIONS
-from .bounds import gamma
-from .elementary import bracket
-from .entries import WRITTEN
-from .evaluate import ELEMENTARY
-from .primitives import F64, NOT_LOGGED, UP, largest
-from .taps import Attrs, input_axis, output_axis
+from referee_py.errors import InvalidInput
+from referee_py.program.mode import MAX_BITS, Bounds, Rounding
+from referee_py.rounding.additions import ADDITIONS
+from referee_py.rounding.bounds import gamma
+from referee_py.rounding.elementary import bracket
+from referee_py.rounding.entries import WRITTEN
+from referee_py.rounding.evaluate import ELEMENTARY
+from referee_py.rounding.primitives import F64, NOT_LOGGED, UP, largest
+from referee_py.rounding.taps import Attrs, input_axis, output_axis
 
 _PRECISION = 2400
 Index = tuple[int, ...]
