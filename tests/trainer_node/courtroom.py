@@ -10,6 +10,7 @@ from typing import Any
 
 import repops
 from eth_account import Account
+from eth_utils.address import to_checksum_address
 
 from referee_py.commit import Record
 from referee_py.panel.state import (
@@ -74,7 +75,7 @@ class Court:
         """Add a job with a match; return the match's id."""
         number = len(self.jobs) + 1
         match_id = 100 + number
-        players = ("0x" + "aa" * 20, "0x" + "bb" * 20)
+        players = to_checksum_address("0x" + "aa" * 20), to_checksum_address("0x" + "bb" * 20)
         values: dict[str, Any] = {
             "phase": JobPhase.CHALLENGE,
             "uri": uri,
