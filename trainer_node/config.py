@@ -47,6 +47,9 @@ LOCAL_CHAINS = frozenset({1337, 31337})
 DAY_S = 24 * 3600
 
 _FILE_VARIABLE = "ASSAY_CONFIG"
+_PREFIX = "ASSAY_"
+RETIRED = {"max_demands_eth": "max_data_requests_eth"}
+"""Former names of settings."""
 
 
 EVALUATORS = ("torch", "unfolded", "numpy")
@@ -84,7 +87,7 @@ def _address(value: str) -> str:
 class Limits(BaseModel):
     """Bounds on data from other parties. Bytes and seconds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     artifact_bytes: int = Field(default=16 << 30, ge=1 << 10, le=1 << 44)
     memory_bytes: int = Field(default=16 << 30, ge=1 << 20)
@@ -105,13 +108,13 @@ class Limits(BaseModel):
 class Fees(BaseModel):
     """Limits and prices for gas."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    max_fee_gwei: float = Field(default=1000.0, gt=0)
+    max_fee_gwei: float = Field(default=1000.0, gt=0, le=1e9)
     """SAFETY: above it nothing is sent, even if a stake is lost; so it must exceed gas prices at the worst times."""
-    priority_fee_gwei: float = Field(default=1.0, ge=0)
+    priority_fee_gwei: float = Field(default=1.0, ge=0, le=1e9)
     replace_after_s: float = Field(default=45.0, gt=0)
-    expected_fee_gwei: float = Field(default=0.0, ge=0)
+    expected_fee_gwei: float = Field(default=0.0, ge=0, le=1e9)
     """Gas price at which the prize of any claim must pay for a dispute; zero: the current price suffices."""
     patient_s: int = Field(default=-1, ge=-1, le=30 * DAY_S)
     """Seconds that actions without a clock wait for cheaper gas. 0 turns off all waiting, in disputes too; -1 is 0 on a
@@ -136,7 +139,12 @@ class Settings(BaseSettings):
     """All settings of a node. Read them with :func:`load_settings`."""
 
     model_config = SettingsConfigDict(
-        env_prefix="ASSAY_", env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
+        env_prefix=_PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        allow_inf_nan=False,
     )
 
     rpc_url: Annotated[str, AfterValidator(_rpc)] = "http://127.0.0.1:8545"
@@ -174,11 +182,11 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     allow_probable_bounds: bool = False
     """Take rounded-f64 jobs with probable bounds. SAFETY: the author of the data can make an honest result wrong."""
-    max_stake_eth: float = Field(default=0, ge=0)
+    max_stake_eth: float = Field(default=0, ge=0, le=1e12)
     """Largest stake on one job; 0 is no limit."""
-    max_watch_eth: float = Field(default=0, ge=0)
+    max_watch_eth: float = Field(default=0, ge=0, le=1e12)
     """Largest stake of a challenger on watching one job for its bounty; 0 watches none."""
-    max_data_requests_eth: float = Field(default=0.5, ge=0)
+    max_data_requests_eth: float = Field(default=0.5, ge=0, le=1e12)
     """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing."""
     limits: Limits = Limits()
     fees: Fees = Fees()
@@ -279,6 +287,11 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ConfigError(f"configuration file {path} cannot be read: {error}") from error
 
+    for variable in os.environ:
+        name = variable.removeprefix(_PREFIX).partition("__")[0].lower()
+        if variable.startswith(_PREFIX) and variable != _FILE_VARIABLE and name not in Settings.model_fields:
+            raise ConfigError(f"${variable} is not a setting; {_remedy(name, 'unset it')}")
+
     class FromFile(Settings):
         @classmethod
         def settings_customise_sources(  # type: ignore[override]
@@ -300,11 +313,19 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
         raise ConfigError(f"a setting is not what it should be: {error}") from error
 
 
+def _remedy(name: str, remedy: str) -> str:
+    return f"its name is now {RETIRED[name]}" if name in RETIRED else remedy
+
+
 def _explain(item: Any, path: Path | None) -> str:
-    name = ".".join(str(part) for part in item["loc"]) or "settings"
+    name = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
-        return f"{name} is not a setting; remove it from {path or 'the flags'}"
+        variable = _PREFIX + name.upper().replace(".", "__")
+        source = f"unset ${variable}" if variable in os.environ else f"remove it from {path or 'the flags'}"
+        return f"{name} is not a setting; {_remedy(name, source)}"
+    if not item["loc"]:
+        return str(item["msg"]).removeprefix("Value error, ")
     hidden = isinstance(item["input"], dict) or name == "password"
     given = "" if hidden else f" = {str(item['input'])[:80]!r}"
-    variable = "ASSAY_" + name.upper().replace(".", "__")
+    variable = _PREFIX + name.upper().replace(".", "__")
     return f"{name}{given}: {item['msg']}; set it in the configuration file, in ${variable} or by flag"

@@ -111,7 +111,12 @@ class HearingPlayer:
             bond = hearing.bond if isinstance(move, Appeal) else 0
             call = Call.batch(self._contracts.panel, hearing_call(move, hearing.id), value=bond)
             return [
-                Due(call, "hearing.move", {"match": hearing.match_id, "move": move.function}, dispute=True)
+                Due(
+                    call,
+                    "hearing.move",
+                    {"match": hex(hearing.match_id), "move": move.function},
+                    dispute=True,
+                )
             ]
         return []
 
@@ -158,7 +163,7 @@ class HearingPlayer:
             self._wait(hearing, trial.state, patience)
         elif moves:
             names = [type(move).__name__ for move, _ in moves]
-            about = {"match": hearing.match_id, "side": side, "moves": names}
+            about = {"match": hex(hearing.match_id), "side": side, "moves": names}
             made = [trial_call(move, trial.trial_terms, trial.dispute, before) for move, before in moves]
             call = Call.batch(self._contracts.court, *made, inputs=len(trial.dispute.records[0].inputs))
             return [Due(call, "trial.move", about, dispute=True)]
@@ -185,7 +190,7 @@ class HearingPlayer:
         moves = self._drafts.moves(hearing.id, state, work, left)
         self._round = snapshot, max(left - (time.monotonic() - began), 0.0)
         if moves is None:
-            _log.info("trial.pending", match=hearing.match_id, side=side, steps=operator.walk.steps)
+            _log.info("trial.pending", match=hex(hearing.match_id), side=side, steps=operator.walk.steps)
         return moves or []
 
     # ------------------------------------------------------------------ what we know
@@ -224,7 +229,7 @@ class HearingPlayer:
         kept = self._keep(hearing)
         if kept.waiting != state:
             kept.waiting = state
-            _log.info("hearing.waits", match=hearing.match_id, fee=patience.fee, bears=patience.bears)
+            _log.info("hearing.waits", match=hex(hearing.match_id), fee=patience.fee, bears=patience.bears)
 
 
 class Rival:

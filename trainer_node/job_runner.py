@@ -51,6 +51,7 @@ MAX_RETRY_S = {True: 600.0, False: 60.0}
 STARVED_AFTER = 2
 """Failures to get a run's rounding logs before they are requested on the chain."""
 PROGRESS_S = 0.5
+"""Least seconds between two reports of progress. A long run reports more rarely: each hundredth of its time so far."""
 MAX_TOLD = 100
 """Number of forged entries of a job's logs that are reported."""
 LANES = 8
@@ -339,12 +340,13 @@ class JobRunner:
         log_source = self._log_source(work, package.program)
         backend = self._computes(work.job, log_source)
         replay = self._replay(package, backend, self._fetcher.store, checkpoints, log_source=log_source)
-        told = time.monotonic()
+        began = told = time.monotonic()
 
         def progress(step: int) -> None:
             nonlocal told
-            if step == package.terms.steps or time.monotonic() - told >= PROGRESS_S:
-                told = time.monotonic()
+            now = time.monotonic()
+            if step == package.terms.steps or now - told >= max(PROGRESS_S, (now - began) / 100):
+                told = now
                 _log.info("train.progress", job=work.job.id, step=step, of=package.terms.steps)
 
         claim = replay.train(progress, self._stop.is_set)

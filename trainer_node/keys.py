@@ -35,7 +35,9 @@ def create_key(
         # SAFETY: O_EXCL never overwrites a key that holds money; the mode is 0600 from the first byte on.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise KeystoreError(f"{path} exists; remove it or give another keystore path") from None
+        raise KeystoreError(
+            f"{path} exists and holds an account; give another --keystore or --data-dir"
+        ) from None
     except OSError as error:
         raise KeystoreError(f"{path} cannot be written: {error.strerror}") from error
     with os.fdopen(descriptor, "w") as file:

@@ -210,11 +210,11 @@ class Participant(Role):
             return []
         heard = {hearing.match_id for hearing in hearings}
         turns = [
-            Turn(f"match {number}", partial(self._match, snapshot, job, own, number, number in heard))
+            Turn(f"match {number:#x}", partial(self._match, snapshot, job, own, number, number in heard))
             for number in (job.match_ids() if job.open_matches else [])
         ]
         return turns + [
-            Turn(f"hearing of match {hearing.match_id}", partial(self._hearing, snapshot, job, hearing))
+            Turn(f"hearing of match {hearing.match_id:#x}", partial(self._hearing, snapshot, job, hearing))
             for hearing in hearings
         ]
 

@@ -95,7 +95,7 @@ class Verifier(Role):
         if job.phase.ended and not hearings:
             self._over.add(job.id)
         turns = [
-            Turn(f"hearing of match {hearing.match_id}", partial(self._due, snapshot, job, hearing))
+            Turn(f"hearing of match {hearing.match_id:#x}", partial(self._due, snapshot, job, hearing))
             for hearing in hearings
         ]
         return bool(hearings or job.open_matches), turns
@@ -116,7 +116,7 @@ class Verifier(Role):
         # SAFETY: a vote locks our bond for as long as the hearing lasts.
         reason = reason or too_long(job, settings.limits.max_period_s)
         if reason := reason or too_short(job, settings.latency_s):
-            _log.warning("verdict.left_to_others", match=hearing.match_id, reason=reason)
+            _log.warning("verdict.left_to_others", match=hex(hearing.match_id), reason=reason)
             self._refused.add(hearing.id)
             return []
         judgement = self.judgement(job, hearing)
@@ -124,14 +124,14 @@ class Verifier(Role):
             return []
         # SAFETY: with a signature we stake our bond on playing a trial in time; after signing we defend it at any cost.
         if reason := too_costly(judgement.trial, TRIAL_MOVES * settings.latency_s, job.rules.clock):
-            _log.error("verdict.refused", match=hearing.match_id, reason=reason)
+            _log.error("verdict.refused", match=hex(hearing.match_id), reason=reason)
             self._refused.add(hearing.id)
             return []
         at, record, client = hearing.terms.submission, judgement.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
         signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._key)
         call = Call.batch(client.contracts.panel, hearing_call(Attest(at, record, signature), hearing.id))
-        return [Due(call, "verdict.signed", {"match": hearing.match_id, "record": record.hex()})]
+        return [Due(call, "verdict.signed", {"match": hex(hearing.match_id), "record": record.hex()})]
 
     def judgement(self, job: JobView, hearing: HearingInfo) -> Judgement | None:
         """Return the judgement of a hearing; None if it is still pending, unavailable or refused."""
@@ -142,12 +142,12 @@ class Verifier(Role):
         try:
             return self._judging[hearing.id][1].result(timeout=patience)
         except TimeoutError:
-            _log.info("verdict.pending", match=hearing.match_id)
+            _log.info("verdict.pending", match=hex(hearing.match_id))
             return None
         except Unavailable as error:
-            _log.warning("verdict.unavailable", match=hearing.match_id, reason=str(error))
+            _log.warning("verdict.unavailable", match=hex(hearing.match_id), reason=str(error))
         except (InvalidInput, HashMismatch) as error:
-            _log.error("verdict.refused", match=hearing.match_id, reason=str(error))
+            _log.error("verdict.refused", match=hex(hearing.match_id), reason=str(error))
             self._refused.add(hearing.id)
         except Exception:
             del self._judging[hearing.id]

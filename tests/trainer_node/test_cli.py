@@ -267,6 +267,37 @@ def test_help_loads_no_library_of_the_chain() -> None:
     assert "typer" in loaded
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--train", "-5"),
+        ("--clock", "99999999999999"),
+        ("--watch-period", "-1"),
+        ("--threshold", "256"),
+        ("--appeal", "4294967296"),
+    ],
+)
+def test_a_period_that_no_contract_takes_is_refused_at_once(assay: Assay, given: tuple[str, str]) -> None:
+    code, _, errors = assay("job", "post", "bundle", *given)
+    assert code == 2
+    assert given[0] in errors
+    assert "Input should be" in errors
+
+
+def test_a_job_that_cannot_be_is_refused_at_once(assay: Assay) -> None:
+    for command in ("show", "finalize", "result"):
+        code, _, errors = assay("job", command, "9" * 80, *(["out"] if command == "result" else []))
+        assert code == 2
+        assert "Input should be" in errors
+
+
+def test_a_job_to_collect_from_is_named_by_an_option(assay: Assay) -> None:
+    code, _, errors = assay("job", "withdraw", "--job", "x")
+    assert code == 2
+    assert "--job" in errors
+    assert "valid int" in errors
+
+
 def test_every_command_of_the_table_is_there() -> None:
     """The short help in the table is that of each command."""
     group = typer.main.get_group(application([], complete=True))

@@ -15,6 +15,33 @@ def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "why"),
+    [
+        ("ASSAY_MAX_DEMANDS_ETH", "1", "its name is now max_data_requests_eth"),
+        ("ASSAY_NO_SUCH", "1", "is not a setting; unset it"),
+        ("ASSAY_LIMITS__FOO", "1", r"unset \$ASSAY_LIMITS__FOO"),
+        ("ASSAY_FEES__MAX_FEE_GWEI", "inf", "fees.max_fee_gwei"),
+        ("ASSAY_MAX_STAKE_ETH", "inf", "max_stake_eth"),
+        ("ASSAY_MAX_WATCH_ETH", "nan", "max_watch_eth"),
+    ],
+)
+def test_variables_that_are_no_settings_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, value: str, why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError, match=why):
+        load_settings()
+
+
+def test_a_retired_name_is_told_by_its_new_one(tmp_path: Path) -> None:
+    file = tmp_path / "assay.toml"
+    file.write_text("max_demands_eth = 1\n")
+    with pytest.raises(ConfigError, match="its name is now max_data_requests_eth"):
+        load_settings(file)
+
+
 def test_every_evaluator_can_be_set_and_made() -> None:
     variations, built_in = map(
         pytest.importorskip, ("assay_lab.evaluators", "trainer_node.rounded.evaluators")

@@ -116,7 +116,9 @@ class TransactionManager:
                 return open_one.id
             have = self.balance()
             if have < call.enough:
-                raise InsufficientFunds(f"{call.action} takes {call.enough} wei, {self.address} has {have}")
+                raise InsufficientFunds(
+                    f"{call.action} takes {call.enough} wei, {self.address} has {have}; send it ether"
+                )
             probe = call if have >= call.value else replace(call, value=call.enough)
             self.simulate(probe)
             gas = self._estimate(probe)
@@ -127,7 +129,7 @@ class TransactionManager:
             if offered is None:
                 raise InsufficientFunds(
                     f"{call.action} needs {call.enough} wei and up to {gas * self._fees.enough(base)} wei for gas; "
-                    f"{self.address} has {have}"
+                    f"{self.address} has {have}; send it ether"
                 )
             call = replace(call, value=max(call.enough, min(call.value, free - gas * offered.max_fee)))
             for _ in range(2):

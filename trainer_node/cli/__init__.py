@@ -16,9 +16,9 @@ def main() -> None:
     # NOTE: --debug is accepted anywhere, so that it can be appended to any command that failed.
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
-    from .app import application
-
     try:
+        from .app import application
+
         application(sys.argv[1:], complete="_ASSAY_COMPLETE" in os.environ)(prog_name="assay")
     except (AssayError, OSError) as error:
         if debug:
@@ -28,3 +28,7 @@ def main() -> None:
             f"[red]error:[/red] {escape(name + str(error))}"
         )
         sys.exit(2)
+    except KeyboardInterrupt:
+        # NOTE: a daemon that runs handles the signal itself; this one was still starting.
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)

@@ -29,7 +29,7 @@ app = typer.Typer(no_args_is_help=True)
 @with_settings(CHAIN)
 def show(
     settings: Settings,
-    job: Annotated[int, typer.Argument(help="Number of the job.", min=1)],
+    job: Annotated[int, typer.Argument(help="Number of the job.", min=1, max=(1 << 64) - 1)],
     match: Annotated[
         str | None, typer.Argument(help="Id of the match, or the beginning of it; all matches if not given.")
     ] = None,

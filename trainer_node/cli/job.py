@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from eth_utils.address import is_checksum_address
 from rich.table import Table
 
 from referee_py.errors import InvalidInput
@@ -44,7 +45,15 @@ app = typer.Typer(no_args_is_help=True)
 DEFAULT_STAKE = 10**17
 FEE_RANGE, MAX_FEE = 100, 2**40 - 1
 """Default high fee as a multiple of the low one; the largest fee, in wei, that the contract takes."""
-JobNumber = Annotated[int, typer.Argument(help="Number of the job; `assay job list` shows them.", min=1)]
+JobNumber = Annotated[
+    int, typer.Argument(help="Number of the job; `assay job list` shows them.", min=1, max=(1 << 64) - 1)
+]
+
+
+def _seconds(text: str) -> Any:
+    """Return the option of a period. NOTE: the contract has narrower limits, which its refusal names."""
+    return typer.Option(help=text, min=0, max=(1 << 32) - 1)
+
 
 Collected = Annotated[
     list[int] | None,
@@ -81,7 +90,7 @@ def post(
         typer.Option(help=f"Highest price that it counts for; if not given, {FEE_RANGE} times the least."),
     ] = None,
     slots: Annotated[int, typer.Option(help="Number of trainers wanted.", min=1, max=16)] = 1,
-    train: Annotated[int, typer.Option(help="Training phase, in seconds.")] = 3600,
+    train: Annotated[int, _seconds("Training phase, in seconds.")] = 3600,
     watch: Annotated[
         str,
         typer.Option(
@@ -93,24 +102,26 @@ def post(
     ] = 4,
     watch_period: Annotated[
         int,
-        typer.Option(
-            help="Seconds between the last trainer's commitment and the first reveal, in which watchers finish. As "
+        _seconds(
+            "Seconds between the last trainer's commitment and the first reveal, in which watchers finish. As "
             "long as a run takes, if --watch is to be of use."
         ),
     ] = 0,
-    reveal: Annotated[int, typer.Option(help="Reveal phase, in seconds.")] = 600,
-    challenge: Annotated[int, typer.Option(help="Challenge phase, in seconds.")] = 3600,
-    clock: Annotated[int, typer.Option(help="Seconds for each side of a match.")] = 7200,
+    reveal: Annotated[int, _seconds("Reveal phase, in seconds.")] = 600,
+    challenge: Annotated[int, _seconds("Challenge phase, in seconds.")] = 3600,
+    clock: Annotated[int, _seconds("Seconds for each side of a match.")] = 7200,
     court_only: CourtOnlyOption = False,
-    verdict: Annotated[int, typer.Option(help="Seconds for the verifiers' verdict.")] = 1800,
+    verdict: Annotated[int, _seconds("Seconds for the verifiers' verdict.")] = 1800,
     appeal: Annotated[
-        int, typer.Option(help="Seconds to appeal from a verdict, and for its signers to stand by it.")
+        int, _seconds("Seconds to appeal from a verdict, and for its signers to stand by it.")
     ] = 1800,
     verifier: Annotated[
         list[str] | None,
         typer.Option(help="Address of a verifier; repeat it. All registered ones if not given."),
     ] = None,
-    threshold: Annotated[int, typer.Option(help="Verifiers needed for a verdict; 0 is a majority.")] = 0,
+    threshold: Annotated[
+        int, typer.Option(help="Verifiers needed for a verdict; 0 is a majority.", min=0, max=255)
+    ] = 0,
 ) -> None:
     """Post a job for a bundle: check it, put its artifacts into the store, escrow the reward.
 
@@ -121,6 +132,11 @@ def post(
     content = content.with_mode(mode.over(content.terms.mode))
     client = reader(settings)
     verifiers = verifier or []
+    for address in verifiers:
+        if not is_checksum_address(address):
+            raise InvalidInput(
+                f"--verifier {address} is no address with its checksum; `assay verifier list` shows them"
+            )
     if court_only and (verifiers or threshold):
         raise InvalidInput("--court-only means without verifiers; leave out --verifier and --threshold")
     if not court_only and not verifiers:
