@@ -39,6 +39,7 @@ from .chain.fees import GWEI, FeePolicy
 from .errors import ConfigError
 from .fetch import check_uri
 from .patience import Market
+from .retired_settings import RETIRED
 
 DEFAULT_FILE = Path("assay.toml")
 MAIN_CHAIN_BLOCK_S = 12.0
@@ -48,8 +49,6 @@ DAY_S = 24 * 3600
 
 _FILE_VARIABLE = "ASSAY_CONFIG"
 _PREFIX = "ASSAY_"
-RETIRED = {"max_demands_eth": "max_data_requests_eth"}
-"""Former names of settings."""
 
 
 EVALUATORS = ("torch", "unfolded", "numpy")

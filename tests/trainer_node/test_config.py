@@ -8,6 +8,7 @@ import pytest
 
 from trainer_node.config import EVALUATORS, Mode, load_settings
 from trainer_node.errors import ConfigError
+from trainer_node.retired_settings import RETIRED
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +19,6 @@ def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "why"),
     [
-        ("ASSAY_MAX_DEMANDS_ETH", "1", "its name is now max_data_requests_eth"),
         ("ASSAY_NO_SUCH", "1", "is not a setting; unset it"),
         ("ASSAY_LIMITS__FOO", "1", r"unset \$ASSAY_LIMITS__FOO"),
         ("ASSAY_FEES__MAX_FEE_GWEI", "inf", "fees.max_fee_gwei"),
@@ -35,11 +35,18 @@ def test_variables_that_are_no_settings_are_refused(
         load_settings()
 
 
-def test_a_retired_name_is_told_by_its_new_one(tmp_path: Path) -> None:
-    file = tmp_path / "assay.toml"
-    file.write_text("max_demands_eth = 1\n")
-    with pytest.raises(ConfigError, match="its name is now max_data_requests_eth"):
+@pytest.mark.parametrize(("old", "new"), RETIRED.items())
+def test_a_retired_name_is_told_by_its_new_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, old: str, new: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "old.toml"
+    file.write_text(f"{old} = 1\n")
+    with pytest.raises(ConfigError, match=f"its name is now {new}"):
         load_settings(file)
+    monkeypatch.setenv(f"ASSAY_{old.upper()}", "1")
+    with pytest.raises(ConfigError, match=f"its name is now {new}"):
+        load_settings()
 
 
 def test_every_evaluator_can_be_set_and_made() -> None:
