@@ -86,8 +86,10 @@ def load_account(settings: Settings) -> LocalAccount:
     path = settings.keystore_path
     if not path.exists():
         raise KeystoreError(f"there is no key at {path}; make one with `assay key new` or set keystore")
-    if password is None:
-        raise KeystoreError(f"{path} needs a password; set password_file or ASSAY_PASSWORD")
+    if not password:
+        raise KeystoreError(
+            f"{path} needs a password, and none is given, or an empty one; set password_file or ASSAY_PASSWORD"
+        )
     return open_key(path, password)
 
 

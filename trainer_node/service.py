@@ -49,8 +49,13 @@ _log = structlog.get_logger(__name__)
 @contextlib.contextmanager
 def exclusive(path: Path, what: str) -> Iterator[None]:
     """Lock a file for this process; the system releases it even if we are killed. Raises AlreadyRunning."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"{what} cannot be used: {error.strerror}; name a folder that this user can write"
+        ) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -121,6 +121,13 @@ def test_one_node_a_data_directory_and_a_key(settings: Settings, node: Daemon, t
         assert second.address is None
 
 
+def test_a_data_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file/below", Path("/proc/below")):
+        with pytest.raises(ConfigError, match=r"data directory .* cannot be used: .*; name a folder"):
+            exclusive(folder / "lock", f"data directory {folder}").__enter__()
+
+
 def test_lock_is_free_after_a_crash(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     code = f"""

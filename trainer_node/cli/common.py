@@ -130,8 +130,10 @@ def ether(text: str) -> int:
         wei = Decimal(text.removesuffix(unit).strip()) * units[unit]
     except InvalidOperation:
         raise InvalidInput(f"{text!r} is not an amount; write 0.5, 0.5ether, 20gwei or 7wei") from None
-    if not wei.is_finite() or wei != int(wei) or not 0 <= wei < 1 << 128:
-        raise InvalidInput(f"{text!r} is not a whole, non-negative number of wei")
+    if not wei.is_finite() or not 0 <= wei < 1 << 128:
+        raise InvalidInput(f"{text!r} is out of range; an amount has 0 to 2^128 - 1 wei")
+    if wei != int(wei):
+        raise InvalidInput(f"{text!r} is not a whole number of wei; leave out the last digits")
     return int(wei)
 
 
