@@ -72,16 +72,18 @@ class JobPlayer:
         NOTE: until the commitment is old enough, the simulation refuses the claim, which costs nothing.
         """
         me, group = self._account.address, job.group_of_root(own.root)
+        price = offer(job, own.root)
+        # SAFETY: also while it waits for a request or for its commitment, or another job might take the money.
+        self._node.reserve.staking(job.id, price.wanted + kept(job, me, self._node.settings.fees.max_fee))
         # SAFETY: an open request for the group's data may be late already, and would cost us the claim, too. Once the
         # group has lost the root, we claim it again.
         if group is not None and not group.dead and snapshot.pending(job, group):
             return []
-        price, committed = offer(job, own.root), self._commitment(job, own, NO_LOG)
-        stakes = job.id, price.wanted + kept(job, me, self._node.settings.fees.max_fee)
+        committed = self._commitment(job, own, NO_LOG)
         # SAFETY: a snapshot is some blocks old and may not show our commitment; to commit again would reset its age.
         head = self._node.client.at_head()
         if head.challenge_of(job.id, me) == committed:
-            return [Due(Call.of(self._jobs, "challenge", job.id, *shown, value=price), stakes=stakes)]
+            return [Due(Call.of(self._jobs, "challenge", job.id, *shown, value=price))]
         reason = unripe(job, own.root, snapshot.commit_age(), snapshot.now)
         if reason is not None:
             if (job.id, job.reclaim_end) not in self._unripe:
@@ -96,7 +98,7 @@ class JobPlayer:
         def sent(receipt: Receipt | None) -> None:
             self._committed[job.id] = committed, receipt.block if receipt is not None else 0
 
-        return [Due(Call.of(self._jobs, "commitChallenge", job.id, committed), stakes=stakes, then=sent)]
+        return [Due(Call.of(self._jobs, "commitChallenge", job.id, committed), then=sent)]
 
     def _commitment(self, job: JobView, own: RunClaim, logs: bytes) -> bytes:
         where = self._node.client.deployment.chain_id, str(self._jobs.address), job.id, self._account.address

@@ -38,6 +38,15 @@ class Turn(NamedTuple):
     decide: Callable[[], Iterable[Due]]
 
 
+def raising(error: Exception) -> Callable[[], Iterable[Due]]:
+    """Return a decision that could not be made: the error takes the turn, and the other turns go on."""
+
+    def decide() -> Iterable[Due]:
+        raise error
+
+    return decide
+
+
 class Role(ABC):
     """What a daemon does with the jobs of the deployment."""
 
@@ -83,8 +92,6 @@ class Loop:
             # SAFETY: an adversary may have caused an error in one of these turns; the other turns are still taken.
             try:
                 self._send(decide())
-            except Reverted as error:
-                _log.info("turn.refused", job=job.id, of=of, reason=str(error))
             except Exception as error:
                 _log.warning("turn.failed", job=job.id, of=of, error=type(error).__name__, reason=str(error))
                 failed = error

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 
 import structlog
 
 from referee_py.commit import Record
+from referee_py.errors import AssayError
 from referee_py.execute import RunClaim
 from referee_py.game.state import Phase
 from referee_py.rounding.thresholds import fixed
 from referee_py.trial.solver import Operator
 
-from .chain import ClaimView, HearingInfo, JobView, Snapshot, TransactionManager
+from .chain import ClaimView, HearingInfo, JobView, MatchInfo, Snapshot, TransactionManager
 from .closer import Closer
 from .data_requester import DataRequester
 from .data_responder import DataResponder
@@ -29,7 +30,7 @@ from .funds import kept, kept_to_watch, quarrel_gas
 from .hearing_player import HearingPlayer
 from .job_player import JobPlayer
 from .job_runner import JobRunner
-from .loop import Role, Turn
+from .loop import Role, Turn, raising
 from .match_player import MatchPlayer
 from .min_stake import TRIAL_MOVES, match_moves
 from .opponent import Opponents
@@ -125,31 +126,31 @@ class Participant(Role):
         # SAFETY: this comes before any request that may fail, so that the job's reserve is not staked on another job.
         if at_stake and me is not None:
             reserve.seen(job.id, kept(job, me, self._max_fee), snapshot.block.number)
-        bounty = self._watcher.due(snapshot, job) if self._watcher is not None else None
-        turns = [] if bounty is None else [Turn("bounty", lambda: bounty)]
-        hearings = self._hearings_of(snapshot, job) if ours else []
+        turns = list[Turn]()
+        watcher, requester = self._watcher, self._requester
+        watched = watcher is not None and _add(turns, "bounty", lambda: watcher.due(snapshot, job))
+        hearings, unread = self._hearings_of(snapshot, job) if ours else ([], {})
+        heard = bool(hearings or unread)
+        turns += [Turn(f"hearing of match {n:#x}", raising(error)) for n, error in unread.items()]
         if not at_stake:
-            reserve.seen(job.id, self._at_risk(job, heard=bool(hearings)), snapshot.block.number)
+            reserve.seen(job.id, self._at_risk(job, heard=heard), snapshot.block.number)
         if job.phase.ended:
-            refund = self._refund(snapshot, job, claim)
-            turns += [] if refund is None else [Turn("refund", lambda: refund)]
+            held = _add(turns, "refund", lambda: self._refund(snapshot, job, claim))
             # SAFETY: while `collect` waits for cheaper gas, we still attend hearings that outlast the job.
-            if not hearings:
-                concerned = bool(turns)
-                if not concerned:
+            if not heard:
+                if not watched and not held:
                     self._forget(job)
-                return concerned or reserve.kept(job.id) > 0, turns
+                return watched or held or reserve.kept(job.id) > 0, turns
         else:
             self._over.discard(job.id)  # a reorganisation has brought it back
         acts, own = self._decide(job, snapshot.now)
-        if bounty is not None and is_over(job, snapshot.now) and JobAction.FINALIZE not in acts:
+        if watched and is_over(job, snapshot.now) and JobAction.FINALIZE not in acts:
             acts.append(JobAction.FINALIZE)
-        requests = None
-        if own is None and self._requester is not None:
-            requests = self._requester.due(snapshot, job)
-            turns += [] if requests is None else [Turn("data requests", lambda: requests)]
+        requests = own is None and requester is not None
+        if requests and requester is not None:
+            requests = _add(turns, "data requests", lambda: requester.due(snapshot, job))
         if own is not None:
-            turns += self._disputes(snapshot, job, own, hearings)
+            turns += self._disputes(snapshot, job, own, hearings, set(unread))
             if at_stake:
                 turns.append(Turn("responses", partial(self._responses, snapshot, job, own)))
             if self._closer is not None:
@@ -158,7 +159,7 @@ class Participant(Role):
             turns += [Turn(act, partial(self._jobs.due, snapshot, job, act, own)) for act in acts]
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts) or reserve.kept(job.id) > 0
-        concerned = ours or requests is not None or bounty is not None or sent
+        concerned = ours or requests or watched or sent
         return concerned or (own is not None and job.open_matches > 0), turns
 
     def _forget(self, job: JobView) -> None:
@@ -194,43 +195,58 @@ class Participant(Role):
 
     # ------------------------------------------------------------------ disputes
 
-    def _hearings_of(self, snapshot: Snapshot, job: JobView) -> list[HearingInfo]:
-        """Return the hearings that are not over and that the job waits for, or in which we are a spokesman."""
+    def _hearings_of(
+        self, snapshot: Snapshot, job: JobView
+    ) -> tuple[list[HearingInfo], dict[int, AssayError]]:
+        """Return the hearings that are not over and that the job waits for, or in which we are a spokesman; and by
+        match why others cannot be read."""
         if self._hearings is None or self._me is None or len(job.groups) < 2 or job.id in self._over:
-            return []
-        found, waited = snapshot.hearings(job), job.match_ids()
-        self._hearings.forget(job.id, but=[hearing.id for hearing in found])
-        return [h for h in found if h.player(self._me) or h.match_id in waited]
+            return [], {}
+        (found, unread), waited = snapshot.hearings(job), job.match_ids()
+        if not unread:
+            self._hearings.forget(job.id, but=[hearing.id for hearing in found])
+        return [h for h in found if h.player(self._me) or h.match_id in waited], unread
 
     def _disputes(
-        self, snapshot: Snapshot, job: JobView, own: RunClaim, hearings: list[HearingInfo]
+        self, snapshot: Snapshot, job: JobView, own: RunClaim, hearings: list[HearingInfo], unread: set[int]
     ) -> list[Turn]:
-        """Return a turn for each match and hearing in which our result is at stake."""
+        """Return a turn for each match and hearing in which our result is at stake. ``unread``: matches whose hearings
+        cannot be read."""
         if self._matches is None or self._hearings is None or self._me is None:
             return []
-        heard = {hearing.match_id for hearing in hearings}
-        turns = [
-            Turn(f"match {number:#x}", partial(self._match, snapshot, job, own, number, number in heard))
-            for number in (job.match_ids() if job.open_matches else [])
-        ]
-        return turns + [
-            Turn(f"hearing of match {hearing.match_id:#x}", partial(self._hearing, snapshot, job, hearing))
-            for hearing in hearings
-        ]
+        heard = {hearing.match_id for hearing in hearings} | unread
+        matches, others = list[Turn](), list[Turn]()
+        for number in job.match_ids() if job.open_matches else []:
+            read = cache(partial(snapshot.match, job, number))
+            matches.append(Turn(f"match {number:#x}", partial(self._match, snapshot, job, own, read)))
+            if number not in heard:
+                hear = partial(self._hearing_without_claim, snapshot, job, own, read)
+                others.append(Turn(f"hearing of match {number:#x}", hear))
+        for hearing in hearings:
+            hear = partial(self._hearing, snapshot, job, hearing)
+            others.append(Turn(f"hearing of match {hearing.match_id:#x}", hear))
+        return matches + others
 
     def _match(
-        self, snapshot: Snapshot, job: JobView, own: RunClaim, match_id: int, heard: bool
+        self, snapshot: Snapshot, job: JobView, own: RunClaim, read: Callable[[], MatchInfo]
     ) -> Iterator[Due]:
-        """Yield our moves in a match, and in its hearing unless that has a turn of its own (``heard``)."""
+        """Yield our moves in a match."""
         assert self._matches is not None
         replay = self._runner.replay(job.id)
-        for seat in seats(job, [snapshot.match(job, match_id)], self._me, own):
+        for seat in seats(job, [read()], self._me, own):
             against = seat.opponent.speaker
             patience = self._patience(snapshot, job, 0 if against is None else job.claims[against].stake)
             yield from self._matches.due(seat, replay, job.uris(seat.opponent), snapshot.now, patience)
-            if seat.match.state.phase is Phase.HEARING and not heard:
-                hearing = snapshot.hearing(job, match_id)  # we have no claim in it, but a result
-                yield from self._hearing(snapshot, job, hearing) if hearing is not None else []
+
+    def _hearing_without_claim(
+        self, snapshot: Snapshot, job: JobView, own: RunClaim, read: Callable[[], MatchInfo]
+    ) -> list[Due]:
+        """Return our moves in the hearing of a match in which we have no claim, but a result."""
+        match = read()
+        if match.state.phase is not Phase.HEARING or not seats(job, [match], self._me, own):
+            return []
+        hearing = snapshot.hearing(job, match.id)
+        return [] if hearing is None else self._hearing(snapshot, job, hearing)
 
     def _hearing(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> list[Due]:
         """Return our moves in a hearing and its trial."""
@@ -250,6 +266,18 @@ class Participant(Role):
             return NONE
         busy_s = estimate.dispute_s(job.program) + (match_moves(job.program) + TRIAL_MOVES) * market.latency_s
         return market.about(staked, job.stake_gas, busy_s)
+
+
+def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> bool:
+    """Add a turn for what is due; return False if there is nothing to attend to (None). An error takes the turn."""
+    try:
+        dues = decide()
+    except AssayError as error:
+        turns.append(Turn(of, raising(error)))
+        return True
+    if dues is not None:
+        turns.append(Turn(of, lambda: dues))
+    return dues is not None
 
 
 class _OperatorSource:

@@ -27,7 +27,7 @@ from referee_py.errors import AssayError, Unavailable
 
 from .chain import ChainClient, Deployment, Releases, TransactionManager, connect
 from .chain.contracts import error_decoder
-from .chain.events import EventCache
+from .chain.events import MIN_DEPTH, EventCache
 from .config import Settings
 from .db import Database
 from .errors import AlreadyRunning, ConfigError, RpcUnavailable
@@ -146,7 +146,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
         with stop_on_signals(stop):
             client = _patiently(stop, problems, lambda: open_client(settings))
             _patiently(stop, problems, lambda: database.bind(client.identity()))
-            client.cache = EventCache(database, depth=limits.log_range // 2)
+            client.cache = EventCache(database, depth=max(limits.log_range // 2, MIN_DEPTH))
             transactions = None
             if account is not None:
                 transactions = transaction_manager(

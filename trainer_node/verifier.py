@@ -29,7 +29,7 @@ from .decide import too_long, too_short, too_uncertain
 from .due import Due
 from .hearing_player import HearingPlayer
 from .log_sources import step_limit
-from .loop import Loop, Role, Turn
+from .loop import Loop, Role, Turn, raising
 from .min_stake import TRIAL_MOVES
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
@@ -87,18 +87,22 @@ class Verifier(Role):
         ours = job.referee.lower() == self._node.client.deployment.referee.lower()
         if not ours or len(job.groups) < 2 or self._me not in job.verifiers or job.id in self._over:
             return False, []
-        hearings = [h for h in snapshot.hearings(job) if h.voted(self._me) or h.match_id in job.match_ids()]
+        found, failed = snapshot.hearings(job)
+        waited = job.match_ids()
+        hearings = [h for h in found if h.hidden or h.voted(self._me) or h.match_id in waited]
         needed = {hearing.id for hearing in hearings}
-        self._hearing_player.forget(job.id, but=needed)
-        for number in [n for n, (of, _) in self._judging.items() if of == job.id and n not in needed]:
-            del self._judging[number]
-        if job.phase.ended and not hearings:
+        turns = [Turn(f"hearing of match {n:#x}", raising(error)) for n, error in failed.items()]
+        if not failed:
+            self._hearing_player.forget(job.id, but=needed)
+            for number in [n for n, (of, _) in self._judging.items() if of == job.id and n not in needed]:
+                del self._judging[number]
+        if job.phase.ended and not hearings and not failed:
             self._over.add(job.id)
-        turns = [
+        turns += [
             Turn(f"hearing of match {hearing.match_id:#x}", partial(self._due, snapshot, job, hearing))
             for hearing in hearings
         ]
-        return bool(hearings or job.open_matches), turns
+        return bool(hearings or failed or job.open_matches), turns
 
     def _due(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> list[Due]:
         """Return our vote, if that is due; otherwise what keeps the hearing going and defends our bond."""

@@ -239,7 +239,7 @@ def _watch(
             job = snapshot.job(job_id)
             owed = any(snapshot.credit(network.accounts[name]) for name in names)
             owed |= any(not claim.lost and not claim.collected for claim in job.claims)
-            if job.phase.ended and not owed and not snapshot.hearings(job):
+            if job.phase.ended and not owed and not snapshot.hearings(job)[0]:
                 narrator.tell()
                 return
             left = {

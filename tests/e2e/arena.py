@@ -172,7 +172,7 @@ class Arena:
         job = snapshot.job(self.job_id)
         return (
             job.phase.ended
-            and not snapshot.hearings(job)
+            and not snapshot.hearings(job)[0]
             and not any(map(snapshot.credit, self._addresses().values()))
         )
 

@@ -108,7 +108,7 @@ def test_an_appeal_from_a_true_verdict_costs_the_bond(anvil: Anvil, tmp_path: Pa
 
 def let_the_verdict_period_pass(arena: Arena) -> None:
     """Skip the verdict period after the verifiers were called."""
-    play_until(arena, lambda job: bool(arena.client.snapshot().hearings(job)))
+    play_until(arena, lambda job: bool(arena.client.snapshot().hearings(job)[0]))
     arena.skip(PERIOD_S)
 
 

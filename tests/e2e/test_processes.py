@@ -130,7 +130,7 @@ def test_a_trainer_killed_in_a_trial_comes_back_and_wins(tmp_path: Path) -> None
 
         def before_the_court() -> bool:
             snapshot = client.snapshot()
-            return bool(snapshot.hearings(snapshot.job(job_id)))
+            return bool(snapshot.hearings(snapshot.job(job_id))[0])
 
         wait_for(before_the_court)
         os.kill(network.pid("honest"), signal.SIGKILL)

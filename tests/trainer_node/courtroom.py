@@ -13,6 +13,7 @@ from eth_account import Account
 from eth_utils.address import to_checksum_address
 
 from referee_py.commit import Record
+from referee_py.errors import AssayError
 from referee_py.panel.state import (
     Attest,
     HearingPhase,
@@ -144,11 +145,11 @@ class Court:
     def job(self, number: int) -> JobView:
         return self.jobs[number - 1]
 
-    def hearings(self, found: JobView) -> list[HearingInfo]:
+    def hearings(self, found: JobView) -> tuple[list[HearingInfo], dict[int, AssayError]]:
         ours = [h for h in self.heard.values() if h.terms.submission.job_id == found.id and not h.over]
-        if any(hearing.match_id in self.hidden for hearing in ours):
-            raise RpcCorrupt("no event")
-        return ours
+        seen = [hearing for hearing in ours if hearing.match_id not in self.hidden]
+        hidden = (hearing.match_id for hearing in ours if hearing.match_id in self.hidden)
+        return seen, {number: RpcCorrupt("no event") for number in hidden}
 
     panel = CONTRACTS.panel
 

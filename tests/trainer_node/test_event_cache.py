@@ -112,11 +112,11 @@ def test_a_block_that_was_replaced_expect_all_anew(client: ChainClient, tmp_path
 def test_a_chain_that_is_shorter_is_read_all_the_same(client: ChainClient) -> None:
     reader = Reader(client, Database(None))
     reader.read(90)
-    reader.height = 60
-    assert reader.read(60) == until(60)
+    reader.height = 75
+    assert reader.read(75) == until(75)
     reader.height = 99
     assert reader.read(99) == until(99)
-    assert reader.ranges == [(0, 90), (0, 60), (81, 99)]
+    assert reader.ranges == [(0, 90), (0, 75), (81, 99)]
 
 
 def test_what_an_endpoint_has_hidden_is_read_again_once_it_is_forgotten(client: ChainClient) -> None:
@@ -150,6 +150,23 @@ def test_a_full_disk_does_not_keep_us_from_reading(
     assert reader.read(60) == until(60)
     reader.hashes[50] = b"other" + bytes(27)
     assert reader.read(99) == until(99)
+
+
+def test_a_row_that_nobody_can_read_is_dropped(client: ChainClient, tmp_path: Path) -> None:
+    database = Database(tmp_path / "node.sqlite3")
+    reader = Reader(client, database)
+    database.put_events(reader.query.key, 50, reader.hash_of(50), ['{"topics": null}'], 0)
+    assert reader.read(99) == until(99)
+    assert reader.ranges == [(0, 99)]
+
+
+def test_a_head_that_never_was_is_forgotten(client: ChainClient) -> None:
+    reader = Reader(client, Database(None))
+    reader.read(99)
+    assert [reader.read(60), reader.read(60)] == [until(60)] * 2
+    assert reader.ranges == [(0, 99), (0, 60), (0, 60)]
+    assert reader.read(70) == until(70)
+    assert reader.ranges[-1] == (51, 70)
 
 
 def test_two_caches_on_one_file_do_not_give_events_twice(client: ChainClient, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from web3 import Web3
 from web3.contract import Contract
 
-from referee_py.errors import InvalidInput
+from referee_py.errors import AssayError, InvalidInput
 from referee_py.panel.state import HearingPhase, hearing_id
 from referee_py.walk.pauses import Pause, contract_time
 
@@ -37,7 +37,7 @@ from .contracts import Contracts
 from .events import MAX_EVENTS, Event, Query, read_events
 from .rpc import guarded
 
-Info = TypeVar("Info", MatchInfo, TrialInfo)
+Info = TypeVar("Info", MatchInfo, HearingInfo, TrialInfo)
 READINGS = 3
 """Attempts to read the contracts' time, if the result is later than the block.
 
@@ -285,19 +285,28 @@ class Snapshot:
         raw = self._view(self._contracts.panel, "getHearing", number)
         if raw.phase == HearingPhase.NONE:
             return None
-        verdict = raw.verdict
-        signers = self._view(self._contracts.panel, "votes", number, verdict) if any(verdict) else []
-        with self._told(Query(self._contracts.panel, (number,))), guarded(f"hearing {number}"):
+        signers = self._view(self._contracts.panel, "votes", number, raw.verdict)
+        query = Query(self._contracts.panel, (number,))
+        with self._told(query), guarded(f"hearing {number}"):
             events = self.hearing_events(number, job.id)
             found = hearing_view(number, raw, signers, events, job, deployment.chain_id, deployment.panel)
         # SAFETY: a job with its own referee may name any match as one of its matches.
         named = found.terms.submission.job_id, found.terms.submission.jobs.lower()
-        return found if named == (job.id, deployment.jobs.lower()) else None
+        return self._whole(query, found) if named == (job.id, deployment.jobs.lower()) else None
 
-    def hearings(self, job: JobView) -> list[HearingInfo]:
-        """Return the hearings of a job that are not over; a hearing may last longer than its match."""
-        found = (self.hearing(job, match_id) for match_id in self.matches_of(job.id))
-        return [hearing for hearing in found if hearing is not None and not hearing.over]
+    def hearings(self, job: JobView) -> tuple[list[HearingInfo], dict[int, AssayError]]:
+        """Return the hearings of a job that are not over, and by match why others cannot be read. A hearing may last
+        longer than its match."""
+        found, failed = list[HearingInfo](), dict[int, AssayError]()
+        for match_id in self.matches_of(job.id):
+            try:
+                hearing = self.hearing(job, match_id)
+            except AssayError as error:
+                failed[match_id] = error
+                continue
+            if hearing is not None and not hearing.over:
+                found.append(hearing)
+        return found, failed
 
     def hearing_events(self, number: int, job_id: int | None = None) -> list[Event]:
         """Return the events of the panel about a hearing, in order."""

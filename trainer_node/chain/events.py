@@ -33,6 +33,8 @@ MAX_EVENTS = 100_000
 """More events than any match or job can cause; more of them are an error of the endpoint."""
 MAX_QUERIES = 10_000
 """Queries kept in memory; the least recently used is dropped first."""
+MIN_DEPTH = 32
+"""Blocks that a daemon reads anew at every look at least, however few the endpoint searches at once."""
 IDLE_BLOCKS = 200_000
 """Blocks after which a query that nobody has asked is dropped from the database: a month of blocks of 12 s."""
 
@@ -135,6 +137,8 @@ def _decode(
     if str(raw["address"]).lower() != str(contract.address).lower() or not matches or topics[0] not in known:
         raise RpcCorrupt("eth_getLogs gave a log that was not asked for")
     block, index = raw["blockNumber"], raw["logIndex"]
+    if any(len(bytes(raw[name] or b"")) != 32 for name in _HASHES):
+        raise RpcCorrupt("eth_getLogs gave a log without the hash of its block or transaction")
     if (
         not isinstance(block, int)
         or not isinstance(index, int)
@@ -170,7 +174,8 @@ def unpacked(contract: Contract, text: str) -> Event:
     return _event(contract, _names(contract)[bytes(raw["topics"][0])], AttributeDict(raw))
 
 
-_BYTES = {"data", "transactionHash", "blockHash"}
+_HASHES = "transactionHash", "blockHash"
+_BYTES = {"data", *_HASHES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +218,12 @@ class EventCache:
         with self._lock:
             kept = self._kept.pop(query.key, None) or self._load(query)
             if kept is not None and kept.through > last:
-                # NOTE: an endpoint that is behind, or a chain that a reorganisation has made shorter.
-                self._kept[query.key] = kept
+                # NOTE: an endpoint that is behind, or a chain that a reorganisation has made shorter; far behind it,
+                # the head was never that high.
+                if kept.through > last + self._depth:
+                    self._drop(query)
+                else:
+                    self._kept[query.key] = kept
                 return list(fetch(first, last))
             if kept is not None and kept.hash != hash_of(kept.through):
                 self._drop(query)
@@ -257,7 +266,13 @@ class EventCache:
         if found is None:
             return None
         through, hash_, logs = found
-        return _Kept(through, hash_, [unpacked(query.contract, log) for log in logs])
+        try:
+            return _Kept(through, hash_, [unpacked(query.contract, log) for log in logs])
+        except Exception as error:
+            # NOTE: an endpoint chose the fields, and another version may have written them.
+            _log.warning("events.not_loaded", error=type(error).__name__, reason=str(error))
+            self._drop(query)
+            return None
 
     def _drop(self, query: Query) -> None:
         try:

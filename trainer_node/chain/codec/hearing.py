@@ -55,6 +55,8 @@ class HearingInfo:
     """Terms and dispute of each trial, in order, by the Court's ids."""
     bond: Value
     """Value to send with an appeal."""
+    hidden: str | None = None
+    """Why the votes for the verdict are unknown: the endpoint lacks events. None if they are known."""
 
     @property
     def id(self) -> int:
@@ -148,13 +150,12 @@ def hearing_view(
     state = _HEARING.read(f"hearing {hearing_id}", raw, **votes)
     terms = hearing_terms(hearing_id, submission, dispute, job, chain_id, panel)
     trial_terms = _trial_terms(terms, told)
-    # SAFETY: a signer that did not know of its own vote would not stand by it, and would lose its bond.
-    unsigned = state.phase is not HearingPhase.DONE and set(signers) != set(state.signers(state.verdict))
-    if len(trial_terms) != state.trials or unsigned:
-        raise RpcCorrupt(
-            f"the endpoint has not all events of hearing {hearing_id}; use one with complete logs"
-        )
-    return HearingInfo(state, terms, trial_terms, job.stake_sent)
+    lacks = f"the endpoint has not all events of hearing {hearing_id}; use one with complete logs"
+    if len(trial_terms) != state.trials:
+        raise RpcCorrupt(lacks)
+    # NOTE: without a verdict these are the votes for the record zero.
+    whole = state.phase is HearingPhase.DONE or set(signers) == set(state.signers(state.verdict))
+    return HearingInfo(state, terms, trial_terms, job.stake_sent, None if whole else lacks)
 
 
 def hearing_terms(

@@ -1,0 +1,140 @@
+"""Turns: an error takes its own turn and no other, and is not forgotten."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trainer_node import job_player, participant
+from trainer_node.chain import Call, JobPhase
+from trainer_node.decide import JobAction
+from trainer_node.due import Due
+from trainer_node.errors import InsufficientFunds, Reverted, RpcCorrupt
+from trainer_node.job_player import JobPlayer
+from trainer_node.loop import Loop, Sender, Turn, raising
+from trainer_node.participant import Participant
+from trainer_node.reserve import Reserve
+
+ME = "0x" + "aa" * 20
+
+
+class Account:
+    """Notes what is sent; refuses or fails by the name of the action."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def send(self, call: Call, *, timeout_s: float) -> Any:
+        assert timeout_s <= 60
+        if call.action == "refused":
+            raise Reverted("refused", "revert", {}, b"")
+        if call.action == "poor":
+            raise InsufficientFunds("no ether")
+        self.sent.append(call.action)
+        return SimpleNamespace(gas_used=1)
+
+
+def due(action: str, **how: Any) -> Due:
+    return Due(Call(action, ME, b""), **how)
+
+
+def attended(*turns: Turn) -> list[str]:
+    """Return what is sent in these turns. Raises the last error."""
+    account: Any = Account()
+    loop: Any = object.__new__(Loop)
+    loop._role = SimpleNamespace(turns=lambda *_: (True, list(turns)))
+    loop._sender = Sender(account, Reserve(lambda: 1, lambda: False))
+    job: Any = SimpleNamespace(id=1)
+    try:
+        assert loop._attend(None, job)
+    finally:
+        assert "last" in account.sent
+    return account.sent
+
+
+LAST = Turn("last", lambda: [due("last")])
+
+
+def test_what_is_refused_keeps_no_other_from_its_turn() -> None:
+    assert attended(Turn("match", lambda: [due("refused", dispute=True), due("next")]), LAST) == [
+        "next",
+        "last",
+    ]
+
+
+def test_what_is_sent_before_an_error_is_sent() -> None:
+    def decide() -> Any:
+        yield due("first")
+        raise RpcCorrupt("no event")
+
+    with pytest.raises(RpcCorrupt):
+        attended(Turn("data", decide), LAST)
+
+
+def test_a_move_in_a_dispute_that_cannot_be_sent_is_the_job_s_problem() -> None:
+    assert attended(Turn("job", lambda: [due("poor")]), LAST) == ["last"]
+    with pytest.raises(InsufficientFunds):
+        attended(Turn("match", lambda: [due("poor", dispute=True)]), LAST)
+
+
+def test_a_view_that_reverts_is_a_problem_and_no_refusal() -> None:
+    with pytest.raises(Reverted):
+        attended(Turn("match", raising(Reverted("getMatch", "revert", {}, b""))), LAST)
+
+
+def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(participant, "kept", lambda *_: 5)
+    part: Any = object.__new__(Participant)
+    part._me, part._over, part._watcher, part._max_fee = ME, set(), None, 1
+    part._node = SimpleNamespace(reserve=Reserve(lambda: 1, lambda: False))
+    part._matches = part._hearings = part._responder = SimpleNamespace()
+    part._closer = part._requester = part._jobs = None
+    part._runner = SimpleNamespace()
+    part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
+    job: Any = SimpleNamespace(
+        id=1,
+        phase=JobPhase.CHALLENGE,
+        claim_of=lambda _: SimpleNamespace(lost=False),
+        trainer=lambda _: None,
+        groups=[1, 2],
+        match_ids=lambda: [7],
+        open_matches=1,
+    )
+    unread = {5: RpcCorrupt("not all events of hearing 5")}
+    snapshot: Any = SimpleNamespace(
+        hearings=lambda _job: ([], unread), match=lambda *_: None, block=SimpleNamespace(number=9), now=5
+    )
+    ours, turns = part.turns(snapshot, job)
+    assert ours
+    assert [turn.of for turn in turns][:2] == ["hearing of match 0x5", "match 0x7"]
+    with pytest.raises(RpcCorrupt):
+        list(turns[0].decide())
+
+
+def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or another job would take the money, and the wrong root would be accepted."""
+    monkeypatch.setattr(job_player, "offer", lambda *_: SimpleNamespace(wanted=100))
+    monkeypatch.setattr(job_player, "kept", lambda *_: 10)
+    monkeypatch.setattr(job_player, "salt_of", lambda *_: b"s")
+    reserve = Reserve(lambda: 20, lambda: False)
+    player: Any = object.__new__(JobPlayer)
+    player._node = SimpleNamespace(
+        settings=SimpleNamespace(
+            market=lambda _: SimpleNamespace(patient_s=0), fees=SimpleNamespace(max_fee=1)
+        ),
+        reserve=reserve,
+        public_uri="",
+        client=SimpleNamespace(deployment=SimpleNamespace(chain_id=1)),
+    )
+    player._account = player._jobs = SimpleNamespace(address=ME)
+    player._started_at = 0
+    job: Any = SimpleNamespace(id=1, group_of_root=lambda _: SimpleNamespace(dead=False, spokesman=1))
+    own: Any = SimpleNamespace(root=b"r", last=b"l", path=(), logs=b"")
+    for number in (19, 20, 21, 22):
+        block = SimpleNamespace(number=number, base_fee=1)
+        snapshot: Any = SimpleNamespace(block=block, pending=lambda *_: 1, now=0)
+        reserve.seen(1, 0, number)
+        assert player.due(snapshot, job, JobAction.CHALLENGE, own) == []
+        assert reserve.kept(1) == 110
