@@ -1,4 +1,4 @@
-"""What a solver returns, for moves that no solver has chosen."""
+"""What a solver returns, for moves that no solver has chosen, and what moves publish."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from referee_py.errors import AssayError
+from referee_py.game.state import MatchState, Move, OpenRecord, Reveal
+from referee_py.game.view import ChainLog
 
 M = TypeVar("M")
 S = TypeVar("S")
@@ -27,3 +29,14 @@ def planned(state: S, moves: Iterable[M], apply: Callable[[S, M], S]) -> Iterato
 def moves_of(pairs: Iterable[tuple[M, S]]) -> list[M]:
     """Return the moves without the states that they expect."""
     return [move for move, _ in pairs]
+
+
+def observe(log: ChainLog, before: MatchState, move: Move, after: MatchState) -> None:
+    """Add what an accepted move publishes, given the states before and after it."""
+    match move:
+        case Reveal():
+            log.children[move.side] = move.children
+        case OpenRecord():
+            log.records[before.node[move.side]] = move.record
+    if (before.root, before.height, before.index) != (after.root, after.height, after.index):
+        log.children = [None, None]

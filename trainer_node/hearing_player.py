@@ -27,7 +27,7 @@ from referee_py.trial import Timeout
 from referee_py.trial import solver as trials
 from referee_py.trial.chain_states import ChainStates
 from referee_py.trial.solver import Operator, Planned
-from referee_py.walk.clock import late, owing
+from referee_py.walk.clock import late
 
 from .chain import Call, Contracts, HearingInfo, Snapshot, TrialInfo
 from .chain.codec.hearing import hearing_call
@@ -162,7 +162,7 @@ class HearingPlayer:
             moves = [] if side is None else self._drafted(snapshot, hearing, trial, side, source)
             if side is not None and not moves and trial.hidden is not None:
                 raise RpcCorrupt(trial.hidden)
-        if moves and _waits(trial, side, hearing.terms.rules.clock, now, patience):
+        if moves and patience.defers(trial.state, side, hearing.terms.rules.clock, now):
             self._wait(hearing, trial.state, patience)
         elif moves:
             names = [type(move).__name__ for move, _ in moves]
@@ -261,14 +261,3 @@ class Rival:
 
     def leaf(self) -> bytes | None:
         return self._trial.leaves[self._side]
-
-
-def _waits(trial: TrialInfo, side: int | None, clock: int, now: int, patience: Patience) -> bool:
-    """Return whether moves of a trial are sent later. SAFETY: only while our clock runs, or after a clock ran out."""
-    state = trial.state
-    ends = [state.tick + state.clock[s] for s in (0, 1) if owing(state) >> s & 1]
-    if late(state, now):
-        return patience.lingers(now - min(ends))
-    if side is None or not owing(state) >> side & 1:
-        return False
-    return patience.waits(state.tick + state.clock[side] - now, clock)

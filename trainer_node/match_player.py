@@ -10,7 +10,6 @@ from web3.contract import Contract
 from referee_py.game.solver import plan
 from referee_py.game.state import MatchState, Phase
 from referee_py.game.view import LoggedView
-from referee_py.walk import clock
 
 from .chain import Call
 from .chain.codec.match import match_call
@@ -41,7 +40,7 @@ class MatchPlayer:
         Raises RpcCorrupt if there are none because the endpoint hides what the other side has posted.
         """
         match, state = seat.match, seat.match.state
-        waits = _waits(seat, now, patience)
+        waits = patience.defers(state, seat.side, match.terms.clock, now)
         if waits and self._waiting.get(match.id) == state:
             return []
         asked = self._opponents.ask(opponent_uris)
@@ -69,12 +68,3 @@ class MatchPlayer:
         about = {"match": hex(match.id), "side": seat.side, "step": state.end, "moves": names}
         made = [match_call(move, before, match.terms) for move, before in moves]
         return [Due(Call.batch(self._referee, *made, inputs=0), "match.move", about, dispute=True)]
-
-
-def _waits(seat: Seat, now: int, patience: Patience) -> bool:
-    """Return whether moves of a match are sent later. SAFETY: only while our clock runs, or after a clock ran out."""
-    state = seat.match.state
-    if clock.late(state, now):
-        return patience.lingers(now - clock.first_deadline(state))
-    owes = clock.owing(state) >> seat.side & 1
-    return bool(owes) and patience.waits(clock.deadline(state, seat.side) - now, seat.match.terms.clock)

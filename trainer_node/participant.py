@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache, partial
 
 import structlog
@@ -16,6 +17,7 @@ from referee_py.commit import Record
 from referee_py.errors import AssayError
 from referee_py.execute import RunClaim
 from referee_py.game.state import Phase
+from referee_py.panel.state import Submission
 from referee_py.rounding.thresholds import fixed
 from referee_py.trial.solver import Operator
 
@@ -146,9 +148,11 @@ class Participant(Role):
         acts, own = self._decide(job, snapshot.now)
         if watched and is_over(job, snapshot.now) and JobAction.FINALIZE not in acts:
             acts.append(JobAction.FINALIZE)
-        requests = own is None and requester is not None
-        if requests and requester is not None:
-            requests = _add(turns, "data requests", lambda: requester.due(snapshot, job))
+        requests = (
+            own is None
+            and requester is not None
+            and _add(turns, "data requests", lambda: requester.due(snapshot, job))
+        )
         if own is not None:
             turns += self._disputes(snapshot, job, own, hearings, set(unread))
             if at_stake:
@@ -252,8 +256,9 @@ class Participant(Role):
         """Return our moves in a hearing and its trial."""
         assert self._hearings is not None
         assert self._me is not None
-        source = _OperatorSource(hearing, job, self._runner.replay(job.id), self._me)
-        players = set(hearing.terms.submission.players) - {self._me}
+        at = hearing.terms.submission
+        source = _OperatorSource(at, job, self._runner.replay(job.id), self._me)
+        players = set(at.players) - {self._me}
         staked = min((claim.stake for claim in job.claims if claim.owner in players), default=0)
         return self._hearings.due(snapshot, hearing, source, self._patience(snapshot, job, staked))
 
@@ -280,23 +285,22 @@ def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> 
     return dues is not None
 
 
+@dataclass(frozen=True)
 class _OperatorSource:
     """A spokesman's knowledge of a disputed operator, from its own run."""
 
-    def __init__(self, hearing: HearingInfo, job: JobView, replay: Replay, me: str) -> None:
-        self._hearing = hearing
-        self._job = job
-        self._replay = replay
-        self._me = me
-        self._at = hearing.terms.submission.step, hearing.terms.submission.node
+    at: Submission
+    job: JobView
+    replay: Replay
+    me: str
 
     def right(self) -> Record:
-        return self._replay.right(*self._at)
+        return self.replay.right(self.at.step, self.at.node)
 
     def operator(self) -> Operator:
-        return self._replay.operator(*self._at)
+        return self.replay.operator(self.at.step, self.at.node)
 
     def servers(self) -> list[str]:
         """NOTE: in a trial against a signer, the other spokesman made the record that the signer stands by."""
-        others = set(self._hearing.terms.submission.players) - {self._me}
-        return [claim.uri for claim in self._job.claims if claim.owner in others and claim.uri]
+        others = set(self.at.players) - {self.me}
+        return [claim.uri for claim in self.job.claims if claim.owner in others and claim.uri]

@@ -22,6 +22,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from referee_py.walk import clock
+from referee_py.walk.clock import Clocked
+
 from .cost_estimate import MARGIN
 
 SHARE = 0.75
@@ -61,6 +64,17 @@ class Patience:
     def lingers(self, overdue: int) -> bool:
         """Return whether an action possible since ``overdue`` seconds, which takes nobody's time, is sent later."""
         return self.dear and overdue < self.patient_s
+
+    def defers(self, state: Clocked, side: int | None, period: int, now: int) -> bool:
+        """Return whether moves of ``side`` in a match or a trial are sent later; ``period``: seconds of a whole clock.
+
+        SAFETY: only while that side's clock runs, or after a clock ran out.
+        """
+        if clock.late(state, now):
+            return self.lingers(now - clock.first_deadline(state))
+        if side is None or not clock.owing(state) >> side & 1:
+            return False
+        return self.waits(clock.deadline(state, side) - now, period)
 
 
 NONE = Patience(fee=0, bears=0, patient_s=0)

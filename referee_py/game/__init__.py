@@ -8,27 +8,8 @@ calldata  arguments that moves repeat
 Random play compares it with the contract (tests/referee_py/game/test_random_play.py).
 """
 
-from ..walk.reason import Reason
-from ..walk.refusals import Refusal
-from .rules import apply, opened, refinement
+from .rules import apply, opened
 from .solver import plan
-from .state import MatchState, MatchTerms, Move, Phase
-from .view import ChainLog, LoggedView, OpponentView, OwnRun, ProgramView
+from .state import Move
 
-__all__ = [
-    "ChainLog",
-    "LoggedView",
-    "MatchState",
-    "MatchTerms",
-    "Move",
-    "OpponentView",
-    "OwnRun",
-    "Phase",
-    "ProgramView",
-    "Reason",
-    "Refusal",
-    "apply",
-    "opened",
-    "plan",
-    "refinement",
-]
+__all__ = ["Move", "apply", "opened", "plan"]

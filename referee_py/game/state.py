@@ -102,10 +102,6 @@ class MatchState:
             return program.node_count
         return leaf_count(self.start, self.end, program.strides[self.level])
 
-    def won_by(self, side: int) -> bool:
-        """Return True if the match has ended and only the other side lost."""
-        return self.phase is Phase.DONE and self.losers == 1 << (1 - side)
-
 
 # --- moves: one class for each function of the contract, with its arguments in its order ------------------------
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ..commit import Record, Tag, Tree
-from .state import MatchState, Move, OpenRecord, Reveal
 
 
 class ProgramView(Protocol):
@@ -78,21 +77,11 @@ ServeRecord = Callable[[bytes], Record | None]
 
 
 class ChainLog:
-    """Data published by the accepted moves of one match. The caller passes the moves in order."""
+    """Data that the accepted moves of one match have published since the position changed."""
 
     def __init__(self) -> None:
         self.children: list[tuple[bytes, ...] | None] = [None, None]
         self.records: dict[bytes, Record] = {}
-
-    def observe(self, before: MatchState, move: Move, after: MatchState) -> None:
-        """Record an accepted move, given the states before and after it."""
-        match move:
-            case Reveal():
-                self.children[move.side] = move.children
-            case OpenRecord():
-                self.records[before.node[move.side]] = move.record
-        if (before.root, before.height, before.index) != (after.root, after.height, after.index):
-            self.children = [None, None]
 
 
 class LoggedView:

@@ -7,7 +7,6 @@ rules         the result of a move, or its refusal
 solver        the moves to play
 """
 
-from ..walk.dispute import Dispute, TrialTerms, dispute_hash
 from .rules import apply, open_trial, places
 from .state import (
     NO_BLOCK,
@@ -35,7 +34,6 @@ __all__ = [
     "NO_BLOCK",
     "Answer",
     "Compare",
-    "Dispute",
     "Inputs",
     "JudgeStep",
     "LogBlock",
@@ -50,9 +48,7 @@ __all__ = [
     "Tensor",
     "Timeout",
     "TrialState",
-    "TrialTerms",
     "apply",
-    "dispute_hash",
     "open_trial",
     "places",
 ]

@@ -12,7 +12,7 @@ from referee_py.game.view import ChainLog, LoggedView
 from referee_py.model.jobs import Match
 from referee_py.program.playable import fitting
 from referee_py.walk import clock
-from tests.planned import moves_of, planned
+from tests.planned import moves_of, observe, planned
 from tests.referee_py.game.chain import Transaction
 from tests.referee_py.game.synthetic_run import Run
 from trainer_node.chain.codec.match import match_call
@@ -105,5 +105,5 @@ class Matches:
         )
         for move in moves:
             after = apply(before, match.terms, move, sender, at)
-            self.log.observe(before, move, after)
+            observe(self.log, before, move, after)
             before = after

@@ -12,6 +12,7 @@ from eth_utils.address import to_checksum_address
 from referee_py.commit import Tag, Tree
 from referee_py.game.rules import apply, opened
 from referee_py.game.state import MatchState, MatchTerms, Move, Phase
+from tests.planned import observe
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import Group, MatchInfo
 from trainer_node.decide import Seat
@@ -59,7 +60,7 @@ class Table:
         state = self.match.state
         for move in self.sent[-1]:
             after = apply(state, self.match.terms, move, ME, now)
-            self.match.log.observe(state, move, after)
+            observe(self.match.log, state, move, after)
             state = after
         self.match = replace(self.match, state=state)
         return state

@@ -2,16 +2,15 @@
 
 from referee_py.jobs import JobPhase
 
-from .abi import load_artifact
 from .client import ChainClient, Snapshot
 from .codec.hearing import HearingInfo
 from .codec.job import ClaimView, Group, JobView, Trainer
 from .codec.match import MatchInfo
 from .codec.trial import TrialInfo
-from .contracts import Contracts, Deployment, deployment_path
+from .contracts import Contracts, Deployment
 from .fees import FeePolicy
 from .outbox import Call, Receipt
-from .releases import Release, Releases
+from .releases import Releases
 from .retrace import recorded, retrace, transactions_of
 from .rpc import connect, guarded
 from .transactions import TransactionManager
@@ -29,16 +28,13 @@ __all__ = [
     "JobView",
     "MatchInfo",
     "Receipt",
-    "Release",
     "Releases",
     "Snapshot",
     "Trainer",
     "TransactionManager",
     "TrialInfo",
     "connect",
-    "deployment_path",
     "guarded",
-    "load_artifact",
     "recorded",
     "retrace",
     "transactions_of",

@@ -12,7 +12,7 @@ from referee_py.game.view import ChainLog, LoggedView
 from referee_py.walk import clock
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
-from tests.planned import moves_of
+from tests.planned import moves_of, observe
 
 from .synthetic import Graph, match_terms
 from .synthetic_run import Run
@@ -65,7 +65,7 @@ class Table:
 
     def apply(self, move: Move, sender: str) -> None:
         after = apply(self.state, self.terms, move, sender, self.now)
-        self.log.observe(self.state, move, after)
+        observe(self.log, self.state, move, after)
         self.state = after
         self.history.append(move)
 

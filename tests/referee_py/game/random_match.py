@@ -26,7 +26,7 @@ from referee_py.game.state import (
 from referee_py.game.view import ChainLog, LoggedView
 from referee_py.model.jobs import Match
 from referee_py.walk.descent import Descent
-from tests.planned import moves_of, planned
+from tests.planned import moves_of, observe, planned
 from trainer_node.chain.codec.match import match_call
 
 from .actions import Action, spoil
@@ -171,5 +171,5 @@ class Duels:
                 action.transaction.sender,
                 self.game.chain.now - self.game.model.behind,
             )
-            log.observe(state, move, after)
+            observe(log, state, move, after)
             state = after

@@ -50,7 +50,7 @@ from referee_py.walk.descent import Descent, shown
 from referee_py.walk.dispute import ZERO
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
-from tests.planned import moves_of
+from tests.planned import moves_of, observe
 
 from .small import Lies, junk, small_graph
 from .synthetic import match_terms
@@ -210,7 +210,7 @@ def _told(log: ChainLog, before: MatchState, move: Move, after: MatchState) -> C
     """Return the chain's log including the move."""
     told = ChainLog()
     told.children, told.records = list(log.children), dict(log.records)
-    told.observe(before, move, after)
+    observe(told, before, move, after)
     return told
 
 

@@ -139,7 +139,7 @@ def test_late_opponent_expect_timeout_and_nothing_when_late_oneself() -> None:
     assert [move.function for move in table.moves(0)] == ["timeout"]
     assert table.moves(1) == []
     table.apply(table.moves(0)[0], table.terms.players[0])
-    assert table.state.won_by(0)
+    assert (table.state.phase, table.state.losers) == (Phase.DONE, 0b10)
 
 
 def test_liar_that_does_not_concede_expect_silence_at_its_last_move() -> None:

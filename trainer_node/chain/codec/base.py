@@ -21,6 +21,7 @@ from web3.contract import Contract
 
 from referee_py.commit.structs import hints_of, value_of, words
 from referee_py.errors import InvalidEncoding
+from referee_py.walk.sides import sides
 
 from ...errors import ConfigError, RpcCorrupt
 from ..abi import abi_entry
@@ -43,14 +44,11 @@ def known(kind: type[T], raw: Any, of: str) -> T:
         raise RpcCorrupt(f"{of}: {error}") from error
 
 
-def hidden(of: str, sides: Sequence[int]) -> str | None:
-    """Return that these sides have posted what no event shows; None if there are none."""
-    if not sides:
-        return None
-    return (
-        f"{of}: side {sides[0]} has posted, but the endpoint has no event of it; use one with complete logs, "
-        "clocks are running"
-    )
+def hidden(of: str, posted: int, lacks: Sequence[bool]) -> str | None:
+    """Return that a side has posted what no event shows; None if there is none. ``lacks``: by side."""
+    side = next((side for side in sides(posted) if lacks[side]), None)
+    told = f"{of}: side {side} has posted, but the endpoint has no event of it; use one with complete logs, "
+    return None if side is None else told + "clocks are running"
 
 
 # --- names and types of the contracts ---------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from referee_py.program.terms import Terms
 from referee_py.walk import clock
 from referee_py.walk.dispute import ZERO
 from referee_py.walk.reason import Reason
-from referee_py.walk.sides import sides
 
 from ...errors import RpcCorrupt
 from ..events import Event
@@ -132,13 +131,12 @@ def match_view(match_id: int, raw: Any, events: Sequence[Event], job: JobView) -
     if position_hash(state) != raw.position:
         raise RpcCorrupt(f"the endpoint has not all events of match {match_id}; use one with complete logs")
     log = told.log
-    lacks = [
-        side
-        for side in sides(state.posted)
-        if (state.phase is Phase.WALK and log.children[side] is None)
-        or (state.phase is Phase.OPEN and state.node[side] not in log.records)
-    ]
-    return MatchInfo(match_id, job.id, raw.jobs, state, terms, log, hidden(f"match {match_id}", lacks))
+    lacks = {
+        Phase.WALK: [children is None for children in log.children],
+        Phase.OPEN: [node not in log.records for node in state.node],
+    }
+    lost = hidden(f"match {match_id}", state.posted, lacks.get(state.phase, (False, False)))
+    return MatchInfo(match_id, job.id, raw.jobs, state, terms, log, lost)
 
 
 def _terms(match_id: int, jobs: str, shown: ShownTerms | None, job: JobView) -> MatchTerms:

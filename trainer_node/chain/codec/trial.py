@@ -16,7 +16,6 @@ from referee_py.trial.calldata import position, position_hash
 from referee_py.trial.rules import places, split
 from referee_py.trial.state import MOVES, Move, Stage, TrialState
 from referee_py.walk.dispute import ZERO, Dispute, TrialTerms
-from referee_py.walk.sides import sides
 
 from ...errors import RpcCorrupt
 from ..events import Event
@@ -101,17 +100,10 @@ def trial_view(trial_terms: TrialTerms, dispute: Dispute, raw: Any, events: Sequ
         raise RpcCorrupt(f"the endpoint has not all events of trial {number}; use one with complete logs")
     children, leaves = told.children, told.leaves
     # NOTE: no hash binds these; that a side has posted them is in the state.
-    lacks = [
-        side
-        for side in sides(state.posted)
-        if (state.stage is Stage.WALK and children[side] is None)
-        or (state.stage is Stage.LEAF and leaves[side] is None)
-    ]
-    return TrialInfo(
-        *(number, trial_terms, dispute, state),
-        *((children[0], children[1]), (leaves[0], leaves[1])),
-        hidden(f"trial {number}", lacks),
-    )
+    lacks = {Stage.WALK: [c is None for c in children], Stage.LEAF: [leaf is None for leaf in leaves]}
+    lost = hidden(f"trial {number}", state.posted, lacks.get(state.stage, (False, False)))
+    shown = (children[0], children[1]), (leaves[0], leaves[1])
+    return TrialInfo(number, trial_terms, dispute, state, *shown, lost)
 
 
 @dataclass
