@@ -17,7 +17,7 @@ from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, wi
 from trainer_node.cli.flags import flag, only_given, with_flags
 from trainer_node.config import Settings
 
-from .demo import Result, Scenario, check, digits, middle, play
+from .demo import NETWORK, Result, Scenario, check, digits, middle, play
 from .faults import Fault, Lie, fits
 
 ALL = "all"
@@ -83,7 +83,7 @@ def demo(
         out.print(_summary(results))
     if not all(result.just for result in results.values()):
         raise typer.Exit(1)
-    shutil.rmtree(folder / "network", ignore_errors=True)
+    shutil.rmtree(folder / NETWORK, ignore_errors=True)
 
 
 def _summary(results: dict[Fault, Result]) -> Table:

@@ -287,8 +287,9 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
             raise ConfigError(f"configuration file {path} cannot be read: {error}") from error
 
     for variable in os.environ:
-        name = variable.removeprefix(_PREFIX).partition("__")[0].lower()
-        if variable.startswith(_PREFIX) and variable != _FILE_VARIABLE and name not in Settings.model_fields:
+        name = variable.upper().removeprefix(_PREFIX).partition("__")[0].lower()
+        of_ours = variable.upper().startswith(_PREFIX) and variable != _FILE_VARIABLE
+        if of_ours and name not in Settings.model_fields:
             raise ConfigError(f"${variable} is not a setting; {_remedy(name, 'unset it')}")
 
     class FromFile(Settings):

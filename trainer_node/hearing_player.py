@@ -101,8 +101,9 @@ class HearingPlayer:
         me, state = self._me, hearing.state
         if state.in_trial:
             return self._in_trial(snapshot, hearing, seat(state, hearing.terms, me), source, patience)
-        # SAFETY: a signer that does not know of its own vote would not stand by it, and end its own time.
-        if hearing.hidden is not None and state.phase is HearingPhase.DEFENCE:
+        # SAFETY: a signer that does not know of its own vote would not stand by it, and would end its own time.
+        may_have_signed = me in hearing.terms.verifiers
+        if hearing.hidden is not None and may_have_signed and state.phase is HearingPhase.DEFENCE:
             raise RpcCorrupt(hearing.hidden)
         right = self._right(hearing, source) if self._matters(hearing, snapshot.now) else None
         move = plan(state, hearing.terms, me, right, snapshot.now)

@@ -93,15 +93,20 @@ class Scheduler:
         self._problems = problems
         self._works_at = works_at
 
-    def go(self, snapshot: Snapshot, attend: Callable[[JobView], bool]) -> None:
-        """Call ``attend``, which returns whether a job concerns us. Raises only RpcUnavailable and RpcCorrupt."""
+    def go(self, snapshot: Snapshot, attend: Callable[[JobView], tuple[bool, Exception | None]]) -> None:
+        """Call ``attend``, which returns whether a job concerns us, and an error. Raises only RpcUnavailable and
+        RpcCorrupt."""
         failures = 0
         for job_id in self._queue.due(snapshot.job_count()):
             topic = f"job {job_id}"
             try:
                 job = snapshot.job(job_id)
-                ours = attend(job)
-                self._queue.mark(job_id, ours, at_work=self._works_at(job_id), ended=job.phase.ended)
+                ours, failed = attend(job)
+                # SAFETY: a job that concerns us has a turn in every round, also while something in it fails.
+                over = job.phase.ended and failed is None
+                self._queue.mark(job_id, ours, at_work=self._works_at(job_id), ended=over)
+                if failed is not None:
+                    raise failed
             except AssayError as error:
                 self._problems[topic] = f"{type(error).__name__}: {error}"
                 _log.warning("job.failed", job=job_id, error=type(error).__name__, reason=str(error))

@@ -345,7 +345,7 @@ class JobRunner:
         def progress(step: int) -> None:
             nonlocal told
             now = time.monotonic()
-            if step == package.terms.steps or now - told >= max(PROGRESS_S, (now - began) / 100):
+            if step == package.terms.steps or reports(began, told, now):
                 told = now
                 _log.info("train.progress", job=work.job.id, step=step, of=package.terms.steps)
 
@@ -353,6 +353,11 @@ class JobRunner:
         work.replay = replay
         _log.info("train.done", job=work.job.id, root=claim.root.hex())
         return claim
+
+
+def reports(began: float, told: float, now: float) -> bool:
+    """Return whether the progress of a run is to be reported again; ``told``: when it was last. In seconds."""
+    return now - told >= max(PROGRESS_S, (now - began) / 100)
 
 
 def _tell_ignored(job: int) -> Callable[[int, int, int], None]:

@@ -4,7 +4,7 @@
     decide    job by job, in turns: a dispute is a turn, and so is each other thing that may be due; none sends anything
     act       send what each turn says is due, before the next turn decides
 
-After a crash or a reorganisation the state is read again. Disputes come first.
+After a crash or a reorganisation the state is read again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Role(ABC):
 
     @abstractmethod
     def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
-        """Return whether the job concerns us, and the turns that we take in it, the most urgent first."""
+        """Return whether the job concerns us, and the turns that we take in it, in their order."""
 
     def works_at(self, _job_id: int) -> bool:
         """Return whether we compute something for a job."""
@@ -84,8 +84,8 @@ class Loop:
         if self._teller is not None:
             self._send(self._teller.due(snapshot))
 
-    def _attend(self, snapshot: Snapshot, job: JobView) -> bool:
-        """Do what is due in a job. Return whether the job concerns us. Raises the last error of its turns."""
+    def _attend(self, snapshot: Snapshot, job: JobView) -> tuple[bool, Exception | None]:
+        """Do what is due in a job. Return whether the job concerns us, and the last error of its turns."""
         ours, turns = self._role.turns(snapshot, job)
         failed: Exception | None = None
         for of, decide in turns:
@@ -95,9 +95,7 @@ class Loop:
             except Exception as error:
                 _log.warning("turn.failed", job=job.id, of=of, error=type(error).__name__, reason=str(error))
                 failed = error
-        if failed is not None:
-            raise failed
-        return ours
+        return ours, failed
 
     def _send(self, dues: Iterable[Due]) -> None:
         for due in dues:

@@ -1,6 +1,6 @@
 """The role of trainers and challengers: what is due in a job, in disputes about it, and for its data.
 
-Disputes come first. A hearing may last longer than its match and its job: the daemon attends to the job until the
+A hearing may last longer than its match and its job: the daemon attends to the job until the
 hearing is over.
 """
 
@@ -131,8 +131,12 @@ class Participant(Role):
         turns = list[Turn]()
         watcher, requester = self._watcher, self._requester
         watched = watcher is not None and _add(turns, "bounty", lambda: watcher.due(snapshot, job))
-        hearings, unread = self._hearings_of(snapshot, job) if ours else ([], {})
-        heard = bool(hearings or unread)
+        hearings, unread, heard = list[HearingInfo](), dict[int, AssayError](), True
+        try:
+            hearings, unread = self._hearings_of(snapshot, job) if ours else ([], {})
+            heard = bool(hearings or unread)
+        except AssayError as error:
+            turns.append(Turn("hearings", raising(error)))
         turns += [Turn(f"hearing of match {n:#x}", raising(error)) for n, error in unread.items()]
         if not at_stake:
             reserve.seen(job.id, self._at_risk(job, heard=heard), snapshot.block.number)
@@ -277,7 +281,7 @@ def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> 
     """Add a turn for what is due; return False if there is nothing to attend to (None). An error takes the turn."""
     try:
         dues = decide()
-    except AssayError as error:
+    except Exception as error:
         turns.append(Turn(of, raising(error)))
         return True
     if dues is not None:

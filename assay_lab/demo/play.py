@@ -60,6 +60,10 @@ class Result:
     """Bytes of artifacts that each party fetched from others."""
 
 
+NETWORK = "network"
+"""Folder of the chain's and the parties' files, below the demonstration's."""
+
+
 def play(
     scenario: Scenario,
     lie: Lie,
@@ -96,7 +100,7 @@ def play(
         say(f"one element of {node} will be wrong in step {lie.step}")
 
     with (
-        Network(folder / "network", names) as network,
+        Network(folder / NETWORK, names) as network,
         ArtifactServer(Store(network.folder / "client")) as server,
     ):
         client = network.deploy()

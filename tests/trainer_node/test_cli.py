@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -296,6 +297,38 @@ def test_a_job_to_collect_from_is_named_by_an_option(assay: Assay) -> None:
     assert code == 2
     assert "--job" in errors
     assert "valid int" in errors
+
+
+def test_an_interruption_while_the_program_loads_is_one_line(
+    assay: Assay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trainer_node.cli.app.application", interrupted)
+    assert assay("trainer", "run") == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize("just", [True, False])
+def test_a_demonstration_that_succeeds_leaves_no_keys(
+    assay: Assay, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, just: bool
+) -> None:
+    from assay_lab import cli
+    from assay_lab.demo import NETWORK
+
+    program = SimpleNamespace(nodes=[0])
+    bundle = SimpleNamespace(terms=SimpleNamespace(mode=1, steps=300), program=program)
+    bundle.with_mode = lambda _mode: bundle
+
+    def play(*given: object, **_: object) -> object:
+        (tmp_path / "demo" / NETWORK).mkdir(parents=True)
+        assert given[3] == Path("demo")
+        return SimpleNamespace(just=just)
+
+    monkeypatch.setattr(cli, "play", play)
+    monkeypatch.setattr(cli, "digits", lambda *_: bundle)
+    code, _, _ = assay("demo", "--folder", "demo")
+    assert (code, (tmp_path / "demo" / NETWORK).exists()) == (0 if just else 1, not just)
 
 
 def test_every_command_of_the_table_is_there() -> None:

@@ -22,7 +22,16 @@ from referee_py.program.terms import Terms
 from referee_py.walk.descent import Descent
 from referee_py.walk.reason import Reason
 from tests.planned import planned
-from trainer_node.chain import ChainClient, JobPhase, MatchInfo, Receipt, TransactionManager, connect
+from trainer_node.chain import (
+    ChainClient,
+    JobPhase,
+    MatchInfo,
+    Receipt,
+    TransactionManager,
+    connect,
+    recorded,
+    retrace,
+)
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.codec.match import match_call
 from trainer_node.chain.contracts import error_decoder
@@ -273,6 +282,19 @@ def test_rounding_logs_are_the_jobs(town: Town) -> None:
     job = town.client.snapshot().job(job_id)
     assert (job.program, job.logs) == (rounded, logs)
     assert town.match(job_id).terms.logs == logs
+
+
+def test_a_call_without_arguments_beside_a_move_is_no_move(town: Town) -> None:
+    """Who retraces a match must not stumble over what a player has put into its transaction."""
+    job_id = town.post()
+    town.claim_two(job_id)
+    match, referee = town.match(job_id), town.contracts.referee
+    move = match_call(Reveal(0, tuple(RUN.leaves)), match.state, match.terms)
+    town.people[1].send(Call.batch(referee, ("JUDGE", []), move))
+    snapshot = town.client.snapshot()
+    job = snapshot.job(job_id)
+    assert retrace(snapshot, job, match.id) == recorded(snapshot, job, match.id)
+    assert town.match(job_id).state.posted == 1
 
 
 def test_walk_is_read_back(town: Town) -> None:

@@ -20,6 +20,7 @@ def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("variable", "value", "why"),
     [
         ("ASSAY_NO_SUCH", "1", "is not a setting; unset it"),
+        ("assay_no_such", "1", "is not a setting; unset it"),
         ("ASSAY_LIMITS__FOO", "1", r"unset \$ASSAY_LIMITS__FOO"),
         ("ASSAY_FEES__MAX_FEE_GWEI", "inf", "fees.max_fee_gwei"),
         ("ASSAY_MAX_STAKE_ETH", "inf", "max_stake_eth"),

@@ -16,6 +16,7 @@ from referee_py.trial import (
     open_trial,
 )
 from referee_py.trial.solver import Operator
+from trainer_node.errors import RpcCorrupt
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
@@ -66,6 +67,20 @@ def test_an_overruled_verdict_expect_its_signers_bonds_once_their_time_is_over(r
     room.has_come_to(HearingPhase.DEFENCE, verdict=signed[1], votes=(signed,), voters=(VERIFIER,))
     assert room.attend(room.source()) is None
     assert room.attend(room.source(), now=BEGAN + 100).function == "proceed"
+
+
+def test_a_signer_whose_vote_is_hidden_expect_an_error_and_no_end_of_its_own_time(tmp_path: Path) -> None:
+    """Others end it: they have no bond to lose."""
+    for me in (VERIFIER, STRANGER):
+        room = Room(tmp_path / me, me)
+        room.has_come_to(HearingPhase.DEFENCE, verdict=room.dispute.records[1].hash())
+        room.hearing = replace(room.hearing, hidden="not all events")
+        if me == VERIFIER:
+            for now in (BEGAN + 1, BEGAN + 100):
+                with pytest.raises(RpcCorrupt, match="not all events"):
+                    room.attend(room.source(), now=now)
+        else:
+            assert room.attend(room.source(), now=BEGAN + 100).function == "proceed"
 
 
 def test_a_hearing_that_is_over_expect_nothing(room: Room) -> None:

@@ -54,9 +54,9 @@ def go(scheduler: Scheduler, chain: Any, attend: Callable[[JobView], bool] = lam
     """Run one round; return the jobs that were attended to."""
     seen: list[int] = []
 
-    def attended(found: JobView) -> bool:
+    def attended(found: JobView) -> tuple[bool, Exception | None]:
         seen.append(found.id)
-        return attend(found)
+        return attend(found), None
 
     scheduler.go(chain, attended)
     return seen
@@ -164,6 +164,19 @@ def test_no_job_keeps_us_from_the_next(database: Database) -> None:
     chain.broken = {}
     assert go(scheduler, chain) == [8, 1, 2, 3, 4, 5, 6, 7], "ours first"
     assert not problems
+
+
+def test_a_job_in_which_something_fails_is_still_ours(database: Database) -> None:
+    """Else it would have its turn with the jobs of strangers only, of which there may be many."""
+    problems: dict[str, str] = {}
+    scheduler = Scheduler(JobQueue(database, per_round=4), problems)
+    chain: Any = Chain(100)
+    for _ in range(30):
+        scheduler.go(
+            chain, lambda found: (found.id == 60, RpcCorrupt("no event") if found.id == 60 else None)
+        )
+    assert list(problems) == ["job 60"]
+    assert go(scheduler, chain)[0] == 60
 
 
 def test_an_outage_ends_the_round_soon(database: Database) -> None:

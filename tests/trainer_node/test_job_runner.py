@@ -15,6 +15,7 @@ import repops
 from referee_py.program.terms import Terms
 from trainer_node import job_runner as module
 from trainer_node.db import Database
+from trainer_node.job_runner import reports
 
 from .desk import PROGRAM, TERMS, honest_run, job, runner, serving, until
 
@@ -214,3 +215,14 @@ def test_closing_does_not_wait_for_a_strangers_package(tmp_path: Path, database:
             until(lambda: backend.calls)
         assert backend.waited == 0, "its first operator is not done"
         backend.go.set()
+
+
+def test_a_week_of_training_is_told_in_some_thousand_lines() -> None:
+    """And the first seconds at once."""
+    told, lines = 0.0, list[float]()
+    for tick in range(7 * 24 * 3600):
+        if reports(0.0, told, float(tick)):
+            told = float(tick)
+            lines.append(told)
+    assert lines[:3] == [1.0, 2.0, 3.0]
+    assert 500 < len(lines) < 2_000

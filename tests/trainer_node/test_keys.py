@@ -35,7 +35,7 @@ def test_import_of_a_key(tmp_path: Path) -> None:
 
 def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
     account = create_key(tmp_path / "key", "secret", work_factor=FAST)
-    with pytest.raises(KeystoreError, match="exists"):
+    with pytest.raises(KeystoreError, match="exists and holds an account; give another"):
         create_key(tmp_path / "key", "secret", work_factor=FAST)
     assert read_address(tmp_path / "key") == account.address
 

@@ -47,10 +47,11 @@ def attended(*turns: Turn) -> list[str]:
     loop._role = SimpleNamespace(turns=lambda *_: (True, list(turns)))
     loop._sender = Sender(account, Reserve(lambda: 1, lambda: False))
     job: Any = SimpleNamespace(id=1)
-    try:
-        assert loop._attend(None, job)
-    finally:
-        assert "last" in account.sent
+    ours, failed = loop._attend(None, job)
+    assert ours
+    assert "last" in account.sent
+    if failed is not None:
+        raise failed
     return account.sent
 
 
@@ -111,6 +112,14 @@ def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.Monkey
     assert [turn.of for turn in turns][:2] == ["hearing of match 0x5", "match 0x7"]
     with pytest.raises(RpcCorrupt):
         list(turns[0].decide())
+
+    def no_logs(_job: object) -> Any:
+        raise RpcCorrupt("no logs at all")
+
+    snapshot.hearings = no_logs
+    ours, turns = part.turns(snapshot, job)
+    assert ours
+    assert [turn.of for turn in turns][:2] == ["hearings", "match 0x7"]
 
 
 def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ class _Retracer:
             calls = list(calls_in(called, data)) if called is not None else []
         now = self._snapshot.instant(sent["blockNumber"])
         for name, arguments in calls:
-            first = arguments[0]
+            first = next(iter(arguments), None)
             if called is contracts.referee and first == self._match.id:
                 if move := match_move(name, arguments):
                     self._in_match(move, sender, now)
