@@ -23,8 +23,7 @@ from referee_py.commit import DataTree
 from referee_py.commit.tensor import Array
 from referee_py.element import Case, rule_of, states
 from referee_py.program import TensorType
-from referee_py.program.mode import Rounding
-from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_REPOPS_F32, Rounding
 from referee_py.trial import Stage, TrialState, places
 from referee_py.trial.chain_states import ChainStates
 

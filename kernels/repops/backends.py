@@ -12,23 +12,33 @@ from .tensors import Array
 
 @dataclass(frozen=True)
 class Backend:
-    """An executor of operators. All backends give the same bits, except for the sign and payload of NaNs."""
+    """An executor of operators in one mode. All backends of a mode give the same bits, except for the sign and payload
+    of NaNs."""
 
     name: str
     execute: Callable[[str, Sequence[Array], Attrs], list[Array]]
+    exact: bool = False
+    """Whether the mode is exact; else it is repops-f32."""
 
 
-def backend(name: str) -> Backend:
-    """Return the executor "cpu" (C kernels), "cuda" (GPU tensors) or "reference" (slow Python). Raise ValueError."""
+def backend(name: str, exact: bool = False) -> Backend:
+    """Return the executor "cpu" (C kernels), "cuda" (GPU tensors) or "reference" (slow Python), in the mode repops-f32
+    or exact. Raise ValueError for another name, or CudaUnavailable."""
+    return Backend(name, _executor(name, exact), exact)
+
+
+def _executor(name: str, exact: bool) -> Callable[..., list[Array]]:
     if name == "reference":
-        return Backend(name, reference.execute)
+        return reference.execute_exact if exact else reference.execute
     if name == "cpu":
-        from . import cpu  # loads the shared library, which the reference does not need
+        # NOTE: these load the shared library, which the reference does not need.
+        from . import cpu
+        from . import exact as sums
 
-        return Backend(name, cpu.execute)
+        return sums.execute if exact else cpu.execute
     if name == "cuda":
         from . import cuda
 
         cuda.require()
-        return Backend(name, cuda.execute)
+        return cuda.execute
     raise ValueError(f"no backend called {name!r}")

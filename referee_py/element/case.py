@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InvalidInput
 from ..program import TensorType
-from ..program.terms import MODE_REPOPS_F32
+from ..program.mode import MODE_REPOPS_F32
 from ..rounding import NOT_LOGGED
 
 Read = Callable[[int, int], int]

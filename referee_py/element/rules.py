@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from repops.opset import F32
 
-from ..program.terms import MODE_REPOPS_F32
+from ..program.mode import MODE_REPOPS_F32
 from ..rounding.environment import sound
 from .case import NO_ENTRY, Case, Entry, Read
 from .chains import ArgMax, Chain, Contraction, MaxPool, ScatterAdd, Sum, Total

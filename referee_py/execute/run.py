@@ -20,7 +20,8 @@ from ..compiled import Cuda
 from ..compiled.rounded import RoundedCpu
 from ..errors import InvalidInput
 from ..program import Program, TensorType
-from ..program.terms import MODE_REPOPS_F32, Terms
+from ..program.mode import MODE_REPOPS_F32
+from ..program.terms import Terms
 from ..rounding.backend import Rounded
 from .fast import FastExecutor
 from .hooks import Capture, NodeValues

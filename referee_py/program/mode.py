@@ -1,8 +1,10 @@
-"""The mode byte of a program whose arithmetic is rounded-f64: the grid, the bounds, and the form of logs.
+"""The mode byte: the arithmetic of a program. It goes on-chain with a job.
 
-    0x80 | form << 4 | bounds << 3 | (bits - 26)          bits 26 to 32; every other byte with the top bit is refused
+    1                                               repops-f32: every order is fixed
+    2                                               exact: sums are real sums, rounded once
+    0x80 | form << 4 | bounds << 3 | (bits - 26)    rounded-f64: the grid, the bounds, and the form of logs
 
-The byte is `Program.mode` and goes on-chain with a job. repops-f32 is mode 1 and no such byte.
+bits is from 26 to 32; every other byte is refused.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ..errors import InvalidInput, UnknownVersion
+
+MODE_REPOPS_F32 = 1
+MODE_EXACT = 2
 
 MIN_BITS, MAX_BITS = 26, 32
 
@@ -61,6 +66,15 @@ class Rounding:
 def is_rounded(mode: int) -> bool:
     """Return whether this byte means rounded-f64."""
     return mode & ~0xFF == 0 and mode & _FIXED == _ROUNDED and mode & 7 <= MAX_BITS - MIN_BITS
+
+
+def check_mode(mode: int) -> None:
+    """Raise UnknownVersion unless the byte is one of the modes."""
+    if mode not in (MODE_REPOPS_F32, MODE_EXACT) and not is_rounded(mode):
+        raise UnknownVersion(
+            f"arithmetic mode {mode}; this build implements {MODE_REPOPS_F32} (repops-f32), {MODE_EXACT} (exact) "
+            "and 0x80 to 0x9e (rounded-f64)"
+        )
 
 
 def check_bits(b: int) -> None:

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..commit import Tag, digest
-from ..errors import InvalidProgram, UnknownVersion
-from .mode import is_rounded
+from ..errors import InvalidProgram
+from .mode import MODE_REPOPS_F32, check_mode
 from .program import Program
 from .skeleton import check_opset
 
-MODE_REPOPS_F32 = 1
 MAX_STRIDES = 8
 MAX_STEPS = 1 << 48  # exclusive
 MAX_STRIDE = 1 << 64  # exclusive; a stride above the number of steps leaves all of them in one leaf
@@ -81,15 +80,6 @@ class Terms:
                     f"the job says {name} = {_show(getattr(self, name))}, "
                     f"its program file gives {_show(getattr(own, name))}; refuse the job"
                 )
-
-
-def check_mode(mode: int) -> None:
-    """Raise UnknownVersion unless the mode is repops-f32 or a form of rounded-f64 (referee_py/program/mode.py)."""
-    if mode != MODE_REPOPS_F32 and not is_rounded(mode):
-        raise UnknownVersion(
-            f"arithmetic mode {mode}; this build implements {MODE_REPOPS_F32} (repops-f32) "
-            "and 0x80 to 0x9e (rounded-f64)"
-        )
 
 
 def check_steps(steps: int) -> None:

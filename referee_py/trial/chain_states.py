@@ -17,7 +17,7 @@ from repops.chains import Chain
 from ..commit.tensor import Array
 from ..element import Case, rule_of
 from ..errors import Unavailable
-from ..program.terms import MODE_REPOPS_F32
+from ..program.mode import MODE_REPOPS_F32
 
 KEPT = 4096
 """Number of states that a pass keeps: 0.8 MB for the longest states."""

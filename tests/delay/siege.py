@@ -15,7 +15,8 @@ from referee_py.jobs import JobPhase, Rules, commitment
 from referee_py.model.chain_model import ChainModel
 from referee_py.model.jobs import Claim, Job, JobTerms, Match
 from referee_py.params import BURNED
-from referee_py.program.terms import MODE_REPOPS_F32, Terms
+from referee_py.program.mode import MODE_REPOPS_F32
+from referee_py.program.terms import Terms
 from referee_py.walk.reason import Reason
 
 from .bounds import delay_bound

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from assay_lab.faults import EXPECTED, Fault, fits
 from referee_py.errors import InvalidInput
 from referee_py.execute import Run
-from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_REPOPS_F32
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase

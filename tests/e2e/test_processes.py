@@ -13,8 +13,7 @@ from repops import Backend
 
 from assay_lab.demo.network import Network
 from referee_py.execute import Run
-from referee_py.program.mode import Rounding, is_rounded
-from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_REPOPS_F32, Rounding, is_rounded
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs, run_log_tree
 from trainer_node.bundle import Bundle

@@ -15,9 +15,8 @@ from repops.tensors import Array, canonical
 from referee_py.commit import NO_LOG, Record, tensor_hash
 from referee_py.commit.tensor import typed_hash
 from referee_py.program import Kind, Operand, SlotSource, Structure, TensorType, validate
-from referee_py.program.mode import is_rounded
+from referee_py.program.mode import MODE_REPOPS_F32, is_rounded
 from referee_py.program.skeleton import Skeleton
-from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.blocks import log_digest
 from referee_py.rounding.truth import truth

@@ -9,7 +9,7 @@ from eth_account import Account
 from repops.opset import OPS
 
 from referee_py.errors import AssayError
-from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_REPOPS_F32
 from referee_py.rounding import Rounding
 from trainer_node.chain import ChainClient, Contracts, Deployment, TransactionManager, connect
 from trainer_node.chain.abi import load_artifact

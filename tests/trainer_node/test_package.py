@@ -22,8 +22,8 @@ from referee_py.errors import (
     UnknownVersion,
 )
 from referee_py.program import Program, SlotSource, TensorDescriptor
-from referee_py.program.mode import Rounding
-from referee_py.program.terms import MODE_REPOPS_F32, Terms
+from referee_py.program.mode import MODE_REPOPS_F32, Rounding
+from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, constant, slot
 from trainer_node.errors import Corrupt
 from trainer_node.fetch import Fetcher

@@ -7,7 +7,7 @@ import pytest
 from assay_lab.demo.roles import ABOUT_VERDICTS, Scenario, check, roles
 from assay_lab.faults import Fault, Lie
 from referee_py.errors import InvalidInput
-from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_REPOPS_F32
 from referee_py.rounding import Rounding
 
 LIE = [Fault.WRONG_OP_OUTPUT]

@@ -11,7 +11,7 @@ from repops.calls import random_call
 from repops.opset import OPS
 
 from referee_py.element import NO_ENTRY, Entry
-from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_REPOPS_F32
 from referee_py.rounding import UP, Bounds, Rounding
 from tests.conftest import Anvil
 from tests.referee_py.trial import logged

@@ -16,7 +16,7 @@ from eth_utils.crypto import keccak
 from repops.opset import OPSET_VERSION, lookup
 from web3 import Web3
 
-from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_REPOPS_F32
 from referee_py.rounding import Rounding
 
 from ..errors import ReleaseRefused, Reverted, WrongChain

@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import MAX_BITS, MIN_BITS, Bounds, Form, Rounding, is_rounded
-from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.program.mode import MAX_BITS, MIN_BITS, MODE_REPOPS_F32, Bounds, Form, Rounding, is_rounded
 
 from .flags import flag, with_flags
 

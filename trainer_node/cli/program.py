@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from referee_py.errors import InvalidInput
-from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_REPOPS_F32
 
 from ..bundle import Bundle
 from ..datasets import Dataset

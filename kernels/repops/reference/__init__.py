@@ -7,6 +7,7 @@ reduce       sum, amax, argmax
 contract     mm, bmm, convolutions
 index        pooling, gather, scatter, layout, constants
 random       philox
+exact        sums and contractions in the mode exact
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from ..environment import Standard
 from ..opset import Attrs
 from ..tensors import NUMPY_DTYPE, Array, check
-from . import contract, elementary, index, pointwise, random, reduce
+from . import contract, elementary, exact, index, pointwise, random, reduce
 
 IMPLEMENTATION: dict[str, Callable[..., Any]] = {
     "add": np.add,
@@ -72,11 +73,26 @@ IMPLEMENTATION: dict[str, Callable[..., Any]] = {
 }
 
 
+EXACT = {**IMPLEMENTATION, **exact.IMPLEMENTATION}
+
+
 def execute(name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-    """Apply one operator. Outputs are C-contiguous; those of views may share memory with the input. Raise OpError."""
+    """Apply one operator in the mode repops-f32. Outputs are C-contiguous; those of views may share memory with the
+    input. Raise OpError."""
+    return _execute(IMPLEMENTATION, name, inputs, attrs)
+
+
+def execute_exact(name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
+    """As `execute`, in the mode exact."""
+    return _execute(EXACT, name, inputs, attrs)
+
+
+def _execute(
+    table: dict[str, Callable[..., Any]], name: str, inputs: Sequence[Array], attrs: Attrs
+) -> list[Array]:
     call = check(name, inputs, attrs)
     with Standard(), np.errstate(all="ignore"):
-        result = IMPLEMENTATION[name](*inputs, **call.attrs)
+        result = table[name](*inputs, **call.attrs)
     outputs = result if isinstance(result, tuple) else (result,)
     return [
         np.ascontiguousarray(output, dtype=NUMPY_DTYPE[dtype]).reshape(shape)

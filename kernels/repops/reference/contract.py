@@ -1,4 +1,4 @@
-"""Matrix products, convolutions and their gradients: each is `contract` with its own taps.
+"""Matrix products, convolutions and their gradients: each gives its own taps to `total`, by default `contract`.
 
 Letters: N images, C input channels (of one group), F filters (output channels), G groups, (H, W) input, (Y, X) output,
 (R, S) kernel.
@@ -20,28 +20,33 @@ from .arithmetic import MINUS_ZERO, fma
 CHUNK = 512
 PLUS_ZERO = np.float32(0)
 
+Tap = Callable[[int], tuple[Any, Any]]
+"""Returns the operands (a_k, b_k) of term k, for every element."""
+Total = Callable[[Shape, int, Tap], Array]
+"""Sums a_k * b_k over k below a length, for every element of a shape."""
 
-def contract(shape: Shape, length: int, tap: Callable[[int], tuple[Any, Any]]) -> Array:
-    """Sum a_k * b_k over k for every element of `shape` at once; `tap(k)` returns the operands (a_k, b_k).
+
+def contract(shape: Shape, length: int, tap: Tap) -> Array:
+    """Sum a_k * b_k over k for every element of `shape` at once, in the order of repops-f32.
 
     A chunk is a chain of fma from -0. Chunk totals are added in ascending order. Without taps the sum is -0.
     """
-    total: Array = np.full(shape, MINUS_ZERO)
+    result: Array = np.full(shape, MINUS_ZERO)
     for start in range(0, length, CHUNK):
         acc = np.full(shape, MINUS_ZERO)
         for k in range(start, min(start + CHUNK, length)):
             acc = fma(*tap(k), acc)
-        np.add(total, acc, out=total)  # NOTE: -0 + chunk_0 is chunk_0 exactly
-    return total
+        np.add(result, acc, out=result)  # NOTE: -0 + chunk_0 is chunk_0 exactly
+    return result
 
 
-def bmm(a: Array, b: Array) -> Array:
+def bmm(a: Array, b: Array, total: Total = contract) -> Array:
     (batch, rows, length), columns = a.shape, b.shape[2]
-    return contract((batch, rows, columns), length, lambda k: (a[:, :, k, None], b[:, k, None, :]))
+    return total((batch, rows, columns), length, lambda k: (a[:, :, k, None], b[:, k, None, :]))
 
 
-def mm(a: Array, b: Array) -> Array:
-    return bmm(a[None], b[None]).reshape(a.shape[0], b.shape[1])
+def mm(a: Array, b: Array, total: Total = contract) -> Array:
+    return bmm(a[None], b[None], total).reshape(a.shape[0], b.shape[1])
 
 
 def _masked(valid: Array, a: Array, b: Array) -> tuple[Array, Array]:
@@ -67,7 +72,7 @@ def _axes(attrs: dict[str, Any], out: Shape, kernel: Shape, size: Shape) -> list
     ]
 
 
-def conv2d(x: Array, w: Array, **attrs: Any) -> Array:
+def conv2d(x: Array, w: Array, total: Total = contract, **attrs: Any) -> Array:
     """Compute y[n,f,y,x]: taps (c, r, s) ascend, row-major."""
     groups = attrs["groups"]
     (N, _, H, W), (F, C, R, S) = x.shape, w.shape
@@ -84,10 +89,10 @@ def conv2d(x: Array, w: Array, **attrs: Any) -> Array:
         image = xg[:, :, c][:, :, iy[:, r, None], ix[None, :, s]]  # [N, G, Y, X]
         return _masked(valid, image[:, :, None], wg[:, :, c, r, s][None, :, :, None, None])
 
-    return contract((N, groups, F // groups, Y, X), C * R * S, tap).reshape(N, F, Y, X)
+    return total((N, groups, F // groups, Y, X), C * R * S, tap).reshape(N, F, Y, X)
 
 
-def conv2d_input_grad(grad: Array, w: Array, **attrs: Any) -> Array:
+def conv2d_input_grad(grad: Array, w: Array, total: Total = contract, **attrs: Any) -> Array:
     """Compute dx[n,c,h,w]: taps (f in the group, r, s) ascend; a tap exists if some (y, x) reads (h, w) through it."""
     groups, (H, W) = attrs["groups"], attrs["input_hw"]
     (N, F, Y, X), (_, C, R, S) = grad.shape, w.shape
@@ -108,10 +113,10 @@ def conv2d_input_grad(grad: Array, w: Array, **attrs: Any) -> Array:
         image = gg[:, :, f][:, :, iy[:, r, None], ix[None, :, s]]  # [N, G, H, W]
         return _masked(valid, image[:, :, None], wg[:, f, :, r, s][None, :, :, None, None])
 
-    return contract((N, groups, C, H, W), F // groups * R * S, tap).reshape(N, groups * C, H, W)
+    return total((N, groups, C, H, W), F // groups * R * S, tap).reshape(N, groups * C, H, W)
 
 
-def conv2d_weight_grad(grad: Array, x: Array, **attrs: Any) -> Array:
+def conv2d_weight_grad(grad: Array, x: Array, total: Total = contract, **attrs: Any) -> Array:
     """Compute dw[f,c,r,s]: taps (n, y, x) ascend, row-major."""
     groups, (R, S) = attrs["groups"], attrs["kernel_hw"]
     (N, F, Y, X), (_, channels, H, W) = grad.shape, x.shape
@@ -128,4 +133,4 @@ def conv2d_weight_grad(grad: Array, x: Array, **attrs: Any) -> Array:
         image = xg[n][:, :, iy[py, :, None], ix[px, None, :]]  # [G, C, R, S]
         return _masked(valid, image[:, None], gg[n, :, :, py, px][:, :, None, None, None])
 
-    return contract((groups, F // groups, C, R, S), N * Y * X, tap).reshape(F, C, R, S)
+    return total((groups, F // groups, C, R, S), N * Y * X, tap).reshape(F, C, R, S)

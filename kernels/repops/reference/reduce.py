@@ -13,7 +13,7 @@ BLOCK = 4096
 LANES = 32
 
 
-def _rows(x: Array, dims: Sequence[int]) -> Array:
+def rows(x: Array, dims: Sequence[int]) -> Array:
     """Return [kept..., n], with the reduced dimensions last, flattened in row-major order."""
     kept = [d for d in range(x.ndim) if d not in dims]
     moved = x.transpose(*kept, *dims)
@@ -21,7 +21,8 @@ def _rows(x: Array, dims: Sequence[int]) -> Array:
     return moved.reshape(*(x.shape[d] for d in kept), n)
 
 
-def _keep(result: Array, x: Array, dims: Sequence[int], keepdim: int) -> Array:
+def keep(result: Array, x: Array, dims: Sequence[int], keepdim: int) -> Array:
+    """Return the result with the reduced dimensions as 1 if `keepdim`."""
     return result.reshape([1 if d in dims else n for d, n in enumerate(x.shape)]) if keepdim else result
 
 
@@ -47,20 +48,20 @@ def _block_reduce(rows: Array, combine: Callable[[Array, Array], Array], identit
 
 
 def reduce_sum(x: Array, dims: Sequence[int], keepdim: int) -> Array:
-    rows = _rows(x, dims)
+    items = rows(x, dims)
     if x.dtype == np.int64:
-        return _keep(rows.sum(axis=-1, dtype=np.int64), x, dims, keepdim)  # wraps, so any order is the same
-    return _keep(_block_reduce(rows, np.add, MINUS_ZERO), x, dims, keepdim)
+        return keep(items.sum(axis=-1, dtype=np.int64), x, dims, keepdim)  # wraps, so any order is the same
+    return keep(_block_reduce(items, np.add, MINUS_ZERO), x, dims, keepdim)
 
 
 def amax(x: Array, dims: Sequence[int], keepdim: int) -> Array:
-    rows = _rows(x, dims)
+    items = rows(x, dims)
     if x.dtype == np.int64:
-        return _keep(rows.max(axis=-1, initial=np.iinfo(np.int64).min), x, dims, keepdim)
-    return _keep(_block_reduce(rows, larger, MINUS_INF), x, dims, keepdim)
+        return keep(items.max(axis=-1, initial=np.iinfo(np.int64).min), x, dims, keepdim)
+    return keep(_block_reduce(items, larger, MINUS_INF), x, dims, keepdim)
 
 
 def argmax(x: Array, dim: int, keepdim: int) -> Array:
     """Return the first index of the largest element."""
-    first = np.argmax(order_key(_rows(x, (dim,))), axis=-1).astype(np.int64)
-    return _keep(first, x, (dim,), keepdim)
+    first = np.argmax(order_key(rows(x, (dim,))), axis=-1).astype(np.int64)
+    return keep(first, x, (dim,), keepdim)

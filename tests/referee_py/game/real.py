@@ -14,9 +14,8 @@ from repops.tensors import canonical
 from referee_py.commit import NO_LOG, Record, Tag, Tree, tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.program import Operand, Structure, TensorType
-from referee_py.program.mode import is_rounded
+from referee_py.program.mode import MODE_REPOPS_F32, is_rounded
 from referee_py.program.structure import Kind
-from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Log
 from referee_py.rounding.blocks import log_digest
 from referee_py.trial.solver import Operator

@@ -17,9 +17,9 @@ from referee_py.commit import NO_LOG, Record, Tag, Tree, digest
 from referee_py.game.judge import Operand
 from referee_py.game.judge import operand as operand_of
 from referee_py.game.state import MatchTerms
-from referee_py.program.mode import Bounds, Form, Rounding, is_rounded
+from referee_py.program.mode import MODE_REPOPS_F32, Bounds, Form, Rounding, is_rounded
 from referee_py.program.structure import Kind
-from referee_py.program.terms import MODE_REPOPS_F32, Terms
+from referee_py.program.terms import Terms
 
 WITHOUT_ATTRIBUTES = [op.id for op in OPS if not op.attrs]
 LIES = (

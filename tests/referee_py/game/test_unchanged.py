@@ -13,8 +13,7 @@ from referee_py.errors import InvalidProof
 from referee_py.game import refusals
 from referee_py.game.state import Reveal
 from referee_py.jobs import commitment
-from referee_py.program.mode import Rounding
-from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_REPOPS_F32, Rounding
 from referee_py.walk.refusals import Refusal
 
 from .scenario import STAKE, Scenario, claim, who

@@ -14,8 +14,8 @@ from referee_py.commit import NO_LOG, Record, tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.element import Case
 from referee_py.program import Operand, Structure, TensorType
+from referee_py.program.mode import MODE_REPOPS_F32
 from referee_py.program.structure import Kind
-from referee_py.program.terms import MODE_REPOPS_F32
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.blocks import digest_of_block, log_digest
 from referee_py.rounding.truth import truth as truth_of

@@ -25,8 +25,8 @@ from referee_py.model.jobs import Claim, JobTerms
 from referee_py.model.registry import Registry
 from referee_py.model.watch import Bounty, Watch
 from referee_py.params import BURNED
-from referee_py.program.mode import Rounding
-from referee_py.program.terms import MODE_REPOPS_F32, Terms
+from referee_py.program.mode import MODE_REPOPS_F32, Rounding
+from referee_py.program.terms import Terms
 from referee_py.walk.refusals import Refusal
 from referee_py.watch import WatcherState, watch_commitment
 from tests.referee_py.game.chain import ANVIL_OPTIONS, Chain, Contract, Transaction

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from referee_py.errors import InvalidInput, UnknownVersion
-from referee_py.program.mode import Bounds, Form, Rounding, is_rounded
-from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_REPOPS_F32, Bounds, Form, Rounding, is_rounded
 from trainer_node.bundle import Bundle
 from trainer_node.cli.arithmetic import Arithmetic, BoundsName, FormName, ModeFlags, mode_words
 

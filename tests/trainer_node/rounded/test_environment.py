@@ -22,7 +22,7 @@ from referee_py.element import evaluate
 from referee_py.errors import Disturbed
 from referee_py.program import Program, SlotSource, TensorDescriptor
 from referee_py.program.canonical import canonical_program
-from referee_py.program.terms import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_REPOPS_F32
 from referee_py.rounding import Bounds, Evaluation, Form, Log, Rounding, truth
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.blocks import LogTree, log_digest
