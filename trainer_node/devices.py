@@ -9,15 +9,19 @@ from repops.cuda.errors import CudaUnavailable
 
 from referee_py.compiled import Cuda
 from referee_py.errors import UnknownVersion
+from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
 from referee_py.rounding.backend import Evaluator
 
 from .errors import ConfigError
 
 
-def backend_of(device: str) -> repops.Backend:
-    """Return the backend of a device, "cpu" or "cuda". Raises ConfigError if this machine has no such device."""
+def backend_of(device: str, mode: int = MODE_REPOPS_F32) -> repops.Backend:
+    """Return the backend of a device, "cpu" or "cuda", for programs of a mode that has no rounding logs.
+
+    Raises ConfigError if this machine has no such device.
+    """
     try:
-        return repops.backend(device)
+        return repops.backend(device, exact=mode == MODE_EXACT)
     except CudaUnavailable as error:
         raise ConfigError(f'device = "{device}": {error}; set device = "cpu"') from error
 

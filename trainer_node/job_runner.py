@@ -115,7 +115,8 @@ class _Checkpoints:
 
 
 class JobRunner:
-    """Executes and fetches in threads. ``replay`` is the class of a job's run.
+    """Executes and fetches in threads. ``replay`` is the class of a job's run. ``backend`` returns the backend for a
+    mode without rounding logs.
 
     ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
     ``thresholds`` are for the dense logs that a trainer writes.
@@ -125,7 +126,7 @@ class JobRunner:
         self,
         fetcher: Fetcher,
         database: Database,
-        backend: Backend,
+        backend: Callable[[int], Backend],
         *,
         max_memory: int,
         max_logs: int,
@@ -309,7 +310,7 @@ class JobRunner:
     def _computes(self, job: JobView, log_source: LogSource | None) -> Backend:
         """Return the backend for a job's operators. ``log_source`` has the job's rounding logs, if any."""
         if log_source is None:
-            return self._backend
+            return self._backend(job.program.mode)
         rounding, tell = Rounding.of(job.program.mode), _tell_ignored(job.id)
         return Rounded(rounding, log_source, self._evaluator(), tell, self._thresholds)
 

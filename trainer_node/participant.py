@@ -7,6 +7,7 @@ hearing is over.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -52,10 +53,11 @@ Decide = Callable[[JobView, int], tuple[list[JobAction], RunClaim | None]]
 def open_runner(node: Daemon, *, follows: bool = False, replay: type[Replay] = Replay) -> Iterator[JobRunner]:
     """Open the job runner of a node; close it at the end. ``follows``: use the trainer's rounding logs, not our own."""
     settings = node.settings
+    backend_of(settings.device)  # refuses a device that this machine lacks before any job is looked at
     runner = JobRunner(
         node.fetcher,
         node.database,
-        backend_of(settings.device),
+        functools.partial(backend_of, settings.device),
         max_memory=settings.limits.memory_bytes,
         max_logs=settings.limits.log_bytes,
         follows=follows,

@@ -18,8 +18,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import repops
-
 from referee_py.adjudication import adjudicate
 from referee_py.commit import NO_LOG, Record, Tree
 from referee_py.commit.tensor import Array, canonical
@@ -39,6 +37,7 @@ from referee_py.rounding.entries import Log
 from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 
+from .devices import backend_of
 from .log_sources import RunLogs
 from .package import Package
 from .store import Store
@@ -207,7 +206,7 @@ class Replay:
         """
         own = self.record(step, node)
         structure, inputs = self.program.nodes[node], self.operator(step, node).inputs
-        backend = repops.backend("cpu")
+        backend = backend_of("cpu", self.terms.mode)
         return adjudicate(structure, own, inputs, backend, self.terms.mode, self._log(step, node))
 
     def _log(self, step: int, node: int) -> NodeLog | None:

@@ -26,6 +26,7 @@ from .chain.codec.hearing import hearing_call
 from .config import Settings
 from .cost_estimate import MARGIN
 from .decide import too_long, too_short, too_uncertain
+from .devices import backend_of
 from .due import Due
 from .hearing_player import HearingPlayer
 from .log_sources import step_limit
@@ -68,7 +69,6 @@ class Verifier(Role):
 
     def __init__(self, node: Daemon) -> None:
         self._node = node
-        self._backend = repops.backend("cpu")
         self._lanes = ThreadPoolExecutor(LANES, thread_name_prefix="verdict")
         self._judging: dict[int, tuple[int, Future[Judgement]]] = {}
         """By hearing: its job and its judgement."""
@@ -171,7 +171,9 @@ class Verifier(Role):
         fetcher.fetch_all([Name(Kind.TENSOR, tensor) for tensor in record.inputs], uris, max_bytes=limit)
         inputs = [fetcher.store.get_tensor(tensor) for tensor in record.inputs]
         log = self._log(job, program, at, uris)
-        outputs = execute_again(structure, record, inputs, self._backend, job.program.mode, log)
+        outputs = execute_again(
+            structure, record, inputs, backend_of("cpu", job.program.mode), job.program.mode, log
+        )
         hashes = tuple(tensor_hash(array) for array in outputs)
         right = Record(record.structure, record.inputs, hashes, NO_LOG if log is None else log.digest)
         trial = cost_of(at.node, structure, inputs, job.program.mode)

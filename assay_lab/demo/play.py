@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import repops
 from rich.console import Console
 
 from referee_py.errors import AssayError
@@ -91,7 +90,7 @@ def play(
             f"the program: {bundle.name}, {program}; what is right depends on the trainer's rounding logs, too"
         )
     else:
-        honest_root = truth.root(repops.backend("cpu"))
+        honest_root = truth.root()
         say(f"the program: {bundle.name}, {program}; honest training gives {honest_root.hex()[:16]}…")
     if lie.node is not None:
         node = (

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import repops
-
 from referee_py.errors import Unavailable
 from referee_py.execute import Backend, Run
 from referee_py.program.mode import Rounding, is_rounded
@@ -16,7 +14,7 @@ from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import DryRunLogs, LogSource
 from trainer_node.bundle import Bundle
 from trainer_node.chain import ChainClient, JobView
-from trainer_node.devices import evaluator_of
+from trainer_node.devices import backend_of, evaluator_of
 from trainer_node.fetch import Fetcher
 from trainer_node.log_sources import FetchedLogs, step_limit
 from trainer_node.store import Store
@@ -38,13 +36,13 @@ class Truth:
         return is_rounded(self._bundle.terms.mode)
 
     def trial(self) -> Run:
-        """A run to time steps with; in repops-f32 it is the honest run itself."""
-        return self._run(self._backend(DryRunLogs()) if self.rounded else repops.backend("cpu"))
+        """A run to time steps with; without rounding logs it is the honest run itself."""
+        return self._run(self._backend(DryRunLogs()) if self.rounded else self._plain())
 
     def backend(self, client: ChainClient, job_id: int) -> Backend:
         """Return the backend of an honest party of the job. Raises Unavailable before its logs are revealed."""
         if not self.rounded:
-            return repops.backend("cpu")
+            return self._plain()
         job = client.snapshot().job(job_id)
         if not any(claim.slot for claim in job.claims):
             raise Unavailable(f"the rounding logs of job {job_id} are not revealed yet")
@@ -52,9 +50,12 @@ class Truth:
             self._log_source = self._follow(job)
         return self._backend(self._log_source)
 
-    def root(self, backend: Backend) -> bytes:
-        """Return the honest run root."""
-        return self._run(backend).commit_run().root
+    def root(self, backend: Backend | None = None) -> bytes:
+        """Return the honest run root; without rounding logs it needs no backend of the job's."""
+        return self._run(backend or self._plain()).commit_run().root
+
+    def _plain(self) -> Backend:
+        return backend_of("cpu", self._bundle.terms.mode)
 
     def _backend(self, log_source: LogSource) -> Backend:
         return Rounded(Rounding.of(self._bundle.terms.mode), log_source, evaluator_of(EVALUATOR))

@@ -47,7 +47,7 @@ class WrongOutput(NodeHook):
         array = outputs[self._source.output].array.copy()
         flat = array.reshape(-1)
         if self._barely:
-            flat[0] = np.nextafter(flat[0], np.float32(np.inf))
+            flat[0] = np.nextafter(flat[0], flat.dtype.type(np.inf))
         elif flat.size:
             middle = flat.size // 2
             flat[middle] = not flat[middle] if array.dtype == np.bool_ else flat[middle] * 2 + 1

@@ -39,6 +39,6 @@ def _executor(name: str, exact: bool) -> Callable[..., list[Array]]:
     if name == "cuda":
         from . import cuda
 
-        cuda.require()
+        cuda.require(exact)
         return cuda.execute
     raise ValueError(f"no backend called {name!r}")

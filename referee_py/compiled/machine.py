@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from repops import cpu
+from repops import exact as exact_sums
 from repops.cpu import Bound
 from repops.expression import Expression
 from repops.fusion import Fused
@@ -15,7 +16,7 @@ from repops.memory import address_of, allocate
 from repops.opset import ITEM_SIZE, Attrs, Shape, Spec
 from repops.phases import NotFusibleError
 from repops.rounding import MAX_BITS
-from repops.strided import Matrices, copy, product
+from repops.strided import Matrices, copy
 from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import DATA, Array, tensor_hash, typed_hash
@@ -116,10 +117,15 @@ class Machine(Protocol):
 
 
 class Cpu(Machine):
-    """The C kernels, on numpy arrays."""
+    """The C kernels, on numpy arrays, in the mode repops-f32 or exact."""
 
     bits = MAX_BITS
     """Grid that fused kernels round to; with all bits they do not round."""
+
+    def __init__(self, exact: bool = False) -> None:
+        self._exact = exact
+        self._operators: Any = exact_sums if exact else cpu
+        """The module with `bind`, `product` and `execute`."""
 
     def fused(
         self,
@@ -139,10 +145,10 @@ class Cpu(Machine):
         return kernel
 
     def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind:
-        return lambda addresses: cpu.bind(node.op, inputs, node.attrs, addresses)
+        return lambda addresses: self._operators.bind(node.op, inputs, node.attrs, addresses)
 
     def product(self, node: GraphNode, shape: Matmul) -> Bind | None:  # noqa: ARG002
-        return lambda addresses: product(*shape, addresses)
+        return lambda addresses: self._operators.product(*shape, addresses)
 
     def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind:
         return lambda addresses: copy(shape, strides, item_size, addresses)
@@ -189,7 +195,8 @@ class Cpu(Machine):
         return tensor_hash(buffer)
 
     def execute(self, name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-        return cpu.execute(name, inputs, attrs)
+        found: list[Array] = self._operators.execute(name, inputs, attrs)
+        return found
 
 
 class Cuda(Machine):

@@ -9,7 +9,7 @@ hooks        metrics, and the tensors of single nodes
 run          intervals, snapshots, claims
 """
 
-from .fast import FastExecutor
+from .fast import FastExecutor, machine_for
 from .hooks import Capture, Chain, Metrics, NodeValues
 from .interpreter import Backend, Executor, Interpreter, NodeHook, Operators, Site, StepTrace
 from .plan import StepPlan
@@ -37,4 +37,5 @@ __all__ = [
     "checkpoint_steps",
     "executor_for",
     "initial_root",
+    "machine_for",
 ]

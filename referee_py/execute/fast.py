@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from ..commit.tensor import Array
-from ..compiled import Compiled, Cpu, Machine
+from ..compiled import Compiled, Cpu, Cuda, Machine
+from ..compiled.rounded import RoundedCpu
 from ..errors import InvalidInput
 from ..program import Program, SlotSource
+from ..rounding.backend import Rounded
 from .hooks import Metrics
 from .interpreter import Backend, Interpreter, StepTrace
 from .lease import Lease
@@ -24,8 +26,18 @@ SPARE_BYTES = 1 << 26
 """Bytes that a compiled step may need more than one node by node, for values kept from step to step."""
 
 
+def machine_for(backend: Backend) -> Machine | None:
+    """Return the machine that runs a backend's compiled steps, or None if its steps run node by node."""
+    if isinstance(backend, Rounded):
+        return RoundedCpu(backend) if backend.device is None else None
+    if backend.name == "cuda":
+        return Cuda()
+    return Cpu(exact=backend.exact) if backend.name == "cpu" else None
+
+
 class FastExecutor:
-    """An executor of a validated program on a machine. The caller has checked the constants against the program.
+    """An executor of a validated program on a machine, by default the backend's. The caller has checked the constants
+    against the program.
 
     `latest` has the metrics of the last step. Two threads must not use one executor at the same time.
     """
@@ -42,7 +54,7 @@ class FastExecutor:
         self._sources = dict(metrics or {})
         self._metrics = Metrics(self._sources)
         hook = self._metrics if self._sources else None
-        self._machine = machine or Cpu()
+        self._machine = machine or machine_for(backend) or Cpu()
         self._device = None if isinstance(self._machine, Cpu) else self._machine
         self._interpreter = Interpreter(program, constants, backend, hook, self._device)
         self._lease: Lease | None = None  # lease of the state in the compiled step's memory

@@ -27,10 +27,13 @@ Lookup = Callable[[Operand], Value]
 
 
 class Operators(Protocol):
-    """An executor of operators in the mode repops-f32: see `repops.backend`."""
+    """An executor of operators in the mode repops-f32 or exact: see `repops.backend`."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def exact(self) -> bool: ...
 
     @property
     def execute(self) -> Callable[[str, Sequence[Array], dict[str, Any]], list[Array]]: ...
@@ -63,8 +66,8 @@ class Arithmetic(Protocol):
         ...
 
 
-class _Exact:
-    """The mode repops-f32, which records nothing beside the values."""
+class _WithoutLogs:
+    """The modes repops-f32 and exact, which record nothing beside the values."""
 
     def __init__(self, execute: Callable[..., list[Any]]) -> None:
         self._execute = execute
@@ -138,7 +141,7 @@ class Executor(Protocol):
 class Interpreter:
     """The honest executor of a validated program. The caller has checked the constants against the program.
 
-    Values stay on the backend's device, if it has one, until they are read on the host. In the mode repops-f32 a given
+    Values stay on the backend's device, if it has one, until they are read on the host. In a mode without logs a given
     `device` replaces the backend.
     """
 
@@ -154,7 +157,9 @@ class Interpreter:
         self.hook = hook
         self.device = device = device or device_of(backend)
         self._arithmetic: Arithmetic = (
-            backend if isinstance(backend, Rounded) else _Exact(device.execute if device else backend.execute)
+            backend
+            if isinstance(backend, Rounded)
+            else _WithoutLogs(device.execute if device else backend.execute)
         )
         self._constants = [
             Value(array, descriptor.hash)

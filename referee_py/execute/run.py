@@ -12,18 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from repops import cpu
-
 from ..commit import NO_LOG, Tag, Tree
 from ..commit.tensor import Array
-from ..compiled import Cuda
-from ..compiled.rounded import RoundedCpu
 from ..errors import InvalidInput
 from ..program import Program, TensorType
-from ..program.mode import MODE_REPOPS_F32
+from ..program.mode import MODE_EXACT, MODE_REPOPS_F32
 from ..program.terms import Terms
 from ..rounding.backend import Rounded
-from .fast import FastExecutor
+from .fast import FastExecutor, machine_for
 from .hooks import Capture, NodeValues
 from .interpreter import Backend, Executor, Interpreter, NodeHook, StepTrace
 from .values import State, Value
@@ -79,15 +75,17 @@ def executor_for(
     program: Program, constants: Sequence[Array], backend: Backend, hook: NodeHook | None = None
 ) -> Executor:
     """Return the fastest honest executor: compiled, but node by node with a hook or for the readable reference."""
-    if isinstance(backend, Rounded):
-        if hook is None and backend.device is None:
-            return FastExecutor(program, constants, backend, machine=RoundedCpu(backend))
+    machine = machine_for(backend) if hook is None else None
+    if machine is None:
         return Interpreter(program, constants, backend, hook)
-    if hook is None and backend.name == "cuda":
-        return FastExecutor(program, constants, backend, machine=Cuda())
-    if hook is None and backend.execute is cpu.execute:
-        return FastExecutor(program, constants, backend)
-    return Interpreter(program, constants, backend, hook)
+    return FastExecutor(program, constants, backend, machine=machine)
+
+
+def mode_of(backend: Backend) -> int:
+    """Return the mode byte of a backend's arithmetic."""
+    if isinstance(backend, Rounded):
+        return backend.rounding.mode
+    return MODE_EXACT if backend.exact else MODE_REPOPS_F32
 
 
 class Run:
@@ -111,8 +109,7 @@ class Run:
     ) -> None:
         program.check_tensors(constants, initial)
         self.program = program
-        mode = backend.rounding.mode if isinstance(backend, Rounded) else MODE_REPOPS_F32
-        self.terms = Terms.of(program, steps, strides, mode)
+        self.terms = Terms.of(program, steps, strides, mode_of(backend))
         self.executor = executor or executor_for(program, constants, backend, hook)
         self._constants = constants
         self._backend = backend

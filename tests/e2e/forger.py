@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,10 @@ class Forger(Rounded):
         attrs: Attrs,
         evaluation: Evaluated,
         out: Array | None = None,
+        rounding: Rounding | None = None,
     ) -> Any:
         if not self._forges or node != self._forgery.node:
-            return super().round(node, name, inputs, attrs, evaluation, out)
+            return super().round(node, name, inputs, attrs, evaluation, out, rounding)
         assert isinstance(evaluation, Evaluation), "it lies in numpy's memory"
         x = evaluation.x.copy()
         values, honest = write(name, inputs, attrs, evaluation, self.rounding)
@@ -131,7 +133,7 @@ class ForgersRunner(JobRunner):
         super().__init__(
             node.fetcher,
             node.database,
-            backend_of(settings.device),
+            partial(backend_of, settings.device),
             max_memory=settings.limits.memory_bytes,
             max_logs=settings.limits.log_bytes,
             evaluator=lambda: evaluator_of(settings.evaluator),
@@ -140,7 +142,7 @@ class ForgersRunner(JobRunner):
 
     def _computes(self, job: JobView, log_source: LogSource | None) -> Backend:
         if log_source is None:
-            return self._backend
+            return self._backend(job.program.mode)
         return Forger(Rounding.of(job.program.mode), log_source, self._evaluator(), *self._forgery)
 
 

@@ -156,7 +156,8 @@ def runner(
     """Open a node's runner on that folder; opened again on the same folder, it is the node after a restart."""
     fetcher = Fetcher(Store(folder, sync=False), timeout_s=60.0, attempts=1)
     settings = {"max_memory": max_memory, "max_logs": ENOUGH, "evaluator": NumpyEvaluator, **options}
-    made = JobRunner(fetcher, database, backend or repops.backend("cpu"), **settings)
+    given = backend or repops.backend("cpu")
+    made = JobRunner(fetcher, database, lambda _mode: given, **settings)
     try:
         yield made
     finally:

@@ -8,7 +8,16 @@ from enum import StrEnum
 from typing import Any
 
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import MAX_BITS, MIN_BITS, MODE_REPOPS_F32, Bounds, Form, Rounding, is_rounded
+from referee_py.program.mode import (
+    MAX_BITS,
+    MIN_BITS,
+    MODE_EXACT,
+    MODE_REPOPS_F32,
+    Bounds,
+    Form,
+    Rounding,
+    is_rounded,
+)
 
 from .flags import flag, with_flags
 
@@ -17,6 +26,7 @@ class Arithmetic(StrEnum):
     """The arithmetic modes."""
 
     REPOPS_F32 = "repops-f32"
+    EXACT = "exact"
     ROUNDED_F64 = "rounded-f64"
 
 
@@ -30,11 +40,17 @@ class FormName(StrEnum):
     DENSE = "dense"
 
 
+_WITHOUT_LOGS = {Arithmetic.REPOPS_F32: MODE_REPOPS_F32, Arithmetic.EXACT: MODE_EXACT}
+"""The bytes of the modes without parameters."""
+
 _option = functools.partial(flag, panel="Arithmetic")
 
 _FLAGS: dict[str, Any] = {
     "mode": _option(
-        Arithmetic, "--mode", "repops-f32, or rounded-f64: binary64 in any order, with rounding logs."
+        Arithmetic,
+        "--mode",
+        "repops-f32: a fixed order; exact: real sums, rounded once; rounded-f64: binary64 in any order, with rounding "
+        "logs.",
     ),
     "bits": _option(
         int, "--bits", "In rounded-f64: bits of a result, 26 to 32; 32.", min=MIN_BITS, max=MAX_BITS
@@ -67,7 +83,7 @@ class ModeFlags:
             for name, value in (("bits", self.bits), ("bounds", self.bounds), ("log", self.log)):
                 if value is not None:
                     raise InvalidInput(f"--{name} is for rounded-f64; give --mode rounded-f64 too")
-            return MODE_REPOPS_F32
+            return default if self.mode is None else _WITHOUT_LOGS[self.mode]
         given = Rounding.of(default) if is_rounded(default) else Rounding()
         return Rounding(
             given.bits if self.bits is None else self.bits,
@@ -83,7 +99,7 @@ with_mode = with_flags("mode", _FLAGS, ModeFlags)
 def mode_words(mode: int) -> str:
     """Describe a mode byte for people."""
     if not is_rounded(mode):
-        return Arithmetic.REPOPS_F32
+        return next(name for name, byte in _WITHOUT_LOGS.items() if byte == mode)
     rounding = Rounding.of(mode)
     bounds, form = rounding.bounds.name.lower(), rounding.form.name.lower()
     return f"{Arithmetic.ROUNDED_F64}, {rounding.bits} bits, {bounds} bounds, {form} logs"

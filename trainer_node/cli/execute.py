@@ -12,10 +12,17 @@ import typer
 from safetensors.numpy import save_file
 
 from referee_py.commit.tensor import Array
-from referee_py.compiled import Cuda
-from referee_py.compiled.rounded import RoundedCpu
 from referee_py.errors import InvalidInput
-from referee_py.execute import Backend, FastExecutor, Interpreter, Metrics, Run, State, StepTrace
+from referee_py.execute import (
+    Backend,
+    FastExecutor,
+    Interpreter,
+    Metrics,
+    Run,
+    State,
+    StepTrace,
+    machine_for,
+)
 from referee_py.program.mode import Rounding, is_rounded
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs, run_log_tree
@@ -100,20 +107,18 @@ def _run(
     """Return the run, and its metrics of the latest step. In rounded-f64, ``log_source`` receives the logs."""
     terms = bundle.terms
     tensors = bundle.program, bundle.constants
+    if log_source is None:
+        backend: Backend = backend_of(device, terms.mode)
+    else:
+        backend = Rounded(Rounding.of(terms.mode), log_source, evaluator_of(evaluator, device))
+    machine = machine_for(backend)
     executor: FastExecutor | Interpreter
     latest: Mapping[str, Array]
-    if log_source is not None:
-        rounded = Rounded(Rounding.of(terms.mode), log_source, evaluator_of(evaluator, device))
-        backend: Backend = rounded
-        if rounded.device is None:
-            executor = FastExecutor(*tensors, backend, bundle.metrics, RoundedCpu(rounded))
-            latest = executor.latest
-        else:
-            metrics = Metrics(bundle.metrics)
-            executor, latest = Interpreter(*tensors, backend, metrics), metrics.latest
+    if machine is None:
+        metrics = Metrics(bundle.metrics)
+        executor, latest = Interpreter(*tensors, backend, metrics), metrics.latest
     else:
-        backend = backend_of(device)
-        executor = FastExecutor(*tensors, backend, bundle.metrics, Cuda() if device == "cuda" else None)
+        executor = FastExecutor(*tensors, backend, bundle.metrics, machine)
         latest = executor.latest
     return Run(*tensors, bundle.initial, terms.steps, terms.strides, backend, executor=executor), latest
 

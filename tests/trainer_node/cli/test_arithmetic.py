@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from referee_py.errors import InvalidInput, UnknownVersion
-from referee_py.program.mode import MODE_REPOPS_F32, Bounds, Form, Rounding, is_rounded
+from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, Bounds, Form, Rounding, is_rounded
 from trainer_node.bundle import Bundle
 from trainer_node.cli.arithmetic import Arithmetic, BoundsName, FormName, ModeFlags, mode_words
 
@@ -28,8 +28,8 @@ def test_the_mode_travels_with_the_bundle(job: Path) -> None:
     found = Bundle.read(job)
     assert found.terms.mode == ROUNDED.mode
     assert found.terms.hash() != bundle().terms.hash()
-    with pytest.raises(UnknownVersion, match="arithmetic mode 2"):
-        found.with_mode(2)
+    with pytest.raises(UnknownVersion, match="arithmetic mode 3"):
+        found.with_mode(3)
 
 
 def test_what_is_not_given_is_as_it_was() -> None:
@@ -37,6 +37,10 @@ def test_what_is_not_given_is_as_it_was() -> None:
     assert ModeFlags().over(ROUNDED.mode) == ROUNDED.mode
     assert ModeFlags(Arithmetic.ROUNDED_F64).over(MODE_REPOPS_F32) == Rounding().mode
     assert ModeFlags(Arithmetic.REPOPS_F32).over(ROUNDED.mode) == MODE_REPOPS_F32
+    assert ModeFlags().over(MODE_EXACT) == MODE_EXACT
+    assert {ModeFlags(Arithmetic.EXACT).over(mode) for mode in (ROUNDED.mode, MODE_REPOPS_F32)} == {
+        MODE_EXACT
+    }
     assert ModeFlags(bits=31).over(ROUNDED.mode) == Rounding(31, Bounds.PROBABLE, Form.DENSE).mode
     every = ModeFlags(Arithmetic.ROUNDED_F64, 30, BoundsName.PROBABLE, FormName.DENSE)
     assert every.over(MODE_REPOPS_F32) == Rounding(30, Bounds.PROBABLE, Form.DENSE).mode
