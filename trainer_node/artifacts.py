@@ -127,7 +127,7 @@ def encode_tensor_header(array: Array) -> bytes:
     for code, dtype in NUMPY_DTYPE.items():
         if array.dtype == dtype:
             return describe(code, array.shape)
-    raise InvalidInput(f"dtype {array.dtype} cannot be stored; use float32, int64 or bool")
+    raise InvalidInput(f"dtype {array.dtype} cannot be stored; use float32, bfloat16, int64 or bool")
 
 
 def decode_tensor_header(head: bytes) -> tuple[Dtype, tuple[int, ...], int] | None:
@@ -137,7 +137,7 @@ def decode_tensor_header(head: bytes) -> tuple[Dtype, tuple[int, ...], int] | No
     code, rank = head[0], head[1]
     if code not in set(Dtype) or rank > MAX_RANK:
         raise Corrupt(
-            f"a tensor header of dtype {code} and rank {rank}; dtypes are 1..3 and ranks up to {MAX_RANK}"
+            f"a tensor header of dtype {code} and rank {rank}; dtypes are 1..4 and ranks up to {MAX_RANK}"
         )
     size = 2 + 8 * rank
     if len(head) < size:
@@ -296,10 +296,9 @@ class _TensorCheck:
         dtype = self._header[0]
         if dtype is Dtype.BOOL and (np.frombuffer(data, np.uint8) > 1).any():
             raise Corrupt(f"{self._name} is of bools and has a byte that is neither 0 nor 1")
-        if dtype is Dtype.F32:
-            bits = np.frombuffer(data, "<u4")
-            if (bits[(bits & 0x7FFFFFFF) > 0x7F800000] != tensors.CANONICAL_NAN).any():
-                raise Corrupt(f"{self._name} has a NaN that is not 0x{tensors.CANONICAL_NAN:08X}")
+        values = np.frombuffer(data, NUMPY_DTYPE[dtype])
+        if tensors.canonical(values).tobytes() != bytes(data):
+            raise Corrupt(f"{self._name} has a NaN that is not in its committed form")
         for start in range(0, len(data), LEAF_BYTES):
             self._fold.push(digest(Tag.LEAF, data[start : start + LEAF_BYTES]))
 

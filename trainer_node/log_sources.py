@@ -12,8 +12,6 @@ from concurrent.futures import Executor, Future
 from functools import cached_property
 from typing import Protocol
 
-from repops.opset import Dtype
-
 from referee_py.commit import Tag, Tree
 from referee_py.errors import HashMismatch, InvalidInput, Unavailable
 from referee_py.program import Program
@@ -229,7 +227,6 @@ def step_limit(program: Program, memory: int) -> int:
     NOTE: while it is read, a log takes many times its bytes (`Reader`).
     """
     nodes = (
-        sum(kind.count for kind in structure.outputs if kind.dtype is Dtype.F32)
-        for structure in program.nodes
+        sum(kind.count for kind in structure.outputs if kind.dtype.is_float) for structure in program.nodes
     )
     return min(content_limit(nodes), max(memory // 64, MIN_LOG_BYTES))

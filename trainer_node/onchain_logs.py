@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from repops.opset import Dtype
 
 from referee_py.availability import Blocks, Digests, Piece, Place, Response
 from referee_py.availability.pieces import page_levels
@@ -112,8 +111,7 @@ class Shown:
     def __init__(self, terms: Terms, program: Program, logs: bytes, answers: Answers) -> None:
         self._terms, self._logs, self._answers = terms, logs, answers
         self._counts = [
-            {kind.count for kind in structure.outputs if kind.dtype is Dtype.F32}
-            for structure in program.nodes
+            {kind.count for kind in structure.outputs if kind.dtype.is_float} for structure in program.nodes
         ]
         depth = depth_of(terms.node_count)
         self._levels = page_levels(depth, DIGEST_LEVELS)

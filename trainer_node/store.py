@@ -98,7 +98,7 @@ class Store:
         return name.hash
 
     def put_tensor(self, array: Array) -> bytes:
-        """Store a tensor (float32, int64 or bool) in canonical form; returns its TENSOR hash."""
+        """Store a tensor (float32, bfloat16, int64 or bool) in canonical form; returns its TENSOR hash."""
         array = canonical(array)
         name = Name(Kind.TENSOR, tensor_hash(array))
         data = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")

@@ -13,6 +13,7 @@
 #endif
 
 #ifdef __CUDACC_RTC__
+typedef unsigned short uint16_t;
 typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long long int64_t;
@@ -73,6 +74,24 @@ FN float from_key(int32_t key) {
 
 FN float larger(float a, float b) {
     return order_key(a) >= order_key(b) ? a : b;
+}
+
+// bf16 is the upper half of a binary32.
+FN float from_bf16(uint16_t b) {
+    return f32_of((int32_t)((uint32_t)b << 16));
+}
+FN uint16_t upper_half(float x, uint32_t bits) {
+    return x != x ? 0x7FC0 : (uint16_t)(bits >> 16);
+}
+// Round to nearest, ties to even; a carry goes on into the exponent.
+FN uint16_t to_bf16(float x) {
+    const uint32_t b = (uint32_t)bits_of(x);
+    return upper_half(x, b + 0x7FFF + ((b >> 16) & 1));
+}
+// Round away from zero with the probability that the low 16 bits of random bits give.
+FN uint16_t to_bf16_stochastic(float x, uint64_t random) {
+    const uint32_t b = (uint32_t)bits_of(x);
+    return upper_half(x, (b & 0x7FFFFFFF) == 0x7F800000 ? b : b + (uint32_t)(random & 0xFFFF));
 }
 
 #endif

@@ -17,21 +17,24 @@ typedef struct {
     const uint8_t *data;
     int64_t bytes, length;
     uint8_t tag;
-    int floats; // the data are f32: NaNs are hashed in canonical form
+    int floats; // bytes of an f32 or bf16 item, whose NaNs are hashed in canonical form; else 0
     uint8_t *hashes;
     enum isa isa;
     int sha;
 } messages;
 
-BODY canonical_body(uint8_t *to, const uint8_t *from, int64_t floats) {
-    for (int64_t i = 0; i < floats; i++) {
-        uint32_t word;
-        memcpy(&word, from + 4 * i, sizeof word);
-        word = (word & 0x7FFFFFFF) > 0x7F800000 ? 0x7FC00000 : word;
-        memcpy(to + 4 * i, &word, sizeof word);
-    }
-}
-VARIANTS(canonical, (uint8_t *to, const uint8_t *from, int64_t floats), (to, from, floats))
+#define CANONICAL(name, T, infinity, nan)                                                                    \
+    BODY name##_body(uint8_t *to, const uint8_t *from, int64_t count) {                                      \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            T word;                                                                                          \
+            memcpy(&word, from + sizeof word * i, sizeof word);                                              \
+            word = (word & (T)(((T) - 1) >> 1)) > infinity ? nan : word;                                     \
+            memcpy(to + sizeof word * i, &word, sizeof word);                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    VARIANTS(name, (uint8_t *to, const uint8_t *from, int64_t count), (to, from, count))
+CANONICAL(canonical_f32, uint32_t, 0x7F800000, 0x7FC00000)
+CANONICAL(canonical_bf16, uint16_t, 0x7F80, 0x7FC0)
 
 static int64_t blocks_of(int64_t length) {
     return ceil_div(1 + length + 1 + LENGTH, BLOCK);
@@ -41,7 +44,7 @@ static int64_t blocks_of(int64_t length) {
 static void write_message(const messages *m, const uint8_t *data, int64_t length, uint8_t *to) {
     to[0] = m->tag;
     if (m->floats)
-        canonical[m->isa](to + 1, data, length / 4);
+        (m->floats == 4 ? canonical_f32 : canonical_bf16)[m->isa](to + 1, data, length / m->floats);
     else
         memcpy(to + 1, data, (size_t)length);
     const int64_t end = blocks_of(length) * BLOCK;

@@ -33,6 +33,8 @@ static void gather_range(void *context, int64_t begin, int64_t end) {
             COPY_RUN(uint32_t)
         } else if (g->size == 8) {
             COPY_RUN(uint64_t)
+        } else if (g->size == 2) {
+            COPY_RUN(uint16_t)
         } else {
             COPY_RUN(uint8_t)
         }
@@ -81,6 +83,8 @@ static void transpose_range(void *context, int64_t begin, int64_t end) {
                 COPY_TILE(uint32_t);
             } else if (g->size == 8) {
                 COPY_TILE(uint64_t);
+            } else if (g->size == 2) {
+                COPY_TILE(uint16_t);
             } else {
                 COPY_TILE(uint8_t);
             }
@@ -187,6 +191,8 @@ OPERATOR(full) {
         for (int64_t i = 0; i < n; i++) ((uint32_t *)data[0])[i] = (uint32_t)bits;
     else if (out->dtype == I64)
         for (int64_t i = 0; i < n; i++) ((uint64_t *)data[0])[i] = bits;
+    else if (out->dtype == BF16)
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)data[0])[i] = (uint16_t)bits;
     else
         memset(data[0], (int)bits, (size_t)n);
     return 0;

@@ -15,14 +15,14 @@ typedef struct {
     row_kernel *kernel;
     char *out;
     const char *operand[2];
-    int64_t out_size, in_size;
+    int64_t out_size, size[2]; // of an item
 } job;
 
 static void job_row(void *context, int64_t count, int64_t out, const int64_t *operand) {
     const job *j = context;
     const int64_t last = j->walk.rank - 1;
-    j->kernel(count, j->out + out * j->out_size, j->operand[0] + operand[0] * j->in_size,
-              j->walk.stride[0][last], j->operand[1] + operand[1] * j->in_size, j->walk.stride[1][last]);
+    j->kernel(count, j->out + out * j->out_size, j->operand[0] + operand[0] * j->size[0],
+              j->walk.stride[0][last], j->operand[1] + operand[1] * j->size[1], j->walk.stride[1][last]);
 }
 
 static void job_range(void *context, int64_t begin, int64_t end) {
@@ -36,7 +36,8 @@ static int run(call c, row_kernel *kernel) {
     j.operand[1] = c.data[sig->inputs - 1]; // a unary operator reads its operand twice
     if (sig->inputs == 1) memcpy(j.walk.stride[1], j.walk.stride[0], sizeof j.walk.stride[0]);
     if (sig->inputs == 1) j.walk.operands = 2;
-    j.in_size = item_size(input(sig, 0)->dtype);
+    j.size[0] = item_size(input(sig, 0)->dtype);
+    j.size[1] = item_size(input(sig, sig->inputs - 1)->dtype);
     j.out_size = item_size(output(sig, 0)->dtype);
     parallel(c.threads, elements(output(sig, 0)), GRAIN, job_range, &j);
     return 0;
@@ -44,18 +45,20 @@ static int run(call c, row_kernel *kernel) {
 
 // Along a row each operand runs (stride 1) or stands (stride 0); a loop for each case lets the compiler
 // vectorise. The result may be exactly an operand's memory (fused.c), but must not overlap it otherwise.
-#define ROW_KERNEL(name, T, R, expression)                                                                   \
+#define ROW_KERNEL_OF_TWO(name, T, U, R, expression)                                                         \
     BODY name##_body(int64_t n, void *out, const void *pa, int64_t sa, const void *pb, int64_t sb) {         \
         R *o = out;                                                                                          \
-        const T *x = pa, *y = pb;                                                                            \
+        const T *x = pa;                                                                                     \
+        const U *y = pb;                                                                                     \
         if (sa && sb) {                                                                                      \
             NO_DEPENDENCE for (int64_t i = 0; i < n; i++) {                                                  \
-                const T a = x[i], b = y[i];                                                                  \
+                const T a = x[i];                                                                            \
+                const U b = y[i];                                                                            \
                 (void)b;                                                                                     \
                 o[i] = (R)(expression);                                                                      \
             }                                                                                                \
         } else if (sa) {                                                                                     \
-            const T b = *y;                                                                                  \
+            const U b = *y;                                                                                  \
             (void)b;                                                                                         \
             NO_DEPENDENCE for (int64_t i = 0; i < n; i++) {                                                  \
                 const T a = x[i];                                                                            \
@@ -64,7 +67,7 @@ static int run(call c, row_kernel *kernel) {
         } else {                                                                                             \
             const T a = *x;                                                                                  \
             NO_DEPENDENCE for (int64_t i = 0; i < n; i++) {                                                  \
-                const T b = y[i];                                                                            \
+                const U b = y[i];                                                                            \
                 (void)b;                                                                                     \
                 o[i] = (R)(expression);                                                                      \
             }                                                                                                \
@@ -72,6 +75,8 @@ static int run(call c, row_kernel *kernel) {
     }                                                                                                        \
     VARIANTS(name, (int64_t n, void *out, const void *pa, int64_t sa, const void *pb, int64_t sb),           \
              (n, out, pa, sa, pb, sb))
+
+#define ROW_KERNEL(name, T, R, expression) ROW_KERNEL_OF_TWO(name, T, T, R, expression)
 
 #define POINTWISE_F32(name, R, expression)                                                                   \
     ROW_KERNEL(name##_f32, float, R, expression)                                                             \
@@ -135,12 +140,27 @@ CAST_FROM(cast_f32, float, a, truncate(a))
 CAST_FROM(cast_i64, int64_t, a, a)
 CAST_FROM(cast_bool, uint8_t, a != 0, a != 0)
 
+// bf16 is cast from and to f32 only.
+ROW_KERNEL(cast_f32_to_bf16, float, uint16_t, to_bf16(a))
+ROW_KERNEL(cast_bf16_to_f32, uint16_t, float, from_bf16(a))
+ROW_KERNEL(cast_bf16_to_bf16, uint16_t, uint16_t, a)
+
 OPERATOR(cast) {
-    int64_t from = input(sig, 0)->dtype, to = output(sig, 0)->dtype;
-    row_kernel *kernel = from == F32   ? cast_f32(to, isa)
-                         : from == I64 ? cast_i64(to, isa)
-                                       : cast_bool(to, isa);
+    const int64_t from = input(sig, 0)->dtype, to = output(sig, 0)->dtype;
+    row_kernel *kernel;
+    if (from == BF16)
+        kernel = to == F32 ? cast_bf16_to_f32[isa] : cast_bf16_to_bf16[isa];
+    else if (to == BF16)
+        kernel = cast_f32_to_bf16[isa];
+    else
+        kernel = from == F32 ? cast_f32(to, isa) : from == I64 ? cast_i64(to, isa) : cast_bool(to, isa);
     return run(CALL, kernel);
+}
+
+ROW_KERNEL_OF_TWO(cast_stochastic_f32, float, uint64_t, uint16_t, to_bf16_stochastic(a, b))
+
+OPERATOR(cast_stochastic) {
+    return run(CALL, cast_stochastic_f32[isa]);
 }
 
 const named_row named_rows[] = {
@@ -175,6 +195,10 @@ const named_row named_rows[] = {
     {"cast_f32_f32", cast_f32_to_f32},
     {"cast_f32_i64", cast_f32_to_i64},
     {"cast_f32_bool", cast_f32_to_bool},
+    {"cast_f32_bf16", cast_f32_to_bf16},
+    {"cast_bf16_f32", cast_bf16_to_f32},
+    {"cast_bf16_bf16", cast_bf16_to_bf16},
+    {"cast_stochastic_f32", cast_stochastic_f32},
     {"cast_i64_f32", cast_i64_to_f32},
     {"cast_i64_i64", cast_i64_to_i64},
     {"cast_i64_bool", cast_i64_to_bool},

@@ -22,7 +22,7 @@
 #define REPOPS_EXPORT __attribute__((visibility("default")))
 #define MAX_RANK 8
 
-enum dtype { F32 = 1, I64 = 2, BOOL = 3 };
+enum dtype { F32 = 1, I64 = 2, BOOL = 3, BF16 = 4 };
 enum isa { ISA_PORTABLE = 0, ISA_AVX2 = 1, ISA_AVX512 = 2, ISA_COUNT = 3 };
 
 typedef struct {
@@ -72,7 +72,7 @@ static inline int64_t elements(const tensor *t) {
     return product(t->dim, t->rank);
 }
 static inline int64_t item_size(int64_t dtype) {
-    return dtype == I64 ? 8 : dtype == F32 ? 4 : 1;
+    return dtype == I64 ? 8 : dtype == F32 ? 4 : dtype == BF16 ? 2 : 1;
 }
 static inline int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;

@@ -59,11 +59,13 @@ typedef struct {
              (n, o, c, sc, a, sa, b, sb))
 
 SELECT(uint8_t)
+SELECT(uint16_t)
 SELECT(uint32_t)
 SELECT(uint64_t)
 
 const named_select named_selects[] = {
     {"where_1", select_uint8_t},
+    {"where_2", select_uint16_t},
     {"where_4", select_uint32_t},
     {"where_8", select_uint64_t},
     {NULL, NULL},
@@ -75,6 +77,7 @@ static void row(void *context, int64_t count, int64_t out, const int64_t *operan
     const int64_t *stride[3] = {j->walk.stride[0], j->walk.stride[1], j->walk.stride[2]};
     (j->size == 8   ? select_uint64_t
      : j->size == 4 ? select_uint32_t
+     : j->size == 2 ? select_uint16_t
                     : select_uint8_t)[j->isa](count, j->out + out * j->size, j->cond + operand[0],
                                               stride[0][last], j->a + operand[1] * j->size, stride[1][last],
                                               j->b + operand[2] * j->size, stride[2][last]);

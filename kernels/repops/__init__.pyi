@@ -123,6 +123,9 @@ def where(c: _Tensor, a: _Tensor, b: _Tensor, /, *, out: _Out[_Tensor] | None = 
 def cast(a: _Tensor, /, *, dtype: _Dtype, out: _Out[_Tensor] | None = None) -> _Tensor:
     """Operator 30, cast(a): see docs/opset.md."""
 
+def cast_stochastic(a: _Tensor, r: _Tensor, /, *, out: _Out[_Tensor] | None = None) -> _Tensor:
+    """Operator 31, cast_stochastic(a r): see docs/opset.md."""
+
 def sum(x: _Tensor, /, *, dims: _Ints, keepdim: int, out: _Out[_Tensor] | None = None) -> _Tensor:
     """Operator 40, sum(x): see docs/opset.md."""
 

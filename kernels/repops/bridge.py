@@ -9,15 +9,21 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 
 from . import cpu, fusion
 from .backends import backend
 from .expression import Expression, argument_names, evaluate, record
-from .opset import BOOL, F32, I64, Attrs, Dtype, DtypeError, OpError, Spec, lookup
-from .tensors import Array, ArrayError
+from .opset import BF16, BOOL, F32, I64, Attrs, Dtype, DtypeError, OpError, Spec, lookup
+from .tensors import NUMPY_DTYPE, Array, ArrayError
 
-TORCH_DTYPE: dict[Dtype, torch.dtype] = {F32: torch.float32, I64: torch.int64, BOOL: torch.bool}
+TORCH_DTYPE: dict[Dtype, torch.dtype] = {
+    F32: torch.float32,
+    I64: torch.int64,
+    BOOL: torch.bool,
+    BF16: torch.bfloat16,
+}
 DTYPE_OF: dict[torch.dtype, Dtype] = {dtype: code for code, dtype in TORCH_DTYPE.items()}
 
 
@@ -65,7 +71,22 @@ def as_array(tensor: torch.Tensor, where: str) -> Array:
     spec_of(tensor, where)
     if not tensor.is_cpu:
         raise ArrayError(f"{where} is on a device without an executor", device=str(tensor.device))
-    return tensor.detach().numpy()
+    return to_numpy(tensor)
+
+
+def to_numpy(tensor: torch.Tensor) -> Array:
+    """Return a contiguous CPU tensor of the operator set as an array that shares its memory."""
+    tensor = tensor.detach()
+    if tensor.dtype is not torch.bfloat16:
+        return tensor.numpy()
+    return tensor.view(torch.int16).numpy().view(NUMPY_DTYPE[BF16])
+
+
+def from_numpy(array: Array) -> torch.Tensor:
+    """Return an array as a CPU tensor that shares its memory."""
+    if array.dtype != NUMPY_DTYPE[BF16]:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
 
 
 def on_gpu(tensors: Sequence[torch.Tensor]) -> bool:
@@ -89,7 +110,7 @@ def run(
         return list(_cuda()(name, inputs, attrs, out))
     arrays = [as_array(tensor, f"{name}: {row.argument(i)}") for i, tensor in enumerate(inputs)]
     if out is None:
-        return [torch.from_numpy(array) for array in cpu.execute(name, arrays, attrs)]
+        return [from_numpy(array) for array in cpu.execute(name, arrays, attrs)]
     places = [as_array(tensor, f"{name}: out[{o}]") for o, tensor in enumerate(out)]
     cpu.execute(name, arrays, attrs, out=places)
     return list(out)
@@ -124,7 +145,7 @@ def apply(
         return list(out)
     arrays = list(map(as_array, inputs, where))
     if out is None:
-        return [torch.from_numpy(array) for array in fusion.apply(function, *arrays, **options)]
+        return [from_numpy(array) for array in fusion.apply(function, *arrays, **options)]
     places = [as_array(tensor, f"{name}: out[{o}]") for o, tensor in enumerate(out)]
     fusion.apply(function, *arrays, out=places, **options)
     return list(out)

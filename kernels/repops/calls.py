@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .opset import BOOL, F32, I64, Dtype, Shape, window_positions
-from .tensors import Array
+from .opset import BF16, BOOL, F32, I64, Dtype, Shape, window_positions
+from .tensors import NUMPY_DTYPE, Array
 
 Call = tuple[list[Array], dict[str, Any]]
+ANY = (F32, I64, BOOL, BF16)
 Scale = Literal["tiny", "usual", "long"]
 
 SPECIAL_F32 = np.array(
@@ -118,10 +119,16 @@ class Source:
         return values.reshape(shape)
 
     def array(self, dtype: Dtype, shape: Shape) -> Array:
+        if dtype == BF16:
+            return np.asarray(self.f32(shape).view(np.uint32) >> 16, np.uint16).view(NUMPY_DTYPE[BF16])
         if dtype == BOOL:
             n = int(np.prod(shape, dtype=np.int64))
             return (np.frombuffer(self.bytes(n), dtype=np.uint8) & 1).astype(np.bool_).reshape(shape)
         return self.f32(shape) if dtype == F32 else self.i64(shape)
+
+    def factors(self) -> Dtype:
+        """Return the dtype of a contraction's factors."""
+        return Dtype(self.choose(F32, F32, BF16))
 
     def broadcastable(self, count: int) -> list[Shape]:
         """Return shapes that broadcast together: some dimensions become 1, some leading ones are dropped."""
@@ -146,12 +153,19 @@ def _elementwise(arity: int, *dtypes: Dtype) -> Callable[[Source], Call]:
 
 def _where(s: Source) -> Call:
     cond, a, b = s.broadcastable(3)
-    dtype = s.choose(F32, I64, BOOL)
+    dtype = s.choose(*ANY)
     return [s.array(BOOL, cond), s.array(dtype, a), s.array(dtype, b)], {}
 
 
 def _cast(s: Source) -> Call:
-    return [s.array(s.choose(F32, I64, BOOL), s.shape())], {"dtype": s.choose(F32, I64, BOOL)}
+    given = s.choose(*ANY)
+    casts = {F32: ANY, BF16: (F32, BF16)}.get(given, (F32, I64, BOOL))
+    return [s.array(given, s.shape())], {"dtype": s.choose(*casts)}
+
+
+def _cast_stochastic(s: Source) -> Call:
+    a, r = s.broadcastable(2)
+    return [s.f32(a), s.i64(r)], {}
 
 
 def _reduce(s: Source) -> Call:
@@ -178,13 +192,15 @@ def _mm(s: Source) -> Call:
     else:
         m, n = s.size(), s.choose(s.size(), s.between(30, 70))
         k = s.choose(s.size(), s.size(), s.between(500, 1100))
-    return [s.f32((m, k)), s.f32((k, n))], {}
+    dtype = s.factors()
+    return [s.array(dtype, (m, k)), s.array(dtype, (k, n))], {}
 
 
 def _bmm(s: Source) -> Call:
     (a, b), _ = _mm(s)
     batch = s.between(0, 3)
-    return [s.f32((batch, *a.shape)), s.f32((batch, *b.shape))], {}
+    dtype = s.factors()
+    return [s.array(dtype, (batch, *a.shape)), s.array(dtype, (batch, *b.shape))], {}
 
 
 def _pair(s: Source, low: int, high: int) -> Shape:
@@ -218,11 +234,12 @@ def _conv(which: str) -> Callable[[Source], Call]:
         x, w = (images, channels * groups, *size), (filters * groups, channels, *kernel)
         y = (images, filters * groups, *window_positions(size, kernel, window))
         attrs: dict[str, Any] = {**window, "groups": groups}
+        dtype = s.factors()
         if which == "input":
-            return [s.f32(y), s.f32(w)], {**attrs, "input_hw": size}
+            return [s.array(dtype, y), s.array(dtype, w)], {**attrs, "input_hw": size}
         if which == "weight":
-            return [s.f32(y), s.f32(x)], {**attrs, "kernel_hw": kernel}
-        return [s.f32(x), s.f32(w)], attrs
+            return [s.array(dtype, y), s.array(dtype, x)], {**attrs, "kernel_hw": kernel}
+        return [s.array(dtype, x), s.array(dtype, w)], attrs
 
     return make
 
@@ -241,7 +258,7 @@ def _index(s: Source, rows: int, shape: Shape) -> Array:
 
 
 def _take(s: Source) -> Call:
-    x = s.array(s.choose(F32, I64, BOOL), (s.between(1, 90), 67) if s.long else s.shape(1, 3))
+    x = s.array(s.choose(*ANY), (s.between(1, 90), 67) if s.long else s.shape(1, 3))
     return [x, _index(s, x.shape[0], (s.between(200, 400),) if s.long else s.shape(0, 2))], {}
 
 
@@ -252,12 +269,12 @@ def _scatter_add(s: Source) -> Call:
 
 
 def _reshape(s: Source) -> Call:
-    x = s.array(s.choose(F32, I64, BOOL), s.shape())
+    x = s.array(s.choose(*ANY), s.shape())
     return [x], {"shape": s.choose((x.size,), (*x.shape, 1), (1, *x.shape[::-1]))}
 
 
 def _permute(s: Source) -> Call:
-    x = s.array(s.choose(F32, I64, BOOL), s.shape())
+    x = s.array(s.choose(*ANY), s.shape())
     return [x], {"dims": tuple(sorted(range(x.ndim), key=lambda _: s.bytes(4)))}
 
 
@@ -265,11 +282,11 @@ def _expand(s: Source) -> Call:
     (shape,) = s.broadcastable(1)
     more = (s.between(0, 3),) if s.long else s.shape(0, 2)
     target = (*more, *(s.size() if dim == 1 else dim for dim in shape))
-    return [s.array(s.choose(F32, I64, BOOL), shape)], {"shape": target}
+    return [s.array(s.choose(*ANY), shape)], {"shape": target}
 
 
 def _slice(s: Source) -> Call:
-    x = s.array(s.choose(F32, I64, BOOL), s.shape(1))
+    x = s.array(s.choose(*ANY), s.shape(1))
     dim = s.below(x.ndim)
     start = s.between(0, x.shape[dim])
     stop = s.between(start, x.shape[dim])
@@ -277,18 +294,18 @@ def _slice(s: Source) -> Call:
 
 
 def _cat(s: Source) -> Call:
-    shape, dtype = s.shape(1), s.choose(F32, I64, BOOL)
+    shape, dtype = s.shape(1), s.choose(*ANY)
     dim = s.below(len(shape))
     parts = [(*shape[:dim], s.size(), *shape[dim + 1 :]) for _ in range(s.between(1, 4))]
     return [s.array(dtype, part) for part in parts], {"dim": dim}
 
 
 def _full(s: Source) -> Call:
-    dtype = s.choose(F32, I64, BOOL)
+    dtype = s.choose(*ANY)
     return [], {
         "shape": s.shape(),
         "dtype": dtype,
-        "bits": s.below({F32: 1 << 32, I64: 1 << 64, BOOL: 2}[dtype]),
+        "bits": s.below({F32: 1 << 32, I64: 1 << 64, BOOL: 2, BF16: 1 << 16}[dtype]),
     }
 
 
@@ -312,6 +329,7 @@ MAKERS: dict[str, Callable[[Source], Call]] = {
     **{name: _elementwise(1, F32) for name in ("erf", "tanh", "sin", "cos", "log1p")},
     **{name: _elementwise(2, BOOL) for name in ("logical_and", "logical_or")},
     **{
+        "cast_stochastic": _cast_stochastic,
         "neg": _elementwise(1, F32, I64),
         "logical_not": _elementwise(1, BOOL),
         "where": _where,

@@ -18,7 +18,7 @@ import numpy as np
 
 from .library import BEST_ISA, LIBRARY, isa_code
 from .memory import address_of, allocate, check_out, check_overlap
-from .opset import ITEM_SIZE, MAX_RANK, Attrs, Spec, lookup
+from .opset import BF16, ITEM_SIZE, MAX_RANK, Arithmetic, Attrs, Spec, lookup
 from .tensors import NUMPY_DTYPE, PLAIN, Array, Call, call_of, freeze, specs_of
 
 VIEWS = ("reshape",)  # the result shares the input's memory; there is no kernel
@@ -107,10 +107,15 @@ def prepare(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], .
     """Prepare the part of a call that does not depend on its data. Raise OpError."""
     call = call_of(name, inputs, attrs)
     signature = signature_words(call)
-    kernel = getattr(LIBRARY, f"repops_{name}")
+    kernel = getattr(LIBRARY, f"repops_{_kernel(name, call)}")
     kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
     pack = struct.Struct(f"{len(call.inputs) + len(call.outputs)}P").pack
     return CpuCall(kernel, signature, signature.ctypes.data, output_layout(call.outputs), pack)
+
+
+def _kernel(name: str, call: Call) -> str:
+    """Return the name of the kernel: contractions have one for each dtype of their factors."""
+    return f"bf16_{name}" if call.op.arithmetic is Arithmetic.SUM and call.inputs[0][0] == BF16 else name
 
 
 def execute(
@@ -121,7 +126,7 @@ def execute(
     isa: int | None = None,
     out: Sequence[Array] | None = None,
 ) -> list[Array]:
-    """Apply one operator to C-contiguous, aligned arrays of float32, int64 or bool.
+    """Apply one operator to C-contiguous, aligned arrays of float32, bfloat16, int64 or bool.
 
     Outputs are new arrays, but `reshape` returns a view of its input. With `out`, one array for each output, all
     results are written there, that of `reshape` too.

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from . import cpu
 from .library import LIBRARY
 from .memory import address_of
-from .opset import F32
+from .opset import ITEM_SIZE
 from .tensors import Array, spec_of
 
 LEAF_BYTES = 1024
@@ -59,14 +59,20 @@ class TreeKind(NamedTuple):
 def tree_root(
     array: Array, kind: TreeKind, threads: int | None = None, isa: int | None = None, sha: int = HAS_SHA
 ) -> bytes:
-    """Return the root of the tree over the bytes of an f32, i64 or bool array of any shape, with NaNs canonical.
+    """Return the root of the tree over the bytes of an f32, bf16, i64 or bool array of any shape, with NaNs canonical.
 
     `sha=0` avoids the instructions for SHA-256 (FIPS 180-4). Raise OpError for any other array, or MemoryError.
     """
     dtype, _ = spec_of(array, "tree_root: array")
     root = ctypes.create_string_buffer(HASH_BYTES)
     tags = bytes((kind.leaf_tag, kind.node_tag))
-    place = address_of(array), array.nbytes, dtype == F32, tags + kind.empty_leaf, root
+    place = (
+        address_of(array),
+        array.nbytes,
+        ITEM_SIZE[dtype] if dtype.is_float else 0,
+        tags + kind.empty_leaf,
+        root,
+    )
     if _tree_root(*place, threads or cpu.get_num_threads(), cpu.get_isa() if isa is None else isa, sha):
         raise MemoryError("tree_root: no memory for the hashes of the leaves")
     return root.raw

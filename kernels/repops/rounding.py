@@ -1,7 +1,7 @@
 """Binary64 results rounded to a coarser grid, and which of them are near a rounding midpoint (csrc/rounding.c).
 
-grid(b) is the set of binary32 values whose last 32 - b mantissa bits are zero, b from 26 to 32. The package above
-(referee_py.rounding) uses the answer for rounding logs (Srivastava et al., 2024).
+grid(b) is the set of binary32 values whose last 32 - b mantissa bits are zero, b from 26 to 32, or 16: those of bf16.
+The package above (referee_py.rounding) uses the answer for rounding logs (Srivastava et al., 2024).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
-MIN_BITS, MAX_BITS = 26, 32
+MIN_BITS, MAX_BITS, BF16_BITS = 26, 32, 16
 
 _round = LIBRARY.repops_round
 _round.restype = ctypes.c_int64
@@ -49,6 +49,11 @@ class Rounded(NamedTuple):
     wide: I64
 
 
+def _check(bits: int) -> None:
+    if not (MIN_BITS <= bits <= MAX_BITS or bits == BF16_BITS):
+        raise ValueError(f"{bits} bits; a grid has {MIN_BITS} to {MAX_BITS}, or {BF16_BITS}, those of bf16")
+
+
 def round_to_grid(
     x: F64, rows: F64, columns: F64, bits: int, widen: float, out: F32 | None = None, isa: int | None = None
 ) -> Rounded:
@@ -56,10 +61,9 @@ def round_to_grid(
 
     `rows` broadcasts to [..., R] and `columns` to [..., C], both at least 0; their product is an element's radius. A
     reported element is narrow if its radius is below an eighth of the grid's spacing at x, else wide. An element with
-    radius 0 is never reported. Raise ShapeError for shapes that do not fit, ValueError for bits outside 26 to 32.
+    radius 0 is never reported. Raise ShapeError for shapes that do not fit, ValueError for other bits.
     """
-    if not MIN_BITS <= bits <= MAX_BITS:
-        raise ValueError(f"{bits} bits; a grid has {MIN_BITS} to {MAX_BITS}")
+    _check(bits)
     if x.ndim < 2 or x.dtype != np.float64 or not x.flags.c_contiguous:
         raise ShapeError("round: x is not a contiguous float64 array of rank 2 or more", shape=x.shape)
     *batch, r, c = x.shape
@@ -91,8 +95,7 @@ def round_to_grid(
 
 def round_all(x: F64, bits: int) -> F32:
     """Round a contiguous f64 array to grid(bits); zeros keep their sign. Raise ShapeError, or ValueError for `bits`."""
-    if not MIN_BITS <= bits <= MAX_BITS:
-        raise ValueError(f"{bits} bits; a grid has {MIN_BITS} to {MAX_BITS}")
+    _check(bits)
     if x.dtype != np.float64 or not x.flags.c_contiguous:
         raise ShapeError("round: x is not a contiguous float64 array", shape=x.shape)
     values, words = np.empty(x.shape, np.float32), np.array([1, 1, x.size, 0, 0, 0, 0, bits, 0], np.int64)
@@ -115,8 +118,7 @@ def single(name: str, operands: Sequence[F32], bits: int, out: F32 | None = None
     """
     if name not in _SINGLE or len(operands) != (1 if name == "sqrt" else 2):
         raise ValueError(f"{name} of {len(operands)} operands; there are {', '.join(_SINGLE)}")
-    if not MIN_BITS <= bits <= MAX_BITS:
-        raise ValueError(f"{bits} bits; a grid has {MIN_BITS} to {MAX_BITS}")
+    _check(bits)
     if any(
         not isinstance(v, np.ndarray) or v.dtype != np.float32 or not v.flags.c_contiguous for v in operands
     ):

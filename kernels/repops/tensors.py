@@ -10,16 +10,23 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
-from .opset import BOOL, F32, I64, AttrError, Attrs, Dtype, DtypeError, Op, OpError, Spec, lookup
+from .opset import BF16, BOOL, F32, I64, AttrError, Attrs, Dtype, DtypeError, Op, OpError, Spec, lookup
 
 Array = np.ndarray[Any, Any]
 
-NUMPY_DTYPE: dict[Dtype, np.dtype[Any]] = {F32: np.dtype("=f4"), I64: np.dtype("=i8"), BOOL: np.dtype("?")}
+NUMPY_DTYPE: dict[Dtype, np.dtype[Any]] = {
+    F32: np.dtype("=f4"),
+    I64: np.dtype("=i8"),
+    BOOL: np.dtype("?"),
+    BF16: np.dtype(ml_dtypes.bfloat16),
+}
 DTYPE_CODE: dict[np.dtype[Any], Dtype] = {dtype: code for code, dtype in NUMPY_DTYPE.items()}
 
 CANONICAL_NAN = 0x7FC00000
+CANONICAL_BF16_NAN = 0x7FC0
 PLAIN = 0x101  # the bits of `flags.num` for C-contiguous and aligned
 
 
@@ -109,12 +116,19 @@ def check(name: str, inputs: Sequence[Array], attrs: Attrs) -> Call:
     return call_of(name, specs_of(name, inputs), freeze(attrs, name))
 
 
+_FLOATS: dict[np.dtype[Any], tuple[Any, Any, Any]] = {
+    NUMPY_DTYPE[F32]: (np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(CANONICAL_NAN)),
+    NUMPY_DTYPE[BF16]: (np.uint16(0x7FFF), np.uint16(0x7F80), np.uint16(CANONICAL_BF16_NAN)),
+}
+"""All bits but the sign, those of infinity, and those of the committed NaN."""
+
+
 def canonical(array: Array) -> Array:
-    """Return the array as it is committed, with every NaN as 0x7FC00000; without NaN, the array itself."""
-    if array.dtype != NUMPY_DTYPE[F32]:
+    """Return the array as it is committed, with every NaN as 0x7FC00000, in bf16 as 0x7FC0; without NaN, the array
+    itself."""
+    if array.dtype not in _FLOATS:
         return array
-    nan = np.isnan(array)
-    if not nan.any():
-        return array
-    bits = np.where(nan, np.uint32(CANONICAL_NAN), array.view(np.uint32))
-    return bits.view(np.float32)
+    size, infinity, committed = _FLOATS[array.dtype]
+    bits = array.view(committed.dtype)
+    nan = bits & size > infinity
+    return np.where(nan, committed, bits).view(array.dtype) if nan.any() else array

@@ -13,7 +13,7 @@ import math
 import struct
 from collections.abc import Sized
 
-from repops.opset import MAX_ELEMENTS, MAX_RANK, Dtype
+from repops.opset import ITEM_SIZE, MAX_ELEMENTS, MAX_RANK, Dtype
 
 from ..commit import LEAF_BYTES, NO_LOG, Tag, depth_of, digest, empty, fold_descendants
 from ..program.terms import Terms, leaf_count
@@ -34,8 +34,6 @@ from .state import (
     Response,
     StepProof,
 )
-
-_ITEM_BYTES = {Dtype.F32: 4, Dtype.I64: 8, Dtype.BOOL: 1}
 
 
 def check_place(program: Terms, place: Place) -> None:
@@ -152,7 +150,7 @@ def _leaf(place: Place, answer: LeafShown) -> int:
     elements = math.prod(shape.dims)
     require(elements < MAX_ELEMENTS, refusals.TooManyElements, elements)
     require(shape.dtype in set(Dtype), refusals.UnknownDtype, shape.dtype)
-    size = elements * _ITEM_BYTES[Dtype(shape.dtype)]
+    size = elements * ITEM_SIZE[Dtype(shape.dtype)]
     count = -(-size // LEAF_BYTES)
     if place.part >= count:
         _nothing(shown.leaf, shown.path)

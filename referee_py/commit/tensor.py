@@ -29,7 +29,7 @@ def dtype_of(array: Array) -> Dtype:
     """Return the wire code of an array's dtype. Raises InvalidInput for any other dtype."""
     code = DTYPE_CODE.get(array.dtype)
     if code is None:
-        raise InvalidInput(f"dtype {array.dtype} cannot be committed; use float32, int64 or bool")
+        raise InvalidInput(f"dtype {array.dtype} cannot be committed; use float32, bfloat16, int64 or bool")
     return code
 
 
@@ -38,7 +38,8 @@ def _plain(array: Array) -> Array:
 
 
 def canonical(array: Array) -> Array:
-    """Return the array in its committed form: contiguous, little-endian, every f32 NaN replaced by 0x7FC00000."""
+    """Return the array in its committed form: contiguous, little-endian, every f32 NaN replaced by 0x7FC00000,
+    every bf16 NaN by 0x7FC0."""
     if sys.byteorder != "little":
         array = array.astype(array.dtype.newbyteorder("<"))
     return canonical_nans(_plain(array))
@@ -108,7 +109,7 @@ class DataTree(Nodes):
 
 
 def tensor_hash(array: Array) -> bytes:
-    """Return the TENSOR hash of an array (float32, int64 or bool, any shape of rank <= 8).
+    """Return the TENSOR hash of an array (float32, bfloat16, int64 or bool, any shape of rank <= 8).
 
     Raises InvalidInput for any other array. Uses as many threads as the kernels may (``repops.set_num_threads``).
     """

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from repops.opset import F32, Dtype
+from repops.opset import Dtype
 
 from .program import Program
+from .simplify import scalar
 from .skeleton import Skeleton
 from .structure import Kind, Operand, Structure
 
@@ -106,8 +106,8 @@ def attributes(structure: Structure) -> str:
 
 def value_of(bits: int, dtype: Dtype) -> str:
     """Return the element with these bits: the shortest decimal that rounds to it."""
-    if dtype == F32:
-        return str(np.uint32(bits).view(np.float32))
+    if dtype.is_float:
+        return str(scalar(bits, dtype)[()])
     if dtype == Dtype.BOOL:
         return str(bool(bits)).lower()
     return str(bits - (1 << 64) if bits >> 63 else bits)

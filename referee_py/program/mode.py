@@ -9,7 +9,7 @@ bits is from 26 to 32; every other byte is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from ..errors import InvalidInput, UnknownVersion
@@ -18,6 +18,8 @@ MODE_REPOPS_F32 = 1
 MODE_EXACT = 2
 
 MIN_BITS, MAX_BITS = 26, 32
+BF16_BITS = 16
+"""The grid of bf16, to which results of that dtype are rounded in every form of rounded-f64."""
 
 _ROUNDED, _FIXED = 0x80, 0xE0  # the bits below _FIXED are the parameters
 
@@ -38,7 +40,7 @@ class Form(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """Parameters of rounded-f64. Raises InvalidInput for bits outside 26 to 32."""
+    """Parameters of rounded-f64. Raises InvalidInput unless bits is 26 to 32, or 16 for results of bf16."""
 
     bits: int = MAX_BITS
     bounds: Bounds = Bounds.PROVEN
@@ -46,6 +48,11 @@ class Rounding:
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
+
+    @property
+    def of_bf16(self) -> Rounding:
+        """The same for results of bf16."""
+        return replace(self, bits=BF16_BITS)
 
     @property
     def mode(self) -> int:
@@ -78,6 +85,8 @@ def check_mode(mode: int) -> None:
 
 
 def check_bits(b: int) -> None:
-    """Raises InvalidInput unless b is one of the rounding amounts of the paper."""
-    if isinstance(b, bool) or not isinstance(b, int) or not MIN_BITS <= b <= MAX_BITS:
-        raise InvalidInput(f"rounding to b = {b!r} bits; use an integer from {MIN_BITS} to {MAX_BITS}")
+    """Raises InvalidInput unless b is one of the rounding amounts of the paper, or that of bf16."""
+    if isinstance(b, bool) or not isinstance(b, int) or not (MIN_BITS <= b <= MAX_BITS or b == BF16_BITS):
+        raise InvalidInput(
+            f"rounding to b = {b!r} bits; use an integer from {MIN_BITS} to {MAX_BITS}, or {BF16_BITS} for bf16"
+        )

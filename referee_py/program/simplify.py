@@ -25,7 +25,7 @@ import numpy as np
 from repops import reference
 from repops.opset import F32, I64, Arithmetic, Dtype, broadcast, lookup
 from repops.phases import ELEMENTWISE
-from repops.tensors import CANONICAL_NAN, NUMPY_DTYPE
+from repops.tensors import NUMPY_DTYPE, canonical
 
 from ..commit.tensor import Array
 from .structure import Kind, Operand, Structure, TensorType
@@ -89,8 +89,8 @@ class Graph:
         return lookup(name).arithmetic_of(first, attrs) is not Arithmetic.MOVED
 
     def full(self, bits: int, type_: TensorType) -> Operand:
-        if type_.dtype == F32 and bits & 0x7FFFFFFF > 0x7F800000:
-            bits = CANONICAL_NAN
+        if type_.dtype.is_float:
+            bits = _bits_of(canonical(scalar(bits, type_.dtype)))
         made = Structure.make("full", (), (type_,), shape=type_.shape, dtype=type_.dtype, bits=bits)
         return Operand(Kind.NODE, self.node(made))
 

@@ -75,7 +75,7 @@ class TensorType:
 
     @classmethod
     def of(cls, array: Array) -> TensorType:
-        """Return the type of an array. Raises InvalidInput if it is not float32, int64 or bool."""
+        """Return the type of an array. Raises InvalidInput if it is of another dtype."""
         return cls(dtype_of(array), array.shape)
 
     @property

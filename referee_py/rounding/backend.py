@@ -28,6 +28,7 @@ from .environment import sound
 from .evaluate import arithmetic, has_log
 from .follow import follow, write
 from .log_source import LogSource
+from .narrow import as_bf16, as_f32, is_bf16
 from .primitives import FIXED_TAU
 from .rounded_output import Evaluated
 from .step_log import NodeLog, StepLog
@@ -111,7 +112,11 @@ class Rounded:
         """Return the outputs of a node of the current step, from arrays or from tensors of the device."""
         bits = self.rounding.bits
         if has_log(name, inputs, attrs, bits):
-            return [self.round(node, name, inputs, attrs, self.evaluate(name, inputs, attrs))]
+            given = list(map(as_f32, inputs))
+            evaluation = self.evaluate(name, given, attrs)
+            if not any(map(is_bf16, inputs)):
+                return [self.round(node, name, given, attrs, evaluation)]
+            return [as_bf16(self.round(node, name, given, attrs, evaluation, rounding=self.rounding.of_bf16))]
         if (bits < MAX_BITS or name == "cast") and arithmetic(name, inputs, attrs) is Arithmetic.SINGLE:
             with sound(f"the evaluator {self.evaluator.name}"):
                 return [self.evaluator.single(name, inputs, bits)]
@@ -135,10 +140,12 @@ class Rounded:
         attrs: Attrs,
         evaluation: Evaluated,
         out: Array | None = None,
+        rounding: Rounding | None = None,
     ) -> Any:
-        """Return the rounded evaluation of a node; in `out` if given, which only arrays permit."""
+        """Return the rounded evaluation of a node, f32; in `out` if given, which only arrays permit. `rounding` is
+        another one than the program's."""
         with sound("rounding"):
-            return self._round(node, name, inputs, attrs, evaluation, out)
+            return self._round(node, name, inputs, attrs, evaluation, out, rounding or self.rounding)
 
     def _round(
         self,
@@ -148,19 +155,20 @@ class Rounded:
         attrs: Attrs,
         evaluation: Evaluated,
         out: Array | None,
+        rounding: Rounding,
     ) -> Any:
         device = self.device
         if self._given is None:
             tau = self._tau(name, inputs, attrs)
             # NOTE: operands on a device stay there; a log may then have entries that nobody needs.
             at_hand = inputs if device is None else None
-            values, log = write(name, at_hand, attrs, evaluation, self.rounding, out, tau)
+            values, log = write(name, at_hand, attrs, evaluation, rounding, out, tau)
             if log.count:
                 self._written[node] = NodeLog.of(log, self.rounding.form)
             return values
         log = self._given.entries(node, evaluation.elements)
         operands = inputs if device is None else Operands([partial(device.read, tensor) for tensor in inputs])
-        followed = follow(name, operands, attrs, evaluation, log, self.rounding, out)
+        followed = follow(name, operands, attrs, evaluation, log, rounding, out)
         self.corrections += followed.corrections
         if followed.forged is not None and self._on_forged:
             self._on_forged(self._step, node, followed.forged)

@@ -38,7 +38,7 @@ def arithmetic(name: str, inputs: Sequence[Any], attrs: Attrs) -> Arithmetic:
 
 def _dtype(operand: Any) -> Dtype | None:
     # NOTE: the dtype of an array is "float32", of a tensor "torch.float32".
-    dtypes = {"float32": Dtype.F32, "int64": Dtype.I64, "bool": Dtype.BOOL}
+    dtypes = {"float32": Dtype.F32, "int64": Dtype.I64, "bool": Dtype.BOOL, "bfloat16": Dtype.BF16}
     return dtypes.get(str(operand.dtype).rpartition(".")[2])
 
 

@@ -18,6 +18,7 @@ from .entries import Log
 from .environment import sound
 from .evaluate import arithmetic, evaluate, has_log, single
 from .follow import follow
+from .narrow import as_bf16, as_f32, is_bf16
 from .taps import Attrs
 
 
@@ -26,9 +27,8 @@ def truth(
 ) -> list[Array]:
     """Return the outputs of an operator. `log` is the trainer's committed log of this node, or None.
 
-    Inputs are float32, int64 and bool arrays that the caller has checked against the operator (`repops.opset`);
-    computed float32 outputs are on the grid. Raises InvalidInput beyond 2^31 terms, OpError from operators that do not
-    fit their inputs, and Disturbed.
+    Inputs are arrays that the caller has checked against the operator (`repops.opset`); computed floats are on the
+    grid. Raises InvalidInput beyond 2^31 terms, OpError from operators that do not fit their inputs, and Disturbed.
     """
     with sound(f"numpy's {name}"):
         return _truth(name, inputs, attrs, log, rounding)
@@ -38,9 +38,12 @@ def _truth(
     name: str, inputs: Sequence[Array], attrs: Attrs, log: Log | None, rounding: Rounding
 ) -> list[Array]:
     if has_log(name, inputs, attrs, rounding.bits):
-        evaluation = evaluate(name, inputs, attrs, rounding.bounds)
+        narrow, given = any(map(is_bf16, inputs)), list(map(as_f32, inputs))
+        evaluation = evaluate(name, given, attrs, rounding.bounds)
         entries = Log.empty(evaluation.elements) if log is None else log
-        return [follow(name, inputs, attrs, evaluation, entries, rounding).values]
+        chosen = rounding.of_bf16 if narrow else rounding
+        values = follow(name, given, attrs, evaluation, entries, chosen).values
+        return [as_bf16(values) if narrow else values]
     if arithmetic(name, inputs, attrs) == Arithmetic.SINGLE:
         with np.errstate(over="ignore"):
             return [single(name, inputs, rounding.bits).astype(np.float32)]

@@ -34,7 +34,12 @@ def bmm(c: Context, a: Ref, b: Ref) -> Ref:
 def addmm(c: Context, bias: Ref, a: Ref, b: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
     if (beta, alpha) != (1, 1):
         raise Unsupported(f"addmm with beta {beta} and alpha {alpha}", "scale the operands instead")
-    return c.b.op("add", c.b.op("mm", a, b), bias)
+    return _biased(c, c.b.op("mm", a, b), bias)
+
+
+def _biased(c: Context, product: Ref, bias: Ref) -> Ref:
+    """Add a bias, in f32, and round to the output's dtype."""
+    return c.tensor(c.b.op("add", c.tensor(product, F32), c.tensor(bias, F32)), c.out.dtype)
 
 
 # ------------------------------------------------------------------------------------------------ convolution
@@ -91,7 +96,7 @@ def convolution(
     y = c.b.op("reshape", y, shape=c.out.shape)
     if bias is None:
         return y
-    return c.b.op("add", y, c.b.op("reshape", bias, shape=(bias.count, *(1,) * (x.rank - 2))))
+    return _biased(c, y, c.b.op("reshape", bias, shape=(bias.count, *(1,) * (x.rank - 2))))
 
 
 @lowers("aten.convolution_backward.default")
@@ -122,10 +127,11 @@ def convolution_backward(
         outer, inner = g, image
     kernel_hw = kernel.shape[2:]
     dw = c.b.op("conv2d_weight_grad", outer, inner, **window, kernel_hw=kernel_hw) if of_w else None
+    db = c.b.op("sum", c.tensor(grad, F32), dims=(0, *range(2, grad.rank)), keepdim=0) if of_bias else None
     return (
         c.b.op("reshape", dx, shape=x.shape) if dx else None,
         c.b.op("reshape", dw, shape=w.shape) if dw else None,
-        c.b.op("sum", grad, dims=(0, *range(2, grad.rank)), keepdim=0) if of_bias else None,
+        c.tensor(db, grad.dtype) if db else None,
     )
 
 

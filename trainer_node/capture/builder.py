@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from repops.opset import F32, I64, Dtype, lookup
+from repops.opset import BF16, F32, I64, Dtype, lookup
 
 from referee_py.commit.tensor import Array
 from referee_py.program import Kind, Operand, Skeleton, SlotSource, Structure, TensorType
@@ -111,10 +111,12 @@ class Builder:
         return Ref(Kind.STEP, 0, 0, TensorType(I64, ()))
 
     def full(self, value: float, dtype: Dtype = F32, shape: Sequence[int] = ()) -> Ref:
-        """Return a tensor of one value, rounded once to the dtype."""
+        """Return a tensor of one value, rounded to the dtype; for bf16 to f32 first, as in PyTorch."""
         if dtype == F32:
             with np.errstate(over="ignore"):
                 bits = int(np.float32(value).view(np.uint32))
+        elif dtype == BF16:
+            return self.op("cast", self.full(value, F32, shape), dtype=BF16)
         else:
             bits = int(value) % (1 << 64)
         return self.op("full", shape=tuple(shape), dtype=dtype, bits=bits)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from repops.tensors import NUMPY_DTYPE
 
 from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
@@ -36,7 +36,7 @@ class Source:
 
     @classmethod
     def zeros(cls, type_: TensorType) -> Source:
-        return cls(type_, lambda: np.zeros(type_.shape, _NUMPY[type_.dtype.name]))
+        return cls(type_, lambda: np.zeros(type_.shape, NUMPY_DTYPE[type_.dtype]))
 
     def array(self, name: str) -> Array:
         """Return the contiguous tensor. Raises CaptureError if it has no values or is not of the announced type."""
@@ -49,9 +49,6 @@ class Source:
         if TensorType.of(array) != self.type:
             raise CaptureError(f"{name} was read as {TensorType.of(array)}; the module has {self.type}")
         return array
-
-
-_NUMPY: dict[str, Any] = {"F32": np.float32, "I64": np.int64, "BOOL": np.bool_}
 
 
 @dataclass(frozen=True)

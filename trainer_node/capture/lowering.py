@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from repops.opset import BOOL, F32, I64, Dtype
+from repops.bridge import to_numpy
+from repops.opset import BF16, BOOL, F32, I64, Dtype
 from torch._subclasses.fake_tensor import FakeTensor
 
 from referee_py.errors import InvalidEncoding
@@ -28,11 +29,12 @@ from .builder import Builder, Compose, Ref
 from .draft import Source
 from .errors import Unsupported
 from .knowledge import Knowledge
+from .storage import NATIVE, in_f32, narrowed, widened
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 RULES: dict[str, Callable[..., Any]] = {}
 
-_DTYPES = {torch.float32: F32, torch.int64: I64, torch.bool: BOOL}
+_DTYPES = {torch.float32: F32, torch.bfloat16: BF16, torch.int64: I64, torch.bool: BOOL}
 _SMALL = {torch.int32: I64, torch.int16: I64, torch.int8: I64}
 """Dtypes that intermediate values may have: they are computed as i64, so nothing wraps at 32 bits."""
 
@@ -109,6 +111,8 @@ class Context:
     def tensor(self, value: Ref | float, dtype: Dtype) -> Ref:
         """Return an operand of that dtype: a tensor is cast, a Python number becomes a rank-0 constant."""
         if isinstance(value, Ref):
+            if BF16 in (value.dtype, dtype):  # which is cast from and to f32 only
+                value = self.b.op("cast", value, dtype=F32)
             return self.b.op("cast", value, dtype=dtype)
         return self.b.full(value, dtype)
 
@@ -181,7 +185,7 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
         context.backward = "backward" in origin
         if str(node.target) not in _OVERWRITES and any(isinstance(a, Uninitialised) for a in args):
             raise Unsupported("it reads a tensor that is not initialised", "use zeros, ones or full")
-        result = rule(context, *args, **kwargs)
+        result = _applied(rule, context, str(node.target), args, kwargs)
     except Unsupported as error:
         raise Unsupported(error.what, error.remedy, f"{where}, ATen operator {aten}") from error
     for ref, expected in zip(
@@ -190,6 +194,18 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
         # INVARIANT: a rule gives the types that PyTorch gives. A difference is a bug in the rule.
         assert not isinstance(ref, Ref) or ref.type == expected, f"{node.target}: {ref.type}, not {expected}"
     return result
+
+
+def _applied(rule: Callable[..., Any], context: Context, name: str, args: Any, kwargs: Any) -> Any:
+    """Apply a rule; one that does not take bf16 computes in f32."""
+    if name in NATIVE:
+        return rule(context, *args, **kwargs)
+    given = in_f32(context.b, tuple(args)), {key: in_f32(context.b, value) for key, value in kwargs.items()}
+    wanted, context.outputs = context.outputs, tuple(map(widened, context.outputs))
+    try:
+        return narrowed(context.b, rule(context, *given[0], **given[1]), wanted)
+    finally:
+        context.outputs = wanted
 
 
 def _remedy(target: Any) -> str:
@@ -219,4 +235,4 @@ def source_of(tensor: torch.Tensor) -> Source:
     type_ = TensorType(dtype_of(tensor.dtype), tuple(tensor.shape))
     if tensor.device.type == "meta" or isinstance(tensor, FakeTensor):
         return Source(type_, None)
-    return Source(type_, lambda: np.array(tensor.detach().cpu().numpy(), order="C"))
+    return Source(type_, lambda: np.array(to_numpy(tensor.detach().cpu().contiguous()), order="C"))

@@ -32,7 +32,7 @@ class Recipe:
     """The definition of a training job.
 
     `initial` is "seeded" (drawn from `seed`, the same on every machine) or "module" (the module's own values). `seed`
-    also seeds dropout. `loss`, `data`, `inputs`, `accumulate` and `clip_norm` are those of `capture`.
+    also seeds dropout. `loss`, `data`, `inputs`, `accumulate`, `clip_norm` and `autocast` are those of `capture`.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Recipe:
     inputs: tuple[str, ...] | None = None
     accumulate: int = 1
     clip_norm: float | None = None
+    autocast: torch.dtype | None = None
 
 
 @runtime_checkable
@@ -82,6 +83,7 @@ def build(recipe: Recipe | RecipeJob) -> Bundle:
         seed=recipe.seed,
         accumulate=recipe.accumulate,
         clip_norm=recipe.clip_norm,
+        autocast=recipe.autocast,
     )
     return bundle_of(recipe.name, built, recipe.steps, recipe.strides)
 

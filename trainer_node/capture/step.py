@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from repops.opset import F32
+from repops.opset import BF16, F32
 
 from referee_py.commit.tensor import Array
 from referee_py.program import TensorType, validate
@@ -49,6 +49,7 @@ def capture(
     accumulate: int = 1,
     clip_norm: float | None = None,
     gradients: bool = False,
+    autocast: torch.dtype | None = None,
 ) -> Built:
     """Return the program that trains `module` for `len(order)` steps, with its tensors.
 
@@ -61,6 +62,7 @@ def capture(
     seed        of dropout, below 2^64
     accumulate  number of parts into which the batch is split; their gradients (and losses) are averaged
     clip_norm   scales the gradients so that their common norm is at most this
+    autocast    torch.bfloat16: forward pass and loss run as inside torch.autocast
     gradients   adds a metric `gradient.<parameter>` for each parameter: its gradient before clipping
 
     Raises CaptureError, or Unsupported, which names module path, ATen operator and remedy. Does not change the module.
@@ -72,6 +74,7 @@ def capture(
         accumulate=accumulate,
         clip_norm=clip_norm,
         gradients=gradients,
+        autocast=autocast,
     ).build()
 
 
@@ -88,6 +91,7 @@ def sketch(
     accumulate: int = 1,
     clip_norm: float | None = None,
     gradients: bool = False,
+    autocast: torch.dtype | None = None,
 ) -> Draft:
     """Capture without reading any tensor of the module, which may be on the meta device or made of fake tensors."""
     if not 0 <= seed < 1 << 64:
@@ -99,7 +103,7 @@ def sketch(
     example = {
         name: ((rows, *array.shape[1:]), torch.from_numpy(array[:1]).dtype) for name, array in data.items()
     }
-    traced = trace(module, objective, example, list(RULES))
+    traced = trace(module, objective, example, list(RULES), autocast)
     b = Builder()
     step = _Step(b, traced, _Initial(initial or {}, traced), Noise(b, seed))
     step.run(_batches(b, data, order, accumulate))
@@ -129,7 +133,7 @@ class _Step:
 
     def __init__(self, b: Builder, traced: Traced, initial: _Initial, noise: Noise) -> None:
         self._b, self._traced, self._noise = b, traced, noise
-        self.slots = {n: b.slot(f"param.{n}", initial(n, t)) for n, t in traced.parameters.items()}
+        self.slots = {n: b.slot(f"param.{n}", initial.master(n, t)) for n, t in traced.parameters.items()}
         self._frozen = [b.constant(f"frozen.{n}", initial(n, t)) for n, t in traced.frozen.items()]
         changed = _changed_buffers(traced)
         self._buffers = {
@@ -143,7 +147,7 @@ class _Step:
 
     def run(self, batches: Sequence[Sequence[Ref]]) -> None:
         for batch in batches:
-            inputs = [*self.slots.values(), *self._frozen, *self._buffers.values(), *batch]
+            inputs = [*self._parameters(), *self._frozen, *self._buffers.values(), *batch]
             loss, *rest = lower(self._traced.graph, inputs, self._b, self._noise)
             first, second = len(self.slots), len(self.slots) + len(self._buffers)
             self._add(self.gradients, self.slots, rest[:first])
@@ -160,10 +164,18 @@ class _Step:
                         raise CaptureError(f"metric {name} is {value.type}; to be averaged it must be f32")
                     values[name] = self._b.op("mul", value, share)
 
+    def _parameters(self) -> list[Ref]:
+        """Return the parameters in the module's dtypes. NOTE: those of bfloat16 have a master copy in f32."""
+        self._b.label = "parameters"
+        types = (dtype_of(tensor.dtype) for tensor in self._traced.parameters.values())
+        return [self._b.op("cast", s, dtype=t) for s, t in zip(self.slots.values(), types, strict=True)]
+
     def _add(self, totals: dict[str, Ref], names: Iterable[str], values: Sequence[Ref | None]) -> None:
         self._b.label = "sum over the batch's parts"
         for name, value in zip(names, values, strict=True):
             if value is not None:
+                if value.dtype == BF16:
+                    value = self._b.op("cast", value, dtype=F32)
                 totals[name] = self._b.op("add", totals[name], value) if name in totals else value
 
 
@@ -240,9 +252,21 @@ class _Initial:
         if unknown := sorted(set(self.given) - set(known)):
             raise CaptureError(f"initial values for {', '.join(unknown)}, which the module does not have")
 
-    def __call__(self, name: str, tensor: torch.Tensor) -> Source:
+    def master(self, name: str, tensor: torch.Tensor) -> Source:
+        """Return the initial value of a trained parameter, in f32 also if the module has it in bfloat16."""
         _check_dtype(name, tensor)
         own = source_of(tensor)
+        if own.type.dtype == BF16:
+            read = own.read
+            type_ = TensorType(F32, own.type.shape)
+            own = Source(type_, None if read is None else lambda: read().astype(np.float32))
+        return self._chosen(name, own)
+
+    def __call__(self, name: str, tensor: torch.Tensor) -> Source:
+        _check_dtype(name, tensor)
+        return self._chosen(name, source_of(tensor))
+
+    def _chosen(self, name: str, own: Source) -> Source:
         value = self.given.get(name)
         if value is None:
             return own

@@ -101,10 +101,12 @@ def trace(
     objective: Objective,
     batch: Mapping[str, tuple[tuple[int, ...], torch.dtype]],
     lowered: Sequence[str],
+    autocast: torch.dtype | None = None,
 ) -> Traced:
     """Trace one step on a batch of these shapes and dtypes.
 
-    `lowered` names the ATen operators that must not be decomposed. The module may be on the meta device or made under
+    `lowered` names the ATen operators that must not be decomposed. With `autocast`, torch.bfloat16, forward and loss
+    are traced inside torch.autocast. The module may be on the meta device or made under
     a FakeTensorMode. Raises CaptureError.
     """
     traced = Traced(
@@ -112,6 +114,8 @@ def trace(
         {n: p for n, p in module.named_parameters() if not p.requires_grad},
         dict(module.named_buffers()),
     )
+    if autocast not in (None, torch.bfloat16):
+        raise CaptureError(f"autocast to {autocast}; the operator set has torch.bfloat16")
     if not traced.parameters:
         raise CaptureError("the module has no parameter that requires a gradient; there is nothing to train")
     names = [*traced.parameters, *traced.frozen, *traced.buffers]
@@ -124,7 +128,9 @@ def trace(
         state = {**given, **{name: given[name].clone() for name in traced.buffers}}
         inputs = dict(zip(batch, tensors[len(names) :], strict=True))
         forward = lambda *args, **kwargs: functional_call(module, state, args, kwargs)  # noqa: E731
-        value, metrics = _split(objective(forward, inputs))
+        # NOTE: without the cache each use of a weight is cast; equal nodes are merged anyway.
+        with torch.autocast("cpu", autocast, enabled=autocast is not None, cache_enabled=False):
+            value, metrics = _split(objective(forward, inputs))
         traced.metric_names[:] = list(metrics)
         with phases.gradient():
             gradients = torch.autograd.grad(value, trained, allow_unused=True)

@@ -203,8 +203,12 @@ class Compared(Rounded):
         attrs: Mapping[str, Any],
         evaluation: Evaluated,
         out: Array | None = None,
+        rounding: Rounding | None = None,
     ) -> Any:
-        """Compare the evaluators, then round as without the others."""
+        """Compare the evaluators, then round as without the others. NOTE: results of bf16 are not compared, since a
+        threshold is for one grid."""
+        if rounding is not None:
+            return super().round(node, name, inputs, attrs, evaluation, out, rounding)
         with sound("an evaluator"):
             others = [other.evaluate(name, inputs, attrs, Bounds.PROBABLE) for other in self._others]
         terms = terms_by_shape(name, inputs, attrs)

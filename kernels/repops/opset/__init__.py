@@ -20,6 +20,7 @@ Messages name the operator and the argument, with the names of the table.
 
 from .rules import broadcast, window_positions
 from .signature import (
+    BF16,
     BOOL,
     F32,
     I64,
@@ -45,6 +46,7 @@ from .signature import (
 from .table import BY_ID, BY_NAME, OPS, OPSET_VERSION, lookup
 
 __all__ = [
+    "BF16",
     "BOOL",
     "BY_ID",
     "BY_NAME",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .signature import (
+    BF16,
     BOOL,
     F32,
     I64,
@@ -40,6 +41,16 @@ def _want(where: str, spec: Spec, *allowed: Dtype) -> None:
 def _want_all(name: str, args: str, inputs: Sequence[Spec], *allowed: Dtype) -> None:
     for arg, spec in zip(args.split(), inputs, strict=True):
         _want(f"{name}: {arg}", spec, *allowed)
+
+
+def _want_factors(name: str, args: str, inputs: Sequence[Spec]) -> Dtype:
+    """Return the dtype of both factors of a contraction, which is also its result's."""
+    _want_all(name, args, inputs, F32, BF16)
+    if inputs[0][0] != inputs[1][0]:
+        first, second = args.split()
+        found = {first: inputs[0][0].name, second: inputs[1][0].name}
+        raise DtypeError(f"{name}: {first} and {second} differ in dtype", **found)
+    return inputs[0][0]
 
 
 def _dim(name: str, value: int, rank: int) -> int:
@@ -104,7 +115,17 @@ def where(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
 
 
 def cast(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
-    return [(attrs["dtype"], inputs[0][1])]
+    given, wanted = inputs[0][0], attrs["dtype"]
+    if BF16 in (given, wanted) and not {given, wanted} <= {F32, BF16}:
+        raise DtypeError("cast: bf16 is cast from and to f32 only", got=given.name, dtype=wanted.name)
+    return [(wanted, inputs[0][1])]
+
+
+def cast_stochastic(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
+    a, r = inputs
+    _want("cast_stochastic: a", a, F32)
+    _want("cast_stochastic: r", r, I64)
+    return [(BF16, broadcast("cast_stochastic", a[1], r[1], args="a r"))]
 
 
 def reduce(name: str) -> Signature:
@@ -134,11 +155,11 @@ def argmax(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
 def matmul(name: str, rank: int) -> Signature:
     def rule(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
         (_, a), (_, b) = inputs
-        _want_all(name, "a b", inputs, F32)
+        dtype = _want_factors(name, "a b", inputs)
         if len(a) != rank or len(b) != rank or a[:-2] != b[:-2] or a[-1] != b[-2]:
             raise ShapeError(f"{name}: shapes do not fit", a=a, b=b)
         _chain(name, a[-1])
-        return [(F32, a[:-1] + b[-1:])]
+        return [(dtype, a[:-1] + b[-1:])]
 
     return "a b", (), rule
 
@@ -184,34 +205,34 @@ def _pair(name: str, attrs: Any, attr: str) -> Shape:
 
 def conv2d(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     (_, x), (_, w) = inputs
-    _want_all("conv2d", "x w", inputs, F32)
+    dtype = _want_factors("conv2d", "x w", inputs)
     out = _conv("conv2d", x, w, attrs)
     _chain("conv2d", math.prod(w[1:]))
-    return [(F32, out)]
+    return [(dtype, out)]
 
 
 def conv2d_input_grad(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     name, (_, dy), (_, w) = "conv2d_input_grad", *inputs
-    _want_all(name, "dy w", inputs, F32)
+    dtype = _want_factors(name, "dy w", inputs)
     if len(dy) != 4 or len(w) != 4:
         raise ShapeError(f"{name}: needs rank 4", dy=dy, w=w)
     x = (dy[0], w[1] * attrs["groups"], *_pair(name, attrs, "input_hw"))
     if _conv(name, x, w, attrs) != dy:
         raise ShapeError(f"{name}: dy does not belong to this convolution", dy=dy, x=x, w=w)
     _chain(name, dy[1] // attrs["groups"] * math.prod(w[2:]))
-    return [(F32, x)]
+    return [(dtype, x)]
 
 
 def conv2d_weight_grad(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     name, (_, dy), (_, x), groups = "conv2d_weight_grad", *inputs, attrs["groups"]
-    _want_all(name, "dy x", inputs, F32)
+    dtype = _want_factors(name, "dy x", inputs)
     if len(dy) != 4 or len(x) != 4 or groups < 1 or x[1] % groups:
         raise ShapeError(f"{name}: needs rank 4 and channels that fit the groups", dy=dy, x=x, groups=groups)
     w = (dy[1], x[1] // groups, *_pair(name, attrs, "kernel_hw"))
     if _conv(name, x, w, attrs) != dy:
         raise ShapeError(f"{name}: dy does not belong to this convolution", dy=dy, x=x, w=w)
     _chain(name, dy[0] * math.prod(dy[2:]))
-    return [(F32, w)]
+    return [(dtype, w)]
 
 
 def max_pool2d(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
@@ -287,7 +308,7 @@ def cat(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
 
 
 def full(_inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
-    if attrs["bits"] >> {F32: 32, I64: 64, BOOL: 1}[attrs["dtype"]]:
+    if attrs["bits"] >> {F32: 32, I64: 64, BOOL: 1, BF16: 16}[attrs["dtype"]]:
         raise AttrError("full: bits do not fit the dtype", dtype=attrs["dtype"].name, bits=attrs["bits"])
     return [(attrs["dtype"], attrs["shape"])]
 

@@ -23,10 +23,15 @@ class Dtype(IntEnum):
     F32 = 1  # IEEE binary32
     I64 = 2  # two's complement
     BOOL = 3  # one byte, 0 or 1
+    BF16 = 4  # bfloat16: the upper half of a binary32
+
+    @property
+    def is_float(self) -> bool:
+        return self in (Dtype.F32, Dtype.BF16)
 
 
-F32, I64, BOOL = Dtype.F32, Dtype.I64, Dtype.BOOL
-ITEM_SIZE = {F32: 4, I64: 8, BOOL: 1}
+F32, I64, BOOL, BF16 = Dtype.F32, Dtype.I64, Dtype.BOOL, Dtype.BF16
+ITEM_SIZE = {F32: 4, I64: 8, BOOL: 1, BF16: 2}
 
 Shape = tuple[int, ...]
 Spec = tuple[Dtype, Shape]

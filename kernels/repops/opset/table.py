@@ -41,6 +41,7 @@ OPS: tuple[Op, ...] = (
     Op(28, "logical_not", *rules.elementwise("logical_not", 1, (BOOL,))),
     Op(29, "where", "c a b", (), rules.where),
     Op(30, "cast", "a", (("dtype", "dtype"),), rules.cast, arithmetic=_SINGLE),
+    Op(31, "cast_stochastic", "a r", (), rules.cast_stochastic),
     Op(40, "sum", *rules.reduce("sum"), arithmetic=_SUM),
     Op(41, "amax", *rules.reduce("amax")),
     Op(42, "argmax", "x", _KEEP, rules.argmax),

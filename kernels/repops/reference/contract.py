@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..opset import Shape, window_positions
-from ..tensors import Array
+from ..opset import BF16, F32, Dtype, Shape, window_positions
+from ..tensors import NUMPY_DTYPE, Array
 from .arithmetic import MINUS_ZERO, fma
+from .pointwise import from_bf16, to_bf16
 
 CHUNK = 512
 PLUS_ZERO = np.float32(0)
@@ -24,6 +25,18 @@ Tap = Callable[[int], tuple[Any, Any]]
 """Returns the operands (a_k, b_k) of term k, for every element."""
 Total = Callable[[Shape, int, Tap], Array]
 """Sums a_k * b_k over k below a length, for every element of a shape."""
+
+
+def contraction(operator: Callable[..., Array], total: Callable[[Dtype], Total]) -> Callable[..., Array]:
+    """Return an operator on factors of f32 or bf16. `total(dtype)` gives f32 values that are already of that dtype, or
+    are to be rounded to it."""
+
+    def apply(a: Array, b: Array, **attrs: Any) -> Array:
+        if a.dtype != NUMPY_DTYPE[BF16]:
+            return operator(a, b, total(F32), **attrs)
+        return to_bf16(operator(from_bf16(a), from_bf16(b), total(BF16), **attrs))
+
+    return apply
 
 
 def contract(shape: Shape, length: int, tap: Tap) -> Array:

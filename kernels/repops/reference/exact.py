@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..opset import Shape
+from ..opset import BF16, F32, Shape
 from ..tensors import Array
 from . import contract
 from .contract import Tap
 from .reduce import keep, reduce_sum, rows
 
 VALUE_UNIT, SUM_UNIT = 149, 298
-DIGITS = 24
+DIGITS = {F32: 24, BF16: 8}
 """Significant bits of a result."""
 
 
-def rounded(total: int) -> float:
-    """Round an integer in units of 2^-298 to binary32: to nearest, ties to even, once. A zero is +0."""
+def rounded(total: int, digits: int = DIGITS[F32]) -> float:
+    """Round an integer in units of 2^-298 to f32 or, with 8 digits, to bf16: to nearest, ties to even, once.
+
+    A zero is +0.
+    """
     size = abs(total)
-    # The last place: DIGITS below the first bit, but not below that of a subnormal.
-    dropped = max(size.bit_length() - DIGITS, SUM_UNIT - VALUE_UNIT)
+    # The last place: `digits` below the first bit, but not below that of a subnormal.
+    dropped = max(size.bit_length() - digits, SUM_UNIT - VALUE_UNIT + DIGITS[F32] - digits)
     whole, rest = divmod(size, 1 << dropped)
     half = 1 << (dropped - 1)
     whole += rest > half or (rest == half and whole & 1)
@@ -37,11 +41,11 @@ def rounded(total: int) -> float:
 
 
 _integer = np.frompyfunc(lambda value: int(math.ldexp(value, VALUE_UNIT)), 1, 1)
-_rounded = np.frompyfunc(rounded, 1, 1)
+_rounded = np.frompyfunc(rounded, 2, 1)
 
 
-def exact_total(shape: Shape, length: int, tap: Tap) -> Array:
-    """Sum a_k * b_k over k for every element of `shape`.
+def exact_total(shape: Shape, length: int, tap: Tap, digits: int = DIGITS[F32]) -> Array:
+    """Sum a_k * b_k over k for every element of `shape`, rounded to that many significant bits; an f32 array.
 
     NOTE: an absent tap has the operands (-0, +0), which add nothing.
     """
@@ -52,7 +56,7 @@ def exact_total(shape: Shape, length: int, tap: Tap) -> Array:
         finite = np.isfinite(a) & np.isfinite(b)
         sums = sums + _integer(np.where(finite, a, 0)) * _integer(np.where(finite, b, 0))
         beyond = beyond + np.where(finite, 0.0, products)  # NaN for infinities of both signs
-    return np.where(beyond == 0, np.asarray(_rounded(sums), np.float64), beyond).astype(np.float32)
+    return np.where(beyond == 0, np.asarray(_rounded(sums, digits), np.float64), beyond).astype(np.float32)
 
 
 def _sum(x: Array, dims: Sequence[int], keepdim: int) -> Array:
@@ -79,7 +83,7 @@ def _scatter_add(base: Array, index: Array, source: Array) -> Array:
 
 
 def _contraction(operator: Callable[..., Array]) -> Callable[..., Array]:
-    return lambda a, b, **attrs: operator(a, b, exact_total, **attrs)
+    return contract.contraction(operator, lambda dtype: partial(exact_total, digits=DIGITS[dtype]))
 
 
 IMPLEMENTATION: dict[str, Callable[..., Array]] = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..opset import BOOL, F32, Dtype, Shape, window_positions
+from ..opset import BF16, BOOL, F32, Dtype, Shape, window_positions
 from ..tensors import NUMPY_DTYPE, Array
 from .arithmetic import MINUS_INF, order_key
 
@@ -78,7 +78,7 @@ def cat(*parts: Array, dim: int) -> Array:
 
 
 def full(shape: Shape, dtype: Dtype, bits: int) -> Array:
-    code = {F32: "<u4", BOOL: "<u1"}.get(dtype, "<u8")
+    code = {F32: "<u4", BOOL: "<u1", BF16: "<u2"}.get(dtype, "<u8")
     return np.full(shape, bits, dtype=code).view(NUMPY_DTYPE[dtype])
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..opset import BOOL, F32, Dtype
-from ..tensors import NUMPY_DTYPE, Array
+from ..opset import BF16, BOOL, F32, Dtype
+from ..tensors import CANONICAL_BF16_NAN, NUMPY_DTYPE, Array
 from .arithmetic import larger
 
 ONE = np.float32(1)
@@ -35,6 +35,10 @@ def where(cond: Array, a: Array, b: Array) -> Array:
 
 
 def cast(x: Array, dtype: Dtype) -> Array:
+    if dtype == BF16:
+        return x if x.dtype == NUMPY_DTYPE[BF16] else to_bf16(x)
+    if x.dtype == NUMPY_DTYPE[BF16]:
+        return from_bf16(x)
     if dtype == BOOL:
         return np.not_equal(x, 0)  # NaN is not zero, so it becomes true
     if dtype == F32 or x.dtype != np.float32:
@@ -44,3 +48,32 @@ def cast(x: Array, dtype: Dtype) -> Array:
     truncated = np.where(inside, x, 0).astype(np.int64)
     limits = np.iinfo(np.int64)
     return np.where(x >= 2.0**63, limits.max, np.where(x < -(2.0**63), limits.min, truncated))
+
+
+def from_bf16(x: Array) -> Array:
+    """Return the same values as f32: 16 zero bits follow."""
+    bits = np.ascontiguousarray(x).view(np.uint16).astype(np.uint32)
+    return np.asarray(bits << 16).view(np.float32).reshape(x.shape)
+
+
+def to_bf16(x: Array) -> Array:
+    """Round f32 to bf16: to nearest, ties to even.
+
+    The upper half of the bits is the value rounded towards zero, also of a subnormal. Adding half a unit of its last
+    place, less one in the last place of f32 if it is even, carries into it where the value is to be rounded up; a carry
+    out of the largest finite value gives infinity.
+    """
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    return _upper_half(x, bits + (np.uint32(0x7FFF) + (bits >> 16 & 1)))
+
+
+def cast_stochastic(a: Array, r: Array) -> Array:
+    """Add the low 16 bits of r to the bits of a, and take the upper half. NaN and infinities stay."""
+    a, r = np.broadcast_arrays(a, r)
+    bits = np.ascontiguousarray(a).view(np.uint32)
+    return _upper_half(a, np.where(np.isinf(a), bits, bits + (r & 0xFFFF).astype(np.uint32)))
+
+
+def _upper_half(x: Array, bits: Array) -> Array:
+    found = np.where(np.isnan(x), np.uint16(CANONICAL_BF16_NAN), np.asarray(bits >> 16, np.uint16))
+    return found.view(NUMPY_DTYPE[BF16]).reshape(x.shape)
