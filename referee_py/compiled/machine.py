@@ -148,7 +148,7 @@ class Cpu(Machine):
         return lambda addresses: self._operators.bind(node.op, inputs, node.attrs, addresses)
 
     def product(self, node: GraphNode, shape: Matmul) -> Bind | None:  # noqa: ARG002
-        return lambda addresses: self._operators.product(*shape, addresses)
+        return lambda addresses: product(*shape, addresses)
 
     def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind:
         return lambda addresses: copy(shape, strides, item_size, addresses)
