@@ -17,7 +17,7 @@ from .opset import MAX_RANK, Shape, ShapeError
 
 MAX_OUTER = 4
 
-for _function in (LIBRARY.repops_product, LIBRARY.repops_copy):
+for _function in (LIBRARY.repops_product, LIBRARY.repops_exact_product, LIBRARY.repops_copy):
     _function.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
 
 
@@ -30,9 +30,16 @@ class Matrices(NamedTuple):
 
 
 def product(
-    batch: Shape, m: int, k: int, n: int, operands: Sequence[Matrices], addresses: Sequence[int]
+    batch: Shape,
+    m: int,
+    k: int,
+    n: int,
+    operands: Sequence[Matrices],
+    addresses: Sequence[int],
+    exact: bool = False,
 ) -> Bound:
-    """Bind C[b, m, n] = sum over k of A[b, m, k] B[b, k, n] in the order of `mm`; `operands` are A, B and C, all f32.
+    """Bind C[b, m, n] = sum over k of A[b, m, k] B[b, k, n], with the bits of `mm` in the mode exact or repops-f32.
+    `operands` are A, B and C, all f32.
 
     Raise ShapeError for more than 5 batch loops. SAFETY: the caller guarantees valid addresses and strides.
     """
@@ -44,7 +51,8 @@ def product(
     words = [*outer, *(s for own in strides for s in own[:-1]), inner, m, k, n]
     for each, own in zip(operands, strides, strict=True):
         words += [own[-1], each.row, each.column]
-    return _bound(LIBRARY.repops_product, words, addresses)
+    function = LIBRARY.repops_exact_product if exact else LIBRARY.repops_product
+    return _bound(function, words, addresses)
 
 
 def copy(shape: Shape, strides: Shape, item_size: int, addresses: Sequence[int]) -> Bound:
