@@ -1,7 +1,7 @@
 // Elements of a contraction whose rounding a binary64 sum does not decide.
 
-#ifndef REPOPS_EXACT_SETTLE_H
-#define REPOPS_EXACT_SETTLE_H
+#ifndef REPOPS_EXACT_OPEN_H
+#define REPOPS_EXACT_OPEN_H
 
 #include "panels.h"
 
@@ -13,6 +13,6 @@ typedef struct {
 } open_elements;
 
 // Compute these elements and write them to C.
-void exact_settle(const plan *p, const part *s, int64_t batch, const open_elements *open);
+void exact_decide(const plan *p, const part *s, int64_t batch, const open_elements *open);
 
 #endif

@@ -1,10 +1,10 @@
-// Settles elements of a contraction in two stages, all elements together block by block, so that the places
-// of a block's taps are found once.
+// Decides open elements of a contraction in two stages, all elements together block by block, so that the
+// places of a block's taps are found once.
 //
 // First stage: compensated sums in lanes, with a bound on what they lack. Second stage, for elements that the
 // first does not decide: sums without rounding.
 
-#include "exact_settle.h"
+#include "exact_open.h"
 #include "exact_sum.h"
 
 #define SIDE_BY_SIDE 8 // lanes
@@ -39,7 +39,7 @@ VARIANTS(add_compensated, (compensated * c, const double *product, int64_t count
 //
 // INVARIANT: the additions that make `lost` have fewer than 2^31 roundings, so twice its value is enough. It
 // is a multiple of 2^-298, as every sum here is.
-static int decide(const compensated *c, float *result) {
+static int decide_sum(const compensated *c, float *result) {
     exact_sum total = {0};
     double lost = 0;
     for (int i = 0; i < SIDE_BY_SIDE; i++) {
@@ -101,7 +101,7 @@ static int64_t find_products(const gemm *g, const part *s, const block *b, const
     return count;
 }
 
-void exact_settle(const plan *p, const part *s, int64_t batch, const open_elements *open) {
+void exact_decide(const plan *p, const part *s, int64_t batch, const open_elements *open) {
     const gemm *g = p->g;
     const int64_t total = count_of(&g->taps);
     const float *a = g->a + batch * g->a_batch, *all = g->b + batch * g->b_batch;
@@ -136,7 +136,7 @@ void exact_settle(const plan *p, const part *s, int64_t batch, const open_elemen
             float *c = (float *)g->c + batch * g->c_batch + open->row[i] * g->c_row + column;
             if (stage == 1)
                 *c = exact_result(&second[i]);
-            else if (!decide(&first[i], c))
+            else if (!decide_sum(&first[i], c))
                 left[undecided++] = i;
         }
         count = undecided;
