@@ -1,23 +1,16 @@
 // mm and bmm: the contraction of gemm.h over row-major operands, and over operands with any strides.
 
 #include "exact_gemm.h"
+#include "matrix.h"
 #include "vector.h"
 
 #define FEW 16 // columns that would leave most of a panel empty
-#define OUTER 4
-
-enum { BATCH, ROW, COLUMN };
-
-// C[b, m, n] = sum over k of A[b, m, k] B[b, k, n]; strides in elements, of A, B and C.
-typedef struct {
-    int64_t batch, m, k, n;
-    int64_t a[3], b[3], c[3];
-} product_shape;
 
 static int multiply(const product_shape *s, const float *a, const float *b, float *c, contraction *run,
                     int threads, enum isa isa) {
     // Turned: C transposed is B transposed times A transposed.
     const int turn = s->n <= FEW && s->m > s->n;
+    if (run == gemm_run && !turn && s->c[COLUMN] == 1) return matrix_product(s, a, b, c, threads, isa);
     const int64_t *left = turn ? s->b : s->a, *right = turn ? s->a : s->b;
     const int down = turn ? COLUMN : ROW, across = turn ? ROW : COLUMN;
     const part all = {
@@ -77,12 +70,6 @@ OPERATOR(exact_mm) {
 OPERATOR(exact_bmm) {
     return product_of(CALL, input(sig, 0)->dim[0], exact_gemm_run);
 }
-
-// Arguments of repops_product: the batch is nested loops, the last one fastest, with strides of their own.
-typedef struct {
-    int64_t outer[OUTER], a_outer[OUTER], b_outer[OUTER], c_outer[OUTER];
-    product_shape inner;
-} product_words;
 
 static int product_of_views(const product_words *w, void *const *data, contraction *run, int threads,
                             int isa) {

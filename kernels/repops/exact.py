@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from . import cpu, strided
 from .cpu import Bound
-from .opset import Attrs, Shape, Spec
+from .opset import Attrs, Dtype, Shape, Spec
 from .tensors import Array
 
 
@@ -31,7 +31,13 @@ def bind(name: str, inputs: Sequence[Spec], attrs: Attrs, addresses: Sequence[in
 
 
 def product(
-    batch: Shape, m: int, k: int, n: int, operands: Sequence[strided.Matrices], addresses: Sequence[int]
+    batch: Shape,
+    m: int,
+    k: int,
+    n: int,
+    operands: Sequence[strided.Matrices],
+    dtype: Dtype,
+    addresses: Sequence[int],
 ) -> Bound:
     """Bind a product of views, as `strided.product` does. Raise ShapeError. SAFETY: as there."""
-    return strided.product(batch, m, k, n, operands, addresses, exact=True)
+    return strided.product(batch, m, k, n, operands, dtype, addresses, exact=True)

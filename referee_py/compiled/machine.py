@@ -12,7 +12,7 @@ from repops.cpu import Bound
 from repops.expression import Expression
 from repops.fusion import Fused
 from repops.memory import address_of, allocate
-from repops.opset import ITEM_SIZE, Attrs, Shape, Spec
+from repops.opset import ITEM_SIZE, Attrs, Dtype, Shape, Spec
 from repops.phases import NotFusibleError
 from repops.rounding import MAX_BITS
 from repops.strided import Matrices, copy, product
@@ -36,6 +36,7 @@ class Matmul(NamedTuple):
     k: int
     n: int
     operands: list[Matrices]
+    dtype: Dtype
 
 
 ROW_BYTES = 1 << 24

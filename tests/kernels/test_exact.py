@@ -8,6 +8,7 @@ from repops.expression import record
 from repops.fusion import Fused
 from repops.library import BEST_ISA, ISA_NAMES
 from repops.memory import address_of
+from repops.opset import F32
 from repops.strided import Matrices
 from repops.tensors import canonical, spec_of
 
@@ -54,7 +55,7 @@ def test_a_product_of_views(shape):
     strides = [tuple(stride // 4 for stride in view.strides) for view in (a, b, got)]
     operands = [Matrices(each[:-2], *each[-2:]) for each in strides]
     addresses = [array.__array_interface__["data"][0] for array in (a, b, got)]
-    exact.product((batch,), m, k, n, operands, addresses)(2, BEST_ISA)
+    exact.product((batch,), m, k, n, operands, F32, addresses)(2, BEST_ISA)
     (want,) = exact.execute("bmm", [np.ascontiguousarray(a), np.ascontiguousarray(b)], {})
     np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
 
