@@ -30,7 +30,8 @@
 #define NEAR(bits) (29 - (bits))
 #define APART(levels) (19 + 42 * ((levels) - 1))
 #define LEVELS 7
-#define AHEAD 16 // rows that are prefetched
+#define AHEAD 16 // rows between those that are added and prefetched
+#define LINE 16  // values in a line of the cache
 #define MAGNITUDE 0x7FFFFFFF
 #define INFINITE 0x7F800000
 #define EXPONENT 23
@@ -44,16 +45,15 @@ _Static_assert(APART(LEVELS) >= 253, "every finite value has its place in a casc
 // on the instruction set.
 #define VECTOR 8
 #define VECTORS (LANES / VECTOR)
-typedef float narrow __attribute__((vector_size(4 * VECTOR)));
 typedef double wide __attribute__((vector_size(8 * VECTOR)));
 typedef double half __attribute__((vector_size(4 * VECTOR)));
 typedef double quarter __attribute__((vector_size(2 * VECTOR)));
 
-// Vector v of LANES values, in binary64.
+// Vector v of LANES values, in binary64. NOTE: gcc converts a vector in two halves, but a loop at once.
 INLINE void load(const float *x, int v, wide *to) {
-    narrow values;
-    memcpy(&values, x + v * VECTOR, sizeof values);
-    *to = __builtin_convertvector(values, wide);
+    double values[VECTOR];
+    for (int i = 0; i < VECTOR; i++) values[i] = x[v * VECTOR + i];
+    memcpy(to, values, sizeof values);
 }
 
 // sum = sum + value; value = what that sum lacks
@@ -107,7 +107,8 @@ INLINE void add_plainly(const source *s, plain_sums *to) {
     for (int64_t i = 0; i < s->steps; i++) {
         const float *x = values_at(s, i);
         const float *ahead = s->row ? s->row[min_i64(i + AHEAD, s->steps - 1)] + s->first : x + TILE;
-        for (int j = 0; j < LANES; j += 16) __builtin_prefetch(ahead + j);
+        for (int j = 0; j < LANES; j += LINE) __builtin_prefetch(ahead + j);
+        if (s->row) __builtin_prefetch(ahead + LANES - 1); // rows begin anywhere in a line
         for (int j = 0; j < LANES; j++) {
             const uint32_t size = (uint32_t)bits_of(x[j]) & MAGNITUDE;
             most[j] = most[j] > size ? most[j] : size;

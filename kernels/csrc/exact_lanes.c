@@ -5,9 +5,7 @@
 #include "exact_cascade.h"
 #include "exact_pair.h"
 
-#define ROW_BITS 8
-#define ROWS (1 << ROW_BITS) // of which columns are summed at once
-
+_Static_assert(EXACT_ROWS == 1 << 9, "as the bound of a column has it");
 _Static_assert(sizeof(exact_sum) <= LANES * sizeof(int64_t), "a reduction's state has room for an exact sum");
 
 // ----------------------------------------------------------------------------------------------------- rows
@@ -17,6 +15,11 @@ typedef struct {
     double level[LEVELS];
     int levels, beyond;
 } tile_sum;
+
+// Return the least b for which n <= 2^b.
+INLINE int bits_of_count(int64_t n) {
+    return n > 1 ? 64 - __builtin_clzll((uint64_t)n - 1) : 0;
+}
 
 // Sum n <= TILE values.
 INLINE void sum_tile(const float *x, int64_t n, tile_sum *to) {
@@ -41,7 +44,14 @@ INLINE void sum_tile(const float *x, int64_t n, tile_sum *to) {
         for (int j = 0; j < LANES; j++) to->level[0] += plain.sum[j / VECTOR][j % VECTOR];
         return;
     }
-    sum_lanes(&s, &plain, distance(most, least), 10 - 5, &lanes);
+    const int32_t apart = distance(most, least);
+    if (apart <= NEAR(bits_of_count(n))) { // the sum of the lanes, too, is exact in binary64
+        memcpy(lanes.level[0], plain.sum, sizeof plain.sum);
+        fold(&lanes, 1, to->level);
+        to->levels = 2, to->level[1] = 0;
+        return;
+    }
+    sum_lanes(&s, &plain, apart, 10 - 5, &lanes);
     to->levels = lanes.levels;
     if (to->levels == 2)
         fold(&lanes, 2, to->level);
@@ -76,7 +86,7 @@ VARIANTS(whole, (const float *x, int64_t n, float *result), (x, n, result))
 
 // -------------------------------------------------------------------------------------------------- columns
 
-// Sum LANES columns of n <= ROWS rows.
+// Sum LANES columns of n <= EXACT_ROWS rows.
 INLINE void sum_columns(const float *const *row, int64_t n, int64_t first, plain_sums *plain, lane_sums *to) {
     const source s = {.row = row, .first = first, .steps = n};
     add_plainly(&s, plain);
@@ -85,7 +95,7 @@ INLINE void sum_columns(const float *const *row, int64_t n, int64_t first, plain
         const int32_t own = distance(plain->most[j], plain->least[j]);
         apart = apart > own ? apart : own;
     }
-    sum_lanes(&s, plain, apart, ROW_BITS, to);
+    sum_lanes(&s, plain, apart, 9, to);
 }
 
 // Copy fewer columns than there are lanes, followed by zeros.
@@ -113,26 +123,24 @@ INLINE float result_of_lane(const plain_sums *plain, const lane_sums *lanes, int
     return exact_result(&s);
 }
 
-// Either add to `s` or write to `result`; the other is 0. With a result, n <= ROWS.
+// Either add to `s` or write to `result`; the other is 0.
 INLINE void do_columns(const float *const *row, int64_t n, int64_t first, int64_t width, exact_sum *s,
                        float *result) {
-    float few[ROWS][LANES];
-    const float *of_few[ROWS];
+    float few[EXACT_ROWS][LANES];
+    const float *of_few[EXACT_ROWS];
     plain_sums plain;
     lane_sums lanes;
-    for (int64_t i = 0; i == 0 || i < n; i += ROWS)
-        for (int64_t j = 0; j < width; j += LANES) {
-            const int64_t count = min_i64(LANES, width - j), rows = min_i64(ROWS, n - i);
-            if (count < LANES) copy_columns(row + i, rows, first + j, count, few, of_few);
-            sum_columns(count < LANES ? of_few : row + i, rows, count < LANES ? 0 : first + j, &plain,
-                        &lanes);
-            for (int64_t k = 0; k < count; k++) {
-                if (s)
-                    add_lane(&s[j + k], &plain, &lanes, k);
-                else
-                    result[j + k] = result_of_lane(&plain, &lanes, k);
-            }
+    for (int64_t j = 0; j < width; j += LANES) {
+        const int64_t count = min_i64(LANES, width - j);
+        if (count < LANES) copy_columns(row, n, first + j, count, few, of_few);
+        sum_columns(count < LANES ? of_few : row, n, count < LANES ? 0 : first + j, &plain, &lanes);
+        for (int64_t k = 0; k < count; k++) {
+            if (s)
+                add_lane(&s[j + k], &plain, &lanes, k);
+            else
+                result[j + k] = result_of_lane(&plain, &lanes, k);
         }
+    }
 }
 
 BODY add_columns_body(exact_sum *s, const float *const *row, int64_t n, int64_t first, int64_t width) {

@@ -4,7 +4,7 @@
 #include "exact_lanes.h"
 #include <stdlib.h>
 
-#define GATHERED 256 // source rows at a time
+#define GATHERED (EXACT_ROWS - 1) // source rows at a time, as there is also the base
 
 typedef struct {
     enum isa isa;
