@@ -39,7 +39,7 @@ VARIANTS(add_compensated, (compensated * c, const double *product, int64_t count
 //
 // INVARIANT: the additions that make `lost` have fewer than 2^31 roundings, so twice its value is enough. It
 // is a multiple of 2^-298, as every sum here is.
-static int decide_sum(const compensated *c, float *result) {
+static int decide_sum(const compensated *c, int bf16, float *result) {
     exact_sum total = {0};
     double lost = 0;
     for (int i = 0; i < SIDE_BY_SIDE; i++) {
@@ -51,8 +51,8 @@ static int decide_sum(const compensated *c, float *result) {
     exact_sum low = total;
     exact_add(&low, -lost);
     exact_add(&total, lost);
-    *result = exact_result(&total);
-    return exact_result(&low) == *result;
+    *result = exact_result(&total, bf16);
+    return exact_result(&low, bf16) == *result;
 }
 
 // The taps of a block: where they are in a row of A and in B.
@@ -101,7 +101,7 @@ static int64_t find_products(const gemm *g, const part *s, const block *b, const
     return count;
 }
 
-void exact_decide(const plan *p, const part *s, int64_t batch, const open_elements *open) {
+void exact_decide(const plan *p, const part *s, int64_t batch, int bf16, const open_elements *open) {
     const gemm *g = p->g;
     const int64_t total = count_of(&g->taps);
     const float *a = g->a + batch * g->a_batch, *all = g->b + batch * g->b_batch;
@@ -133,11 +133,14 @@ void exact_decide(const plan *p, const part *s, int64_t batch, const open_elemen
             const int64_t i = left[j];
             int64_t column;
             expand(&s->columns, &s->c_column, counters_at(&s->columns, open->column[i]), 1, &column);
-            float *c = (float *)g->c + batch * g->c_batch + open->row[i] * g->c_row + column;
+            float value;
             if (stage == 1)
-                *c = exact_result(&second[i]);
-            else if (!decide_sum(&first[i], c))
+                value = exact_result(&second[i], bf16);
+            else if (!decide_sum(&first[i], bf16, &value)) {
                 left[undecided++] = i;
+                continue;
+            }
+            put_exact(g->c, batch * g->c_batch + open->row[i] * g->c_row + column, value, bf16);
         }
         count = undecided;
     }

@@ -11,6 +11,7 @@
 #define REPOPS_EXACT_SUM_H
 
 #include "repops.h"
+#include "bits.h"
 #include <string.h>
 
 #define EXACT_DIGITS 22
@@ -60,13 +61,30 @@ static inline void exact_join(exact_sum *s, const exact_sum *other) {
 // 1. NOTE: any rounding to at most 51 bits then gives the same as a rounding of the sum itself.
 double exact_odd(const exact_sum *s);
 
-// Round a sum that was rounded to odd. A zero is +0.
-static inline float rounded(double odd) {
-    return (float)odd + 0.0f;
+// Return the nearest value of bf16, ties to even, also those beyond its largest: 2^128 becomes an infinity in
+// binary32. Below 2^-126 all values are multiples of 2^-133, the last place of 1.5 2^-81.
+static inline __attribute__((always_inline)) double nearest_bf16(double x) {
+    const double unit = 0x1.8p-81, small = (x + unit) - unit;
+    const uint64_t word = word_of(x), below = (UINT64_C(1) << 45) - 1;
+    const double large = double_of((word + (below >> 1) + (word >> 45 & 1)) & ~below);
+    return !(__builtin_fabs(x) < __builtin_inf()) ? x : __builtin_fabs(x) < 0x1p-126 ? small : large;
 }
 
-static inline float exact_result(const exact_sum *s) {
-    return s->beyond == 0 ? rounded(exact_odd(s)) : (float)s->beyond;
+// Round a sum that is known exactly, or was rounded to odd, to binary32 or to a value of bf16. A zero is +0.
+static inline __attribute__((always_inline)) float rounded(double odd, int bf16) {
+    return (float)(bf16 ? nearest_bf16(odd) : odd) + 0.0f;
+}
+
+static inline float exact_result(const exact_sum *s, int bf16) {
+    return s->beyond == 0 ? rounded(exact_odd(s), bf16) : (float)s->beyond;
+}
+
+// Store a rounded result at element i of a binary32 or bf16 array.
+static inline void put_exact(void *to, int64_t i, float value, int bf16) {
+    if (bf16)
+        ((uint16_t *)to)[i] = to_bf16(value);
+    else
+        ((float *)to)[i] = value;
 }
 
 #endif
