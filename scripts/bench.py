@@ -18,6 +18,7 @@ from benchmarks import (
     contest,
     contractions,
     disputes,
+    exact,
     fees,
     kernels,
     models,
@@ -33,6 +34,8 @@ SECTIONS = (
     "models",
     "steps",
     "commitments",
+    "exact",
+    "exact-sums",
     "chains",
     "disputes",
     "gas",
@@ -58,6 +61,10 @@ def _measure(section: str, turns: int) -> report.Table:
             return steps.measure(turns)
         case "commitments":
             return commitments.measure(turns)
+        case "exact":
+            return exact.products(turns)
+        case "exact-sums":
+            return exact.sums(turns)
         case "chains":
             return chains.measure()
         case "disputes":

@@ -146,6 +146,13 @@ static void order(const open_elements *open, int64_t *index) {
     }
 }
 
+static int64_t decided[2]; // elements, by stage
+
+// Return how many elements each stage has decided in this process, so far.
+REPOPS_EXPORT void repops_exact_decided(int64_t *by_stage) {
+    for (int i = 0; i < 2; i++) by_stage[i] = __atomic_load_n(&decided[i], __ATOMIC_RELAXED);
+}
+
 void exact_decide(const plan *p, const part *s, int64_t batch, const open_elements *open) {
     const gemm *g = p->g;
     const int64_t total = count_of(&g->taps);
@@ -187,6 +194,7 @@ void exact_decide(const plan *p, const part *s, int64_t batch, const open_elemen
                 *c = exact_result(&second[i][0]);
             }
         }
+        __atomic_fetch_add(&decided[stage], count - undecided, __ATOMIC_RELAXED);
         count = undecided;
     }
 }

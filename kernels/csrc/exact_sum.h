@@ -46,8 +46,12 @@ static inline void exact_add(exact_sum *s, double value) {
     const unsigned shift = exponent - 1075 + EXACT_UNIT; // at least 2
     const wide_int moved = (wide_int)mantissa * ((wide_int)1 << shift % 32);
     int64_t *digit = s->digit + shift / 32;
+    // NOTE: the fences keep compilers from adding two digits as a vector: its load would have to wait for the
+    // single digit that the addition before has stored.
     digit[0] += (uint32_t)moved;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     digit[1] += (uint32_t)(moved >> 32);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     digit[2] += (int64_t)(moved >> 64); // has the sign
 }
 
