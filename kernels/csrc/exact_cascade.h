@@ -23,7 +23,7 @@
 #define REPOPS_EXACT_CASCADE_H
 
 #include "bits.h"
-#include "exact_sum.h"
+#include "exact_pair.h"
 #include "rows.h"
 
 #define TILE 1024 // values whose sum is computed at once
@@ -41,11 +41,7 @@ _Static_assert(APART(LEVELS) >= 253, "every finite value has its place in a casc
 
 #define INLINE static inline __attribute__((always_inline))
 
-// Lanes as vectors. NOTE: functions take pointers to vectors, because how a vector itself is passed depends
-// on the instruction set.
-#define VECTOR 8
 #define VECTORS (LANES / VECTOR)
-typedef double wide __attribute__((vector_size(8 * VECTOR)));
 typedef double half __attribute__((vector_size(4 * VECTOR)));
 typedef double quarter __attribute__((vector_size(2 * VECTOR)));
 
@@ -55,14 +51,6 @@ INLINE void load(const float *x, int v, wide *to) {
     for (int i = 0; i < VECTOR; i++) values[i] = x[v * VECTOR + i];
     memcpy(to, values, sizeof values);
 }
-
-// sum = sum + value; value = what that sum lacks
-#define ADD_WITH_ERROR(T, sum, value)                                                                        \
-    do {                                                                                                     \
-        const T old_ = (sum), more_ = (value), sum_ = old_ + more_, part_ = sum_ - old_;                     \
-        (value) = (old_ - (sum_ - part_)) + (more_ - part_);                                                 \
-        (sum) = sum_;                                                                                        \
-    } while (0)
 
 // Add a value to a cascade from level `from` on; level l is level[l * apart].
 #define ADD_AT(T, level, apart, levels, from, value)                                                         \

@@ -3,7 +3,6 @@
 
 #include "exact_lanes.h"
 #include "exact_cascade.h"
-#include "exact_pair.h"
 
 _Static_assert(EXACT_ROWS == 1 << 9, "as the bound of a column has it");
 _Static_assert(sizeof(exact_sum) <= LANES * sizeof(int64_t), "a reduction's state has room for an exact sum");

@@ -22,6 +22,8 @@ typedef struct {
     double beyond; // the sum of infinities and NaNs
 } exact_sum;
 
+__extension__ typedef __int128 wide_int;
+
 static inline uint64_t word_of(double x) {
     uint64_t word;
     memcpy(&word, &x, sizeof word);
@@ -34,22 +36,24 @@ static inline double double_of(uint64_t word) {
 }
 
 static inline void exact_add(exact_sum *s, double value) {
-    const uint64_t word = word_of(value);
-    const int exponent = (int)(word >> 52 & 0x7FF);
-    if (exponent == 0) return; // a zero
-    if (exponent == 0x7FF) {
-        s->beyond += value;
+    const uint64_t word = word_of(value), one = UINT64_C(1) << 52;
+    const unsigned exponent = word >> 52 & 0x7FF;
+    if (exponent - 1 >= 0x7FE) { // a zero; or not finite
+        if (exponent) s->beyond += value;
         return;
     }
-    const uint64_t mantissa = (word & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52;
-    const int shift = exponent - 1075 + EXACT_UNIT; // at least 2
-    const int by = shift % 32;
-    const uint64_t low = mantissa << by, high = mantissa >> 1 >> (63 - by);
     const int64_t sign = (int64_t)word >> 63; // -1 for a negative value: (x ^ -1) - -1 is -x
+    const int64_t mantissa = ((int64_t)((word & (one - 1)) | one) ^ sign) - sign;
+    const unsigned shift = exponent - 1075 + EXACT_UNIT; // at least 2
+    const wide_int moved = (wide_int)mantissa * ((wide_int)1 << shift % 32);
     int64_t *digit = s->digit + shift / 32;
-    digit[0] += ((int64_t)(low & 0xFFFFFFFF) ^ sign) - sign;
-    digit[1] += ((int64_t)(low >> 32) ^ sign) - sign;
-    digit[2] += ((int64_t)high ^ sign) - sign;
+    // NOTE: the fences keep compilers from adding two digits as a vector: its load would have to wait for the
+    // single digit that the addition before has stored.
+    digit[0] += (uint32_t)moved;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    digit[1] += (uint32_t)(moved >> 32);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    digit[2] += (int64_t)(moved >> 64); // has the sign
 }
 
 static inline void exact_join(exact_sum *s, const exact_sum *other) {
