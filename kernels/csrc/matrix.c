@@ -151,21 +151,20 @@ static void range(void *context, int64_t begin, int64_t end) {
     const int64_t depth = min_i64(CHUNK, s->k), columns = min_i64(p->block, ceil_div(panels_n, p->tiles_n));
     const int64_t of_a = p->near_a ? 0 : ceil_div(panels_m, p->tiles_m) * p->height * depth;
     const int64_t of_b = p->near_b ? 0 : columns * p->width * depth;
-    float *a = aligned_alloc(64, (size_t)(ceil_div(of_a + 1, 16) * 64));
-    float *b = aligned_alloc(64, (size_t)(ceil_div(of_b + 1, 16) * 64));
-    if (a && b) {
+    const int64_t lines_a = ceil_div(of_a, 16), lines = lines_a + ceil_div(of_b, 16);
+    float *packed = aligned_alloc(64, (size_t)max_i64(lines, 1) * 64);
+    if (packed) {
         for (int64_t i = begin; i < end; i++) {
             const int64_t m = i % p->tiles_m, n = i / p->tiles_m % p->tiles_n;
             tile(p, i / p->tiles_m / p->tiles_n, bound(panels_m, m, p->tiles_m) * p->height,
                  min_i64(s->m, bound(panels_m, m + 1, p->tiles_m) * p->height),
                  bound(panels_n, n, p->tiles_n) * p->width,
-                 min_i64(s->n, bound(panels_n, n + 1, p->tiles_n) * p->width), a, b);
+                 min_i64(s->n, bound(panels_n, n + 1, p->tiles_n) * p->width), packed, packed + lines_a * 16);
         }
     } else {
         __atomic_store_n(&p->failed, 1, __ATOMIC_RELAXED);
     }
-    free(a);
-    free(b);
+    free(packed);
 }
 
 // Return how many panels of B, of one chunk each, fill half of the second-level cache.
