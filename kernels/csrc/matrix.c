@@ -15,6 +15,7 @@
 #include "gemm.h"
 #include "pack.h"
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define TILE_ROWS 1020    // of packed A: 2 MiB
@@ -44,10 +45,12 @@ typedef struct {
     const int64_t *lane, *step;
 } operand;
 
-// Pack all panels of some lanes, `depth` steps each, one after the other.
+// Pack all panels of some lanes, `depth` steps each, one after the other. The missing lanes of the last panel
+// are 0 (operands.c has the reason).
 static void pack_panels(const plan *p, const operand *o, const float *from, int64_t lanes, int64_t depth,
                         float *to) {
-    const int64_t some = o->lane_stride == 1 ? STEPS : CHUNK;
+    const int64_t some = o->lane_stride == 1 ? STEPS : CHUNK, last = lanes / o->size * o->size;
+    if (last < lanes) memset(to + last * depth, 0, (size_t)(o->size * depth) * sizeof *to);
     for (int64_t k = 0; k < depth; k += some)
         for (int64_t i = 0; i < lanes; i += o->size) {
             const gathered panel = {.data = from + i * o->lane_stride,
