@@ -20,7 +20,8 @@
 
 #define TILE_ROWS 1020    // of packed A: 2 MiB
 #define TILE_COLUMNS 4096 // of C: with these rows 16 MiB, in the third-level cache
-#define FEW_COLUMNS 256   // do not repay the packing of A
+#define FEW_COLUMNS 512   // do not repay the packing of A
+#define NARROW 256        // rows of B in place are close together: few pages, and all sets of the cache
 #define SMALL_B 16384     // elements: with a panel of A not much more than the first-level cache
 #define STEPS 64          // that are packed at a time where lanes are adjacent: rows are read in pieces
 #define PART (4 * THREAD_WORK)
@@ -193,7 +194,7 @@ int matrix_product(const product_shape *s, const float *a, const float *b, float
         p.a_step[k] = k * s->a[COLUMN], p.b_step[k] = k * s->b[ROW];
     p.near_a = kernel->multiply_rows && s->a[COLUMN] == 1 && s->m >= height && s->n <= FEW_COLUMNS;
     p.near_b = p.near_a && s->b[COLUMN] == 1 && s->n % (width / 2) == 0 && s->k <= CHUNK &&
-               s->b[ROW] <= FEW_COLUMNS && s->b[ROW] * s->k <= SMALL_B;
+               s->b[ROW] <= NARROW && s->b[ROW] * s->k <= SMALL_B;
     p.block = panels_in_cache(width);
 
     const int64_t panels_m = ceil_div(s->m, height), panels_n = ceil_div(s->n, width);
