@@ -2,7 +2,8 @@
 
 SAFETY: a trainer that joins risks its stake if it is not done before training ends, or does not answer in a dispute
 before its clock runs out. A client may post a program whose step takes an hour, strides that make every refinement a
-second training, or an element whose chain is long (`trial_cost`).
+second training, or an element whose chain is long (`trial_cost`). In the mode exact it may choose data that keep the
+sums of the first step easy and make those of a later one hard: see `slower`.
 """
 
 from __future__ import annotations
@@ -11,18 +12,26 @@ import itertools
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import repops
+from repops.exact import NANOSECONDS_A_TERM
+from repops.opset import Arithmetic
 
 from referee_py.errors import InvalidProgram, Unavailable
 from referee_py.execute import Backend, Interpreter, NodeHook, Run, Site, Value
+from referee_py.program import Program
+from referee_py.program.mode import MODE_EXACT
 from referee_py.program.terms import Terms
 
 from .package import Package
-from .trial_cost import Sampler, TrialCost
+from .trial_cost import Sampler, TrialCost, longest_chain
 
 MARGIN = 2.0
 """Factor for a machine that is busier later than during the measurement."""
 TRIES = 5
+SHORT_SUM = 64
+"""Terms that a sum counts for besides its own, for what each element costs."""
 SHORT_S = 5.0
 """Longer measurements are not repeated. NOTE: the libraries of rounded-f64 take a second to start."""
 
@@ -34,6 +43,13 @@ class CostEstimate:
     step_s: float
     commit_s: float
     trial: TrialCost
+    worst: float = 1.0
+    """Factor by which data may make a step slower than the first one; above 1 only in the mode exact."""
+
+    def slower(self, factor: float) -> CostEstimate:
+        """Return the estimate if later steps may take that much longer, but not more than the worst data make them."""
+        added = (min(factor, self.worst) - 1) * self.step_s
+        return replace(self, step_s=self.step_s + added, commit_s=self.commit_s + added)
 
     def train_s(self, terms: Terms) -> float:
         """Return the seconds of the whole run, committed at the first stride."""
@@ -85,7 +101,23 @@ def measure(
             fastest[commit] = min(fastest[commit], clock() - start)
         if clock() - began > SHORT_S:
             break
-    return CostEstimate(fastest[False], fastest[True], sampler.cost())
+    worst = 1.0
+    if terms.mode == MODE_EXACT:
+        worst += hardest_s(package.program) / fastest[False]
+    return CostEstimate(fastest[False], fastest[True], sampler.cost(), worst)
+
+
+def hardest_s(program: Program) -> float:
+    """Return the seconds that the sums of one step take at most besides the usual, in the mode exact, on all cores.
+
+    That is if each element has to be summed without rounding: terms that cancel, in every sum.
+    """
+    terms = 0
+    for node in program.nodes:
+        types = [program.type_of(operand) for operand in node.inputs]
+        if node.row.arithmetic is Arithmetic.SUM and types[0].dtype.is_float:
+            terms += (longest_chain(node, types, MODE_EXACT) + SHORT_SUM) * node.outputs[0].count
+    return terms * NANOSECONDS_A_TERM * 1e-9 / repops.get_num_threads()
 
 
 class _Limit(NodeHook):

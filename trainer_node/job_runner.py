@@ -119,6 +119,7 @@ class JobRunner:
     mode without rounding logs.
 
     ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
+    ``exact_slowdown`` is the factor of time kept for later steps of the mode exact.
     ``thresholds`` are for the dense logs that a trainer writes.
     """
 
@@ -129,6 +130,7 @@ class JobRunner:
         backend: Callable[[int], Backend],
         *,
         max_memory: int,
+        exact_slowdown: float,
         max_logs: int,
         evaluator: Callable[[], Evaluator],
         thresholds: Thresholds = fixed,
@@ -143,6 +145,7 @@ class JobRunner:
         self._database = database
         self._backend = backend
         self._max_memory = max_memory
+        self._exact_slowdown = exact_slowdown
         self._replay = replay
         self._works: dict[int, _Work] = {}
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="runner")
@@ -305,7 +308,9 @@ class JobRunner:
         package = load(self._fetcher, job.program, job.program_file, [job.uri], self._max_memory)
         backend = self._computes(job, DryRunLogs() if is_rounded(job.program.mode) else None)
         with self._trial:
-            return _Prepared(package, measure(package, backend, limit_s=limit_s, stop=self._stop.is_set))
+            found = measure(package, backend, limit_s=limit_s, stop=self._stop.is_set)
+        _log.info("job.measured", job=job.id, step_s=found.step_s, commit_s=found.commit_s, worst=found.worst)
+        return _Prepared(package, found.slower(self._exact_slowdown))
 
     def _computes(self, job: JobView, log_source: LogSource | None) -> Backend:
         """Return the backend for a job's operators. ``log_source`` has the job's rounding logs, if any."""

@@ -59,6 +59,7 @@ def open_runner(node: Daemon, *, follows: bool = False, replay: type[Replay] = R
         node.database,
         functools.partial(backend_of, settings.device),
         max_memory=settings.limits.memory_bytes,
+        exact_slowdown=settings.limits.exact_slowdown,
         max_logs=settings.limits.log_bytes,
         follows=follows,
         evaluator=lambda: evaluator_of(settings.evaluator, settings.device),

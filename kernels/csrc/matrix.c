@@ -171,14 +171,15 @@ static void range(void *context, int64_t begin, int64_t end) {
     free(packed);
 }
 
-// Return how many panels of B, of one chunk each, fill half of the second-level cache.
+// Return how many panels of B, of one chunk each, fill a quarter of the second-level cache. The rest is for
+// panels of A on their way, for C, and for a neighbour with whom the core may share it.
 static int64_t panels_in_cache(int64_t width) {
     long bytes = 0;
 #if defined(_SC_LEVEL2_CACHE_SIZE)
     bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
 #endif
     if (bytes <= 0) bytes = 1 << 20; // unknown
-    return max_i64(1, bytes / 2 / (CHUNK * width * (int64_t)sizeof(float)));
+    return max_i64(1, bytes / 4 / (CHUNK * width * (int64_t)sizeof(float)));
 }
 
 int matrix_product(const product_shape *s, const float *a, const float *b, float *c, int threads,

@@ -135,6 +135,7 @@ class ForgersRunner(JobRunner):
             node.database,
             partial(backend_of, settings.device),
             max_memory=settings.limits.memory_bytes,
+            exact_slowdown=settings.limits.exact_slowdown,
             max_logs=settings.limits.log_bytes,
             evaluator=lambda: evaluator_of(settings.evaluator),
         )

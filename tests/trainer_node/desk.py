@@ -155,7 +155,8 @@ def runner(
 ) -> Iterator[JobRunner]:
     """Open a node's runner on that folder; opened again on the same folder, it is the node after a restart."""
     fetcher = Fetcher(Store(folder, sync=False), timeout_s=60.0, attempts=1)
-    settings = {"max_memory": max_memory, "max_logs": ENOUGH, "evaluator": NumpyEvaluator, **options}
+    settings: dict[str, Any] = {"max_memory": max_memory, "max_logs": ENOUGH, "exact_slowdown": 1.0}
+    settings |= {"evaluator": NumpyEvaluator, **options}
     given = backend or repops.backend("cpu")
     made = JobRunner(fetcher, database, lambda _mode: given, **settings)
     try:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import repops
+from repops import cpu
 from repops.calls import random_call
 from repops.chains import KINDS, Chain
+from repops.exact import NANOSECONDS_A_TERM, decided
 
 from referee_py.element import Case, rule_of
 from referee_py.errors import InvalidProgram, Unavailable
 from referee_py.program import Program, SlotSource, TensorDescriptor, TensorType
+from referee_py.program.mode import MODE_EXACT
 from referee_py.rounding import Rounding
 from tests.referee_py.program.tiny import Writer, constant
 from tests.referee_py.trial.parties import structure_of
 from trainer_node.chain import JobPhase, JobView
-from trainer_node.cost_estimate import MARGIN, CostEstimate, measure
+from trainer_node.cost_estimate import MARGIN, SHORT_SUM, CostEstimate, measure
 from trainer_node.decide import too_late, too_slow
 from trainer_node.min_stake import TRIAL_MOVES
 from trainer_node.package import Package
@@ -85,6 +89,37 @@ def test_training_and_disputes_are_reckoned() -> None:
     assert tried.dispute_s(terms) == estimate.dispute_s(terms) + 70
     short = replace(terms, steps=50)
     assert estimate.dispute_s(short) == 4 * 50 + 15 * 2 + 2 * 3
+
+
+def test_data_may_make_later_steps_of_the_mode_exact_slower() -> None:
+    """A matrix that is multiplied with itself: first zeros, whose sums are exact, then what cancels to a midpoint."""
+    package = tiny_package()
+    plain = measure(package, repops.backend("cpu"), limit_s=60)
+    assert plain.worst == 1
+    assert plain.slower(100) == plain
+    exact = replace(package, terms=replace(package.terms, mode=MODE_EXACT))
+    found = measure(exact, repops.backend("cpu", exact=True), limit_s=60)
+    assert found.worst > 1
+    assert found.slower(1) == found
+    some = replace(found, step_s=2.0, commit_s=3.0, worst=50.0)
+    assert (some.slower(4).step_s, some.slower(4).commit_s) == (8.0, 9.0)
+    assert some.slower(1000).step_s == 100.0
+
+
+def test_the_worst_data_take_no_longer_than_that() -> None:
+    """Each product of a row has its negative somewhere, and a crumb decides between two neighbours."""
+    n = 512
+    rng = np.random.default_rng(0)
+    a = (rng.standard_normal((n, n)) * 2.0 ** rng.integers(-40, 40, (n, n))).astype(np.float32)
+    a[:, n // 2 :] = -a[:, : n // 2]
+    b = np.ones((n, n), np.float32)
+    b[n // 2 :, :] += np.float32(2.0**-23)
+    began = time.process_time()
+    before = decided()
+    cpu.execute("mm", [a, b], {}, threads=1, exact=True)
+    taken, after = time.process_time() - began, decided()
+    assert after.by_compensated_sums + after.by_sums_without_rounding > sum(before)
+    assert taken <= n**2 * (n + SHORT_SUM) * NANOSECONDS_A_TERM * 1e-9 + 0.5
 
 
 def test_a_job_that_cannot_be_trained_in_time_is_left_to_others() -> None:

@@ -37,7 +37,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 class Slow:
     """A backend that waits at every operator until it is released, and counts operators and waits."""
 
-    name = "slow"
+    name, exact = "slow", False
 
     def __init__(self) -> None:
         self.go = threading.Event()
@@ -54,7 +54,7 @@ class Slow:
 class Broken:
     """A backend that fails in an unforeseen way until it is repaired."""
 
-    name = "broken"
+    name, exact = "broken", False
 
     def __init__(self) -> None:
         self.repaired = False
