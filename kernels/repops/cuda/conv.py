@@ -45,7 +45,9 @@ def convolution(call: Call, target: Target) -> LaunchPlan:
 
     far = not _near(matrix, image, x, w, attrs["padding"], attrs["dilation"])
     out = elements(call.outputs[0][1])
-    problem = Contraction(m, n, groups * math.prod(classes), k, outputs_of(call)[0], out, workspace_of(call))
+    batches = groups * math.prod(classes)
+    dtype = call.inputs[0][0]
+    problem = Contraction(m, n, batches, k, outputs_of(call)[0], out, workspace_of(call), dtype)
     tiles = (Tile("far", *TILES[-1][1:]),) if far else TILES
     launches, workspaces = tiled(problem, target, f"conv.{name}", operands, tiles)
     return LaunchPlan(tuple(launches), workspaces)

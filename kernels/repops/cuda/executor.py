@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..hashing import HASH_BYTES, TreeKind
-from ..opset import BOOL, F32, I64, Attrs, Dtype, DtypeError, Shape, Spec, lookup
+from ..opset import BF16, BOOL, F32, I64, Attrs, Dtype, DtypeError, Shape, Spec, lookup
 from ..tensors import AliasError, Array, ArrayError, call_of, freeze
 from ..tensors import spec_of as array_spec
 from .device import Device, device, torch_with_cuda
@@ -22,7 +22,7 @@ Tensor = Any  # torch.Tensor; importing this module does not need torch
 @cache
 def _dtypes() -> dict[Any, Dtype]:
     torch = torch_with_cuda()
-    return {torch.float32: F32, torch.int64: I64, torch.bool: BOOL}
+    return {torch.float32: F32, torch.int64: I64, torch.bool: BOOL, torch.bfloat16: BF16}
 
 
 @cache
@@ -73,7 +73,9 @@ def put(array: Array) -> Tensor:
 
 def write(tensor: Tensor, content: Array | Tensor) -> None:
     """Overwrite a tensor with an array or a tensor of its dtype and shape."""
-    tensor.copy_(torch_with_cuda().from_numpy(content) if isinstance(content, np.ndarray) else content)
+    from ..bridge import from_numpy  # needs torch
+
+    tensor.copy_(from_numpy(content) if isinstance(content, np.ndarray) else content)
 
 
 def viewed(data: Tensor, dtype: Dtype, shape: Shape) -> Tensor:
@@ -83,7 +85,9 @@ def viewed(data: Tensor, dtype: Dtype, shape: Shape) -> Tensor:
 
 def get(tensor: Tensor) -> Array:
     """Return a copy of a tensor in host memory; waits for the GPU."""
-    return np.array(tensor.cpu().numpy())
+    from ..bridge import to_numpy  # needs torch
+
+    return np.array(to_numpy(tensor.cpu()))
 
 
 def _range(tensor: Tensor) -> range:

@@ -24,7 +24,7 @@ from .sources import expanded
 THREADS = 128
 BLOCK, LANES = 4096, 32
 KEPT_ROW = 1024  # longest row that is kept in registers
-C_TYPE = {Dtype.F32: "float", Dtype.I64: "i64", Dtype.BOOL: "u8"}
+C_TYPE = {Dtype.F32: "float", Dtype.I64: "i64", Dtype.BOOL: "u8", Dtype.BF16: "bf16"}
 REDUCTION = {"sum": "Sum", "amax": "Largest"}
 
 

@@ -12,7 +12,7 @@ from .emulation import library, needs_gcc
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 KEPT = Path(__file__).parents[3] / ".build" / "cuda"
-FUSED = {"matmul", "conv"}  # sources whose arithmetic is fma
+FUSED = {"matmul", "matmul_bf16", "conv", "conv_bf16"}  # sources whose arithmetic is fma
 
 
 def kernels_of(assembly):

@@ -15,7 +15,7 @@ from repops.opset import OPS
 from repops.selftest import digest
 from repops.tensors import canonical, check
 
-from .calls import contractions, convolutions, every_call
+from .calls import contractions, convolutions, every_call, of_bf16
 from .emulation import BACKEND, TARGET, build, execute, library, needs_gcc
 
 pytestmark = needs_gcc
@@ -59,7 +59,7 @@ def test_agrees_with_c_on_calls_that_reach_every_path():
 
 @pytest.mark.parametrize("multiprocessors", [1, 16, 132])
 def test_the_cut_of_the_work_changes_no_bit(multiprocessors):
-    for name, inputs, attrs in (*contractions(), *convolutions()):
+    for name, inputs, attrs in (*contractions(), *convolutions(), *of_bf16()):
         want = cpu.execute(name, inputs, attrs)
         got = execute(name, inputs, attrs, target=Target(multiprocessors))
         assert_same_bits(got, want, (name, [x.shape for x in inputs], attrs))
