@@ -101,6 +101,7 @@ def cases() -> Iterator[Case]:
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     yield from _products(torch)
+    yield from _exact_products(torch)
     yield from _convolutions(torch)
     yield from _memory_bound(torch)
     yield from _hashing(torch)
@@ -110,12 +111,12 @@ def _random(torch: Any, *shape: int) -> Any:
     return torch.randn(*shape, device="cuda")
 
 
-def _call(name: str, inputs: list[Any], **attrs: Any) -> Callable[[], object]:
+def _call(name: str, inputs: list[Any], *, exact: bool = False, **attrs: Any) -> Callable[[], object]:
     """Return a function that applies the operator and writes to existing outputs."""
     from repops import cuda
 
-    out = cuda.execute(name, inputs, attrs)
-    return lambda: cuda.execute(name, inputs, attrs, out)
+    out = cuda.execute(name, inputs, attrs, exact=exact)
+    return lambda: cuda.execute(name, inputs, attrs, out, exact)
 
 
 GPT2 = (
@@ -156,6 +157,16 @@ def _products(torch: Any) -> Iterator[Case]:
         2.0 * 96 * 1024 * 64 * 1024,
         "TFLOP/s",
     )
+
+
+def _exact_products(torch: Any) -> Iterator[Case]:
+    """Yield products in the mode exact; the vendor's are of FP32, and of bf16."""
+    for name, m, k, n in (*GPT2, *GPT2_GRADIENTS):
+        for dtype in (torch.float32, torch.bfloat16):
+            a, b = _random(torch, m, k).to(dtype), _random(torch, k, n).to(dtype)
+            what = f"exact mm of {str(dtype).removeprefix('torch.')} {name}: {m} x {k} x {n}"
+            ours = _call("mm", [a, b], exact=True)
+            yield Case(what, ours, partial(torch.mm, a, b), 2.0 * m * k * n, "TFLOP/s")
 
 
 CONVOLUTIONS = (
@@ -210,6 +221,8 @@ def _memory_bound(torch: Any) -> Iterator[Case]:
         yield case(function.__name__, [x], partial(lambda f: f(x), function), 2)
     yield case("sum rows", [x], lambda: x.sum(1), 1, dims=(1,), keepdim=0)
     yield case("sum columns", [x], lambda: x.sum(0), 1, dims=(0,), keepdim=0)
+    for name, dims in (("sum exact rows", (1,)), ("sum exact columns", (0,)), ("sum exact all", (0, 1))):
+        yield case(name, [x], partial(x.sum, dims), 1, dims=dims, keepdim=0, exact=True)
     yield case("sum all", [x], lambda: x.sum(), 1, dims=(0, 1), keepdim=0)
     yield case("amax rows", [x], lambda: x.amax(1), 1, dims=(1,), keepdim=0)
     yield case("argmax rows", [x], lambda: x.argmax(1), 1, dim=1, keepdim=0)

@@ -27,7 +27,6 @@
 #include "slice.cuh"
 
 constexpr int CHUNK = 512;
-constexpr u32 ALL = 0xFFFFFFFFu;
 
 // WARPS_M x WARPS_N warps of 8 x 4 lanes, each lane with TM x TN results. Lane (y, x) of a warp has rows y +
 // 8 i and columns 4 x + 16 j + (0..3), so a warp's reads of A and B have no bank conflicts.

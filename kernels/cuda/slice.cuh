@@ -9,6 +9,8 @@
 constexpr int DEPTH = 16;          // k of a slice
 constexpr int A_PITCH = DEPTH + 4; // INVARIANT: 16 bytes of 8 rows, 80 bytes apart, share no bank
 
+constexpr u32 ALL = 0xFFFFFFFFu;
+
 template <class T> struct alignas(16) Stage {
     float a[T::BM][A_PITCH];
     float b[DEPTH][T::BN];

@@ -73,7 +73,7 @@ def put(array: Array) -> Tensor:
 
 def write(tensor: Tensor, content: Array | Tensor) -> None:
     """Overwrite a tensor with an array or a tensor of its dtype and shape."""
-    from ..bridge import from_numpy  # needs torch
+    from ..torch_arrays import from_numpy  # needs torch
 
     tensor.copy_(from_numpy(content) if isinstance(content, np.ndarray) else content)
 
@@ -85,7 +85,7 @@ def viewed(data: Tensor, dtype: Dtype, shape: Shape) -> Tensor:
 
 def get(tensor: Tensor) -> Array:
     """Return a copy of a tensor in host memory; waits for the GPU."""
-    from ..bridge import to_numpy  # needs torch
+    from ..torch_arrays import to_numpy  # needs torch
 
     return np.array(to_numpy(tensor.cpu()))
 
@@ -106,9 +106,14 @@ def _check_apart(outs: Sequence[tuple[str, Tensor]], others: Sequence[tuple[str,
 
 
 def execute(
-    name: str, inputs: Sequence[Tensor], attrs: Attrs, out: Sequence[Tensor] | None = None
+    name: str,
+    inputs: Sequence[Tensor],
+    attrs: Attrs,
+    out: Sequence[Tensor] | None = None,
+    exact: bool = False,
 ) -> list[Tensor]:
-    """Apply one operator on torch's current stream. Outputs are new tensors, or `out` if it is given.
+    """Apply one operator on torch's current stream, in the mode repops-f32 or exact. Outputs are new tensors, or `out`
+    if it is given.
 
     `reshape` returns a view of its input unless `out` is given. Raise an OpError that names the argument.
     """
@@ -131,7 +136,7 @@ def execute(
         return [inputs[0].view(call.outputs[0][1])]
     else:
         outputs = [empty(gpu, *spec) for spec in call.outputs]
-    plan = plan_for(name, specs, frozen, gpu.target)
+    plan = plan_for(name, specs, frozen, gpu.target, exact)
     gpu.run(plan, [tensor.data_ptr() for tensor in (*inputs, *outputs)])
     return outputs
 

@@ -20,17 +20,22 @@ from .plan import (
 VECTOR_THREADS = 128
 
 
-@planner("mm", "bmm")
-def matmul(call: Call, target: Target) -> LaunchPlan:
+def product_of(call: Call) -> tuple[Contraction, list[Word]]:
+    """Return the contraction of mm or bmm, and the words of `Matmul` that follow its grid."""
     (dtype, a), (_, b) = call.inputs
     (m, k), n = a[-2:], b[-1]
     batches = a[0] if len(a) == 3 else 1
     (out,) = outputs_of(call)
     total = elements(call.outputs[0][1])
-    c = Contraction(m, n, batches, k, out, total, workspace_of(call), dtype)
-    if total and k and 1 in (m, n):
+    return Contraction(m, n, batches, k, out, total, workspace_of(call), dtype), [k, *inputs_of(call)]
+
+
+@planner("mm", "bmm")
+def matmul(call: Call, target: Target) -> LaunchPlan:
+    c, operands = product_of(call)
+    if c.out_elements and c.k and 1 in (c.m, c.n):
         return _vector(c, call, target)
-    launches, workspaces = tiled(c, target, "matmul.matmul", [k, *inputs_of(call)])
+    launches, workspaces = tiled(c, target, "matmul.matmul", operands)
     return LaunchPlan(tuple(launches), workspaces)
 
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from repops.bridge import from_numpy, to_numpy
 from repops.cuda import device as device_module
 from repops.cuda import executor
+from repops.torch_arrays import from_numpy, to_numpy
 
 from .emulation import library
 

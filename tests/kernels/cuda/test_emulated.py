@@ -85,8 +85,8 @@ def test_these_calls_reach_every_kernel():
     random = [(name, *random_call(name, seed)) for name in NAMES for seed in range(2000, 2040)]
     for multiprocessors in (TARGET.multiprocessors, 1, 16, 132):
         for name, inputs, attrs in (*every_call(), *random):
-            if name != "reshape":
-                plan = plan_of(check(name, inputs, attrs), Target(multiprocessors))
+            for exact in (False, True) if name != "reshape" else ():
+                plan = plan_of(check(name, inputs, attrs), Target(multiprocessors), exact)
                 reached |= {launch.kernel.partition(".")[2] for launch in plan.launches}
     assert reached == there
 
