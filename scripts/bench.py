@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import (
+    bf16,
     chains,
     commitments,
     composites,
@@ -21,6 +22,7 @@ from benchmarks import (
     fees,
     kernels,
     models,
+    modes,
     report,
     steps,
 )
@@ -31,6 +33,8 @@ SECTIONS = (
     "kernels",
     "composites",
     "models",
+    "modes",
+    "bf16",
     "steps",
     "commitments",
     "chains",
@@ -54,6 +58,10 @@ def _measure(section: str, turns: int) -> report.Table:
             return contest.measure(section, cases, turns)
         case "models":
             return models.measure(turns)
+        case "modes":
+            return modes.measure(turns)
+        case "bf16":
+            return bf16.measure()
         case "steps":
             return steps.measure(turns)
         case "commitments":

@@ -10,13 +10,23 @@
 //
 // The batch of the contraction is the groups.
 
-#include "gemm.h"
+#include "exact_gemm.h"
+
+// How products are summed.
+typedef struct {
+    contraction *run;
+    int binary64;  // results are binary64
+    int64_t panel; // columns that are multiplied at once
+} arithmetic;
+
+static const arithmetic binary32 = {gemm_run, 0, 32}, binary64 = {gemm_run, 1, 16},
+                        exactly = {exact_gemm_run, 0, 16};
 
 typedef struct {
     int64_t n, g, c, f; // c and f of one group
     int64_t h, w, y, x, r, s;
     int64_t stride[2], padding[2], dilation[2];
-    int binary64; // the result is binary64
+    const arithmetic *how;
 } convolution;
 
 // Attributes: stride, padding and dilation, each preceded by its count, then groups.
@@ -77,18 +87,17 @@ static void place_in_image(part *p, int64_t high, int64_t wide) {
 
 // Return how many images take turns, row by row, if rows are short. One row of all these images fills a
 // panel; for such a panel, taps above and below the image do not exist at all.
-static int64_t images_together(int64_t images, int64_t row, int64_t kernel, int binary64) {
-    const int64_t panel = binary64 ? 16 : 32;
+static int64_t images_together(int64_t images, int64_t row, int64_t kernel, int64_t panel) {
     if (kernel == 1 || (4 * row > panel && 2 * row != panel)) return 1;
     int64_t together = max_i64(1, min_i64(images, panel / max_i64(row, 1)));
     while (images % together) together--;
     return together;
 }
 
-static int forward(call k, int binary64) {
+static int forward(call k, const arithmetic *how) {
     const convolution v = convolution_of(k.sig, input(k.sig, 0), input(k.sig, 1), output(k.sig, 0));
     const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
-    const int64_t together = images_together(v.n, v.x, v.r, binary64);
+    const int64_t together = images_together(v.n, v.x, v.r, how->panel);
     part all = {
         .columns = {{v.n / together, v.y, together, v.x}},
         .taps = {{1, v.c, v.r, v.s}},
@@ -118,16 +127,16 @@ static int forward(call k, int binary64) {
         .c_row = out,
         .high = v.h,
         .wide = v.w,
-        .binary64 = binary64,
+        .binary64 = how->binary64,
         .parts = 1,
         .columns = count_of(&all.columns),
         .find_part = only_part,
         .context = &all,
     };
-    return gemm_run(&g, k.threads, k.isa);
+    return how->run(&g, k.threads, k.isa);
 }
 
-static int weight_grad(call k, int binary64) {
+static int weight_grad(call k, const arithmetic *how) {
     const convolution v = convolution_of(k.sig, input(k.sig, 1), output(k.sig, 0), input(k.sig, 0));
     const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
     part all = {
@@ -159,13 +168,13 @@ static int weight_grad(call k, int binary64) {
         .c_row = v.c * window,
         .high = v.h,
         .wide = v.w,
-        .binary64 = binary64,
+        .binary64 = how->binary64,
         .parts = 1,
         .columns = count_of(&all.columns),
         .find_part = only_part,
         .context = &all,
     };
-    return gemm_run(&g, k.threads, k.isa);
+    return how->run(&g, k.threads, k.isa);
 }
 
 // ------------------------------------------------------------------------------------------- input gradient
@@ -200,7 +209,7 @@ static void input_grad_part(const void *context, int64_t i, part *p) {
     const int64_t across = min_i64(v->stride[1], v->w);
     const class y = class_of(i / across, v->h, v->r, v->stride[0], v->padding[0], v->dilation[0]);
     const class x = class_of(i % across, v->w, v->s, v->stride[1], v->padding[1], v->dilation[1]);
-    const int64_t together = images_together(v->n, x.positions, v->r, v->binary64);
+    const int64_t together = images_together(v->n, x.positions, v->r, v->how->panel);
     *p = (part){
         .columns = {{v->n / together, y.positions, together, x.positions}},
         .taps = {{1, v->f, y.taps, x.taps}},
@@ -231,12 +240,12 @@ static void fill(void *context, int64_t begin, int64_t end) {
             ((float *)c->to)[i] = -0.0f;
 }
 
-static int input_grad(call k, int binary64) {
+static int input_grad(call k, const arithmetic *how) {
     convolution v = convolution_of(k.sig, output(k.sig, 0), input(k.sig, 1), input(k.sig, 0));
-    v.binary64 = binary64;
+    v.how = how;
     // If the stride exceeds the kernel, no tap reads most positions.
-    const int few = v.r < v.stride[0] || v.s < v.stride[1];
-    filled all = {k.data[2], binary64};
+    const int few = how->run == gemm_run && (v.r < v.stride[0] || v.s < v.stride[1]);
+    filled all = {k.data[2], how->binary64};
     if (few) parallel(k.threads, elements(output(k.sig, 0)), THREAD_WORK, fill, &all);
     const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
     const gemm g = {
@@ -255,41 +264,55 @@ static int input_grad(call k, int binary64) {
         .c_row = in,
         .high = v.y,
         .wide = v.x,
-        .binary64 = binary64,
+        .binary64 = how->binary64,
         .parts = min_i64(v.stride[0], v.h) * min_i64(v.stride[1], v.w),
         .columns = v.n * ceil_div(v.h, v.stride[0]) * ceil_div(v.w, v.stride[1]),
         .filled = few,
         .find_part = input_grad_part,
         .context = &v,
     };
-    return gemm_run(&g, k.threads, k.isa);
+    return how->run(&g, k.threads, k.isa);
 }
 
 // ------------------------------------------------------------------------------------------------- operators
 
 OPERATOR(conv2d) {
-    return forward(CALL, 0);
+    return forward(CALL, &binary32);
 }
 
 OPERATOR(conv2d_weight_grad) {
-    return weight_grad(CALL, 0);
+    return weight_grad(CALL, &binary32);
 }
 
 OPERATOR(conv2d_input_grad) {
-    return input_grad(CALL, 0);
+    return input_grad(CALL, &binary32);
 }
 
 // Contractions with binary64 results, in an order of their own (repops/f64_conv.py). No tap that does not
 // exist is multiplied, unless by zero.
 
 OPERATOR(f64_conv2d) {
-    return forward(CALL, 1);
+    return forward(CALL, &binary64);
 }
 
 OPERATOR(f64_conv2d_weight_grad) {
-    return weight_grad(CALL, 1);
+    return weight_grad(CALL, &binary64);
 }
 
 OPERATOR(f64_conv2d_input_grad) {
-    return input_grad(CALL, 1);
+    return input_grad(CALL, &binary64);
+}
+
+// The mode exact.
+
+OPERATOR(exact_conv2d) {
+    return forward(CALL, &exactly);
+}
+
+OPERATOR(exact_conv2d_weight_grad) {
+    return weight_grad(CALL, &exactly);
+}
+
+OPERATOR(exact_conv2d_input_grad) {
+    return input_grad(CALL, &exactly);
 }

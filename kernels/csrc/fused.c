@@ -214,6 +214,12 @@ static void reduce(const program *p, frame *f, int64_t k, int64_t number, int64_
     }
     char *partial = (char *)(f->partial + number * f->blocks);
     void *lanes = f->lanes[number];
+    if (r->unbroken) {
+        if (at == 0) r->begin[p->isa](lanes);
+        r->add[p->isa](lanes, at, x, n);
+        if (at + n == p->h->n) r->fold[p->isa](lanes, to);
+        return;
+    }
     if (at % BLOCK == 0) r->begin[p->isa](lanes);
     r->add[p->isa](lanes, at % BLOCK, x, n);
     if ((at + n) % BLOCK == 0 || at + n == p->h->n) r->fold[p->isa](lanes, partial + at / BLOCK * size);

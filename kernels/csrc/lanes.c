@@ -80,7 +80,7 @@ static inline int64_t max_i64_of(int64_t a, int64_t b) {
     VARIANTS(name##_columns,                                                                                 \
              (const void *x, const int64_t *offset, int64_t n, int64_t width, void *results, int64_t apart), \
              (x, offset, n, width, results, apart))                                                          \
-    const reduction name = {name##_begin, add, name##_fold, whole, name##_columns};
+    const reduction name = {name##_begin, add, name##_fold, whole, name##_columns, 0};
 
 #define MINUS_INF_KEY order_key(-__builtin_inff())
 
@@ -144,6 +144,10 @@ REDUCTION(amax_f32, float, int32_t, order_key, max_key, MINUS_INF_KEY, from_key,
 REDUCTION(amax_i64, int64_t, int64_t, SELF, max_i64_of, INT64_MIN, SELF, 1, amax_i64_add, amax_i64_whole)
 
 const named_reduction named_reductions[] = {
-    {"sum_f32", &sum_f32},   {"sum_i64", &sum_i64}, {"amax_f32", &amax_f32},
-    {"amax_i64", &amax_i64}, {NULL, NULL},
+    {"sum_f32", &sum_f32},
+    {"sum_i64", &sum_i64},
+    {"amax_f32", &amax_f32},
+    {"amax_i64", &amax_i64},
+    {"exact_sum_f32", &exact_sum_f32},
+    {NULL, NULL},
 };

@@ -1,23 +1,16 @@
 // mm and bmm: the contraction of gemm.h over row-major operands, and over operands with any strides.
 
-#include "gemm.h"
+#include "exact_gemm.h"
+#include "matrix.h"
 #include "vector.h"
 
 #define FEW 16 // columns that would leave most of a panel empty
-#define OUTER 4
 
-enum { BATCH, ROW, COLUMN };
-
-// C[b, m, n] = sum over k of A[b, m, k] B[b, k, n]; strides in elements, of A, B and C.
-typedef struct {
-    int64_t batch, m, k, n;
-    int64_t a[3], b[3], c[3];
-} product_shape;
-
-static int multiply(const product_shape *s, const float *a, const float *b, float *c, int threads,
-                    enum isa isa) {
+static int multiply(const product_shape *s, const float *a, const float *b, float *c, contraction *run,
+                    int threads, enum isa isa) {
     // Turned: C transposed is B transposed times A transposed.
     const int turn = s->n <= FEW && s->m > s->n;
+    if (run == gemm_run && !turn && s->c[COLUMN] == 1) return matrix_product(s, a, b, c, threads, isa);
     const int64_t *left = turn ? s->b : s->a, *right = turn ? s->a : s->b;
     const int down = turn ? COLUMN : ROW, across = turn ? ROW : COLUMN;
     const part all = {
@@ -46,38 +39,40 @@ static int multiply(const product_shape *s, const float *a, const float *b, floa
         .find_part = only_part,
         .context = &all,
     };
-    return gemm_run(&g, threads, isa);
+    return run(&g, threads, isa);
 }
 
-static int product_of(call c, int64_t batch) {
+static int product_of(call c, int64_t batch, contraction *run) {
     const tensor *a = input(c.sig, 0), *b = input(c.sig, 1);
     const int64_t m = a->dim[a->rank - 2], k = a->dim[a->rank - 1], n = b->dim[b->rank - 1];
-    if (m == 1 || n == 1) {
+    if (run == gemm_run && (m == 1 || n == 1)) {
         const int turn = m != 1;
         vector_product(c.data[turn], c.data[!turn], turn, batch, k, turn ? m : n, c.data[2], c.threads,
                        c.isa);
         return 0;
     }
     const product_shape s = {batch, m, k, n, {m * k, k, 1}, {k * n, n, 1}, {m * n, n, 1}};
-    return multiply(&s, c.data[0], c.data[1], c.data[2], c.threads, c.isa);
+    return multiply(&s, c.data[0], c.data[1], c.data[2], run, c.threads, c.isa);
 }
 
 OPERATOR(mm) {
-    return product_of(CALL, 1);
+    return product_of(CALL, 1, gemm_run);
 }
 
 OPERATOR(bmm) {
-    return product_of(CALL, input(sig, 0)->dim[0]);
+    return product_of(CALL, input(sig, 0)->dim[0], gemm_run);
 }
 
-// Arguments of repops_product: the batch is nested loops, the last one fastest, with strides of their own.
-typedef struct {
-    int64_t outer[OUTER], a_outer[OUTER], b_outer[OUTER], c_outer[OUTER];
-    product_shape inner;
-} product_words;
+OPERATOR(exact_mm) {
+    return product_of(CALL, 1, exact_gemm_run);
+}
 
-// Compute mm or bmm of operands that are views, with the bits of their copies. data: A, B, C.
-REPOPS_EXPORT int repops_product(const product_words *w, void *const *data, int threads, int isa) {
+OPERATOR(exact_bmm) {
+    return product_of(CALL, input(sig, 0)->dim[0], exact_gemm_run);
+}
+
+static int product_of_views(const product_words *w, void *const *data, contraction *run, int threads,
+                            int isa) {
     int failed = 0;
     for (int64_t i = 0, count = product(w->outer, OUTER); i < count && !failed; i++) {
         int64_t a = 0, b = 0, c = 0, rest = i;
@@ -87,7 +82,16 @@ REPOPS_EXPORT int repops_product(const product_words *w, void *const *data, int 
             rest /= w->outer[d];
         }
         failed = multiply(&w->inner, (const float *)data[0] + a, (const float *)data[1] + b,
-                          (float *)data[2] + c, threads, (enum isa)isa);
+                          (float *)data[2] + c, run, threads, (enum isa)isa);
     }
     return failed;
+}
+
+// Compute mm or bmm of operands that are views, with the bits of their copies. data: A, B, C.
+REPOPS_EXPORT int repops_product(const product_words *w, void *const *data, int threads, int isa) {
+    return product_of_views(w, data, gemm_run, threads, isa);
+}
+
+REPOPS_EXPORT int repops_exact_product(const product_words *w, void *const *data, int threads, int isa) {
+    return product_of_views(w, data, exact_gemm_run, threads, isa);
 }

@@ -26,6 +26,7 @@ typedef struct {
     int add;
     void *c[2];
     int64_t row;
+    int64_t a_row, b_row, skip; // of multiply_rows
 } chunk_product;
 
 // A panel of A has `height` rows, a panel of B `width` columns. Elements of A's panels and of C have `item`
@@ -63,11 +64,16 @@ typedef struct {
     // sum[i] = chain over k < steps of fma(vector[k], from[i * stride + k], .) from sum[i], for i < rows
     void (*dot)(const float *vector, const float *from, int64_t stride, int64_t steps, int64_t rows,
                 float *sum);
+    // As multiply, for operands in place, or 0: A[i, k] is a[i * a_row + k], half h of B[k] at b[h] + k *
+    // b_row. The number of rows is 4, 8 or 12, and the first `skip` are not stored. Vectors of B are read
+    // whole.
+    void (*multiply_rows)(const chunk_product *p);
 } microkernel;
 
 extern const microkernel *const microkernels[ISA_COUNT];
 #if defined(__x86_64__)
 extern const microkernel avx2_kernel, avx512_kernel;
+void avx512_multiply_rows(const chunk_product *p);
 #endif
 
 // Kernels with binary64 results from binary32 operands (microkernel_f64.h).

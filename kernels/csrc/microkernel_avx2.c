@@ -146,5 +146,5 @@ TARGET_AVX2 static void dot(const float *vector, const float *from, int64_t stri
         for (int64_t k = 0; k < steps; k++) sum[i] = fmaf(vector[k], from[i * stride + k], sum[i]);
 }
 
-const microkernel avx2_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, store}, copy, transpose, dot};
+const microkernel avx2_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, store}, copy, transpose, dot, 0};
 #endif

@@ -1,47 +1,17 @@
 // The AVX-512 micro-kernel: 12 x 32, 24 accumulators.
 
-#include "microkernel.h"
+#include "repops.h"
 #include <string.h>
 #if defined(__x86_64__)
-#include "transpose_avx512.h"
+#include "microkernel_avx512.h"
 
-#define HEIGHT 12
-#define WIDTH 32
-#define LANES 16 // of a vector
+#define AHEAD 8 // steps of a packed panel of B that are prefetched: it comes from the second-level cache
 
 // The bits of vector v. NOTE: a 16-bit load goes straight to a mask register, a shift does not.
 INLINE __mmask16 half(const uint32_t *mask, int v) {
     uint16_t bits;
     memcpy(&bits, (const char *)mask + 2 * v, sizeof bits);
     return bits;
-}
-
-// The first n bits.
-INLINE __mmask16 low_bits(int64_t n) {
-    return (__mmask16)(n < LANES ? (1u << n) - 1 : 0xFFFF);
-}
-
-INLINE void add_to(float *c, __mmask16 kept, int add, __m512 value) {
-    if (add) value = _mm512_add_ps(_mm512_maskz_loadu_ps(kept, c), value);
-    _mm512_mask_storeu_ps(c, kept, value);
-}
-
-// Move accumulators to C. NOTE: a masked store, even of all lanes, takes several times as long as a plain
-// one.
-INLINE void finish(int height, int vectors, const chunk_product *p, __m512 sum[HEIGHT][2], int whole) {
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; v++) {
-        const __mmask16 kept = low_bits(p->columns - v * LANES);
-#pragma GCC unroll 12
-        for (int i = 0; i < height; i++) {
-            float *c = (float *)p->c[v] + i * p->row;
-            if (!whole && i >= p->rows) continue;
-            if (!whole)
-                add_to(c, kept, p->add, sum[i][v]);
-            else
-                _mm512_storeu_ps(c, p->add ? _mm512_add_ps(_mm512_loadu_ps(c), sum[i][v]) : sum[i][v]);
-        }
-    }
 }
 
 // Compute `height` rows and `vectors` vectors of columns. Both, and the presence of steps and a mask, are
@@ -51,10 +21,7 @@ INLINE void block(int height, int vectors, int steps, const chunk_product *p, co
     const float *const b[2] = {p->b[0], p->b[1]};
     const int64_t depth = p->depth;
     __m512 sum[HEIGHT][2];
-#pragma GCC unroll 12
-    for (int i = 0; i < height; i++)
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) sum[i][v] = _mm512_set1_ps(-0.0f);
+    start(height, vectors, p, sum);
     for (int64_t k = 0; k < depth; k++) {
         const float *a = (const float *)p->a + (steps ? a_step[k] : k * HEIGHT);
         __m512 column[2];
@@ -62,6 +29,7 @@ INLINE void block(int height, int vectors, int steps, const chunk_product *p, co
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
             const float *from = element(b[v], steps ? b_step[k] : k * WIDTH);
+            if (!steps) __builtin_prefetch(element(from, AHEAD * WIDTH), 0, 3);
             exists[v] = mask ? half(mask + k, v) : 0;
             column[v] = mask ? _mm512_maskz_loadu_ps(exists[v], from) : _mm512_loadu_ps(from);
         }
@@ -289,5 +257,6 @@ TARGET_AVX512 static void dot(const float *vector, const float *from, int64_t st
     }
 }
 
-const microkernel avx512_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, store}, copy, transpose, dot};
+const microkernel avx512_kernel = {
+    {HEIGHT, WIDTH, sizeof(float), multiply, store}, copy, transpose, dot, avx512_multiply_rows};
 #endif

@@ -57,7 +57,7 @@ static void dot(const float *vector, const float *from, int64_t stride, int64_t 
 }
 
 static const microkernel portable_kernel = {
-    {HEIGHT, WIDTH, sizeof(float), multiply, store}, copy, transpose, dot};
+    {HEIGHT, WIDTH, sizeof(float), multiply, store}, copy, transpose, dot, 0};
 
 #if defined(__x86_64__)
 const microkernel *const microkernels[ISA_COUNT] = {&portable_kernel, &avx2_kernel, &avx512_kernel};

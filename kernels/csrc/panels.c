@@ -19,8 +19,12 @@ static int64_t taps_below(const part *s, int64_t number) {
 }
 
 void find_taps(const plan *p, const part *s, int64_t begin, taps *t) {
+    find_taps_between(p, s, begin, begin + CHUNK, t);
+}
+
+void find_taps_between(const plan *p, const part *s, int64_t begin, int64_t end, taps *t) {
     const int64_t first = taps_below(s, begin);
-    t->count = taps_below(s, begin + CHUNK) - first;
+    t->count = taps_below(s, end) - first;
     t->b_runs = 0, t->b_low = INT64_MAX, t->b_high = INT64_MIN, t->ahead_count = 0;
     if (t->count == 0) return;
     const counters c = counters_at(&s->taps, first);

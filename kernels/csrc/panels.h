@@ -45,6 +45,9 @@ typedef struct {
 // Find the taps of a part whose numbers are in the chunk that begins at `begin`.
 void find_taps(const plan *p, const part *s, int64_t begin, taps *t);
 
+// Find the taps of a part with a number from `begin` on and below `end`, at most CHUNK.
+void find_taps_between(const plan *p, const part *s, int64_t begin, int64_t end, taps *t);
+
 // Find `count` columns of a part from `first` on, for these taps.
 void find_panel(const plan *p, const part *s, int64_t first, int64_t count, const taps *t, panel *c);
 

@@ -6,16 +6,13 @@
 //
 //     out[kept] <- for each block: rows or columns -> partial[kept][block] -> the same again, until one block
 
+#include "axes.h"
 #include "rows.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define GRAIN THREAD_WORK
 #define GROUP 32 // results whose lanes fit in the first-level cache
-
-typedef struct {
-    int64_t rank, dim[MAX_RANK], stride[MAX_RANK];
-} axes;
 
 // One level of the reduction.
 typedef struct {
@@ -30,36 +27,6 @@ typedef struct {
     int64_t strips;       // of COLUMNS contiguous results
     int failed;
 } level;
-
-static void axes_add(axes *a, int64_t dim, int64_t stride) {
-    if (dim == 1) return;
-    if (a->rank && a->stride[a->rank - 1] == dim * stride) {
-        a->dim[a->rank - 1] *= dim;
-        a->stride[a->rank - 1] = stride;
-        return;
-    }
-    a->dim[a->rank] = dim;
-    a->stride[a->rank++] = stride;
-}
-
-static int64_t axes_offset(const axes *a, int64_t index) {
-    int64_t offset = 0;
-    for (int64_t d = a->rank - 1; d > 0; d--) {
-        offset += index % a->dim[d] * a->stride[d];
-        index /= a->dim[d];
-    }
-    return a->rank ? offset + index * a->stride[0] : 0;
-}
-
-// Compute the offsets of elements [begin, end).
-static void axes_offsets(const axes *a, int64_t begin, int64_t end, int64_t *offset) {
-    const int64_t inner = a->rank ? a->dim[a->rank - 1] : 1, step = a->rank ? a->stride[a->rank - 1] : 0;
-    for (int64_t at = begin; at < end;) {
-        const int64_t first = axes_offset(a, at), count = min_i64(inner - at % inner, end - at);
-        for (int64_t i = 0; i < count; i++) offset[at - begin + i] = first + i * step;
-        at += count;
-    }
-}
 
 // ----------------------------------------------------------------------------------------------------- rows
 
@@ -158,21 +125,10 @@ static void trivial(const level *l, void *to) {
 
 static int reduce(call c, const reduction *f32, const reduction *i64) {
     const tensor *x = input(c.sig, 0);
-    const int64_t *attr = attributes(c.sig); // count, dims..., keepdim
-    int64_t stride[MAX_RANK], step = 1;
-    int is_reduced[MAX_RANK] = {0};
-    for (int64_t i = 0; i < attr[0]; i++) is_reduced[attr[1 + i]] = 1;
-    for (int64_t d = x->rank - 1; d >= 0; d--) stride[d] = step, step *= x->dim[d];
-
-    level l = {.kernel = x->dtype == F32 ? f32 : i64,
-               .isa = c.isa,
-               .size = item_size(x->dtype),
-               .from = c.data[0],
-               .width = 1};
-    for (int64_t d = 0; d < x->rank; d++)
-        axes_add(is_reduced[d] ? &l.reduced : &l.kept, x->dim[d], stride[d]);
+    level l = {
+        .kernel = x->dtype == F32 ? f32 : i64, .isa = c.isa, .size = item_size(x->dtype), .from = c.data[0]};
+    l.width = axes_split(x, attributes(c.sig), &l.kept, &l.reduced);
     l.n = product(l.reduced.dim, l.reduced.rank);
-    if (l.kept.rank && l.kept.stride[l.kept.rank - 1] == 1) l.width = l.kept.dim[--l.kept.rank];
     l.outer = product(l.kept.dim, l.kept.rank);
     if (l.outer * l.width == 0) return 0;
     if (l.n <= 1) {

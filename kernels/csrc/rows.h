@@ -30,9 +30,11 @@ typedef struct {
     // x[offset[i] + j]. Result j is written to results[j * apart].
     void (*const *columns)(const void *x, const int64_t *offset, int64_t n, int64_t width, void *results,
                            int64_t apart);
+    // There are no blocks: one state takes all elements, and is folded after the last.
+    int unbroken;
 } reduction;
 
-extern const reduction sum_f32, sum_i64, amax_f32, amax_i64;
+extern const reduction sum_f32, sum_i64, amax_f32, amax_i64, exact_sum_f32;
 
 // Tables behind the names of repops/fusion.py: "add_f32", "lt_i64", "cast_f32_i64", "exp_f32", "where_4"
 // (bytes of an item), "sum_f32". Each table ends with a NULL name.

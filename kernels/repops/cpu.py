@@ -93,29 +93,38 @@ def output_layout(outputs: Sequence[Spec]) -> tuple[tuple[tuple[int, ...], np.dt
     return tuple((shape, NUMPY_DTYPE[dtype], math.prod(shape) * ITEM_SIZE[dtype]) for dtype, shape in outputs)
 
 
-def bind(name: str, inputs: Sequence[Spec], attrs: Attrs, addresses: Sequence[int]) -> Bound:
+def bind(
+    name: str, inputs: Sequence[Spec], attrs: Attrs, addresses: Sequence[int], exact: bool = False
+) -> Bound:
     """Bind an operator on contiguous arrays of these specs to fixed memory of its inputs and outputs. Raise OpError.
+
+    `exact`: in the mode exact, not repops-f32.
 
     SAFETY: nothing checks the addresses. The caller guarantees that the memory is valid, large enough and apart.
     """
-    plan = prepare(name, tuple(inputs), freeze(attrs, name))
+    plan = prepare(name, tuple(inputs), freeze(attrs, name), exact)
     return Bound(plan.kernel, plan.address, plan.pack(*addresses), plan)
 
 
 @lru_cache(maxsize=MAX_PLANS)
-def prepare(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...]) -> CpuCall:
-    """Prepare the part of a call that does not depend on its data. Raise OpError."""
+def prepare(
+    name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...], exact: bool = False
+) -> CpuCall:
+    """Prepare the part of a call that does not depend on its data, in the mode exact or repops-f32. Raise OpError."""
     call = call_of(name, inputs, attrs)
     signature = signature_words(call)
-    kernel = getattr(LIBRARY, f"repops_{_kernel(name, call)}")
+    kernel = getattr(LIBRARY, f"repops_{_kernel(call, exact)}")
     kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
     pack = struct.Struct(f"{len(call.inputs) + len(call.outputs)}P").pack
     return CpuCall(kernel, signature, signature.ctypes.data, output_layout(call.outputs), pack)
 
 
-def _kernel(name: str, call: Call) -> str:
-    """Return the name of the kernel: contractions have one for each dtype of their factors."""
-    return f"bf16_{name}" if call.op.arithmetic is Arithmetic.SUM and call.inputs[0][0] == BF16 else name
+def _kernel(call: Call, exact: bool) -> str:
+    """Return the name of a call's kernel: sums have one for each mode, contractions one for each dtype."""
+    name, first = call.op.name, call.inputs[0][0] if call.inputs else None
+    if call.op.arithmetic_of(first, call.attrs) is not Arithmetic.SUM:
+        return name
+    return "exact_" * exact + "bf16_" * (first == BF16) + name
 
 
 def execute(
@@ -125,8 +134,9 @@ def execute(
     threads: int | None = None,
     isa: int | None = None,
     out: Sequence[Array] | None = None,
+    exact: bool = False,
 ) -> list[Array]:
-    """Apply one operator to C-contiguous, aligned arrays of float32, bfloat16, int64 or bool.
+    """Apply one operator to C-contiguous, aligned arrays of the table's dtypes, in the mode exact or repops-f32.
 
     Outputs are new arrays, but `reshape` returns a view of its input. With `out`, one array for each output, all
     results are written there, that of `reshape` too.
@@ -136,7 +146,7 @@ def execute(
     if name in VIEWS:
         return _view(name, inputs, attrs, out)
     # The rest is optimised for speed: a training step runs it a few hundred times.
-    key: list[Any] = [name]
+    key: list[Any] = [name, exact]
     for array in inputs:
         if type(array) is not np.ndarray or array.flags.num & PLAIN != PLAIN:
             specs_of(name, inputs)  # raises the error that names the argument
@@ -146,7 +156,7 @@ def execute(
     at = tuple(key)
     plan = _plans.get(at)
     if plan is None:
-        plan = prepare(name, specs_of(name, inputs), frozen)
+        plan = prepare(name, specs_of(name, inputs), frozen, exact)
         if len(_plans) >= MAX_PLANS:
             _plans.clear()
         _plans[at] = plan

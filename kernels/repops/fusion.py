@@ -40,14 +40,20 @@ NOTE: the caller then computes the results another way from the operands, so no 
 class FusionPlan(Schedule):
     """A schedule encoded as the words of fused.c for one instruction set. Raises NotFusibleError.
 
-    Below 32 bits each result of arithmetic and of a function is computed in binary64 and rounded to grid(bits).
+    Below 32 bits each result of arithmetic and of a function is computed in binary64 and rounded to grid(bits). With
+    `exact` sums of f32 are those of the mode exact.
     """
 
     def __init__(
-        self, expression: Expression, isa: int, strides: Sequence[Shape | None] = (), bits: int = MAX_BITS
+        self,
+        expression: Expression,
+        isa: int,
+        strides: Sequence[Shape | None] = (),
+        bits: int = MAX_BITS,
+        exact: bool = False,
     ):
         super().__init__(expression, bits == MAX_BITS, strides)
-        self.bits = bits
+        self.bits, self.exact = bits, exact
         if bits < MAX_BITS and any(done.name in FUNCTIONS for done in self.code):
             self.shareable = set()
         if len(self.values) > MAX_VALUES:
@@ -101,7 +107,7 @@ class FusionPlan(Schedule):
 
     def _name(self, name: str) -> str:
         if self.bits == MAX_BITS:
-            return name
+            return "exact_sum_f32" if self.exact and name == "sum_f32" else name
         if name in ("pow_f32", "cast_i64_f32", "sum_f32"):
             raise NotFusibleError("no kernel that rounds to a grid", name=name, bits=self.bits)
         return f"grid_{name.removesuffix('_f32')}" if name in ARITHMETIC + FUNCTIONS else name
@@ -126,13 +132,20 @@ class InDoubt(ArithmeticError):
 
 
 class Fused:
-    """An expression as one kernel, for inputs with these strides, rounded to `bits` bits (see Schedule and FusionPlan).
-    Raises NotFusibleError."""
+    """An expression as one kernel, for inputs with these strides, rounded to `bits` bits, in the mode `exact` or not
+    (see Schedule and FusionPlan). Raises NotFusibleError."""
 
-    def __init__(self, expression: Expression, strides: Sequence[Shape | None] = (), bits: int = MAX_BITS):
+    def __init__(
+        self,
+        expression: Expression,
+        strides: Sequence[Shape | None] = (),
+        bits: int = MAX_BITS,
+        exact: bool = False,
+    ):
         self.expression = expression
         self._strides = strides
         self._bits = bits
+        self._exact = exact
         distinct = list(dict.fromkeys(expression.outputs))
         self.outputs = cpu.output_layout([expression.spec(number) for number in distinct])
         self._order = [distinct.index(number) for number in expression.outputs]
@@ -143,7 +156,7 @@ class Fused:
     def _plan(self, isa: int) -> tuple[FusionPlan, int]:
         """Return the plan, which keeps its words alive, and the address of these words."""
         if isa not in self._plans:
-            plan = FusionPlan(self.expression, isa, self._strides, self._bits)
+            plan = FusionPlan(self.expression, isa, self._strides, self._bits, self._exact)
             self._plans[isa] = plan, plan.words.ctypes.data
         return self._plans[isa]
 

@@ -13,12 +13,11 @@ import numpy as np
 
 from .cpu import Bound
 from .library import LIBRARY
-from .opset import MAX_RANK, Shape, ShapeError
+from .opset import BF16, MAX_RANK, Dtype, Shape, ShapeError
 
 MAX_OUTER = 4
 
-for _function in (LIBRARY.repops_product, LIBRARY.repops_copy):
-    _function.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
+LIBRARY.repops_copy.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
 
 
 class Matrices(NamedTuple):
@@ -30,9 +29,17 @@ class Matrices(NamedTuple):
 
 
 def product(
-    batch: Shape, m: int, k: int, n: int, operands: Sequence[Matrices], addresses: Sequence[int]
+    batch: Shape,
+    m: int,
+    k: int,
+    n: int,
+    operands: Sequence[Matrices],
+    dtype: Dtype,
+    addresses: Sequence[int],
+    exact: bool = False,
 ) -> Bound:
-    """Bind C[b, m, n] = sum over k of A[b, m, k] B[b, k, n] in the order of `mm`; `operands` are A, B and C, all f32.
+    """Bind C[b, m, n] = sum over k of A[b, m, k] B[b, k, n], with the bits of `mm` in the mode exact or repops-f32.
+    `operands` are A, B and C, all f32 or bf16; if they are bf16, C is contiguous.
 
     Raise ShapeError for more than 5 batch loops. SAFETY: the caller guarantees valid addresses and strides.
     """
@@ -44,7 +51,9 @@ def product(
     words = [*outer, *(s for own in strides for s in own[:-1]), inner, m, k, n]
     for each, own in zip(operands, strides, strict=True):
         words += [own[-1], each.row, each.column]
-    return _bound(LIBRARY.repops_product, words, addresses)
+    function = getattr(LIBRARY, f"repops_{'exact_' * exact}{'bf16_' * (dtype == BF16)}product")
+    function.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
+    return _bound(function, words, addresses)
 
 
 def copy(shape: Shape, strides: Shape, item_size: int, addresses: Sequence[int]) -> Bound:

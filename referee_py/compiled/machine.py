@@ -8,15 +8,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from repops import cpu
-from repops import exact as exact_sums
 from repops.cpu import Bound
 from repops.expression import Expression
 from repops.fusion import Fused
 from repops.memory import address_of, allocate
-from repops.opset import ITEM_SIZE, Attrs, Shape, Spec
+from repops.opset import ITEM_SIZE, Attrs, Dtype, Shape, Spec
 from repops.phases import NotFusibleError
 from repops.rounding import MAX_BITS
-from repops.strided import Matrices, copy
+from repops.strided import Matrices, copy, product
 from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import DATA, Array, tensor_hash, typed_hash
@@ -37,6 +36,7 @@ class Matmul(NamedTuple):
     k: int
     n: int
     operands: list[Matrices]
+    dtype: Dtype
 
 
 ROW_BYTES = 1 << 24
@@ -124,8 +124,6 @@ class Cpu(Machine):
 
     def __init__(self, exact: bool = False) -> None:
         self._exact = exact
-        self._operators: Any = exact_sums if exact else cpu
-        """The module with `bind`, `product` and `execute`."""
 
     def fused(
         self,
@@ -138,17 +136,17 @@ class Cpu(Machine):
 
     def kernel(self, expression: Expression, strides: Sequence[Shape]) -> Fused:
         """Compile an expression. Raises NotFusibleError, also for a kernel that keeps too much of a row."""
-        kernel = Fused(expression, strides, self.bits)
+        kernel = Fused(expression, strides, self.bits, self._exact)
         # SAFETY: one by one, operators release such values; a machine with enough memory for that may lack it here.
         if kernel.kept_bytes > ROW_BYTES:
             raise NotFusibleError("too much of a row is kept", nbytes=kernel.kept_bytes, limit=ROW_BYTES)
         return kernel
 
     def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind:
-        return lambda addresses: self._operators.bind(node.op, inputs, node.attrs, addresses)
+        return lambda addresses: cpu.bind(node.op, inputs, node.attrs, addresses, self._exact)
 
     def product(self, node: GraphNode, shape: Matmul) -> Bind | None:  # noqa: ARG002
-        return lambda addresses: self._operators.product(*shape, addresses)
+        return lambda addresses: product(*shape, addresses, self._exact)
 
     def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind:
         return lambda addresses: copy(shape, strides, item_size, addresses)
@@ -195,8 +193,7 @@ class Cpu(Machine):
         return tensor_hash(buffer)
 
     def execute(self, name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-        found: list[Array] = self._operators.execute(name, inputs, attrs)
-        return found
+        return cpu.execute(name, inputs, attrs, exact=self._exact)
 
 
 class Cuda(Machine):

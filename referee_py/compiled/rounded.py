@@ -118,9 +118,9 @@ class RoundedCpu(Cpu):
         return bind
 
     def product(self, node: GraphNode, shape: Matmul) -> Bind | None:
-        batch, m, k, n, (left, right, _) = shape
-        if 0 in (*batch, m, n):
-            return None  # runs as an operator, without an evaluation
+        batch, m, k, n, (left, right, _), dtype = shape
+        if 0 in (*batch, m, n) or dtype != F32:
+            return None  # runs as an operator
 
         def bind(addresses: Sequence[int]) -> Call:
             a, b = _matrices(addresses[0], batch, m, k, left), _matrices(addresses[1], batch, k, n, right)

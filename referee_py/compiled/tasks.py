@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from repops.opset import F32, Shape
+from repops.opset import Shape
 from repops.phases import NotFusibleError
 from repops.strided import MAX_OUTER, Matrices
 
@@ -99,11 +99,7 @@ def _task(body: Body, graph: Graph, machine: Machine) -> Task:
     node = body.node
     specs = [graph.specs[value] for value in node.inputs]
     logged = graph.is_logged(node)
-    if (
-        node.op in ("mm", "bmm")
-        and specs[0][0] == F32
-        and (made := _product(body, graph, machine)) is not None
-    ):
+    if node.op in ("mm", "bmm") and (made := _product(body, graph, machine)) is not None:
         return Task(node.op, position, body.reads, body.writes, made, logged=logged)
     reads = [
         view if view.is_contiguous() else View.whole(value, graph.shape(value))
@@ -155,7 +151,7 @@ def _product(body: Body, graph: Graph, machine: Machine) -> Bind | None:
         own.append(step)
         step *= size
     operands.append(Matrices(tuple(reversed(own)), n, 1))
-    return machine.product(body.node, Matmul(batch, m, k, n, operands))
+    return machine.product(body.node, Matmul(batch, m, k, n, operands, graph.specs[a.base][0]))
 
 
 def _matrices(view: View, batch: Shape) -> Matrices | None:

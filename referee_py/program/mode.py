@@ -56,7 +56,8 @@ class Rounding:
 
     @property
     def mode(self) -> int:
-        """The mode byte."""
+        """The mode byte; there is none for the grid of bf16 alone."""
+        assert self.bits >= MIN_BITS
         return _ROUNDED | self.form << 4 | self.bounds << 3 | (self.bits - MIN_BITS)
 
     @classmethod

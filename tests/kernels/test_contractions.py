@@ -86,7 +86,13 @@ def test_edges_of_panels(m, n):
         check("mm", [draw(rng, m, k), draw(rng, k, n)], {}, threads=(1, 4))
 
 
-@pytest.mark.parametrize("shape", [(1, 1030, 1100), (1100, 1030, 1), (250, 70, 40), (40, 70, 2100)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *((1, 1030, 1100), (1100, 1030, 1), (250, 70, 40), (40, 70, 2100)),
+        *((1030, 9, 300), (27, 520, 600), (13, 9, 4200), (130, 130, 120)),
+    ],
+)
 def test_several_tiles_and_blocks(shape):
     m, k, n = shape
     rng = np.random.default_rng(m)

@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 from repops import cpu
 from repops.memory import address_of
-from repops.opset import ShapeError
+from repops.opset import BF16, F32, Dtype, ShapeError
 from repops.strided import Matrices, copy, product
+from repops.tensors import NUMPY_DTYPE
 
 
 def _strides(array: np.ndarray) -> tuple[int, ...]:
     return tuple(stride // array.itemsize for stride in array.strides)
 
 
+@pytest.mark.parametrize("dtype", [F32, BF16])
 @pytest.mark.parametrize("seed", range(40))
-def test_product_of_views_equals_bmm_of_copies(seed: int) -> None:
+def test_product_of_views_equals_bmm_of_copies(seed: int, dtype: Dtype) -> None:
     draw = np.random.default_rng(seed)
     batch = tuple(draw.integers(1, 4, draw.integers(0, 4)).tolist())
     m, k, n = draw.integers(1, 40, 3).tolist() if seed % 4 else draw.integers(1, 600, 3).tolist()
@@ -24,18 +26,18 @@ def test_product_of_views_equals_bmm_of_copies(seed: int) -> None:
         """Return a view of a larger array, with dimensions in any order."""
         shape = (*batch, rows, columns)
         order = draw.permutation(len(shape))
-        whole = draw.standard_normal([shape[d] + 2 for d in order], dtype=np.float32)
+        whole = draw.standard_normal([shape[d] + 2 for d in order], np.float32).astype(NUMPY_DTYPE[dtype])
         inside = whole[tuple(slice(1, 1 + shape[d]) for d in order)]
         return inside.transpose(np.argsort(order))
 
     a, b = view(m, k), view(k, n)
-    out = np.full((*batch, m, n), np.nan, np.float32)
+    out = np.full((*batch, m, n), np.nan, NUMPY_DTYPE[dtype])
     operands = [Matrices(s[:-2], *s[-2:]) for s in map(_strides, (a, b, out))]
     addresses = [array.__array_interface__["data"][0] for array in (a, b, out)]
-    product(batch, m, k, n, operands, addresses)(int(draw.integers(1, 4)), cpu.get_isa())
+    product(batch, m, k, n, operands, dtype, addresses)(int(draw.integers(1, 4)), cpu.get_isa())
     copies = [np.ascontiguousarray(x).reshape(-1, *x.shape[-2:]) for x in (a, b)]
     (expected,) = cpu.execute("bmm", copies, {})
-    np.testing.assert_array_equal(out.view(np.uint32), expected.reshape(out.shape).view(np.uint32))
+    assert out.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
@@ -54,6 +56,6 @@ def test_copy_of_a_view(seed: int, dtype: type[np.generic]) -> None:
 def test_limits() -> None:
     plain = Matrices((1,) * 6, 1, 1)
     with pytest.raises(ShapeError, match="loops"):
-        product((1,) * 6, 1, 1, 1, [plain] * 3, [0, 0, 0])
+        product((1,) * 6, 1, 1, 1, [plain] * 3, F32, [0, 0, 0])
     with pytest.raises(ShapeError, match="dimensions"):
         copy((1,) * 9, (1,) * 9, 4, [0, 0])

@@ -20,13 +20,21 @@ from .lowering import Context, lowers
 # --------------------------------------------------------------------------------------------------- products
 
 
+def _factors(a: Ref, b: Ref) -> None:
+    if a.dtype != b.dtype:
+        found = " and ".join(ref.dtype.name.lower() for ref in (a, b))
+        raise Unsupported(f"a product of {found}", "give the module inputs of its own dtype, or use autocast")
+
+
 @lowers("aten.mm.default")
 def mm(c: Context, a: Ref, b: Ref) -> Ref:
+    _factors(a, b)
     return c.b.op("mm", a, b)
 
 
 @lowers("aten.bmm.default")
 def bmm(c: Context, a: Ref, b: Ref) -> Ref:
+    _factors(a, b)
     return c.b.op("bmm", a, b)
 
 
@@ -34,7 +42,7 @@ def bmm(c: Context, a: Ref, b: Ref) -> Ref:
 def addmm(c: Context, bias: Ref, a: Ref, b: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
     if (beta, alpha) != (1, 1):
         raise Unsupported(f"addmm with beta {beta} and alpha {alpha}", "scale the operands instead")
-    return _biased(c, c.b.op("mm", a, b), bias)
+    return _biased(c, mm(c, a, b), bias)
 
 
 def _biased(c: Context, product: Ref, bias: Ref) -> Ref:
@@ -86,6 +94,7 @@ def convolution(
     groups: int,
 ) -> Ref:
     """Lower a convolution. A transposed one is the input gradient of the plain one."""
+    _factors(x, w)
     window = _convolved(x, stride, padding, dilation, groups)
     image, kernel = _image(c, x), _image(c, w)
     if transposed:

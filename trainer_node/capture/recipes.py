@@ -77,12 +77,14 @@ BUILTIN: dict[str, Callable[..., Recipe]] = {
     "resnet-tiny": models.resnet_tiny,
     "resnet50": models.resnet50,
     "gpt2-tiny": models.gpt2_tiny,
+    "gpt2-tiny-bf16": models.gpt2_tiny_bf16,
     "gpt2-small": models.gpt2_small,
     "llama-100m": models.llama_100m,
     "distilbert-tiny": models.distilbert_tiny,
     "distilbert": models.distilbert,
     "llama-tiny": models.llama_tiny,
     "llama-lora-tiny": models.llama_lora_tiny,
+    "llama-lora-tiny-bf16": models.llama_lora_tiny_bf16,
 }
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from referee_py.commit.tensor import Array
@@ -140,6 +142,12 @@ def gpt2_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int 
     return _own_loss("gpt2-tiny", hf.GPT2LMHeadModel(config), optimizer, data, (steps, batch_size, seed))
 
 
+def gpt2_tiny_bf16(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int = 32) -> Recipe:
+    """`gpt2_tiny` as inside torch.autocast(dtype=torch.bfloat16): weights are f32, products bf16."""
+    recipe = gpt2_tiny(steps, batch_size, seed, length)
+    return replace(recipe, name="gpt2-tiny-bf16", autocast=torch.bfloat16)
+
+
 def _llama() -> nn.Module:
     """Build two layers of width 64, with two queries to a key."""
     hf = _library("transformers")
@@ -189,6 +197,15 @@ def llama_lora_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length
     size = (steps, batch_size, seed)
     module = peft.get_peft_model(base, config)
     return _own_loss("llama-lora-tiny", module, Adam(lr=1e-2), _language(seed, length, 256), size)
+
+
+def llama_lora_tiny_bf16(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int = 32) -> Recipe:
+    """`llama_lora_tiny` with its frozen weights in bfloat16, inside torch.autocast; the adapters are f32."""
+    recipe = llama_lora_tiny(steps, batch_size, seed, length)
+    for parameter in recipe.module.parameters():
+        if not parameter.requires_grad:
+            parameter.data = parameter.data.bfloat16()
+    return replace(recipe, name="llama-lora-tiny-bf16", autocast=torch.bfloat16)
 
 
 def _distilbert(name: str, config: Any, lr: float, length: int, size: tuple[int, int, int]) -> Recipe:

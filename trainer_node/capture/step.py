@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from repops.bridge import from_numpy
 from repops.opset import BF16, F32
+from repops.tensors import NUMPY_DTYPE
 
 from referee_py.commit.tensor import Array
 from referee_py.program import TensorType, validate
@@ -53,7 +55,7 @@ def capture(
 ) -> Built:
     """Return the program that trains `module` for `len(order)` steps, with its tensors.
 
-    data        arrays of the same length, f32, i64 or bool
+    data        arrays of the same length, f32, bf16, i64 or bool
     loss        `loss(output, *rest)`, where `rest` are the arrays not in `inputs`; None: the output's own `.loss`
     inputs      names of the arrays given to the module: the first array if None; several are given by keyword. With no
                 loss, every array is given by keyword
@@ -100,9 +102,7 @@ def sketch(
     for name, parameter in module.named_parameters():
         _check_dtype(name, parameter)
     rows = _check_data(data, order, accumulate)
-    example = {
-        name: ((rows, *array.shape[1:]), torch.from_numpy(array[:1]).dtype) for name, array in data.items()
-    }
+    example = {name: ((rows, *array.shape[1:]), from_numpy(array[:1]).dtype) for name, array in data.items()}
     traced = trace(module, objective, example, list(RULES), autocast)
     b = Builder()
     step = _Step(b, traced, _Initial(initial or {}, traced), Noise(b, seed))
@@ -219,7 +219,7 @@ def _check_data(data: Mapping[str, Array], order: Array, parts: int) -> int:
     if not data or len(set(sizes.values())) != 1 or None in sizes.values():
         raise CaptureError(f"data needs arrays with as many examples each, not {sizes}")
     for name, array in data.items():
-        dtype_of(torch.from_numpy(array[:1]).dtype)
+        dtype_of(from_numpy(array[:1]).dtype)
         if array.dtype == np.float32 and not np.isfinite(array).all():
             raise CaptureError(f"data {name} holds values that are not finite; clean it first")
     size = next(iter(sizes.values()))
@@ -271,7 +271,9 @@ class _Initial:
         if value is None:
             return own
         if callable(value):
-            return Source(own.type, value)
+            read = value
+            narrow = own.type.dtype == BF16
+            return Source(own.type, (lambda: read().astype(NUMPY_DTYPE[BF16])) if narrow else read)
         if TensorType.of(value) != own.type:
             raise CaptureError(
                 f"initial value of {name} is {TensorType.of(value)}, the module has {own.type}"

@@ -69,7 +69,7 @@ def _sum(x: Array, dims: Sequence[int], keepdim: int) -> Array:
 
 def _scatter_add(base: Array, index: Array, source: Array) -> Array:
     """Sum, for each row, the base and the added rows; a row that is not added is an absent tap."""
-    flat, added = index.reshape(-1), source.reshape(-1, *base.shape[1:])
+    flat, added = index.reshape(-1), source.reshape(index.size, *base.shape[1:])
     column = (-1, *(1,) * (base.ndim - 1))
     number = np.arange(base.shape[0]).reshape(column)
 

@@ -23,12 +23,14 @@ from .operators import (
 QUICK = (Rounding(26), Rounding(29, Bounds.PROBABLE, Form.DENSE), Rounding(32, Bounds.PROBABLE), Rounding(32))
 ALL = [Rounding(*p) for p in itertools.product((26, 29, 32), Bounds, Form)]
 MODES = [pytest.param(r, marks=[] if r in QUICK else [pytest.mark.slow], id=f"{r.mode:#x}") for r in ALL]
+NARROW = (Rounding().of_bf16, Rounding(32, Bounds.PROBABLE, Form.DENSE).of_bf16)
+MODES += [pytest.param(r, id=f"bf16 {r.bounds.name}") for r in NARROW]
 
 
 @pytest.mark.parametrize("rounding", MODES)
 def test_honest_trainer_expect_everybody_ends_at_its_bits(rounding: Rounding) -> None:
     """Trainer and auditors add in different orders; the log makes their results equal, and the defined ones."""
-    rng = np.random.default_rng(rounding.mode)
+    rng = np.random.default_rng(rounding.bits + 64 * rounding.bounds)
     corrections = alone = 0
     for case in cases(rng, rounding.bits):
         several = list(evaluations(case, rounding.bounds, rng))
@@ -78,7 +80,7 @@ def forgeries(rng: np.random.Generator, honest: Log, x: np.ndarray, b: int) -> I
 @pytest.mark.parametrize("rounding", MODES)
 def test_any_log_expect_the_value_of_the_definition(rounding: Rounding) -> None:
     """Under any log, every evaluation ends at the truth of each element, and forged entries are found."""
-    rng = np.random.default_rng(1000 + rounding.mode)
+    rng = np.random.default_rng(1000 + rounding.bits + 64 * rounding.bounds)
     followed = forged = 0
     for case in cases(rng, rounding.bits):
         several = list(evaluations(case, rounding.bounds, rng))

@@ -62,9 +62,11 @@ NODES = {
     "logistic": 40,
     "resnet-tiny": 760,
     "gpt2-tiny": 900,
+    "gpt2-tiny-bf16": 1150,
     "distilbert-tiny": 1060,
     "llama-tiny": 830,
     "llama-lora-tiny": 1080,
+    "llama-lora-tiny-bf16": 1560,
 }
 LARGE = {"vgg11": 660, "gpt2-small": 4500, "llama-100m": 4500, "resnet50": 3450, "distilbert": 2750}
 

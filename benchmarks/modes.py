@@ -1,0 +1,125 @@
+"""The modes side by side: CPU time of a step, bytes of logs, bytes hashed for a commitment, bytes of activations.
+
+Each step runs in one process with one thread, in turns with the others.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import repops
+import torch
+from repops.opset import BF16
+
+from referee_py.execute import Backend, FastExecutor, State
+from referee_py.program.mode import Rounding
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.log_source import MemoryLogs
+from trainer_node.bundle import Bundle
+from trainer_node.capture import Recipe, build
+from trainer_node.devices import evaluator_of
+
+from .models import eager_step
+from .recipes import built_in
+from .report import Table, ms
+from .timing import medians, ratio
+
+MODELS = ("gpt2-small", "resnet50")
+WARM_UP = 2
+KINDS: dict[str, Callable[[], Backend]] = {
+    "repops-f32": lambda: repops.backend("cpu"),
+    "exact": lambda: repops.backend("cpu", exact=True),
+    "rounded-f64": lambda: Rounded(Rounding(), MemoryLogs(), evaluator_of("torch")),
+}
+
+
+@dataclass
+class _Case:
+    """A program in a mode, and the time of its steps."""
+
+    name: str
+    bundle: Bundle
+    executor: FastExecutor
+    state: State
+    logs: MemoryLogs | None
+    times: list[float]
+
+    def step(self) -> None:
+        began = time.process_time()
+        self.state, _ = self.executor.step(self.state, False)
+        self.state.offer()
+        self.times.append(time.process_time() - began)
+
+    @property
+    def log_bytes(self) -> str:
+        log = self.logs.get(self.state.step) if self.logs else None
+        return f"{len(log.encode()) / 1e3:.1f}" if log else "0"
+
+
+def measure(turns: int) -> Table:
+    """Return a row for each model, dtype and mode."""
+    columns = [
+        "model",
+        "products",
+        "mode",
+        "ms a step",
+        "over repops-f32",
+        "over eager FP32",
+        "kB of logs a step",
+    ]
+    table = Table("modes", [*columns, "GB hashed", "of products", "GB of values"])
+    threads = torch.get_num_threads(), repops.get_num_threads()
+    torch.set_num_threads(1)
+    repops.set_num_threads(1)
+    try:
+        for name in MODELS:
+            _add(table, built_in(name, steps=100), turns)
+            gc.collect()
+    finally:
+        torch.set_num_threads(threads[0])
+        repops.set_num_threads(threads[1])
+    return table
+
+
+def _add(table: Table, recipe: Recipe, turns: int) -> None:
+    cases = []
+    for dtype in (None, torch.bfloat16):
+        bundle = build(replace(recipe, autocast=dtype))
+        cases += [_case(mode, bundle, make()) for mode, make in KINDS.items()]
+    theirs, eager = eager_step(recipe), []
+    for _ in range(WARM_UP + turns):
+        for case in cases:
+            case.step()
+        began = time.process_time()
+        theirs()
+        eager.append(time.process_time() - began)
+    base = cases[0].times[WARM_UP:]
+    for case in cases:
+        times, nodes = case.times[WARM_UP:], case.bundle.program.nodes
+        narrow = any(type_.dtype == BF16 for node in nodes for type_ in node.outputs)
+        hashed = sum(type_.nbytes for node in nodes for type_ in node.outputs)
+        products = ("mm", "bmm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad")
+        of_products = sum(node.outputs[0].nbytes for node in nodes if node.name in products)
+        compiled = case.executor.compiled
+        table.add(
+            recipe.name,
+            "bf16" if narrow else "f32",
+            case.name,
+            ms(medians([times])[0]),
+            f"{ratio(times, base):.2f}",
+            f"{ratio(times, eager[WARM_UP:]):.2f}",
+            case.log_bytes,
+            f"{hashed / 1e9:.2f}",
+            f"{of_products / 1e9:.2f}",
+            f"{compiled.arena_bytes / 1e9:.2f}" if compiled else "",
+        )
+
+
+def _case(mode: str, bundle: Bundle, backend: Backend) -> _Case:
+    executor = FastExecutor(bundle.program, bundle.constants, backend, bundle.metrics)
+    logs = backend.log_source if isinstance(backend, Rounded) else None
+    assert logs is None or isinstance(logs, MemoryLogs)
+    return _Case(mode, bundle, executor, State.of(0, bundle.initial), logs, [])

@@ -1,0 +1,214 @@
+// The blocked product of matrices. As in gemm.c, the depth of a block is the chunk of the specification, so
+// that a micro-kernel's accumulators ARE a chunk's chain:
+//
+//     C tile [tile_m x tile_n] of one thread
+//       for each chunk of k:   pack A [tile_m x 512] as panels of `height` rows
+//         for each block of columns:   pack B [512 x block] as panels of `width` columns
+//           for each panel of A:
+//             for each panel of B in the block:   acc = chain over k;   C = acc (first chunk)  or  C + acc
+//
+// A panel of A stays in the first-level cache, a block of B in the second-level cache, and the innermost loop
+// goes along rows of C. Where few columns would not repay the packing of A, its rows are read where they are,
+// and so is B if it is small.
+
+#include "matrix.h"
+#include "gemm.h"
+#include "pack.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+#define TILE_ROWS 1020    // of packed A: 2 MiB
+#define TILE_COLUMNS 4096 // of C: with these rows 16 MiB, in the third-level cache
+#define FEW_COLUMNS 256   // do not repay the packing of A
+#define SMALL_B 16384     // elements: with a panel of A not much more than the first-level cache
+#define STEPS 64          // that are packed at a time where lanes are adjacent: rows are read in pieces
+#define PART (4 * THREAD_WORK)
+
+typedef struct {
+    const product_shape *s;
+    const float *a, *b;
+    float *c;
+    const microkernel *kernel;
+    int64_t height, width;
+    int64_t tiles_m, tiles_n;
+    int64_t block;      // panels of B that are packed together
+    int near_a, near_b; // in place
+    // Places within a panel of a chunk.
+    int64_t a_lane[MAX_HEIGHT], b_lane[MAX_WIDTH], a_step[CHUNK], b_step[CHUNK];
+    int failed;
+} plan;
+
+// An operand whose lanes are packed in panels: rows of A, columns of B.
+typedef struct {
+    int64_t lane_stride, step_stride, size; // size of a panel
+    const int64_t *lane, *step;
+} operand;
+
+// Pack all panels of some lanes, `depth` steps each, one after the other.
+static void pack_panels(const plan *p, const operand *o, const float *from, int64_t lanes, int64_t depth,
+                        float *to) {
+    const int64_t some = o->lane_stride == 1 ? STEPS : CHUNK;
+    for (int64_t k = 0; k < depth; k += some)
+        for (int64_t i = 0; i < lanes; i += o->size) {
+            const gathered panel = {.data = from + i * o->lane_stride,
+                                    .lanes = min_i64(o->size, lanes - i),
+                                    .steps = min_i64(some, depth - k),
+                                    .lane = o->lane,
+                                    .step = o->step + k,
+                                    .lane_apart = apart(o->lane_stride),
+                                    .step_apart = apart(o->step_stride),
+                                    .step_runs = o->step_stride == apart(o->step_stride) ? 1 : depth};
+            pack(&panel, p->kernel, to + i * depth + k * o->size, o->size);
+        }
+}
+
+// A chunk of a tile: rows m0 <= m < m1, columns n0 <= n < n1 of C.
+typedef struct {
+    int64_t m0, m1, n0, n1, depth;
+    int add;
+    const float *a, *b; // packed panels of these rows and columns, or the first row and column in place
+    float *c;
+} chunk;
+
+static void multiply_panels(const plan *p, const chunk *t) {
+    const int64_t row = p->s->c[ROW];
+    for (int64_t m = t->m0; m < t->m1; m += p->height)
+        for (int64_t n = t->n0; n < t->n1; n += p->width) {
+            const float *b = t->b + (n - t->n0) * t->depth;
+            float *c = t->c + m * row + n;
+            const chunk_product product = {.rows = min_i64(p->height, t->m1 - m),
+                                           .columns = min_i64(p->width, t->n1 - n),
+                                           .depth = t->depth,
+                                           .a = t->a + (m - t->m0) * t->depth,
+                                           .b = {b, b + p->width / 2},
+                                           .add = t->add,
+                                           .c = {c, c + p->width / 2},
+                                           .row = row};
+            p->kernel->product.multiply(&product);
+        }
+}
+
+// The same with A in place. The last rows of a tile overlap those before, which are computed again and not
+// stored.
+static void multiply_rows(const plan *p, const chunk *t) {
+    const product_shape *s = p->s;
+    for (int64_t m = t->m0, rows; m < t->m1; m += rows) {
+        rows = min_i64(p->height, t->m1 - m);
+        const int64_t skip = ceil_div(rows, 4) * 4 - rows, first = m - skip;
+        for (int64_t n = t->n0; n < t->n1; n += p->width) {
+            const float *b = t->b + (n - t->n0) * (p->near_b ? 1 : t->depth);
+            float *c = t->c + first * s->c[ROW] + n;
+            const chunk_product product = {.rows = rows + skip,
+                                           .columns = min_i64(p->width, t->n1 - n),
+                                           .depth = t->depth,
+                                           .a = t->a + (first - t->m0) * s->a[ROW],
+                                           .b = {b, b + p->width / 2},
+                                           .add = t->add,
+                                           .c = {c, c + p->width / 2},
+                                           .row = s->c[ROW],
+                                           .a_row = s->a[ROW],
+                                           .b_row = p->near_b ? s->b[ROW] : p->width,
+                                           .skip = skip};
+            p->kernel->multiply_rows(&product);
+        }
+    }
+}
+
+static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1, float *to_a,
+                 float *to_b) {
+    const product_shape *s = p->s;
+    const operand rows = {s->a[ROW], s->a[COLUMN], p->height, p->a_lane, p->a_step};
+    const operand columns = {s->b[COLUMN], s->b[ROW], p->width, p->b_lane, p->b_step};
+    const int64_t panels = ceil_div(n1 - n0, p->width);
+    const int64_t block = ceil_div(panels, ceil_div(panels, p->block)) * p->width;
+    for (int64_t k = 0; k == 0 || k < s->k; k += CHUNK) { // once even without terms
+        const float *a = p->a + batch * s->a[BATCH] + m0 * s->a[ROW] + k * s->a[COLUMN];
+        chunk t = {.m0 = m0,
+                   .m1 = m1,
+                   .depth = min_i64(CHUNK, s->k - k),
+                   .add = k > 0,
+                   .a = p->near_a ? a : to_a,
+                   .c = p->c + batch * s->c[BATCH]};
+        if (!p->near_a) pack_panels(p, &rows, a, m1 - m0, t.depth, to_a);
+        for (int64_t n = n0; n < n1; n += block) {
+            const float *b = p->b + batch * s->b[BATCH] + k * s->b[ROW] + n * s->b[COLUMN];
+            t.n0 = n, t.n1 = min_i64(n1, n + block), t.b = p->near_b ? b : to_b;
+            if (!p->near_b) pack_panels(p, &columns, b, t.n1 - n, t.depth, to_b);
+            (p->near_a ? multiply_rows : multiply_panels)(p, &t);
+        }
+    }
+}
+
+// Return the beginning of tile `i` of `tiles` if `panels` are split evenly.
+static int64_t bound(int64_t panels, int64_t i, int64_t tiles) {
+    return panels * i / tiles;
+}
+
+static void range(void *context, int64_t begin, int64_t end) {
+    plan *p = context;
+    const product_shape *s = p->s;
+    const int64_t panels_m = ceil_div(s->m, p->height), panels_n = ceil_div(s->n, p->width);
+    const int64_t depth = min_i64(CHUNK, s->k), columns = min_i64(p->block, ceil_div(panels_n, p->tiles_n));
+    const int64_t of_a = p->near_a ? 0 : ceil_div(panels_m, p->tiles_m) * p->height * depth;
+    const int64_t of_b = p->near_b ? 0 : columns * p->width * depth;
+    float *a = aligned_alloc(64, (size_t)(ceil_div(of_a + 1, 16) * 64));
+    float *b = aligned_alloc(64, (size_t)(ceil_div(of_b + 1, 16) * 64));
+    if (a && b) {
+        for (int64_t i = begin; i < end; i++) {
+            const int64_t m = i % p->tiles_m, n = i / p->tiles_m % p->tiles_n;
+            tile(p, i / p->tiles_m / p->tiles_n, bound(panels_m, m, p->tiles_m) * p->height,
+                 min_i64(s->m, bound(panels_m, m + 1, p->tiles_m) * p->height),
+                 bound(panels_n, n, p->tiles_n) * p->width,
+                 min_i64(s->n, bound(panels_n, n + 1, p->tiles_n) * p->width), a, b);
+        }
+    } else {
+        __atomic_store_n(&p->failed, 1, __ATOMIC_RELAXED);
+    }
+    free(a);
+    free(b);
+}
+
+// Return how many panels of B, of one chunk each, fill half of the second-level cache.
+static int64_t panels_in_cache(int64_t width) {
+    long bytes = 0;
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    if (bytes <= 0) bytes = 1 << 20; // unknown
+    return max_i64(1, bytes / 2 / (CHUNK * width * (int64_t)sizeof(float)));
+}
+
+int matrix_product(const product_shape *s, const float *a, const float *b, float *c, int threads,
+                   enum isa isa) {
+    const microkernel *kernel = microkernels[isa];
+    const int64_t height = kernel->product.height, width = kernel->product.width;
+    plan p;
+    p.s = s, p.a = a, p.b = b, p.c = c, p.kernel = kernel, p.height = height, p.width = width, p.failed = 0;
+    if (s->batch * s->m * s->n == 0) return 0;
+    for (int64_t i = 0; i < height; i++) p.a_lane[i] = i * s->a[ROW];
+    for (int64_t i = 0; i < width; i++) p.b_lane[i] = i * s->b[COLUMN];
+    for (int64_t k = 0; k < min_i64(CHUNK, s->k); k++)
+        p.a_step[k] = k * s->a[COLUMN], p.b_step[k] = k * s->b[ROW];
+    p.near_a = kernel->multiply_rows && s->a[COLUMN] == 1 && s->m >= height && s->n <= FEW_COLUMNS;
+    p.near_b = p.near_a && s->b[COLUMN] == 1 && s->n % (width / 2) == 0 && s->k <= CHUNK &&
+               s->b[ROW] <= FEW_COLUMNS && s->b[ROW] * s->k <= SMALL_B;
+    p.block = panels_in_cache(width);
+
+    const int64_t panels_m = ceil_div(s->m, height), panels_n = ceil_div(s->n, width);
+    p.tiles_m = ceil_div(panels_m, TILE_ROWS / height);
+    p.tiles_n = ceil_div(panels_n, TILE_COLUMNS / width);
+    const int64_t work = s->batch * s->m * s->n * max_i64(1, s->k);
+    const int64_t parts = min_i64(threads, max_i64(1, work / PART));
+    // Split until the threads have equal work.
+    while (s->batch * p.tiles_m * p.tiles_n % parts && s->batch * p.tiles_m * p.tiles_n < 4 * parts) {
+        if (p.tiles_m < panels_m && (panels_m * p.tiles_n > panels_n * p.tiles_m || p.tiles_n == panels_n))
+            p.tiles_m++;
+        else if (p.tiles_n < panels_n)
+            p.tiles_n++;
+        else
+            break;
+    }
+    const int64_t tiles = s->batch * p.tiles_m * p.tiles_n;
+    parallel(threads, tiles, ceil_div(tiles, parts), range, &p);
+    return p.failed;
+}

@@ -1,0 +1,28 @@
+// The product of matrices with any strides, in the order of gemm.h.
+
+#ifndef REPOPS_MATRIX_H
+#define REPOPS_MATRIX_H
+
+#include "repops.h"
+
+enum { BATCH, ROW, COLUMN };
+
+// C[b, m, n] = sum over k of A[b, m, k] B[b, k, n]; strides in elements, of A, B and C.
+typedef struct {
+    int64_t batch, m, k, n;
+    int64_t a[3], b[3], c[3];
+} product_shape;
+
+#define OUTER 4
+
+// Arguments of repops_product: the batch is nested loops, the last one fastest, with strides of their own.
+typedef struct {
+    int64_t outer[OUTER], a_outer[OUTER], b_outer[OUTER], c_outer[OUTER];
+    product_shape inner;
+} product_words;
+
+// INVARIANT: columns of C are adjacent (c[COLUMN] is 1). Return 1 if there is no memory.
+int matrix_product(const product_shape *s, const float *a, const float *b, float *c, int threads,
+                   enum isa isa);
+
+#endif
