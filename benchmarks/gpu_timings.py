@@ -111,8 +111,17 @@ def _random(torch: Any, *shape: int) -> Any:
     return torch.randn(*shape, device="cuda")
 
 
-def _call(name: str, inputs: list[Any], *, exact: bool = False, **attrs: Any) -> Callable[[], object]:
+def _call(name: str, inputs: list[Any], **attrs: Any) -> Callable[[], object]:
     """Return a function that applies the operator and writes to existing outputs."""
+    return _bound(name, inputs, attrs, exact=False)
+
+
+def _exactly(name: str, inputs: list[Any], **attrs: Any) -> Callable[[], object]:
+    """Return the same function in the mode exact."""
+    return _bound(name, inputs, attrs, exact=True)
+
+
+def _bound(name: str, inputs: list[Any], attrs: dict[str, Any], exact: bool) -> Callable[[], object]:
     from repops import cuda
 
     out = cuda.execute(name, inputs, attrs, exact=exact)
@@ -165,8 +174,7 @@ def _exact_products(torch: Any) -> Iterator[Case]:
         for dtype in (torch.float32, torch.bfloat16):
             a, b = _random(torch, m, k).to(dtype), _random(torch, k, n).to(dtype)
             what = f"exact mm of {str(dtype).removeprefix('torch.')} {name}: {m} x {k} x {n}"
-            ours = _call("mm", [a, b], exact=True)
-            yield Case(what, ours, partial(torch.mm, a, b), 2.0 * m * k * n, "TFLOP/s")
+            yield Case(what, _exactly("mm", [a, b]), partial(torch.mm, a, b), 2.0 * m * k * n, "TFLOP/s")
 
 
 CONVOLUTIONS = (
@@ -190,6 +198,7 @@ def _convolutions(torch: Any) -> Iterator[Case]:
         shape = f"{images} x {channels} x {size}², {filters} of {kernel}², stride {stride}"
         forward = lambda x=x, w=w, s=stride, p=padding: torch.conv2d(x, w, stride=s, padding=p)  # noqa: E731
         yield Case(f"conv {shape}", _call("conv2d", [x, w], **attrs), forward, flops, "TFLOP/s")
+        yield Case(f"exact conv {shape}", _exactly("conv2d", [x, w], **attrs), forward, flops, "TFLOP/s")
         dx = lambda x=x, w=w, y=y, s=stride, p=padding: torch.nn.grad.conv2d_input(x.shape, w, y, s, p)  # noqa: E731
         ours = _call("conv2d_input_grad", [y, w], **attrs, input_hw=(size, size))
         yield Case(f"input gradient {shape}", ours, dx, flops, "TFLOP/s")
@@ -221,8 +230,9 @@ def _memory_bound(torch: Any) -> Iterator[Case]:
         yield case(function.__name__, [x], partial(lambda f: f(x), function), 2)
     yield case("sum rows", [x], lambda: x.sum(1), 1, dims=(1,), keepdim=0)
     yield case("sum columns", [x], lambda: x.sum(0), 1, dims=(0,), keepdim=0)
-    for name, dims in (("sum exact rows", (1,)), ("sum exact columns", (0,)), ("sum exact all", (0, 1))):
-        yield case(name, [x], partial(x.sum, dims), 1, dims=dims, keepdim=0, exact=True)
+    for name, dims in (("rows", (1,)), ("columns", (0,)), ("all", (0, 1))):
+        ours = _exactly("sum", [x], dims=dims, keepdim=0)
+        yield Case(f"exact sum {name}", ours, partial(x.sum, dims), size, "GB/s")
     yield case("sum all", [x], lambda: x.sum(), 1, dims=(0, 1), keepdim=0)
     yield case("amax rows", [x], lambda: x.amax(1), 1, dims=(1,), keepdim=0)
     yield case("argmax rows", [x], lambda: x.argmax(1), 1, dim=1, keepdim=0)

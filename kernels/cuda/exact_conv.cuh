@@ -97,8 +97,8 @@ template <class E, int MODE> struct ConvolutionElement {
     KERNEL(name##_finish, ExactConvolution, 256, 2) {                                                        \
         finish<E>(p.of.grid, p.exact, true, ConvolutionPositions<MODE>{p.of});                               \
     }                                                                                                        \
-    KERNEL(name##_settle, ExactConvolution, 128, 4) {                                                        \
-        settle<E, ConvolutionElement<E, MODE>>(p, p.of.grid, p.of.k);                                        \
+    KERNEL(name##_resolve, ExactConvolution, 128, 4) {                                                       \
+        resolve<E, ConvolutionElement<E, MODE>>(p, p.of.grid, p.of.k);                                       \
     }
 
 #define EXACT_CONVOLUTIONS(suffix, E)                                                                        \

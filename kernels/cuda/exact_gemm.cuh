@@ -4,7 +4,7 @@
 //            64 terms in a register, 64 such sums in another, and the sums of 4096 terms
 //        decide: if every real number within the radius of such a sum is rounded alike, that is the result;
 //            otherwise the element of C is marked as open, by a NaN that is no result
-//     2. settle: a warp for each open element, exactly (exact_sum.cuh)
+//     2. resolve: a warp for each open element, exactly (exact_sum.cuh)
 //
 // With split-K the sums of the runs of chunks, and the facts of their rows and columns, go to a workspace,
 // and `finish` adds and decides.
@@ -219,9 +219,9 @@ DEVICE void finish(const Grid &g, const Exact &e, bool masked, const Positions &
     }
 }
 
-// Settle the open elements. Element: Element(p, place) has the terms of an element of C (exact_sum.cuh).
+// Resolve the open elements. Element: Element(p, place) has the terms of an element of C (exact_sum.cuh).
 template <class E, class Element, class Params>
-DEVICE void settle(const Params &p, const Grid &g, i64 terms) {
+DEVICE void resolve(const Params &p, const Grid &g, i64 terms) {
     typedef typename Bits<E>::Word Word;
     Word *out = (Word *)g.out;
     for (i64 first = global_thread() / WARP * WARP; first < g.out_elements; first += global_threads()) {

@@ -56,8 +56,8 @@ template <class E> struct MatmulElement {
     KERNEL(exact_matmul##suffix##_finish, ExactMatmul, 256, 2) {                                             \
         finish<E>(p.of.grid, p.exact, false, MatmulPositions{p.of});                                         \
     }                                                                                                        \
-    KERNEL(exact_matmul##suffix##_settle, ExactMatmul, 128, 4) {                                             \
-        settle<E, MatmulElement<E>>(p, p.of.grid, p.of.k);                                                   \
+    KERNEL(exact_matmul##suffix##_resolve, ExactMatmul, 128, 4) {                                            \
+        resolve<E, MatmulElement<E>>(p, p.of.grid, p.of.k);                                                  \
     }
 
 #endif

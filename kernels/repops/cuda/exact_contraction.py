@@ -1,4 +1,4 @@
-"""Plans of contractions in the mode exact (kernels/cuda/exact_gemm.cuh): multiply, finish if K is split, settle."""
+"""Plans of contractions in the mode exact (kernels/cuda/exact_gemm.cuh): multiply, finish if K is split, resolve."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _plan(
     launches = [one(cut.tile.name, blocks, cut.tile.threads)]
     if cut.splits > 1:
         launches.append(one("finish", grid(c.out_elements, 256, target), 256))
-    launches.append(one("settle", grid(c.out_elements, 128, target), 128))
+    launches.append(one("resolve", grid(c.out_elements, 128, target), 128))
     return LaunchPlan(tuple(launches), workspaces)
 
 

@@ -1,16 +1,14 @@
 """The mode exact: every kernel, run on the host from the same sources, gives real sums, rounded once."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
-from repops import reference
+from repops import backend, cpu, reference
 from repops.calls import random_call
 from repops.cuda.plan import Target
 from repops.cuda.plans import differs, plan_of
-from repops.opset import BF16, OPS
-from repops.reference.exact import DIGITS, rounded
-from repops.tensors import DTYPE_CODE, NUMPY_DTYPE, canonical, check
+from repops.opset import OPS
+from repops.selftest import digest
+from repops.tensors import canonical, check
 
 from .calls import contractions, convolutions, normal, of_bf16, special
 from .calls import rounded as to_bf16
@@ -52,88 +50,42 @@ def test_other_operators_are_those_of_the_other_mode():
     assert plan_of(call, TARGET, exact=True) == plan_of(call, TARGET)  # i64
 
 
-# ------------------------------------------------------------------------------------------- long contractions
-
-
-def exact_rows(terms):
-    """Round the sum of each row of a matrix of f64, whose elements are products, to f32."""
-    return np.array([rounded(int(sum(map(Fraction, row)) * 2**298)) for row in terms.tolist()], np.float32)
-
-
-def probe(name, inputs, attrs, place, dtype):
-    """Return an element of a contraction, from the fractions that it consists of."""
-    wide = [np.asarray(array, np.float64) for array in inputs]
-    if name in ("mm", "bmm"):
-        *batch, m, n = place
-        a, b = wide[0][(*batch, m)], wide[1][(*batch, slice(None), n)]
-        total = sum(map(Fraction, (a * b).tolist()))
-    else:
-        total = convolved(name, wide, attrs, place)
-    return np.asarray(rounded(int(total * 2**298), DIGITS[dtype]), np.float32).astype(NUMPY_DTYPE[dtype])
-
-
-def convolved(name, inputs, attrs, place):
-    """Return an element of a convolution as a fraction, term by term as docs/opset.md lists them."""
-    (s0, s1), (p0, p1), (d0, d1) = attrs["stride"], attrs["padding"], attrs["dilation"]
-    total, groups = Fraction(0), attrs["groups"]
-
-    def tap(y, x, r, s):
-        return y * s0 - p0 + r * d0, x * s1 - p1 + s * d1
-
-    if name == "conv2d":
-        x, w = inputs
-        n, f, y, column = place
-        first = f // (w.shape[0] // groups) * w.shape[1]
-        for c, r, s in np.ndindex(*w.shape[1:]):
-            h, v = tap(y, column, r, s)
-            if 0 <= h < x.shape[2] and 0 <= v < x.shape[3]:
-                total += Fraction(x[n, first + c, h, v] * w[f, c, r, s])
-    elif name == "conv2d_input_grad":
-        dy, w = inputs
-        n, c, h, v = place
-        filters, channels = w.shape[0] // groups, w.shape[1]
-        first = c // channels * filters
-        for f, r, s in np.ndindex(filters, *w.shape[2:]):
-            (y, y_rest), (column, x_rest) = divmod(h + p0 - r * d0, s0), divmod(v + p1 - s * d1, s1)
-            if not (y_rest or x_rest) and 0 <= y < dy.shape[2] and 0 <= column < dy.shape[3]:
-                total += Fraction(dy[n, first + f, y, column] * w[first + f, c % channels, r, s])
-    else:
-        dy, x = inputs
-        f, c, r, s = place
-        first = f // (dy.shape[1] // groups) * (x.shape[1] // groups)
-        for n, y, column in np.ndindex(dy.shape[0], *dy.shape[2:]):
-            h, v = tap(y, column, r, s)
-            if 0 <= h < x.shape[2] and 0 <= v < x.shape[3]:
-                total += Fraction(dy[n, f, y, column] * x[n, first + c, h, v])
-    return total
+# -------------------------------------------------------------------------------------------------- long calls
 
 
 def long_calls():
-    """Yield the calls with finite operands that reach every path, also more chunks than are summed at once."""
-    for name, inputs, attrs in (*contractions(), *convolutions(), *of_bf16()):
-        if all(np.isfinite(np.asarray(array, np.float32)).all() for array in inputs):
-            yield name, inputs, attrs
+    """Yield the calls that reach every path, also more chunks than are summed at once, and longer sums."""
+    yield from (*contractions(), *convolutions(), *of_bf16())
     yield "mm", [normal(5, 9000, seed=1), normal(9000, 40, seed=2)], {}
     yield "mm", to_bf16(normal(33, 9000, seed=1), normal(9000, 7, seed=2)), {}
+    wild = np.ldexp(normal(2, 9001), np.random.default_rng(1).integers(-140, 120, (2, 9001))).astype(
+        np.float32
+    )
+    for x in (normal(2, 9001), special(2, 9001), wild):  # the last needs exact digits
+        yield "sum", [x], {"dims": (1,), "keepdim": 0}
+        yield "sum", [x.reshape(-1, 2)], {"dims": (0,), "keepdim": 1}
+        yield "sum", [x.reshape(2, 9001, 1)], {"dims": (0, 1), "keepdim": 0}
+    yield "sum", [normal(3, 700, 5, seed=2)], {"dims": (1,), "keepdim": 0}
+    yield "sum", [normal(5, 3, 700, seed=3)], {"dims": (0, 2), "keepdim": 0}
+    few = np.random.default_rng(0).integers(-1, 9, 5000)
+    yield "scatter_add", [normal(8, 70), few, normal(5000, 70, seed=1)], {}
+    yield "scatter_add", [special(8, 3), few, special(5000, 3, seed=1)], {}
 
 
 @pytest.mark.parametrize("multiprocessors", [1, 4, 132])
-def test_probes_of_long_contractions(multiprocessors):
-    rng = np.random.default_rng(multiprocessors)
+def test_agrees_with_c_on_calls_that_reach_every_path(multiprocessors):
     for name, inputs, attrs in long_calls():
-        (got,) = execute(name, inputs, attrs, exact=True, target=Target(multiprocessors), order=BACKWARDS)
-        for _ in range(6):
-            place = tuple(int(rng.integers(size)) for size in got.shape)
-            want = probe(name, inputs, attrs, place, DTYPE_CODE[got.dtype])
-            context = (name, [array.shape for array in inputs], inputs[0].dtype, attrs, place)
-            assert canonical(got[place]).tobytes() == canonical(want).tobytes(), context
+        (want,) = cpu.execute(name, inputs, attrs, exact=True)
+        same(name, inputs, attrs, want, target=Target(multiprocessors), order=FORWARDS)
+        same(name, inputs, attrs, want, target=Target(multiprocessors), order=BACKWARDS, shift=1)
 
 
-def test_every_cut_of_the_work_gives_the_same_bits():
-    for name, inputs, attrs in long_calls():
-        (want,) = execute(name, inputs, attrs, exact=True, target=Target(1))
-        for multiprocessors in (4, 132):
-            same(name, inputs, attrs, want, target=Target(multiprocessors), shift=1)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_agrees_with_c_on_long_tensors(name):
+    for seed in range(6):
+        inputs, attrs = random_call(name, f"exact {seed}", "long")
+        (want,) = cpu.execute(name, inputs, attrs, exact=True)
+        same(name, inputs, attrs, want, order=BACKWARDS)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
@@ -212,31 +164,6 @@ def test_zeros_are_positive():
         assert not execute("sum", [minus], attrs, exact=True)[0].view(np.uint32).any()
 
 
-# ------------------------------------------------------------------------------------------------------- sums
-
-
-def long_sums():
-    """Yield sums of several blocks over rows and over columns: ordinary ones, and ones that need exact digits."""
-    wild = np.ldexp(normal(2, 9001), np.random.default_rng(1).integers(-140, 120, (2, 9001))).astype(
-        np.float32
-    )
-    for x in (normal(2, 9001), wild):
-        yield x, (1,)
-        yield x.reshape(-1, 2), (0,)
-        yield x.reshape(2, 9001, 1), (0, 1)
-    yield normal(3, 700, 5, seed=2), (1,)
-    yield normal(5, 3, 700, seed=3), (0, 2)
-
-
-def test_long_sums():
-    for x, dims in long_sums():
-        kept = [d for d in range(x.ndim) if d not in dims]
-        rows = x.transpose([*kept, *dims]).reshape(int(np.prod([x.shape[d] for d in kept])), -1)
-        want = exact_rows(rows.astype(np.float64)).reshape([x.shape[d] for d in kept])
-        for order in (FORWARDS, BACKWARDS):
-            same("sum", [x], {"dims": dims, "keepdim": 0}, want, order=order)
-
-
 # ---------------------------------------------------------------------------------------------------- the radius
 
 
@@ -283,10 +210,6 @@ def test_without_a_radius_bits_are_wrong(monkeypatch):
         agrees_with_the_reference("mm", [*cancelling(17, 200, 12, 200)], {})
 
 
-def test_the_self_test_calls():
-    """The backend that scripts/gpu_check compares with the processor."""
-    assert EXACT.exact
-    inputs, attrs = random_call("mm", 3)
-    (got,), (want,) = EXACT.execute("mm", inputs, attrs), reference.execute_exact("mm", inputs, attrs)
-    assert canonical(got).tobytes() == canonical(want).tobytes()
-    assert BF16 in DIGITS
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_self_test_prints_the_same_digests(name):
+    assert digest(EXACT, name) == digest(backend("cpu", exact=True), name)
