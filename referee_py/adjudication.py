@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from repops import exact
 from repops.opset import OpError
 
 from .commit import NO_LOG, Record, tensor_hash
 from .commit.tensor import Array
 from .errors import HashMismatch, InvalidInput
 from .execute import Operators
-from .program import MODE_REPOPS_F32, Structure, TensorType
+from .program import MODE_EXACT, MODE_REPOPS_F32, Structure, TensorType
 from .program.mode import Rounding
 from .rounding.step_log import NodeLog
 from .rounding.truth import truth
@@ -80,5 +81,7 @@ def _execute(
 ) -> list[Array]:
     if mode == MODE_REPOPS_F32:
         return backend.execute(structure.name, inputs, structure.attrs)
+    if mode == MODE_EXACT:
+        return exact.execute(structure.name, inputs, structure.attrs)
     entries = None if log is None else log.entries(structure.outputs[0].count)
     return truth(structure.name, inputs, structure.attrs, entries, Rounding.of(mode))

@@ -19,6 +19,7 @@ from benchmarks import (
     contest,
     contractions,
     disputes,
+    exact,
     fees,
     kernels,
     models,
@@ -37,6 +38,8 @@ SECTIONS = (
     "bf16",
     "steps",
     "commitments",
+    "exact",
+    "exact-sums",
     "chains",
     "disputes",
     "gas",
@@ -66,6 +69,10 @@ def _measure(section: str, turns: int) -> report.Table:
             return steps.measure(turns)
         case "commitments":
             return commitments.measure(turns)
+        case "exact":
+            return exact.products(turns)
+        case "exact-sums":
+            return exact.sums(turns)
         case "chains":
             return chains.measure()
         case "disputes":

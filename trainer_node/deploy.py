@@ -2,7 +2,7 @@
 
 Timekeeper(guardian, budget)     Judge()     Watch()     the rules, a contract for each family of operators
 VerifierRegistry(minBond, leaveDelay, time)
-Opset1(exact rules, rounded rules)     Examiner(opset)     Court(examiner, time)
+Opset1(the rules of each arithmetic)     Examiner(opset)     Court(examiner, time)
 Panel(court, registry)     Referee(judge, panel)
 DataAvailability(time)     Notary(registry, stakeGas, minFee, minPeriod)     Jobs(notary, requests, commitAge)
 Releases(publisher)                       the list on which a deployment is published, new or existing
@@ -23,10 +23,9 @@ from web3 import Web3
 
 from .chain.abi import load_artifact
 from .chain.contracts import (
-    EXACT_RULES,
     FIRST,
     NAMES,
-    ROUNDED_RULES,
+    TABLES,
     Contracts,
     Deployment,
     code_hash,
@@ -164,7 +163,7 @@ def constructor_arguments(
         case "VerifierRegistry":
             return parameters.min_bond, parameters.leave_delay, addresses["Timekeeper"]
         case "Opset1":
-            return tuple([addresses[rule] for rule in rules] for rules in (EXACT_RULES, ROUNDED_RULES))
+            return tuple([addresses[rule] for rule in rules] for rules in TABLES)
         case "Examiner":
             return (addresses["Opset1"],)
         case "Court":

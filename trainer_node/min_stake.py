@@ -52,8 +52,8 @@ TRIAL_GAS = {
     "descend": 750_000,
     "showLeaf": 75_000,
     "compare": 2_600_000,
-    "post": 83_000,
-    "answer": 78_000,
+    "post": 86_000,
+    "answer": 82_000,
     "judge": 3_250_000,
 }
 """Gas of the moves of a trial."""

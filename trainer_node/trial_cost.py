@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from repops.chains import KINDS, Chain
+from repops.chains import KINDS
 from repops.hashing import tree_root
 
 from referee_py.commit.tensor import DATA, Array
 from referee_py.element import Case, rule_of
+from referee_py.element.native import native_chain
 from referee_py.program import Program, Structure, TensorType
-from referee_py.program.mode import is_rounded
 
 SLOWEST = 1e7
 """Steps a second that any walk makes on any machine of today (docs/benchmarks.md); for chains too short to measure."""
@@ -73,8 +73,7 @@ def walking_rate(
     case = _some_element(structure, [TensorType.of(array) for array in inputs], mode)
     if case is None:
         return SLOWEST
-    plain = [np.asarray(np.require(array, requirements=["C", "A"])) for array in inputs]
-    chain = Chain(case.name, plain, case.attrs, case.element, output=case.output, exact=is_rounded(mode))
+    chain = native_chain(case, inputs)
     state, done, began, spent = rule_of(case).begin(case), 0, clock(), 0.0
     while done < chain.length and spent < SAMPLE_S:
         after = min(done + SAMPLE_STEPS, chain.length)

@@ -5,9 +5,11 @@ pragma solidity ^0.8.34;
 /// @notice The arithmetic of a program, as its mode byte encodes it.
 ///
 ///     1                                                repops-f32: every order is fixed, there are no logs
+///     2                                                exact: sums are real sums, rounded once; there are no logs
 ///     0x80 | form << 4 | bounds << 3 | (bits - 26)     rounded-f64: results of 26 to 32 bits, with rounding logs
 library Modes {
     uint8 internal constant REPOPS_F32 = 1;
+    uint8 internal constant EXACT = 2;
 
     uint8 private constant ROUNDED = 0x80;
     /// @dev The bits that are not parameters.
@@ -16,6 +18,11 @@ library Modes {
     uint8 private constant MAX_BITS = 6;
     uint8 private constant PROBABLE = 0x08;
     uint256 private constant MIN_WIDTH = 26;
+
+    /// @notice Returns whether there is such a mode.
+    function known(uint8 mode) internal pure returns (bool) {
+        return mode == REPOPS_F32 || mode == EXACT || rounded(mode);
+    }
 
     /// @notice Returns whether records of this mode have rounding logs.
     function rounded(uint8 mode) internal pure returns (bool) {

@@ -26,8 +26,7 @@ library Programs {
     /// @notice Reverts unless the opset version and the mode are known.
     function checkKnown(Program calldata program) internal pure {
         if (program.opsetVersion != OPSET_VERSION) revert IReferee.UnknownOpset(program.opsetVersion);
-        bool known = program.mode == Modes.REPOPS_F32 || Modes.rounded(program.mode);
-        if (!known) revert IReferee.UnknownMode(program.mode);
+        if (!Modes.known(program.mode)) revert IReferee.UnknownMode(program.mode);
     }
 
     /// @notice Reverts unless every field is within its limits.

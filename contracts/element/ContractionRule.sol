@@ -64,8 +64,10 @@ abstract contract ContractionRule is IRule {
     /// @dev Returns the number of bytes of a state.
     function _size() internal pure virtual returns (uint256);
 
-    /// @dev Returns the state before the first step.
-    function _begin() internal pure virtual returns (bytes memory);
+    /// @dev Returns the state before the first step: zeros, unless the arithmetic begins otherwise.
+    function _begin() internal pure virtual returns (bytes memory) {
+        return new bytes(_size());
+    }
 
     /// @dev Returns the state after step `t`, whose term does not exist.
     function _next(uint256 t, bytes calldata state) internal pure virtual returns (bytes memory);

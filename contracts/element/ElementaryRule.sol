@@ -12,14 +12,14 @@ import {Decisions} from "./rounded/Decisions.sol";
 
 /// @title ElementaryRule
 /// @notice The common part of the families of elementary functions: f32 operands, which broadcast, and no attributes.
-/// @dev In repops-f32, and in rounded-f64 of 32 bits, values are correctly rounded and a log decides nothing. Below 32
-/// bits the state is `a u32be ‖ b u32be`, the operands (b is 0 if there is none), and `finish` decides.
+/// @dev In repops-f32 and exact, and in rounded-f64 of 32 bits, values are correctly rounded and no log decides
+/// anything. Below 32 bits the state is `a u32be ‖ b u32be`, the operands (b is 0 if there is none), and `finish` decides.
 abstract contract ElementaryRule is Point {
     uint256 internal constant POW = 17;
     uint256 private constant WORD = 0xFFFFFFFF;
 
     function _check(Case calldata which) internal pure override {
-        Cases.mine(which, _operators(), Cases.EITHER);
+        Cases.mine(which, _operators(), Cases.ANY);
         uint256 inputs = _arity(which.op);
         Broadcast.check(which, inputs);
         Cases.input(which, 0, Cases.F32);

@@ -38,7 +38,7 @@ contract Layout is Point {
 
     /// @dev Checks a case, and returns the input and the position of the element that is moved.
     function _source(Case calldata which) private pure returns (uint256 input, uint256 position) {
-        Cases.mine(which, ALL, Cases.EITHER);
+        Cases.mine(which, ALL, Cases.ANY);
         if (which.op == CAT) return _cat(which);
         Cases.check(which, 1, 1);
         Cases.output(which, 0, Specs.get(which.inputs, 0).dtype());

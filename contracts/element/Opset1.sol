@@ -36,20 +36,27 @@ contract Opset1 is IOpset {
     uint256 private constant LAYOUT = 0x1F << 70;
     uint256 private constant SOURCES = 0x7 << 80;
 
+    IRule[FAMILIES] private _repopsF32;
     IRule[FAMILIES] private _exact;
     IRule[FAMILIES] private _rounded;
 
-    /// @param exact The rules of repops-f32, in the order of the families.
-    /// @param rounded The rules of rounded-f64, for all its parameters. Zero where there is none.
-    constructor(IRule[FAMILIES] memory exact, IRule[FAMILIES] memory rounded) {
-        (_exact, _rounded) = (exact, rounded);
+    /// @param repopsF32 The rules of repops-f32, in the order of the families. Zero where there is none.
+    /// @param exact The rules of exact.
+    /// @param rounded The rules of rounded-f64, for all its parameters.
+    constructor(
+        IRule[FAMILIES] memory repopsF32,
+        IRule[FAMILIES] memory exact,
+        IRule[FAMILIES] memory rounded
+    ) {
+        (_repopsF32, _exact, _rounded) = (repopsF32, exact, rounded);
     }
 
     /// @inheritdoc IOpset
     function rule(uint16 op, uint8 mode) external view returns (IRule found) {
         uint256 family = _family(op);
         if (family < FAMILIES) {
-            if (mode == Modes.REPOPS_F32) found = _exact[family];
+            if (mode == Modes.REPOPS_F32) found = _repopsF32[family];
+            if (mode == Modes.EXACT) found = _exact[family];
             if (Modes.rounded(mode)) found = _rounded[family];
         }
         if (address(found) == address(0)) revert NoRule(op, mode);

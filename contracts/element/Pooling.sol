@@ -90,7 +90,7 @@ contract Pooling is IRule {
     }
 
     function _read(Case calldata which) private pure returns (Pool memory pool) {
-        Cases.mine(which, 1 << MAX_POOL2D, Cases.EITHER);
+        Cases.mine(which, 1 << MAX_POOL2D, Cases.ANY);
         Cases.check(which, 1, 2);
         Cases.input(which, 0, Cases.F32);
         Cases.output(which, 0, Cases.F32);

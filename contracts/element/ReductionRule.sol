@@ -80,11 +80,15 @@ abstract contract ReductionRule is IRule {
     /// @dev Returns the number of bytes of the states of a `sum` of `items` f32.
     function _size(uint256 items) internal pure virtual returns (uint256);
 
-    /// @dev Returns the state before the first step.
-    function _begin(uint256 items) internal pure virtual returns (bytes memory);
+    /// @dev Returns the state before the first step: zeros, unless the arithmetic begins otherwise.
+    function _begin(uint256 items) internal pure virtual returns (bytes memory) {
+        return new bytes(_size(items));
+    }
 
-    /// @dev Returns the number of the item, of `items`, that step `t` takes.
-    function _item(uint256 items, uint256 t) internal pure virtual returns (uint256);
+    /// @dev Returns the number of the item, of `items`, that step `t` takes: row-major, unless there is another order.
+    function _item(uint256, uint256 t) internal pure virtual returns (uint256) {
+        return t;
+    }
 
     /// @dev Returns the state after step `t`, which takes `value`.
     function _next(uint256 items, uint256 t, bytes calldata state, uint256 value)

@@ -63,8 +63,10 @@ abstract contract RowsRule is IRule {
     /// @dev Returns the number of bytes of a state of `scatter_add`.
     function _size() internal pure virtual returns (uint256);
 
-    /// @dev Returns the state before its first step.
-    function _begin() internal pure virtual returns (bytes memory);
+    /// @dev Returns the state before its first step: zeros, unless the arithmetic begins otherwise.
+    function _begin() internal pure virtual returns (bytes memory) {
+        return new bytes(_size());
+    }
 
     /// @dev Returns the state after its step `t`, which adds `value` if it exists.
     function _next(uint256 t, bytes calldata state, bool exists, uint256 value)

@@ -34,7 +34,7 @@ contract Sources is Point {
 
     /// @dev Checks a case; returns `bits` of `full`, the length of `arange`, and `site` of `philox`.
     function _attribute(Case calldata which) private pure returns (uint256 found) {
-        Cases.mine(which, (1 << FULL) | (1 << ARANGE) | (1 << PHILOX), Cases.EITHER);
+        Cases.mine(which, (1 << FULL) | (1 << ARANGE) | (1 << PHILOX), Cases.ANY);
         bool random = which.op == PHILOX;
         Cases.check(which, random ? 2 : 0, 1);
         Spec shape = Specs.get(which.outputs, 0);

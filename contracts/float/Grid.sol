@@ -86,11 +86,7 @@ library Grid {
     /// @dev Admissible is a value of the grid, neither NaN nor -0, between the roundings of both ends of the ball.
     function decide(Ball memory ball, Entry memory entry, uint256 b) internal pure returns (uint256) {
         _check(entry, b);
-        uint256 hi = ball.sum.hi;
-        if (!Kulisch.isFinite(ball.sum)) {
-            if (hi == Kulisch.NAN) return QUIET_NAN;
-            return _bits(hi == Kulisch.INFINITY ? INFINITE : -INFINITE);
-        }
+        if (!Kulisch.isFinite(ball.sum)) return _notFinite(ball.sum.hi);
         int256 nearest = _ofSum(ball.sum, b, NEAREST);
         int256 claimed = nearest;
         if (entry.kind == WRITTEN) {
@@ -149,9 +145,10 @@ library Grid {
     }
 
     /// @notice Rounds a sum to grid(b), in the direction DOWN, NEAREST (ties to even) or UP. The grid has both
-    /// infinities, which follow its largest finite values.
+    /// infinities, which follow its largest finite values. A sum that is not finite is returned as it is.
     function toGrid(Sum memory sum, uint256 b, uint256 toward) internal pure returns (uint256) {
         if (b < 26 || b > 32) revert BitsOutOfRange(b);
+        if (!Kulisch.isFinite(sum)) return _notFinite(sum.hi);
         return _bits(_ofSum(sum, b, toward));
     }
 
@@ -191,6 +188,12 @@ library Grid {
             );
             return order < 0 || (order == 0 && uint256(claimed) & _step(b) == 0);
         }
+    }
+
+    /// @dev Returns the bits of a sum that is not finite, from its high word.
+    function _notFinite(uint256 hi) private pure returns (uint256) {
+        if (hi == Kulisch.NAN) return QUIET_NAN;
+        return hi == Kulisch.INFINITY ? uint256(INFINITE) : SIGN | uint256(INFINITE);
     }
 
     /// @dev Returns the place of a finite sum, from its first 256 bits and whether others follow.

@@ -15,10 +15,10 @@ static void advance(void *context, int64_t begin, int64_t end) {
     case CHAIN_SUM:
         if (c->sig->tensors[0].dtype == I64)
             chain_select(c);
-        else if (c->exact)
-            chain_exact_sum(c);
-        else
+        else if (c->sums == SUMS_ORDERED)
             chain_lanes(c);
+        else
+            chain_exact_sum(c);
         return;
     case CHAIN_AMAX:
     case CHAIN_ARGMAX:
@@ -32,9 +32,9 @@ static void advance(void *context, int64_t begin, int64_t end) {
 }
 
 // Advance `state`, in place, from before step `from` to before step `to`.
-REPOPS_EXPORT void repops_chain(const signature *sig, void *const *data, int kind, int exact, int64_t element,
+REPOPS_EXPORT void repops_chain(const signature *sig, void *const *data, int kind, int sums, int64_t element,
                                 int64_t from, int64_t to, uint8_t *state) {
-    chain c = {sig, data, kind, exact, element, from, to, state};
+    chain c = {sig, data, kind, sums, element, from, to, state};
     parallel(1, 1, 1, advance, &c); // for its floating-point environment
 }
 

@@ -9,7 +9,7 @@
 //     chain_values.c   reductions: the elements that are reduced to one
 //     chain_lanes.c    sum of f32: lanes and blocks
 //     chain_select.c   operators that compare or wrap: i64 sums, amax, argmax, max_pool2d
-//     chain_exact.c    exact sums of rounded-f64
+//     chain_exact.c    exact sums, in the modes exact and rounded-f64
 
 #ifndef REPOPS_CHAIN_H
 #define REPOPS_CHAIN_H
@@ -31,12 +31,19 @@ enum chain_kind {
     CHAIN_SCATTER = 8,
 };
 
+// What the state of a sum of f32 is, which depends on the arithmetic. repops/chains.py has the same numbers.
+enum chain_sums {
+    SUMS_ORDERED = 0, // repops-f32: rounded sums, in a fixed order
+    SUMS_EXACT = 1,   // exact: the exact sum
+    SUMS_LOGGED = 2,  // rounded-f64: the exact sum, and what a decision under a log needs
+};
+
 // Chain `kind` of an element of an operator's first output, from before step `from` to before step `to`.
-// `exact` selects the chain of rounded-f64 where that is a different one.
+// `sums` matters only where f32 are added.
 typedef struct {
     const signature *sig;
     void *const *data;
-    int kind, exact;
+    int kind, sums;
     int64_t element, from, to;
     uint8_t *state;
 } chain;
@@ -45,10 +52,10 @@ typedef struct {
 #define BLOCK 4096 // items of a sum that are summed separately
 #define CANONICAL_NAN 0x7FC00000u
 
-void chain_terms(const chain *c);   // contractions, both arithmetics
-void chain_lanes(const chain *c);   // sum of f32
+void chain_terms(const chain *c);   // contractions, every arithmetic
+void chain_lanes(const chain *c);   // sum of f32, ordered
 void chain_select(const chain *c);  // i64 sum, amax, argmax, max_pool2d
-void chain_scatter(const chain *c); // both arithmetics
+void chain_scatter(const chain *c); // every arithmetic
 void chain_exact_sum(const chain *c);
 int64_t chain_pool_length(const chain *c);
 
@@ -96,14 +103,16 @@ typedef struct {
     enum { FINITE, PLUS_INFINITY, MINUS_INFINITY, NOT_A_NUMBER } is;
 } exact;
 
+// A decoded state. All but the total is for SUMS_LOGGED only.
 typedef struct {
     exact total, magnitude;
     uint64_t terms;
     uint32_t smallest; // bits of the smallest nonzero value, without its sign; 0 if there is none
+    int logged;
 } exact_sums;
 
-exact_sums get_exact(const uint8_t *state, int added);
-void put_exact(uint8_t *state, const exact_sums *s, int added);
+exact_sums get_exact(const chain *c);
+void put_exact(const chain *c, const exact_sums *s);
 // Add a product of two binary32 values, which is exact in binary64.
 void add_product(exact_sums *s, double product);
 // Add a value.

@@ -37,18 +37,26 @@ static void put_sum(uint8_t *to, const exact *e) {
     for (int i = 0; i < LIMBS; i++) put_be(to + EXACT_BYTES - 8 * (i + 1), 8, e->limb[i]);
 }
 
-// Layout: total (96 bytes), magnitude (96), terms (8), and if values are added, smallest (4).
-exact_sums get_exact(const uint8_t *state, int added) {
-    const uint8_t *tail = state + 2 * EXACT_BYTES;
-    return (exact_sums){get_sum(state), get_sum(state + EXACT_BYTES), get_be(tail, 8),
-                        added ? (uint32_t)get_be(tail + 8, 4) : 0};
+// Layout: total (96 bytes); SUMS_LOGGED: magnitude (96), terms (8), and if values are added, smallest (4).
+static int adds_values(const chain *c) {
+    return c->kind == CHAIN_SUM || c->kind == CHAIN_SCATTER;
 }
 
-void put_exact(uint8_t *state, const exact_sums *s, int added) {
-    uint8_t *tail = state + 2 * EXACT_BYTES;
-    put_sum(state, &s->total), put_sum(state + EXACT_BYTES, &s->magnitude);
-    put_be(tail, 8, s->terms);
-    if (added) put_be(tail + 8, 4, s->smallest);
+exact_sums get_exact(const chain *c) {
+    const uint8_t *magnitude = c->state + EXACT_BYTES, *tail = magnitude + EXACT_BYTES;
+    exact_sums s = {.total = get_sum(c->state), .logged = c->sums == SUMS_LOGGED};
+    if (!s.logged) return s;
+    s.magnitude = get_sum(magnitude), s.terms = get_be(tail, 8);
+    if (adds_values(c)) s.smallest = (uint32_t)get_be(tail + 8, 4);
+    return s;
+}
+
+void put_exact(const chain *c, const exact_sums *s) {
+    uint8_t *magnitude = c->state + EXACT_BYTES, *tail = magnitude + EXACT_BYTES;
+    put_sum(c->state, &s->total);
+    if (!s->logged) return;
+    put_sum(magnitude, &s->magnitude), put_be(tail, 8, s->terms);
+    if (adds_values(c)) put_be(tail + 8, 4, s->smallest);
 }
 
 // Infinity plus a finite sum is infinity; two infinities of different signs give NaN.
@@ -76,7 +84,8 @@ static inline void minus(uint64_t *limb, int count, uint64_t low, uint64_t high)
 static void add_exactly(exact_sums *s, double value) {
     s->terms++;
     if (!(fabs(value) <= DBL_MAX)) {
-        add_beyond(&s->total, value), add_beyond(&s->magnitude, fabs(value));
+        add_beyond(&s->total, value);
+        if (s->logged) add_beyond(&s->magnitude, fabs(value));
         return;
     }
     if (value == 0 || s->total.is != FINITE) return;
@@ -88,7 +97,7 @@ static void add_exactly(exact_sums *s, double value) {
     const int place = shift < 0 ? 0 : shift / 64, by = shift < 0 ? 0 : shift % 64;
     const uint64_t low = mantissa << by, high = by ? mantissa >> (64 - by) : 0;
     (value < 0 ? minus : plus)(s->total.limb + place, LIMBS - place, low, high);
-    plus(s->magnitude.limb + place, LIMBS - place, low, high);
+    if (s->logged) plus(s->magnitude.limb + place, LIMBS - place, low, high);
 }
 
 void add_product(exact_sums *s, double product) {

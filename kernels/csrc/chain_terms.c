@@ -1,7 +1,8 @@
 // Contractions: sums of products, without those in the padding. Their states:
 //
-// f32      two words: the sum of the earlier chunks, and the sum of this chunk
-// exact    the sum, the magnitude, the number of existing products
+// ordered   two words: the sum of the earlier chunks, and the sum of this chunk
+// exact     the sum
+// logged    the sum, the magnitude, the number of existing products
 
 #include "chain.h"
 #include <math.h>
@@ -111,7 +112,7 @@ static int64_t gather(const terms *t, int64_t from, int64_t to, float *a, float 
     return found;
 }
 
-static void f32_terms(const chain *c, const terms *t) {
+static void ordered_terms(const chain *c, const terms *t) {
     float total = get_f32(c->state), chunk = get_f32(c->state + 4), a[CHUNK], b[CHUNK];
     for (int64_t k = c->from; k < c->to;) {
         if (k % CHUNK == 0) total += chunk, chunk = -0.0f;
@@ -124,16 +125,16 @@ static void f32_terms(const chain *c, const terms *t) {
 }
 
 static void exact_terms(const chain *c, const terms *t) {
-    exact_sums sums = get_exact(c->state, 0);
+    exact_sums sums = get_exact(c);
     float a[CHUNK], b[CHUNK];
     for (int64_t k = c->from; k < c->to; k += CHUNK) {
         const int64_t found = gather(t, k, min_i64(c->to, k + CHUNK), a, b);
         for (int64_t i = 0; i < found; i++) add_product(&sums, (double)a[i] * (double)b[i]);
     }
-    put_exact(c->state, &sums, 0);
+    put_exact(c, &sums);
 }
 
 void chain_terms(const chain *c) {
     const terms t = c->kind == CHAIN_MATMUL ? matmul_terms(c) : conv_terms(c);
-    (c->exact ? exact_terms : f32_terms)(c, &t);
+    (c->sums == SUMS_ORDERED ? ordered_terms : exact_terms)(c, &t);
 }

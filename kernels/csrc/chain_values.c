@@ -34,14 +34,14 @@ void reduced_places(const reduction *r, int64_t first, int64_t count, int64_t *p
 void chain_exact_sum(const chain *c) {
     const reduction r = reduction_of(c);
     const float *x = c->data[0];
-    exact_sums sums = get_exact(c->state, 1);
+    exact_sums sums = get_exact(c);
     int64_t places[BLOCK];
     for (int64_t t = c->from; t < c->to; t += BLOCK) {
         const int64_t count = min_i64(BLOCK, c->to - t);
         reduced_places(&r, t, count, places);
         for (int64_t i = 0; i < count; i++) add_value(&sums, x[places[i]]);
     }
-    put_exact(c->state, &sums, 1);
+    put_exact(c, &sums);
 }
 
 // Step 0 takes the base. Step 1 + p adds the source row at position p of idx, if idx[p] is this row.
@@ -51,22 +51,23 @@ void chain_scatter(const chain *c) {
     const int64_t row = c->element / width, *idx = c->data[1];
     const float *src = (const float *)c->data[2] + c->element % width,
                 first = ((const float *)c->data[0])[c->element];
+    const int ordered = c->sums == SUMS_ORDERED;
     exact_sums sums = {0};
     float sum = -0.0f;
-    if (c->exact)
-        sums = get_exact(c->state, 1);
-    else
+    if (ordered)
         sum = get_f32(c->state);
+    else
+        sums = get_exact(c);
     for (int64_t t = c->from; t < c->to; t++) {
         if (t > 0 && idx[t - 1] != row) continue;
         const float value = t ? src[(t - 1) * width] : first;
-        if (c->exact)
-            add_value(&sums, value);
-        else
+        if (ordered)
             sum = t ? sum + value : value;
+        else
+            add_value(&sums, value);
     }
-    if (c->exact)
-        put_exact(c->state, &sums, 1);
-    else
+    if (ordered)
         put_f32(c->state, sum);
+    else
+        put_exact(c, &sums);
 }

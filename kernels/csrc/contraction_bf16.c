@@ -29,9 +29,12 @@ static void range(void *context, int64_t begin, int64_t end) {
         widen[c->isa]((const uint16_t *)c->from + begin, end - begin, (float *)c->to + begin);
 }
 
-// Apply an operator of two f32 factors. Return 1 if there is no memory.
-static int widened(const signature *sig, void *const *data, int threads, int isa, repops_operator *operator) {
-    const int64_t count[3] = {elements(input(sig, 0)), elements(input(sig, 1)), elements(output(sig, 0))};
+// Apply an operator of two f32 factors, whose result is f32 or, if it `narrows` itself, bf16. Return 1 if
+// there is no memory.
+static int widened(const signature *sig, void *const *data, int narrows, int threads, int isa,
+                   repops_operator *operator) {
+    const int64_t count[3] = {elements(input(sig, 0)), elements(input(sig, 1)),
+                              narrows ? 0 : elements(output(sig, 0))};
     float *f32[3];
     int failed = 0;
     for (int i = 0; i < 3; i++) failed |= !(f32[i] = malloc((size_t)(count[i] + 1) * sizeof *f32[i]));
@@ -39,8 +42,11 @@ static int widened(const signature *sig, void *const *data, int threads, int isa
         conversion c = {data[i], f32[i], 0, (enum isa)isa};
         parallel(threads, count[i], THREAD_WORK, range, &c);
     }
-    if (!failed) failed = operator(sig, (void *const *)f32, threads, isa);
     if (!failed) {
+        void *const places[3] = {f32[0], f32[1], narrows ? data[2] : f32[2]};
+        failed = operator(sig, places, threads, isa);
+    }
+    if (!failed && !narrows) {
         conversion c = {f32[2], data[2], 1, (enum isa)isa};
         parallel(threads, count[2], THREAD_WORK, range, &c);
     }
@@ -50,9 +56,12 @@ static int widened(const signature *sig, void *const *data, int threads, int isa
 
 // NOTE: a contraction reads shapes and attributes of its signature, no dtypes.
 #define OF_BF16(name)                                                                                        \
-    repops_operator repops_##name;                                                                           \
+    repops_operator repops_##name, repops_exact_narrow_##name;                                               \
     OPERATOR(bf16_##name) {                                                                                  \
-        return widened(sig, data, threads, isa, repops_##name);                                              \
+        return widened(sig, data, 0, threads, isa, repops_##name);                                           \
+    }                                                                                                        \
+    OPERATOR(exact_bf16_##name) {                                                                            \
+        return widened(sig, data, 1, threads, isa, repops_exact_narrow_##name);                              \
     }
 OF_BF16(mm)
 OF_BF16(bmm)
@@ -77,7 +86,8 @@ static void widen_lines(void *context, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
         int64_t matrix = i / x->lines, rest = matrix / x->w->inner.batch;
         int64_t at = i % x->lines * x->apart + matrix % x->w->inner.batch * x->stride[BATCH];
-        for (int d = OUTER - 1; d >= 0; d--) at += rest % x->w->outer[d] * x->outer[d], rest /= x->w->outer[d];
+        for (int d = OUTER - 1; d >= 0; d--)
+            at += rest % x->w->outer[d] * x->outer[d], rest /= x->w->outer[d];
         float *to = x->to + i * x->length;
         if (x->step == 1)
             widen[x->isa](x->from + at, x->length, to);
@@ -102,10 +112,11 @@ static float *widened_matrices(const product_words *w, const void *from, const i
     return x.to;
 }
 
-int repops_product(const product_words *w, void *const *data, int threads, int isa);
+typedef int product_of_views(const product_words *w, void *const *data, int threads, int isa);
+product_of_views repops_product, repops_exact_narrow_product;
 
-// As repops_product, of bf16 views. INVARIANT: C is contiguous.
-REPOPS_EXPORT int repops_bf16_product(const product_words *w, void *const *data, int threads, int isa) {
+static int widened_product(const product_words *w, void *const *data, product_of_views *operator, int narrows,
+                           int threads, int isa) {
     const product_shape *s = &w->inner;
     product_words wide = {.outer = {1, 1, 1, 1}, .inner = *s};
     wide.inner.batch = product(w->outer, OUTER) * s->batch;
@@ -113,13 +124,25 @@ REPOPS_EXPORT int repops_bf16_product(const product_words *w, void *const *data,
     const int64_t size = wide.inner.batch * s->m * s->n;
     float *f32[3] = {widened_matrices(w, data[0], w->a_outer, s->a, s->m, s->k, wide.inner.a, threads, isa),
                      widened_matrices(w, data[1], w->b_outer, s->b, s->k, s->n, wide.inner.b, threads, isa),
-                     malloc((size_t)(size + 1) * sizeof(float))};
+                     malloc((size_t)(narrows ? 1 : size + 1) * sizeof(float))};
     int failed = !f32[0] || !f32[1] || !f32[2];
-    if (!failed) failed = repops_product(&wide, (void *const *)f32, threads, isa);
     if (!failed) {
+        void *const places[3] = {f32[0], f32[1], narrows ? data[2] : f32[2]};
+        failed = operator(&wide, places, threads, isa);
+    }
+    if (!failed && !narrows) {
         conversion c = {f32[2], data[2], 1, (enum isa)isa};
         parallel(threads, size, THREAD_WORK, range, &c);
     }
     for (int i = 0; i < 3; i++) free(f32[i]);
     return failed;
+}
+
+// As repops_product and repops_exact_product, of bf16 views. INVARIANT: C is contiguous.
+REPOPS_EXPORT int repops_bf16_product(const product_words *w, void *const *data, int threads, int isa) {
+    return widened_product(w, data, repops_product, 0, threads, isa);
+}
+
+REPOPS_EXPORT int repops_exact_bf16_product(const product_words *w, void *const *data, int threads, int isa) {
+    return widened_product(w, data, repops_exact_narrow_product, 1, threads, isa);
 }

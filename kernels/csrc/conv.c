@@ -20,7 +20,7 @@ typedef struct {
 } arithmetic;
 
 static const arithmetic binary32 = {gemm_run, 0, 32}, binary64 = {gemm_run, 1, 16},
-                        exactly = {exact_gemm_run, 0, 16};
+                        exactly = {exact_gemm_run, 0, 16}, exactly_bf16 = {exact_gemm_run_bf16, 0, 16};
 
 typedef struct {
     int64_t n, g, c, f; // c and f of one group
@@ -315,4 +315,18 @@ OPERATOR(exact_conv2d_weight_grad) {
 
 OPERATOR(exact_conv2d_input_grad) {
     return input_grad(CALL, &exactly);
+}
+
+// The same with a bf16 result, of binary32 factors.
+
+OPERATOR(exact_narrow_conv2d) {
+    return forward(CALL, &exactly_bf16);
+}
+
+OPERATOR(exact_narrow_conv2d_weight_grad) {
+    return weight_grad(CALL, &exactly_bf16);
+}
+
+OPERATOR(exact_narrow_conv2d_input_grad) {
+    return input_grad(CALL, &exactly_bf16);
 }

@@ -5,7 +5,9 @@
 
 #include "exact_sum.h"
 
-#define EXACT_COLUMNS 64 // maximal columns that are summed at once
+// The most columns that are summed at once, and rows.
+#define EXACT_COLUMNS 64
+#define EXACT_ROWS 512
 
 // Every member is a table by instruction set. A value may be infinite or NaN.
 typedef struct {
@@ -13,7 +15,7 @@ typedef struct {
     void (*const *add)(exact_sum *s, const float *x, int64_t n);
     // The sum of n values, rounded.
     void (*const *whole)(const float *x, int64_t n, float *result);
-    // Add row[i][first + j], for i < n, to s[j], for j < width <= EXACT_COLUMNS.
+    // Add row[i][first + j], for i < n <= EXACT_ROWS, to s[j], for j < width <= EXACT_COLUMNS.
     void (*const *add_columns)(exact_sum *s, const float *const *row, int64_t n, int64_t first,
                                int64_t width);
     // These sums, rounded.

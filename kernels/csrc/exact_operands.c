@@ -4,30 +4,42 @@
 #include <math.h>
 #include <string.h>
 
-typedef float floats __attribute__((vector_size(4 * LANES_CONVERTED)));
 typedef int32_t words __attribute__((vector_size(4 * LANES_CONVERTED)));
 typedef uint32_t sizes __attribute__((vector_size(4 * LANES_CONVERTED)));
 typedef double doubles __attribute__((vector_size(8 * LANES_CONVERTED)));
 
+// NOTE: gcc converts a vector in two halves, but a loop at once.
+static inline __attribute__((always_inline)) void widen(const words *bits, doubles *to) {
+    float values[LANES_CONVERTED];
+    double converted[LANES_CONVERTED];
+    memcpy(values, bits, sizeof values);
+    for (int i = 0; i < LANES_CONVERTED; i++) converted[i] = values[i];
+    memcpy(to, converted, sizeof converted);
+}
+
 static inline __attribute__((always_inline)) void convert_lanes(const conversion *c, const lane_facts *facts,
                                                                 int64_t i, int masked, int finite) {
     const words select = {1, 2, 4, 8, 16, 32, 64, 128};
+    const float *from = c->from;
+    double *to = c->to;
+    const int64_t steps = c->steps, from_stride = c->from_stride, to_stride = c->to_stride;
     doubles squares;
     sizes set, least;
     words all_finite = select != 0;
     memcpy(&squares, facts->squares + i, sizeof squares);
     memcpy(&set, facts->set + i, sizeof set);
     memcpy(&least, facts->least + i, sizeof least);
-    for (int64_t k = 0; k < c->steps; k++) {
+    for (int64_t k = 0; k < steps; k++, from += from_stride, to += to_stride) {
         words bits;
-        memcpy(&bits, c->from + k * c->from_stride, sizeof bits);
+        doubles wide;
+        memcpy(&bits, from, sizeof bits);
         if (masked) bits &= (select & (int32_t)(c->exists[k] >> c->shift)) == select;
-        doubles wide = __builtin_convertvector((floats)bits, doubles);
-        memcpy(c->to + k * c->to_stride, &wide, sizeof wide);
+        widen(&bits, &wide);
+        memcpy(to, &wide, sizeof wide);
         if (finite) {
             const words is = (bits & 0x7FFFFFFF) < 0x7F800000;
             all_finite &= is, bits &= is;
-            wide = __builtin_convertvector((floats)bits, doubles);
+            widen(&bits, &wide);
         }
         squares += wide * wide;
         set |= (sizes)bits;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #define GRAIN THREAD_WORK
-#define ROWS 256 // rows of which columns are summed at once: their strips fit in the first-level cache
 #define GATHERED 1024
 
 typedef struct {
@@ -52,15 +51,15 @@ static void rows_range(void *context, int64_t begin, int64_t end) {
         } else {
             exact_sum sum = {0};
             add_row(p, x, 0, p->n, &sum);
-            p->to[outer] = exact_result(&sum);
+            p->to[outer] = exact_result(&sum, 0);
         }
     }
 }
 
 static void columns_range(void *context, int64_t begin, int64_t end) {
     const sums_plan *p = context;
-    int64_t offset[ROWS];
-    const float *row[ROWS];
+    int64_t offset[EXACT_ROWS];
+    const float *row[EXACT_ROWS];
     for (int64_t at = begin; at < end; at++) { // (outer, part, strip)
         const int64_t strip = at % p->strips, part = at / p->strips % p->parts;
         const int64_t outer = at / p->strips / p->parts, first = strip * EXACT_COLUMNS;
@@ -69,10 +68,10 @@ static void columns_range(void *context, int64_t begin, int64_t end) {
         const int64_t i0 = p->n * part / p->parts, i1 = p->n * (part + 1) / p->parts;
         float *to = p->to + outer * p->width + first;
         exact_sum sum[EXACT_COLUMNS];
-        const int several = p->parts > 1 || i1 - i0 > ROWS;
+        const int several = p->parts > 1 || i1 - i0 > EXACT_ROWS;
         if (several) memset(sum, 0, sizeof sum);
-        for (int64_t i = i0; i == i0 || i < i1; i += ROWS) { // once even without elements
-            const int64_t count = min_i64(ROWS, i1 - i);
+        for (int64_t i = i0; i == i0 || i < i1; i += EXACT_ROWS) { // once even without elements
+            const int64_t count = min_i64(EXACT_ROWS, i1 - i);
             axes_offsets(&p->reduced, i, i + count, offset);
             for (int64_t k = 0; k < count; k++) row[k] = x + offset[k];
             if (several)
@@ -84,7 +83,7 @@ static void columns_range(void *context, int64_t begin, int64_t end) {
             if (p->parts > 1)
                 p->sums[(outer * p->width + first + j) * p->parts + part] = sum[j];
             else
-                to[j] = exact_result(&sum[j]);
+                to[j] = exact_result(&sum[j], 0);
         }
     }
 }
@@ -94,7 +93,7 @@ static void join_range(void *context, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
         exact_sum *sum = p->sums + i * p->parts;
         for (int64_t part = 1; part < p->parts; part++) exact_join(sum, sum + part);
-        p->to[i] = exact_result(sum);
+        p->to[i] = exact_result(sum, 0);
     }
 }
 

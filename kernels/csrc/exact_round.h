@@ -4,6 +4,7 @@
 #define REPOPS_EXACT_ROUND_H
 
 #include "exact_operands.h"
+#include "exact_sum.h"
 
 // A row of a block of sums, and what is known of its row of A and of its columns of B: norms whose product is
 // the radius, and norms in units (lane_bound).
@@ -24,12 +25,14 @@ static inline __attribute__((always_inline)) double radius_of(const sum_row *s, 
 
 // Return whether the error of sum j could change its rounding. NOTE: a sum that is not finite is right as it
 // is, and its ends are equal or NaN.
-static inline __attribute__((always_inline)) int is_open(const sum_row *s, int64_t j) {
-    const double radius = radius_of(s, j);
-    return (float)(s->sum[j] - radius) < (float)(s->sum[j] + radius);
+static inline __attribute__((always_inline)) int is_open(const sum_row *s, int64_t j, int bf16) {
+    const double radius = radius_of(s, j), low = s->sum[j] - radius, high = s->sum[j] + radius;
+    return bf16 ? nearest_bf16(low) < nearest_bf16(high) : (float)low < (float)high;
 }
 
-// Round `width` sums; return whether any of them is open. `width` is that of the instruction set's blocks.
+// Round `width` sums to binary32, or to values of bf16; return whether any of them is open. `width` is that
+// of the instruction set's blocks.
 extern int (*const exact_round[ISA_COUNT])(const sum_row *s, int64_t width, float *to);
+extern int (*const exact_round_bf16[ISA_COUNT])(const sum_row *s, int64_t width, float *to);
 
 #endif

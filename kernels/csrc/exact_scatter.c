@@ -4,7 +4,7 @@
 #include "exact_lanes.h"
 #include <stdlib.h>
 
-#define GATHERED 256 // source rows at a time
+#define GATHERED (EXACT_ROWS - 1) // source rows at a time, as there is also the base
 
 typedef struct {
     enum isa isa;
@@ -56,7 +56,7 @@ static void scatter_range(void *context, int64_t begin, int64_t end) {
             else
                 exactly.columns[p->isa](row, base + count, first, width, to);
         }
-        for (int64_t j = 0; several && j < width; j++) to[j] = exact_result(&sum[j]);
+        for (int64_t j = 0; several && j < width; j++) to[j] = exact_result(&sum[j], 0);
     }
 }
 

@@ -6,7 +6,7 @@
 
 #define FEW 16 // columns that would leave most of a panel empty
 
-static int multiply(const product_shape *s, const float *a, const float *b, float *c, contraction *run,
+static int multiply(const product_shape *s, const float *a, const float *b, void *c, contraction *run,
                     int threads, enum isa isa) {
     // Turned: C transposed is B transposed times A transposed.
     const int turn = s->n <= FEW && s->m > s->n;
@@ -87,6 +87,16 @@ static int product_of_views(const product_words *w, void *const *data, contracti
     return failed;
 }
 
+// Of binary32 factors with a bf16 result.
+
+OPERATOR(exact_narrow_mm) {
+    return product_of(CALL, 1, exact_gemm_run_bf16);
+}
+
+OPERATOR(exact_narrow_bmm) {
+    return product_of(CALL, input(sig, 0)->dim[0], exact_gemm_run_bf16);
+}
+
 // Compute mm or bmm of operands that are views, with the bits of their copies. data: A, B, C.
 REPOPS_EXPORT int repops_product(const product_words *w, void *const *data, int threads, int isa) {
     return product_of_views(w, data, gemm_run, threads, isa);
@@ -94,4 +104,10 @@ REPOPS_EXPORT int repops_product(const product_words *w, void *const *data, int 
 
 REPOPS_EXPORT int repops_exact_product(const product_words *w, void *const *data, int threads, int isa) {
     return product_of_views(w, data, exact_gemm_run, threads, isa);
+}
+
+// C is bf16. INVARIANT: there are no outer loops.
+REPOPS_EXPORT int repops_exact_narrow_product(const product_words *w, void *const *data, int threads,
+                                              int isa) {
+    return product_of_views(w, data, exact_gemm_run_bf16, threads, isa);
 }

@@ -15,11 +15,13 @@
 #include "gemm.h"
 #include "pack.h"
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define TILE_ROWS 1020    // of packed A: 2 MiB
 #define TILE_COLUMNS 4096 // of C: with these rows 16 MiB, in the third-level cache
-#define FEW_COLUMNS 256   // do not repay the packing of A
+#define FEW_COLUMNS 512   // do not repay the packing of A
+#define NARROW 256        // rows of B in place are close together: few pages, and all sets of the cache
 #define SMALL_B 16384     // elements: with a panel of A not much more than the first-level cache
 #define STEPS 64          // that are packed at a time where lanes are adjacent: rows are read in pieces
 #define PART (4 * THREAD_WORK)
@@ -44,10 +46,12 @@ typedef struct {
     const int64_t *lane, *step;
 } operand;
 
-// Pack all panels of some lanes, `depth` steps each, one after the other.
+// Pack all panels of some lanes, `depth` steps each, one after the other. The missing lanes of the last panel
+// are 0 (operands.c has the reason).
 static void pack_panels(const plan *p, const operand *o, const float *from, int64_t lanes, int64_t depth,
                         float *to) {
-    const int64_t some = o->lane_stride == 1 ? STEPS : CHUNK;
+    const int64_t some = o->lane_stride == 1 ? STEPS : CHUNK, last = lanes / o->size * o->size;
+    if (last < lanes) memset(to + last * depth, 0, (size_t)(o->size * depth) * sizeof *to);
     for (int64_t k = 0; k < depth; k += some)
         for (int64_t i = 0; i < lanes; i += o->size) {
             const gathered panel = {.data = from + i * o->lane_stride,
@@ -151,21 +155,20 @@ static void range(void *context, int64_t begin, int64_t end) {
     const int64_t depth = min_i64(CHUNK, s->k), columns = min_i64(p->block, ceil_div(panels_n, p->tiles_n));
     const int64_t of_a = p->near_a ? 0 : ceil_div(panels_m, p->tiles_m) * p->height * depth;
     const int64_t of_b = p->near_b ? 0 : columns * p->width * depth;
-    float *a = aligned_alloc(64, (size_t)(ceil_div(of_a + 1, 16) * 64));
-    float *b = aligned_alloc(64, (size_t)(ceil_div(of_b + 1, 16) * 64));
-    if (a && b) {
+    const int64_t lines_a = ceil_div(of_a, 16), lines = lines_a + ceil_div(of_b, 16);
+    float *packed = aligned_alloc(64, (size_t)max_i64(lines, 1) * 64);
+    if (packed) {
         for (int64_t i = begin; i < end; i++) {
             const int64_t m = i % p->tiles_m, n = i / p->tiles_m % p->tiles_n;
             tile(p, i / p->tiles_m / p->tiles_n, bound(panels_m, m, p->tiles_m) * p->height,
                  min_i64(s->m, bound(panels_m, m + 1, p->tiles_m) * p->height),
                  bound(panels_n, n, p->tiles_n) * p->width,
-                 min_i64(s->n, bound(panels_n, n + 1, p->tiles_n) * p->width), a, b);
+                 min_i64(s->n, bound(panels_n, n + 1, p->tiles_n) * p->width), packed, packed + lines_a * 16);
         }
     } else {
         __atomic_store_n(&p->failed, 1, __ATOMIC_RELAXED);
     }
-    free(a);
-    free(b);
+    free(packed);
 }
 
 // Return how many panels of B, of one chunk each, fill half of the second-level cache.
@@ -191,7 +194,7 @@ int matrix_product(const product_shape *s, const float *a, const float *b, float
         p.a_step[k] = k * s->a[COLUMN], p.b_step[k] = k * s->b[ROW];
     p.near_a = kernel->multiply_rows && s->a[COLUMN] == 1 && s->m >= height && s->n <= FEW_COLUMNS;
     p.near_b = p.near_a && s->b[COLUMN] == 1 && s->n % (width / 2) == 0 && s->k <= CHUNK &&
-               s->b[ROW] <= FEW_COLUMNS && s->b[ROW] * s->k <= SMALL_B;
+               s->b[ROW] <= NARROW && s->b[ROW] * s->k <= SMALL_B;
     p.block = panels_in_cache(width);
 
     const int64_t panels_m = ceil_div(s->m, height), panels_n = ceil_div(s->n, width);

@@ -4,11 +4,16 @@
 
 #include "operands.h"
 #include "pack.h"
+#include <string.h>
 
 void pack_a(const plan *p, int64_t batch, int64_t m0, int64_t m1, const int64_t *tap, int64_t count,
             float *out) {
     const gemm *g = p->g;
     const int64_t height = p->kernel->height, block = g->a_row < CHUNK ? 64 : CHUNK;
+    // NOTE: the micro-kernels multiply the missing rows of the last panel too. Left as they are, these could
+    // be subnormal, which takes some processors a hundred cycles.
+    const int64_t last = (m1 - m0) / height * height;
+    if (m0 + last < m1) memset(out + last * count, 0, (size_t)(height * count) * sizeof *out);
     for (int64_t k = 0; k < count; k += block)
         for (int64_t m = m0; m < m1; m += height) {
             int64_t lane[MAX_HEIGHT];

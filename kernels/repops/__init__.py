@@ -26,8 +26,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
+
+from numpy import ndarray
 
 from . import opset, reference
 from .backends import Backend, backend
@@ -74,9 +75,19 @@ def _apply(name: str, inputs: Sequence[Any], attrs: Attrs, out: Any) -> list[Any
     return cpu.execute(name, inputs, attrs, out=out)
 
 
-@cache
 def _operator(name: str) -> Callable[..., Any]:
+    from . import cpu  # loads the shared library, which the reference does not need
+
+    execute = cpu.execute
+
     def operator(*inputs: Any, out: Any = None, **attrs: Any) -> Any:
+        for array in inputs:
+            if type(array) is not ndarray:
+                break
+        else:
+            if out is None and inputs:  # the most frequent case, without a detour
+                outputs = execute(name, inputs, attrs)
+                return outputs[0] if len(outputs) == 1 else outputs
         given = None if out is None else out if isinstance(out, (tuple, list)) else (out,)
         outputs = _apply(name, inputs, attrs, given)
         return outputs[0] if len(outputs) == 1 else outputs
@@ -90,7 +101,11 @@ def _operator(name: str) -> Callable[..., Any]:
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """Return an operator as a function of its inputs and, as keywords, its attributes. Raise AttributeError."""
+    """Return an operator as a function of its inputs and, as keywords, its attributes. Raise AttributeError.
+
+    NOTE: it becomes an attribute, so this is asked once for each operator. Here `sum` and `slice` are then operators.
+    """
     if name not in opset.BY_NAME:
         raise AttributeError(f"module 'repops' has no attribute {name!r}")
-    return _operator(name)
+    made = globals()[name] = _operator(name)
+    return made

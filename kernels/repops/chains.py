@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from enum import IntEnum
 
 import numpy as np
 
@@ -24,6 +25,18 @@ KINDS = {**_CONTRACTIONS, "sum": 4, "amax": 5, "argmax": 6, "max_pool2d": 7, "sc
 BLOCK, LEVEL_BYTES = 4096, 24
 EXACT_BYTES = 96
 
+
+class Sums(IntEnum):
+    """What the state of a sum of f32 is, which depends on the arithmetic. Numbers of `chain_sums` in chain.h."""
+
+    ORDERED = 0
+    """repops-f32: rounded sums, in a fixed order."""
+    EXACT = 1
+    """exact: the exact sum."""
+    LOGGED = 2
+    """rounded-f64: the exact sum, its magnitude, the number of terms, and of values the smallest."""
+
+
 _advance, _length = LIBRARY.repops_chain, LIBRARY.repops_chain_length
 _advance.restype = None
 _advance.argtypes = [
@@ -35,7 +48,7 @@ _length.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int64]
 
 
 class Chain:
-    """The chain of element `element` (flat index) of one output of an operator; `exact`: the chain of rounded-f64.
+    """The chain of element `element` (flat index) of one output of an operator.
 
     Raises OpError for a refused call, an operator without long chains, or an output or element that does not exist.
     """
@@ -48,7 +61,7 @@ class Chain:
         element: int,
         *,
         output: int = 0,
-        exact: bool = False,
+        sums: Sums = Sums.ORDERED,
     ) -> None:
         call = check(name, inputs, attrs)
         if name not in KINDS:
@@ -59,7 +72,8 @@ class Chain:
         if not 0 <= element < count:
             raise OpError(f"{name}: no such element", element=element, elements=count)
         self._kind, self._element = KINDS[name], element
-        self._exact = exact and call.inputs[0][0] == F32 and name not in ("amax", "argmax", "max_pool2d")
+        adds = call.inputs[0][0] == F32 and name not in ("amax", "argmax", "max_pool2d")
+        self._sums = sums if adds else Sums.ORDERED
         self._signature = signature_words(call)
         self._inputs = list(inputs)
         self._data = np.array([address_of(array) for array in inputs], dtype=np.uintp).tobytes()
@@ -77,15 +91,17 @@ class Chain:
             raise ValueError(f"a state of {len(state)} bytes; this chain's have {self.state_bytes}")
         # SAFETY: no bytes of a state select a place in an operand, so a forged state cannot cause a read elsewhere.
         after = ctypes.create_string_buffer(state, self.state_bytes)
-        place = self._signature.ctypes.data, self._data, self._kind, self._exact
+        place = self._signature.ctypes.data, self._data, self._kind, self._sums
         _advance(*place, self._element, start, stop, after)
         return after.raw
 
     def _state_bytes(self, name: str) -> int:
+        if self._sums is Sums.EXACT:
+            return EXACT_BYTES
+        if self._sums is Sums.LOGGED:
+            return 2 * EXACT_BYTES + (8 if name in _CONTRACTIONS else 12)
         if name in _CONTRACTIONS:
-            return 2 * EXACT_BYTES + 8 if self._exact else 8
-        if self._exact:
-            return 2 * EXACT_BYTES + 12
+            return 8
         if name == "sum" and self._inputs[0].dtype == np.float32:
             items, levels = self.length, 1
             while items > BLOCK:

@@ -11,16 +11,17 @@ import math
 import os
 import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .library import BEST_ISA, LIBRARY, isa_code
-from .memory import address_of, allocate, check_out, check_overlap
+from .memory import FIELDS_ARE_KNOWN, HEAD, address_of, allocate, check_out, check_overlap
 from .opset import BF16, ITEM_SIZE, MAX_RANK, Arithmetic, Attrs, Spec, lookup
 from .tensors import NUMPY_DTYPE, PLAIN, Array, Call, call_of, freeze, specs_of
 
+_NDARRAY = np.ndarray
 VIEWS = ("reshape",)  # the result shares the input's memory; there is no kernel
 
 
@@ -33,6 +34,8 @@ class CpuCall(NamedTuple):
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any], int], ...]  # shape, dtype, bytes
     pack: Callable[..., bytes]
     """Packs the addresses of inputs and outputs as the C array of pointers."""
+    words: Callable[..., bytes] | None
+    """Packs threads, instruction set, head and the objects of inputs and outputs as the argument of csrc/call.c."""
 
 
 class Bound(NamedTuple):
@@ -48,6 +51,11 @@ class Bound(NamedTuple):
         if self.kernel(self.signature, self.data, threads, isa):
             raise MemoryError("no memory for a kernel's working space")
 
+
+_call = LIBRARY.repops_call
+_call.argtypes = [ctypes.c_char_p]
+_NOT_PLAIN = 2  # what it returns for an array that is not C-contiguous and aligned
+_MOST_TENSORS = 64  # that it takes
 
 MAX_PLANS = 16384  # a training run has a few hundred
 _plans: dict[Any, CpuCall] = {}
@@ -115,8 +123,20 @@ def prepare(
     signature = signature_words(call)
     kernel = getattr(LIBRARY, f"repops_{_kernel(call, exact)}")
     kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
-    pack = struct.Struct(f"{len(call.inputs) + len(call.outputs)}P").pack
-    return CpuCall(kernel, signature, signature.ctypes.data, output_layout(call.outputs), pack)
+    tensors, address = len(call.inputs) + len(call.outputs), signature.ctypes.data
+    pack = struct.Struct(f"{tensors}P").pack
+    words = None
+    if FIELDS_ARE_KNOWN and tensors <= _MOST_TENSORS:
+        entry = ctypes.cast(kernel, ctypes.c_void_p).value
+        words = partial(struct.Struct(f"2P3q{tensors}P").pack, entry, address)
+    return CpuCall(kernel, signature, address, output_layout(call.outputs), pack, words)
+
+
+def _call_with_addresses(plan: CpuCall, inputs: Sequence[Array], outputs: Sequence[Array], *how: int) -> int:
+    """As `_call`, for arrays that only numpy can read, or very many."""
+    if any(array.flags.num & PLAIN != PLAIN for array in inputs):
+        return _NOT_PLAIN
+    return plan.kernel(plan.address, plan.pack(*map(address_of, inputs), *map(address_of, outputs)), *how)
 
 
 def _kernel(call: Call, exact: bool) -> str:
@@ -148,7 +168,7 @@ def execute(
     # The rest is optimised for speed: a training step runs it a few hundred times.
     key: list[Any] = [name, exact]
     for array in inputs:
-        if type(array) is not np.ndarray or array.flags.num & PLAIN != PLAIN:
+        if type(array) is not _NDARRAY:
             specs_of(name, inputs)  # raises the error that names the argument
         key += (array.dtype, array.shape)
     frozen = freeze(attrs, name) if attrs else ()
@@ -165,8 +185,14 @@ def execute(
     else:
         _check_out(name, plan.outputs, inputs, out)
         outputs = list(out)
-    data = plan.pack(*map(address_of, inputs), *map(address_of, outputs))
-    if plan.kernel(plan.address, data, threads or _threads, _isa if isa is None else isa):
+    count, code = threads or _threads, _isa if isa is None else isa
+    if plan.words is None:
+        result = _call_with_addresses(plan, inputs, outputs, count, code)
+    else:
+        result = _call(plan.words(count, code, HEAD, *map(id, inputs), *map(id, outputs)))
+    if result == _NOT_PLAIN:
+        specs_of(name, inputs)
+    if result:
         raise MemoryError(f"{name}: no memory for the kernel's working space")
     return outputs
 

@@ -16,28 +16,35 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 LARGE = 16384  # bytes from which alignment pays: a memory-bound kernel takes up to 1.3 times without it
 PLAIN_WRITABLE = PLAIN | 0x400
 
-# INVARIANT: numpy's C interface fixes that an array's data pointer follows the head of the Python object; every
-# extension compiled against numpy reads it there. `array.ctypes.data` gives the same at ten times the cost.
-_HEAD = object.__basicsize__
+# INVARIANT: numpy's C interface fixes that the fields of an array follow the head of the Python object, the data
+# pointer first, the flags after six words; every extension compiled against numpy reads them there.
+# `array.ctypes.data` gives the pointer at ten times the cost.
+HEAD = object.__basicsize__
+_FLAGS = HEAD + 48
 _word_at = ctypes.c_size_t.from_address
+_int_at = ctypes.c_int.from_address
 
 
 def _read_address(array: Array) -> int:
-    return _word_at(id(array) + _HEAD).value
+    return _word_at(id(array) + HEAD).value
 
 
 def _ask_address(array: Array) -> int:
     return int(array.ctypes.data)
 
 
-def _header_is_as_expected() -> bool:
-    if sys.implementation.name != "cpython":
+def _fields_are_as_expected() -> bool:
+    if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    whole = np.zeros(64, np.int64)
-    return all(_read_address(part) == _ask_address(part) for part in (whole, whole[3:], whole[:0]))
+    whole = np.zeros((8, 8), np.int64)
+    return all(
+        _read_address(part) == _ask_address(part) and _int_at(id(part) + _FLAGS).value == part.flags.num
+        for part in (whole, whole[3:], whole[:0], whole[:, 1:], whole.T)
+    )
 
 
-address_of = _read_address if _header_is_as_expected() else _ask_address
+FIELDS_ARE_KNOWN = _fields_are_as_expected()
+address_of = _read_address if FIELDS_ARE_KNOWN else _ask_address
 
 
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> Array:

@@ -1,7 +1,8 @@
 """Check that this machine's kernels give the bits of the specification: `python -m repops.selftest`.
 
-Prints a digest of pseudo-random calls for each operator and compares it with selftest.txt, which the reference executor
-wrote. If an operator differs, names the first one and exits with status 1. Equal lines on two machines mean equal bits.
+Prints a digest of pseudo-random calls for each operator, and a second one where the mode exact differs. Compares them
+with selftest.txt, which the reference executor wrote. If an operator differs, names the first one and exits with status
+1. Equal lines on two machines mean equal bits.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import argparse
 import functools
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from .backends import Backend, backend
 from .calls import MAKERS, random_call
-from .opset import OPS
+from .opset import OPS, Arithmetic
 from .tensors import canonical
 
 __all__ = ["GOLDEN", "MAKERS", "digest", "golden", "main", "random_call"]
@@ -25,6 +27,27 @@ HEADER = "# Digests of the reference executor: python -m repops.selftest --backe
 
 # Calls of each operator in a digest: the small ones meet edge cases, the long ones chunks, blocks and threads.
 SEEDS, LONG_SEEDS = 40, 10
+
+Executors = Callable[[bool], Backend]
+"""Returns the executor for the mode exact, or else for repops-f32."""
+
+
+class Line(NamedTuple):
+    """A line of the output: an operator in a mode."""
+
+    id: int
+    operator: str
+    exact: bool
+
+    @property
+    def name(self) -> str:
+        return f"exact_{self.operator}" if self.exact else self.operator
+
+
+def lines(exact: bool = True) -> list[Line]:
+    """Return all lines; those of the mode exact, which come last, only if wanted."""
+    usual = [Line(op.id, op.name, False) for op in OPS]
+    return usual + [Line(op.id, op.name, True) for op in OPS if exact and op.arithmetic is Arithmetic.SUM]
 
 
 def digest(executor: Backend, name: str) -> str:
@@ -44,44 +67,48 @@ def golden() -> dict[str, str]:
     return {name: value for _, name, value in rows}
 
 
-def _compare(executor: Backend) -> int:
-    """Print a line for each operator; return the exit status."""
+def _compare(executors: Executors, exact: bool) -> int:
+    """Print the lines; return the exit status."""
     want = golden()
     differing = []
-    for op in OPS:
-        value = digest(executor, op.name)
-        agrees = value == want.get(op.name)
+    for line in lines(exact):
+        value = digest(executors(line.exact), line.operator)
+        agrees = value == want.get(line.name)
         if not agrees:
-            differing.append(op.name)
-        print(f"{op.id:3} {op.name:20} {value} {'ok' if agrees else 'DIFFERS'}", flush=True)
+            differing.append(line.name)
+        print(f"{line.id:3} {line.name:25} {value} {'ok' if agrees else 'DIFFERS'}", flush=True)
     if differing:
         print(f"first operator that differs: {differing[0]}", file=sys.stderr)
     return 1 if differing else 0
 
 
-def _write(executor: Backend) -> int:
-    lines = [f"{op.id:3} {op.name:20} {digest(executor, op.name)}\n" for op in OPS]
-    GOLDEN.write_text(HEADER + "".join(lines))
+def _write(executors: Executors) -> int:
+    rows = [
+        f"{line.id:3} {line.name:25} {digest(executors(line.exact), line.operator)}\n" for line in lines()
+    ]
+    GOLDEN.write_text(HEADER + "".join(rows))
     return 0
 
 
-def _executor(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Backend:
+def _executors(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Executors:
     if options.write and options.backend != "reference":
         parser.error("--write takes the digests of the reference: add --backend reference")
     if options.backend != "cpu":
         if options.isa or options.threads:
             parser.error("--isa and --threads are of the cpu backend")
         try:
-            return backend(options.backend)
+            backend(options.backend)
         except ValueError as error:
             parser.error(str(error))
+        return functools.partial(backend, options.backend)
     from . import cpu, library
 
     try:
         isa = library.isa_code(options.isa) if options.isa else None
     except library.LibraryError as error:
         parser.error(str(error))
-    return Backend("cpu", functools.partial(cpu.execute, threads=options.threads, isa=isa))
+    execute = functools.partial(cpu.execute, threads=options.threads, isa=isa)
+    return lambda exact: Backend("cpu", functools.partial(execute, exact=exact), exact)
 
 
 def _count(text: str) -> int:
@@ -100,8 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--write", action="store_true", help="write selftest.txt instead of comparing with it"
     )
     options = parser.parse_args(arguments)
-    executor = _executor(parser, options)
-    return _write(executor) if options.write else _compare(executor)
+    executors = _executors(parser, options)
+    return _write(executors) if options.write else _compare(executors, options.backend != "cuda")
 
 
 if __name__ == "__main__":

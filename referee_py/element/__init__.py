@@ -9,8 +9,11 @@ scalar    binary32 and i64 values as bits
 index     operand elements that an output element depends on
 points    operators whose elements are one step each
 chains    operators whose elements are many steps, with `lanes`
-rounded   the differences in rounded-f64, with `exact_sum`
+sums      sums that no order changes, with `exact_sum`
+exact     the differences in the mode exact
+rounded   the differences in rounded-f64
 rules     the rule of each operator
+native    the same chains, computed natively
 """
 
 from .case import NO_ENTRY, Case, Entry, Read

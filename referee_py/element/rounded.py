@@ -1,10 +1,9 @@
 """Elements of rounded-f64 as chains (docs/rounding-logs.md, section 3): the differences from repops-f32.
 
-    sums         one step a term, the same result in any order; `finish` decides from the element's entry in the log
-    functions    below 32 bits: one step that takes the operands; `finish` decides
-    operations   one operation in binary64, then rounded: no log
+sums         one step a term, the same result in any order; `finish` decides from the element's entry in the log
+functions    below 32 bits: one step that takes the operands; `finish` decides
+operations   one operation in binary64, then rounded: no log
 
-A step of a sum reads the same operands as in repops-f32, but `sum` of f32 takes its elements in row-major order.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from repops.opset import Arithmetic, lookup
+from repops.opset import Arithmetic
 
 from ..errors import InvalidInput
 from ..program.mode import MAX_BITS
@@ -26,11 +25,11 @@ from ..rounding.entries import WRITTEN
 from ..rounding.grid import UNIT, Ball, decide
 from . import exact_sum, scalar
 from .case import NO_ENTRY, Case, Entry, Read
-from .chains import Chain, Contraction, ScatterAdd, Total, term
-from .index import broadcast, reduced
+from .chains import Chain
+from .index import broadcast
 from .points import array_of
+from .sums import Elements, Factors, Products, Rows, arithmetic_of
 
-ONE = 0x3F800000
 _INFINITY = 0x7F800000
 _WORD = (1 << 64) - 1
 
@@ -83,7 +82,7 @@ class Sums(NamedTuple):
         return scalar.to_bits(decide(ball, entry.kind, scalar.to_float(entry.written), rounding.bits))
 
 
-class _Exact:
+class _Sum:
     """A chain of terms that are added exactly. `added` is true if they are values, not products."""
 
     added = False
@@ -95,31 +94,20 @@ class _Exact:
         check(entry)
         return Sums.decode(state, self.added).decided(entry, Rounding.of(case.mode), self.added)
 
-    def _next(self, state: bytes, factors: tuple[int, int] | None) -> bytes:
+    def plus(self, state: bytes, factors: Factors) -> bytes:
         sums = Sums.decode(state, self.added)
         return (sums if factors is None else sums.plus(*factors, self.added)).encode(self.added)
 
 
-class ExactContraction(_Exact, Contraction):
-    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
-        found = term(case, t)
-        return self._next(state, found and (read(0, found[0]), read(1, found[1])))
+class RoundedContraction(_Sum, Products): ...
 
 
-class ExactSum(_Exact, Total):
+class RoundedSum(_Sum, Elements):
     added = True
 
-    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
-        place = reduced(case.element, t, case.inputs[0].shape, case.attrs["dims"])
-        return self._next(state, (read(0, place), ONE))
 
-
-class ExactScatterAdd(_Exact, ScatterAdd):
+class RoundedScatterAdd(_Sum, Rows):
     added = True
-
-    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
-        value = ScatterAdd.value(case, t, read)
-        return self._next(state, None if value is None else (value, ONE))
 
 
 class _OneStep:
@@ -165,14 +153,14 @@ class Operation(_OneStep):
         return int.from_bytes(state, "big")
 
 
-_FUNCTION, _OPERATION, _CONTRACTION = Function(), Operation(), ExactContraction()
-_ADDITIONS: dict[str, Chain] = {"sum": ExactSum(), "scatter_add": ExactScatterAdd()}
+_FUNCTION, _OPERATION, _CONTRACTION = Function(), Operation(), RoundedContraction()
+_ADDITIONS: dict[str, Chain] = {"sum": RoundedSum(), "scatter_add": RoundedScatterAdd()}
 
 
 def rounded_rule(case: Case) -> Chain | None:
     """Return the chain, or None if the element is that of repops-f32. Raises UnknownVersion outside rounded-f64."""
     below = Rounding.of(case.mode).bits < MAX_BITS
-    match lookup(case.name).arithmetic_of(case.inputs[0].dtype if case.inputs else None, case.attrs):
+    match arithmetic_of(case):
         case Arithmetic.SUM:
             return _ADDITIONS.get(case.name, _CONTRACTION)
         case Arithmetic.ELEMENTARY:

@@ -11,13 +11,12 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from repops.chains import Chain
 
 from ..commit.tensor import Array
 from ..element import Case, rule_of
+from ..element.native import native_chain
 from ..errors import Unavailable
-from ..program.mode import MODE_REPOPS_F32
 
 KEPT = 4096
 """Number of states that a pass keeps: 0.8 MB for the longest states."""
@@ -45,10 +44,7 @@ class ChainStates:
         """
         if self._of != (case, tuple(roots)):
             self._of, self._kept, self._places = (case, tuple(roots)), {0: rule_of(case).begin(case)}, [0]
-        exact = case.mode != MODE_REPOPS_F32
-        # NOTE: the chain reads every NaN as the canonical one.
-        operands = [np.asarray(np.require(array, requirements=["C", "A"])) for array in inputs]
-        chain = Chain(case.name, operands, case.attrs, case.element, output=case.output, exact=exact)
+        chain = native_chain(case, inputs)
         return [self._state(chain, place) for place in at]
 
     def rest(self) -> None:

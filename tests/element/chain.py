@@ -22,7 +22,7 @@ from referee_py.element import Case
 from referee_py.program.attributes import encode_attributes
 from tests.solidity import compiled
 from trainer_node.chain.abi import load_artifact
-from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES
+from trainer_node.chain.contracts import RULES, TABLES
 
 ANVIL_OPTIONS = ("--disable-block-gas-limit", "--memory-limit", str(1 << 30))
 RULE_BATCH = "tests/contracts/element/RuleBatch.sol"
@@ -105,16 +105,21 @@ class Rules:
             batch = name == "RuleBatch"
             code = compiled(RULE_BATCH, name).runtime if batch else load_artifact(name).runtime
             self._rpc("anvil_setCode", [address, "0x" + code.hex()])
-        self.opset = self.deploy(
-            *([self.addresses[name] for name in names] for names in (EXACT_RULES, ROUNDED_RULES))
-        )
+        self.opset = self.deploy(*([self.addresses[name] for name in names] for names in TABLES))
         self.of_operator: dict[tuple[int, int], str] = {}
         """The rule of an operator in a mode, once it was looked up; a test may set another one."""
 
-    def deploy(self, exact: Sequence[str], rounded: Sequence[str] = (NOWHERE,) * 10) -> str:
+    def deploy(
+        self,
+        repops_f32: Sequence[str],
+        exact: Sequence[str] = (NOWHERE,) * 10,
+        rounded: Sequence[str] = (NOWHERE,) * 10,
+    ) -> str:
         """Return the address of an Opset1 of these rules."""
         (sender, *_) = self._rpc("eth_accounts", [])
-        code = load_artifact("Opset1").bytecode + abi.encode(["address[10]"] * 2, [exact, rounded])
+        code = load_artifact("Opset1").bytecode + abi.encode(
+            ["address[10]"] * 3, [repops_f32, exact, rounded]
+        )
         sent = self._rpc(
             "eth_sendTransaction", [{"from": sender, "data": "0x" + code.hex(), "gas": hex(10**7)}]
         )

@@ -9,7 +9,7 @@ import pytest
 from repops.tensors import Array
 
 from referee_py.element import Case, Entry, rule_of
-from referee_py.rounding import Rounding
+from referee_py.program.mode import MAX_BITS, MODE_REPOPS_F32, Rounding, is_rounded
 from tests.referee_py.element.logged import entries
 from tests.referee_py.element.operands import cases_of, reader
 
@@ -89,21 +89,21 @@ def add_call(
     name: str,
     inputs: list[Array],
     attrs: dict,
-    rounding: Rounding | None = None,
+    mode: int = MODE_REPOPS_F32,
 ) -> int:
-    """Add up to three elements of each output, in repops-f32, or in rounded-f64 under every kind of entry. Return
-    their number."""
+    """Add up to three elements of each output, under every kind of entry unless the mode is repops-f32. Return their
+    number."""
+    bits = Rounding.of(mode).bits if is_rounded(mode) else MAX_BITS
     seen = set[tuple[int, int]]()
     for case in cases_of(name, inputs, attrs, (0.0, 1.0, rng.random())):
         if (case.output, case.element) in seen:
             continue
         seen.add((case.output, case.element))
-        if rounding is not None:
-            case = replace(case, mode=rounding.mode)
+        case = replace(case, mode=mode)
         chain = whole(case, reader(inputs))
         checks.ends(case, chain)
-        if rounding is not None:
-            checks.elements(case, chain, entries(finished(case, chain), rounding.bits, rng))
+        if mode != MODE_REPOPS_F32:
+            checks.elements(case, chain, entries(finished(case, chain), bits, rng))
         length = len(chain.opened)
         pieces = cut(chain, PIECE, evenly(rng, length)) if length > WHOLE else [chain]
         for steps in pieces:

@@ -13,7 +13,7 @@ from referee_py.element import Case
 from referee_py.errors import InvalidEncoding
 from referee_py.program import TensorType
 from referee_py.program.attributes import decode_attributes, encode_attributes
-from referee_py.rounding import is_rounded
+from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, is_rounded
 
 from .chain import Given, Tensor
 
@@ -23,7 +23,8 @@ MANY = 1 << 40
 def sound(given: Given) -> Case | None:
     """Return the twin's case, or None if the operator table refuses it."""
     op = BY_ID.get(given.op)
-    if op is None or not (given.mode == 1 or is_rounded(given.mode)) or given.output >= len(given.outputs):
+    known = given.mode in (MODE_REPOPS_F32, MODE_EXACT) or is_rounded(given.mode)
+    if op is None or not known or given.output >= len(given.outputs):
         return None
     try:
         attrs = decode_attributes(op, given.attributes)
@@ -159,7 +160,7 @@ class Mutations:
         if kind == 0:
             return replace(given, output=int(self.random.choice((0, 1, 2, 255))))
         if kind == 1:
-            return replace(given, mode=int(self.random.choice((0, 1, 2, 0x80, 0xFF))))
+            return replace(given, mode=int(self.random.choice((0, 1, 2, 3, 0x80, 0xFF))))
         if kind == 2:
             return replace(given, op=int(self.random.choice((0, *BY_ID, 18, 83, 256, 65535))))
         return replace(given, element=self._number())

@@ -32,8 +32,11 @@ from .mutations import MANY, Mutations, sound
 from .twin import whole
 
 NAMES = [op.name for op in OPS]
+EXACT = 2
 ROUNDED = 0x80  # 26 bits
-each_arithmetic = pytest.mark.parametrize("mode", [REPOPS_F32, ROUNDED], ids=["repops", "rounded"])
+each_arithmetic = pytest.mark.parametrize(
+    "mode", [REPOPS_F32, EXACT, ROUNDED], ids=["repops", "exact", "rounded"]
+)
 NAMED = {
     *(
         "NotMine",
@@ -153,9 +156,8 @@ def check_places(one: OneStep, rules: Rules) -> None:
         if address != home:
             refused(lambda: rules.begin(one.given), "NotMine", op, mode)
     rules.of_operator[op, mode] = home
-    other_mode = ROUNDED if mode == REPOPS_F32 else REPOPS_F32
-    of_both = rules.rule(op, other_mode) == home
-    for wrong in (0, 2, 0x87, 0xFF, *([] if of_both else [other_mode])):
+    others = [other for other in (REPOPS_F32, EXACT, ROUNDED) if rules.rule(op, other) != home]
+    for wrong in (0, 3, 0x87, 0xFF, *others):
         other = replace(one.given, mode=wrong)
         rules.of_operator[op, wrong] = home
         for call in calls_of(rules, other, one):
@@ -190,8 +192,10 @@ def calls_of(rules: Rules, given: Given, one: OneStep) -> list[Callable[[], obje
     ("count", "mode"),
     [
         pytest.param(150, 1, id="quick"),
+        pytest.param(60, EXACT, id="exact"),
         pytest.param(60, 0x9E, id="rounded"),
         pytest.param(1_500, 1, id="slow", marks=pytest.mark.slow),
+        pytest.param(1_500, EXACT, id="slow-exact", marks=pytest.mark.slow),
         pytest.param(1_500, 0x80, id="slow-rounded", marks=pytest.mark.slow),
     ],
 )

@@ -16,7 +16,7 @@ from referee_py.program import TensorType
 from tests.conftest import Anvil
 from tests.referee_py.element.operands import cases_of, reader
 from trainer_node.chain.abi import load_artifact
-from trainer_node.chain.contracts import EXACT_RULES, RULES
+from trainer_node.chain.contracts import REPOPS_RULES, RULES
 
 from .chain import ANVIL_OPTIONS, Given, Rules, decode, encode_call, refused
 from .checks import PIECE, Checks, add_call
@@ -214,20 +214,22 @@ def test_every_nan_is_read_as_the_one_that_is_committed(bits: int, rules: Rules)
 
 
 def test_the_opset_names_the_family_of_each_operator(rules: Rules) -> None:
-    exact, rounded = ([f"0x{kind}{i:039x}" for i in range(len(EXACT_RULES))] for kind in (1, 2))
-    opset = rules.deploy(exact, rounded)
+    plain, exact, rounded = ([f"0x{kind}{i:039x}" for i in range(len(REPOPS_RULES))] for kind in (1, 2, 3))
+    opset = rules.deploy(plain, exact, rounded)
     known = {op.id for op in OPS}
     for op in (*range(300), 2**16 - 1):
         if op in known:
-            family = exact.index(rules.rule(op, 1, opset))
+            family = plain.index(rules.rule(op, 1, opset))
+            assert rules.rule(op, 2, opset) == exact[family]
             assert rules.rule(op, 0x80, opset) == rules.rule(op, 0x9E, opset) == rounded[family]
-            assert rules.rule(op) == rules.addresses[EXACT_RULES[family]]
+            assert rules.rule(op) == rules.addresses[REPOPS_RULES[family]]
         else:
             refused(partial(lambda op: rules.rule(op, 1, opset), op), "NoRule", op, 1)
-    for mode in (0, 2, 3, 0x7F, 0x87, 0xC0, 0xFF):
+    for mode in (0, 3, 4, 0x7F, 0x87, 0xC0, 0xFF):
         refused(partial(lambda mode: rules.rule(1, mode, opset), mode), "NoRule", 1, mode)
-    bare = rules.deploy(exact)
-    refused(lambda: rules.rule(1, 0x80, bare), "NoRule", 1, 0x80)
+    bare = rules.deploy(plain)
+    for mode in (2, 0x80):
+        refused(partial(lambda mode: rules.rule(1, mode, bare), mode), "NoRule", 1, mode)
     (version,) = rules.calls([(opset, encode_call("version", [], []))])
     assert decode(["uint32"], version) == (OPSET_VERSION,)
 

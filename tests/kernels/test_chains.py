@@ -14,22 +14,20 @@ from repops.opset import F32, OpError, lookup
 from repops.tensors import canonical
 
 from referee_py.element import Case, rule_of, states
+from referee_py.element.native import native_chain
+from referee_py.errors import UnknownVersion
 from referee_py.rounding import Bounds, Rounding
 from tests.referee_py.element.operands import cases_of, reader
 
-MODES = {"f32": 1, "rounded": Rounding(32, Bounds.PROVEN).mode}
+MODES = {"f32": 1, "exact": 2, "rounded": Rounding(32, Bounds.PROVEN).mode}
 CALLS = 30
 FEW = 40
 """States of a long chain that are compared, besides the first and the last ones."""
 
 
-def chain_of(case: Case, inputs: Sequence[np.ndarray]) -> Chain:
-    return Chain(case.name, inputs, case.attrs, case.element, output=case.output, exact=case.mode != 1)
-
-
 def agree(case: Case, inputs: Sequence[np.ndarray], rng: np.random.Generator) -> int:
     """Compare every state by the rules and natively, each from the one before, and some from an earlier one."""
-    rule, chain = rule_of(case), chain_of(case, inputs)
+    rule, chain = rule_of(case), native_chain(case, inputs)
     before = rule.begin(case)
     assert (chain.length, chain.state_bytes) == (rule.length(case), len(before))
     kept = {0: before}
@@ -49,7 +47,7 @@ def sampled(
     case: Case, inputs: Sequence[np.ndarray], rng: np.random.Generator, near: Sequence[int] = ()
 ) -> None:
     """Compare some steps of a chain too long for the rules: the rules turn one native state into the next."""
-    rule, chain = rule_of(case), chain_of(case, inputs)
+    rule, chain = rule_of(case), native_chain(case, inputs)
     read, state, done = reader(inputs), rule.begin(case), 0
     assert (chain.length, chain.state_bytes) == (rule.length(case), len(state))
     around = [place + by for place in (0, chain.length, *near) for by in range(-3, 4)]
@@ -152,7 +150,8 @@ def test_windows_that_are_mostly_or_wholly_padding(name: str) -> None:
         inputs, attrs = calls[name]
         for case in cases_of(name, inputs, attrs, rng.random(3)):
             found.add(agree(case, inputs, rng))
-            agree(in_mode(case, MODES["rounded"]), inputs, rng)
+            for mode in ("exact", "rounded"):
+                agree(in_mode(case, MODES[mode]), inputs, rng)
     assert len(found) > 2
     assert name != "max_pool2d" or 0 in found, "a window without any element"
 
@@ -169,6 +168,8 @@ def test_refusals() -> None:
     with pytest.raises(OpError, match="contiguous"):
         Chain("sum", [x.T], attrs, 0)
     chain = Chain("sum", [x], attrs, 2)
+    with pytest.raises(UnknownVersion):
+        native_chain(in_mode(cases_of("sum", [x], attrs, [0.0])[0], 3), [x])
     for start, stop in ((-1, 2), (3, 2), (0, 5)):
         with pytest.raises(ValueError, match="chain of 4"):
             chain.advance(bytes(24), start, stop)
@@ -184,6 +185,6 @@ def test_bytes_that_are_no_state_do_no_harm() -> None:
         inputs = [canonical(array) for array in inputs]
         for case in cases_of(name, inputs, attrs, [0.0, 0.99]):
             for mode in MODES.values():
-                chain = chain_of(in_mode(case, mode), inputs)
+                chain = native_chain(in_mode(case, mode), inputs)
                 for fill in (rng.bytes(chain.state_bytes), b"\xff" * chain.state_bytes):
                     assert len(chain.advance(fill, 0, chain.length)) == chain.state_bytes

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import repops
 from repops import cpu
-from repops.chains import Chain
+from repops.chains import Chain, Sums
 from repops.f64 import Workspace, f64_scatter, f64_squares
 from repops.f64_conv import conv
 from repops.library import ISA_NAMES
@@ -78,9 +78,9 @@ def test_subnormal_operands_are_made_wide_where_others_flush_them():
 @pytest.mark.parametrize("flags", [FLUSH_TO_ZERO | DENORMALS_ARE_ZERO, ROUND_UP])
 def test_states_of_chains_where_others_flush_subnormals(flags):
     least, third = np.full(9, 2.0**-149, np.float32), np.full(9, 1 / 3, np.float32)
-    chains = [
-        Chain("sum", [least], {"dims": (0,), "keepdim": 0}, 0, exact=exact) for exact in (False, True)
-    ] + [Chain("mm", [third.reshape(1, 9), third.reshape(9, 1)], {}, 0)]
+    chains = [Chain("sum", [least], {"dims": (0,), "keepdim": 0}, 0, sums=sums) for sums in Sums] + [
+        Chain("mm", [third.reshape(1, 9), third.reshape(9, 1)], {}, 0)
+    ]
     want = [chain.advance(bytes(chain.state_bytes), 0, 9) for chain in chains]
     saved = get_mxcsr()
     try:

@@ -18,6 +18,7 @@ OPTIONS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=a
 GCC = ("gcc", "-fopenmp")
 TESTS = (
     "test_chains.py",
+    "test_exact.py",
     "test_executors.py",
     "test_fusion.py",
     "test_hashing.py",

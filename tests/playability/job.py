@@ -8,14 +8,14 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from repops import cpu
+from repops import cpu, exact
 from repops.opset import F32
 from repops.tensors import Array, canonical
 
 from referee_py.commit import NO_LOG, Record, tensor_hash
 from referee_py.commit.tensor import typed_hash
 from referee_py.program import Kind, Operand, SlotSource, Structure, TensorType, validate
-from referee_py.program.mode import MODE_REPOPS_F32, is_rounded
+from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, is_rounded
 from referee_py.program.skeleton import Skeleton
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.blocks import log_digest
@@ -56,6 +56,8 @@ class CaseGraph(RealGraph):
             # NOTE: by kernels, since the readable reference visits all taps of a window, even outside the plane.
             if self.mode == MODE_REPOPS_F32:
                 results = cpu.execute(structure.name, arrays, structure.attrs)
+            elif self.mode == MODE_EXACT:
+                results = exact.execute(structure.name, arrays, structure.attrs)
             else:
                 results = truth(
                     structure.name, arrays, structure.attrs, self._logs[log], Rounding.of(self.mode)

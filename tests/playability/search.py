@@ -17,7 +17,7 @@ from repops.tensors import Array
 from referee_py.element import Case, rule_of
 from referee_py.errors import InvalidInput
 from referee_py.program import TensorType
-from referee_py.program.mode import Bounds, Rounding
+from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, Bounds, Rounding
 from referee_py.program.playable import MAX_BYTES, MAX_GAS
 from tests.conftest import Anvil
 from tests.element.chain import ANVIL_OPTIONS as RULE_OPTIONS
@@ -34,7 +34,8 @@ from .trials import Style
 
 NAMES = [op.name for op in OPS]
 ROUNDED = [Rounding(bits, bounds).mode for bits in (26, 29, 32) for bounds in Bounds]
-MODES = [1, *ROUNDED]
+KINDS = {"repops-f32": [MODE_REPOPS_F32], "exact": [MODE_EXACT], "rounded-f64": ROUNDED}
+MODES = [mode for modes in KINDS.values() for mode in modes]
 STYLES = (Style.SOLVER, Style.SOLVER, Style.GARBAGE, Style.GARBAGE, Style.SHOWS, Style.MUTE)
 LIES = ("input", "structure", "log", "arity", "step padding", "run padding", "checkpoint", "bogus refine")
 PLAYS_OF_A_CHAIN = 60
@@ -148,7 +149,7 @@ class Report:
             )
         ]
         for name in NAMES:
-            for label, modes in (("repops-f32", MODES[:1]), ("rounded-f64", ROUNDED)):
+            for label, modes in KINDS.items():
                 lines.append(self._line(name, label, [(name, mode) for mode in modes]))
         keys = [(name, mode) for name in NAMES for mode in MODES]
         lines.append(self._line("all", "", keys))
@@ -196,7 +197,7 @@ def search(start_anvil: Callable[..., Anvil], cases: int, plays: int, share: int
             jobs.play(name, drawn(name, number), number)
     for number, (name, call) in enumerate(edges()):
         if number % share == 0:
-            for mode in (1, ROUNDED[number % len(ROUNDED)]):
+            for mode in (modes[number % len(modes)] for modes in KINDS.values()):
                 jobs.play(name, call, number, mode)
     return report
 
@@ -213,7 +214,7 @@ class _Jobs:
         """Play a job about this call, in some mode; do nothing if the program is refused."""
         self._number += 1
         random = Random(repr((seed, name, mode, self._number)))
-        mode = random.choice((1, random.choice(ROUNDED))) if mode is None else mode
+        mode = random.choice(random.choice(list(KINDS.values()))) if mode is None else mode
         try:
             graph = graph_of(name, *call, mode, random)
         except (InvalidInput, OpError) as error:

@@ -11,7 +11,7 @@ from eth_account import Account
 
 from trainer_node.chain import Deployment, TransactionManager, connect
 from trainer_node.chain.abi import load_artifact
-from trainer_node.chain.contracts import EXACT_RULES, NAMES, RULES, error_decoder
+from trainer_node.chain.contracts import NAMES, RULES, TABLES, error_decoder
 from trainer_node.chain.outbox import Call
 from trainer_node.chain.releases import same_code
 from trainer_node.config import Settings
@@ -142,15 +142,16 @@ def test_contracts_that_go_by_another_time_are_refused(publisher: Publisher) -> 
         publisher.listed("1.2", DataAvailability=requests)
 
 
-def test_a_court_with_one_rule_of_another_kind_is_refused(publisher: Publisher) -> None:
+@pytest.mark.parametrize("table", range(len(TABLES)))
+def test_a_court_with_one_rule_of_another_kind_is_refused(table: int, publisher: Publisher) -> None:
     at = publisher.deployment.addresses
-    exact = [at[name] for name in EXACT_RULES]
-    exact[4] = at["Sources"]
-    opset = publisher.create("Opset1", exact, exact)
+    tables = [[at[name] for name in names] for names in TABLES]
+    tables[table][4] = at["Sources"]
+    opset = publisher.create("Opset1", *tables)
     court = publisher.create("Court", publisher.create("Examiner", opset), at["Timekeeper"])
     panel = publisher.create("Panel", court, at["VerifierRegistry"])
     referee = publisher.create("Referee", at["Judge"], panel)
-    with pytest.raises(ReleaseRefused, match="other code as Reductions"):
+    with pytest.raises(ReleaseRefused, match=f"other code as {TABLES[table][4]}"):
         publisher.listed("1.1", Court=court, Panel=panel, Referee=referee)
 
 

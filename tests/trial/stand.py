@@ -21,7 +21,7 @@ from tests.referee_py.trial.parties import Known, Setting
 from tests.solidity import compiled
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.codec.trial import trial_call
-from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES
+from trainer_node.chain.contracts import RULES, TABLES
 
 
 @dataclass
@@ -45,9 +45,7 @@ class Stand:
         self.deployer = accounts[0]
         self.players: list[ChecksumAddress] = list(accounts[1:])
         rules = {name: self._deploy(name) for name in RULES}
-        opset = self._deploy(
-            "Opset1", *([rules[name] for name in names] for names in (EXACT_RULES, ROUNDED_RULES))
-        )
+        opset = self._deploy("Opset1", *([rules[name] for name in names] for names in TABLES))
         artifact = load_artifact("Court")
         keeper = self._deploy("Timekeeper", self.deployer, 0)
         self.court = self.web3.eth.contract(

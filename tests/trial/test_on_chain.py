@@ -11,7 +11,7 @@ from repops.calls import random_call
 from repops.opset import OPS
 
 from referee_py.element import NO_ENTRY, Entry
-from referee_py.program.mode import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
 from referee_py.rounding import UP, Bounds, Rounding
 from tests.conftest import Anvil
 from tests.referee_py.trial import logged
@@ -30,6 +30,7 @@ def stand(start_anvil: Callable[..., Anvil]) -> Stand:
 
 MODES = {
     "repops-f32": MODE_REPOPS_F32,
+    "exact": MODE_EXACT,
     "rounded to 32 bits": Rounding(32).mode,
     "rounded to 26 bits": Rounding(26, Bounds.PROBABLE).mode,
 }

@@ -7,16 +7,25 @@ than a block permits, the honest side could not send it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from repops.opset import MAX_STEPS
 
+from referee_py.commit.tensor import Array
+from referee_py.element import rule_of
+from referee_py.element.native import native_chain
+from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
 from referee_py.rounding import Rounding
 from referee_py.rounding.blocks import BLOCK
+from referee_py.trial import Stage, TrialState, places
 from tests.conftest import Anvil
+from tests.referee_py.element.operands import cases_of
 from tests.referee_py.rounding.logs import log_of
 from tests.referee_py.trial.parties import Setting, one_ulp, outputs_of
-from trainer_node.min_stake import TRIAL_GAS
+from trainer_node.min_stake import CHAIN_ROUNDS, TRIAL_GAS
 
 from .stand import Stand
 
@@ -24,6 +33,15 @@ MAX_BYTES, MAX_GAS = 100_000, 12_000_000
 """Limits below those of public nodes, which refuse transactions over 131,072 bytes, and of EIP-7825, 16,777,216 gas."""
 SPARE = 1.15
 """Maximum ratio of the table to the measured gas: contracts change by a few units of gas."""
+
+
+def negative(rows: int, terms: int, columns: int) -> list[Array]:
+    """Return the operands of a product without a positive term: few bytes of a sum below zero are zero."""
+    rng = np.random.default_rng(4)
+    a, b = (
+        np.abs(rng.standard_normal(shape)).astype(np.float32) for shape in ((rows, terms), (terms, columns))
+    )
+    return [a, -b]
 
 
 def joined() -> Setting:
@@ -42,8 +60,8 @@ def joined() -> Setting:
 
 def logged() -> Setting:
     """Return a dispute about a chain of 4,096 steps with states of 200 bytes; every entry of its log is written."""
-    rng, mode = np.random.default_rng(4), Rounding(32).mode
-    inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((40, 4096), (4096, 60))]
+    mode = Rounding(32).mode
+    inputs = negative(40, 4096, 60)
     (bare,) = outputs_of("mm", inputs, {}, mode)
     log = log_of(bare.size, {}, {place: float(value) for place, value in enumerate(bare.ravel())})
     (truth,) = outputs_of("mm", inputs, {}, mode, log)
@@ -65,3 +83,24 @@ def test_the_table_is_what_the_dearest_moves_cost(start_anvil: Callable[..., Anv
     assert set(dearest) == set(TRIAL_GAS)
     for name, gas in dearest.items():
         assert gas <= TRIAL_GAS[name] <= SPARE * gas, (name, gas)
+
+
+@pytest.mark.parametrize("mode", [MODE_REPOPS_F32, MODE_EXACT])
+def test_no_other_chain_is_dearer_in_all_its_rounds(mode: int, start_anvil: Callable[..., Anvil]) -> None:
+    """Shorter states fill a post with more bytes that are not zero, but need fewer rounds."""
+    terms = 65_536
+    inputs = negative(1, terms, 1)
+    (found,) = cases_of("mm", inputs, {}, (0.0,))
+    case = replace(found, mode=mode)
+    last = native_chain(case, inputs).advance(rule_of(case).begin(case), 0, terms)
+    truth = np.array([[rule_of(case).finish(case, last)]], np.uint32).view(np.float32)
+    setting = Setting.lied("mm", inputs, {}, ([truth], [one_ulp(truth, 0)]), 0, terms // 2, mode)
+    played = Stand(start_anvil()).play(setting, served=True, one_by_one=True)
+    left, rounds = MAX_STEPS, 0
+    while left > 1:
+        state = TrialState(("", ""), Stage.POST, 0, (0, 0), 0, state_bytes=len(last), hi=left, steps=left)
+        left, rounds = max(b - a for a, b in pairwise([0, *places(state)])), rounds + 1
+    for move in ("post", "answer"):
+        dearest = max(gas for name, gas in zip(played.names, played.gas, strict=True) if name == move)
+        print(move, rounds, dearest)
+        assert rounds * dearest <= CHAIN_ROUNDS * TRIAL_GAS[move]

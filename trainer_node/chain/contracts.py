@@ -33,17 +33,25 @@ from ..errors import ConfigError, WrongChain
 from .abi import load_artifact
 from .rpc import guarded
 
-EXACT_RULES = (
+REPOPS_RULES = (
     *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
     *("Contractions", "Pooling", "Rows", "Layout", "Sources"),
 )
 """The rules of repops-f32, in the order of Opset1's families."""
+EXACT_RULES = (
+    *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "ExactReductions"),
+    *("ExactContractions", "Pooling", "ExactRows", "Layout", "Sources"),
+)
+"""The rules of exact."""
 ROUNDED_RULES = (
     *("RoundedElementwise", "Exponentials", "Logarithms", "Trigonometry", "RoundedReductions"),
     *("RoundedContractions", "Pooling", "RoundedRows", "Layout", "Sources"),
 )
-"""The rules of rounded-f64. Families with the same arithmetic in both modes share a contract."""
-RULES = tuple(dict.fromkeys((*EXACT_RULES, *ROUNDED_RULES)))
+"""The rules of rounded-f64."""
+TABLES = (REPOPS_RULES, EXACT_RULES, ROUNDED_RULES)
+"""The rules of each arithmetic, in the order of Opset1's constructor. Families that several of them share have one
+contract in all of these."""
+RULES = tuple(dict.fromkeys(rule for table in TABLES for rule in table))
 FIRST = ("Timekeeper", "Judge", "Watch", *RULES)
 """The contracts that need no other's address."""
 NAMES = (

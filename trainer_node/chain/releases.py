@@ -16,13 +16,13 @@ from eth_utils.crypto import keccak
 from repops.opset import OPSET_VERSION, lookup
 from web3 import Web3
 
-from referee_py.program.mode import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
 from referee_py.rounding import Rounding
 
 from ..errors import ReleaseRefused, Reverted, WrongChain
 from .abi import ContractArtifact, load_artifact
 from .codec.base import View
-from .contracts import EXACT_RULES, ROUNDED_RULES, Deployment, ErrorDecoder
+from .contracts import TABLES, Deployment, ErrorDecoder
 from .outbox import Call
 from .rpc import guarded
 
@@ -186,7 +186,7 @@ class Releases:
         self._ours(release, "Examiner", examiner, self._code(examiner))
         opset = self._linked("Examiner", examiner, "OPSET")
         self._ours(release, "Opset1", opset, self._code(opset))
-        for mode, names in ((MODE_REPOPS_F32, EXACT_RULES), (Rounding().mode, ROUNDED_RULES)):
+        for mode, names in zip((MODE_REPOPS_F32, MODE_EXACT, Rounding().mode), TABLES, strict=True):
             for operator, name in zip(ONE_OF_EACH, names, strict=True):
                 rule = self._linked("Opset1", opset, "rule", lookup(operator).id, mode)
                 self._ours(release, name, rule, self._code(rule))

@@ -4,21 +4,17 @@ pragma solidity ^0.8.34;
 import {Cases} from "../Cases.sol";
 import {Entry} from "../IRule.sol";
 import {RowsRule} from "../RowsRule.sol";
-import {ExactSums} from "./ExactSums.sol";
+import {RoundedSums} from "./RoundedSums.sol";
 
 /// @title RoundedRows
-/// @notice `take` and `scatter_add` in rounded-f64: additions to a row are an exact sum (ExactSums).
+/// @notice `take` and `scatter_add` in rounded-f64: additions to a row are an exact sum (RoundedSums).
 contract RoundedRows is RowsRule {
     function _modes() internal pure override returns (uint256) {
         return Cases.ROUNDED_F64;
     }
 
     function _size() internal pure override returns (uint256) {
-        return ExactSums.VALUES_BYTES;
-    }
-
-    function _begin() internal pure override returns (bytes memory) {
-        return new bytes(ExactSums.VALUES_BYTES);
+        return RoundedSums.VALUES_BYTES;
     }
 
     function _next(uint256, bytes calldata state, bool exists, uint256 value)
@@ -27,7 +23,7 @@ contract RoundedRows is RowsRule {
         override
         returns (bytes memory)
     {
-        return exists ? ExactSums.plus(state, value) : ExactSums.same(state);
+        return exists ? RoundedSums.plus(state, value) : RoundedSums.same(state);
     }
 
     function _element(uint8 mode, bytes calldata state, Entry calldata entry)
@@ -36,6 +32,6 @@ contract RoundedRows is RowsRule {
         override
         returns (uint256)
     {
-        return ExactSums.element(mode, state, entry);
+        return RoundedSums.element(mode, state, entry);
     }
 }

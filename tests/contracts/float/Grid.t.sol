@@ -90,6 +90,16 @@ contract GridTest is Base {
         eq(Grid.decide(ball, Entry(Grid.DOWN, 0), 32), INFINITE | SIGN, "down to minus infinity");
     }
 
+    function test_whatIsNotFiniteIsNotRounded() public pure {
+        uint256[3] memory words = [Kulisch.INFINITY, Kulisch.NEGATIVE_INFINITY, Kulisch.NAN];
+        uint256[3] memory values = [INFINITE, INFINITE | SIGN, Grid.QUIET_NAN];
+        for (uint256 i = 0; i < 3; ++i) {
+            for (uint256 toward = 0; toward < 3; ++toward) {
+                eq(Grid.toGrid(Sum(words[i], 0, 0), 32, toward), values[i], "the value itself");
+            }
+        }
+    }
+
     function test_zeroHasNoSign() public pure {
         Sum memory crumb = Kulisch.product(1 | SIGN, 1);
         eq(Grid.toGrid(crumb, 32, Grid.NEAREST), 0, "nearest");

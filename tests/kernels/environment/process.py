@@ -56,17 +56,16 @@ def main():
     def compare(before, library):
         from repops import cpu
         from repops.backends import Backend
-        from repops.opset import OPS
-        from repops.selftest import digest, golden
+        from repops.selftest import digest, golden, lines
 
         want = golden()
         for threads in OPENMP_THREADS:
-            executor = Backend("cpu", functools.partial(cpu.execute, threads=threads))
-            for op in OPS:
-                if digest(executor, op.name) != want[op.name]:
-                    raise AssertionError(f"{op.name} differs on {threads} threads")
+            for line in lines():
+                execute = functools.partial(cpu.execute, threads=threads, exact=line.exact)
+                if digest(Backend("cpu", execute), line.operator) != want[line.name]:
+                    raise AssertionError(f"{line.name} differs on {threads} threads")
                 if (library.get_mxcsr(), library.get_x87()) != before:
-                    raise AssertionError(f"{op.name} left another environment on {threads} threads")
+                    raise AssertionError(f"{line.name} left another environment on {threads} threads")
 
     earlier = started_before_the_load(lambda: check("thread started before the load", flushing=False))
     loaded["library"] = ctypes.CDLL(sys.argv[1])

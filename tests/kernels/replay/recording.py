@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from repops import cpu
 from repops.backends import Backend
-from repops.opset import OPS, Attrs
-from repops.selftest import digest, golden
+from repops.opset import Attrs
+from repops.selftest import Line, digest, golden, lines
 from repops.tensors import Array, canonical, check
 
 HERE = Path(__file__).parent
@@ -22,11 +23,13 @@ ARITHMETIC = ("-std=c11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping
 # clang warns about intended conditions without branches, and about loops not vectorised, which results do not show.
 MEANT = ("-Wno-bitwise-instead-of-logical", "-Wno-bitwise-conditional-parentheses", "-Wno-pass-failed")
 WARNINGS = ("-Wall", "-Wextra", "-Werror", *MEANT)
-KERNEL_NAMES = tuple(op.name for op in OPS if op.name not in cpu.VIEWS)
+KERNELS = {line.name: line for line in lines() if line.operator not in cpu.VIEWS}
+KERNEL_NAMES = tuple(KERNELS)
 
 
 def record(name: str, inputs: Sequence[Array], attrs: Attrs, outputs: Sequence[Array]) -> bytes:
-    signature = cpu.signature_words(check(name, inputs, attrs))
+    """Return a call of the kernel called repops_`name`."""
+    signature = cpu.signature_words(check(KERNELS[name].operator, inputs, attrs))
     arrays = [*inputs, *map(canonical, outputs)]
     parts = [name.encode().ljust(NAME_BYTES, b"\0"), np.int64(signature.size).tobytes(), signature.tobytes()]
     return b"".join([*parts, *(array.tobytes() for array in arrays)])
@@ -41,15 +44,16 @@ def write_selftest(path: Path) -> int:
     count = 0
     with path.open("wb") as file:
 
-        def execute(name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
+        def execute(line: Line, name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
             nonlocal count
-            outputs = cpu.execute(name, inputs, attrs)
-            file.write(record(name, inputs, attrs, outputs))
+            outputs = cpu.execute(name, inputs, attrs, exact=line.exact)
+            file.write(record(line.name, inputs, attrs, outputs))
             count += 1
             return outputs
 
-        for name in KERNEL_NAMES:
-            assert digest(Backend("recording", execute), name) == golden()[name], name
+        for line in KERNELS.values():
+            recording = Backend("recording", partial(execute, line), line.exact)
+            assert digest(recording, line.operator) == golden()[line.name], line.name
     return count
 
 

@@ -17,7 +17,7 @@ from eth_abi.abi import decode, encode
 from eth_utils.crypto import keccak
 
 import referee_py
-from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES
+from trainer_node.chain.contracts import RULES, TABLES
 
 NAMES = (
     *("Timekeeper", "VerifierRegistry", "Opset1", "Examiner", "Court", "Panel"),
@@ -133,9 +133,7 @@ class Chain:
         self.batch([("anvil_setCode", [rules[name], Contract(name).runtime]) for name in RULES])
         self._deploy(DEPLOYER, self.timekeeper, GUARDIAN, pause_budget)
         self._deploy(DEPLOYER, self.registry, 1, leave_delay, self.timekeeper.address)
-        self._deploy(
-            DEPLOYER, opset, *([rules[name] for name in names] for names in (EXACT_RULES, ROUNDED_RULES))
-        )
+        self._deploy(DEPLOYER, opset, *([rules[name] for name in names] for names in TABLES))
         self._deploy(DEPLOYER, examiner, opset.address)
         self._deploy(DEPLOYER, self.court, examiner.address, self.timekeeper.address)
         self._deploy(DEPLOYER, self.panel, self.court.address, self.registry.address)

@@ -14,7 +14,7 @@ from referee_py.commit import NO_LOG, Record, tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.element import Case
 from referee_py.program import Operand, Structure, TensorType
-from referee_py.program.mode import MODE_REPOPS_F32
+from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
 from referee_py.program.structure import Kind
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.blocks import digest_of_block, log_digest
@@ -40,6 +40,8 @@ def outputs_of(
     """Return the outputs of an operator, under a log with as many elements as the output."""
     if mode == MODE_REPOPS_F32:
         return reference.execute(name, inputs, attrs)
+    if mode == MODE_EXACT:
+        return reference.execute_exact(name, inputs, attrs)
     return truth_of(name, inputs, attrs, log, Rounding.of(mode))
 
 

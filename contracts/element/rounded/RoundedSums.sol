@@ -6,7 +6,7 @@ import {Ball, Entry as GridEntry, Grid} from "../../float/Grid.sol";
 import {Kulisch, Sum} from "../../float/Kulisch.sol";
 import {Entry} from "../IRule.sol";
 
-/// @title ExactSums
+/// @title RoundedSums
 /// @notice States of sums in rounded-f64, which no order of terms changes (docs/adjudication.md, section 2).
 ///
 ///     sum 96 ‖ magnitude 96 ‖ terms u64be [‖ smallest u32be]      sum and magnitude as Kulisch encodes them
@@ -15,7 +15,7 @@ import {Entry} from "../IRule.sol";
 /// sign, of the smallest that is neither zero nor infinite nor NaN; 0 if there is none.
 /// @dev INVARIANT: for every state that `_read` accepts, `plus` makes a next state, and `element` an element, up to
 /// 2^31 terms. So a party may post any bytes: they are refused by a named error, or end at a wrong element.
-library ExactSums {
+library RoundedSums {
     /// @notice No terms give this state: only one of sum and magnitude is finite, a magnitude is negative, or the
     /// smallest value is not finite.
     error NotOfTerms();
