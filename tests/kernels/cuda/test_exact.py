@@ -10,6 +10,9 @@ from repops.opset import OPS
 from repops.selftest import digest
 from repops.tensors import canonical, check
 
+from tests.kernels.exact_cases import KINDS, draw_terms, total_of
+from tests.kernels.test_exact import forms
+
 from .calls import contractions, convolutions, normal, of_bf16, special
 from .calls import rounded as to_bf16
 from .emulation import EXACT, TARGET, Guarded, execute, needs_gcc, run
@@ -99,7 +102,32 @@ def test_infinities_and_nans(dtype):
     agrees_with_the_reference("conv2d", [x, w], window)
 
 
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_taps_that_do_not_exist_have_no_effect(value):
+    """Not even beside operands that are not finite."""
+    for name, inputs, attrs in convolutions():
+        for place in (0, 1):
+            changed = [array.copy() for array in inputs]
+            changed[place].reshape(-1)[[0, inputs[place].size // 2, -1]] = value
+            same(name, changed, attrs, cpu.execute(name, changed, attrs, exact=True)[0])
+
+
 # -------------------------------------------------------------------------------- sums that are hard to round
+
+
+@pytest.mark.parametrize("count", [8, 61, 300])
+@pytest.mark.parametrize("kind", KINDS)
+def test_hard_sums(kind, count):
+    rng = np.random.default_rng([KINDS.index(kind), count, 1])
+    for _ in range(4):
+        a, b = draw_terms(rng, kind, count)
+        if rng.random() < 0.5:  # values instead of products
+            with np.errstate(all="ignore"):
+                a, b = a * b, np.ones_like(b)
+        want = np.float32(total_of(a, b))
+        for name, inputs, attrs, at in forms(a, b):
+            (got,) = execute(name, inputs, attrs, exact=True)
+            assert canonical(got[at][None]).tobytes() == canonical(want[None]).tobytes(), (name, kind)
 
 
 def cancelling(m, k, n, seed):
