@@ -16,7 +16,7 @@ from repops.calls import random_call
 from repops.opset import OPS
 from repops.tensors import Array, canonical, spec_of
 
-from tests.kernels.cuda.calls import every_call, normal
+from tests.kernels.cuda.calls import every_call, normal, rounded
 
 Call = tuple[str, list[Array], dict[str, Any]]
 
@@ -25,23 +25,23 @@ class Differs(Exception):
     """Two executors that must agree differ. The message names the first call with a difference."""
 
 
-def on_gpu() -> Backend:
-    """Return the cuda backend with numpy arrays as inputs and outputs."""
-    import torch
+def on_gpu(exact: bool = False) -> Backend:
+    """Return the cuda backend of a mode with numpy arrays as inputs and outputs."""
+    from repops.cuda import executor
 
-    execute: Callable[..., list[Any]] = backend("cuda").execute
+    execute: Callable[..., list[Any]] = backend("cuda", exact).execute
 
     def run(name: str, inputs: Sequence[Array], attrs: Any) -> list[Array]:
-        outputs = execute(name, [torch.from_numpy(array.copy()).cuda() for array in inputs], attrs)
-        return [output.cpu().numpy() for output in outputs]
+        return [executor.get(output) for output in execute(name, list(map(executor.put, inputs)), attrs)]
 
-    return Backend("cuda", run)
+    return Backend("cuda", run, exact)
 
 
 def same_digests(executor: Backend) -> int:
     """Compare the self-test digest of every operator, in the order of the table."""
+    here = backend("cpu", executor.exact)
     for op in OPS:
-        want, got = selftest.digest(backend("cpu"), op.name), selftest.digest(executor, op.name)
+        want, got = selftest.digest(here, op.name), selftest.digest(executor, op.name)
         if got != want:
             raise Differs(
                 f"self-test of {op.name} (id {op.id}): {got[:16]} on {executor.name}, {want[:16]} on cpu"
@@ -59,6 +59,7 @@ def large_calls() -> Iterator[Call]:
         (64, 50000, 64),
     ):
         yield "mm", [normal(m, k, seed=1), normal(k, n, seed=2)], {}
+    yield "mm", rounded(normal(2048, 768, seed=1), normal(768, 3072, seed=2)), {}
     yield "mm", [normal(1, 4096, seed=1), normal(4096, 50257, seed=2)], {}
     yield "mm", [normal(50257, 768, seed=1), normal(768, 1, seed=2)], {}
     yield "bmm", [normal(96, 128, 64, seed=1), normal(96, 64, 128, seed=2)], {}
@@ -68,6 +69,7 @@ def large_calls() -> Iterator[Call]:
     y = normal(8, 128, 28, 28, seed=3)
     yield "conv2d", [x, w], window
     yield "conv2d", [x, w], strided
+    yield "conv2d", rounded(x, w), strided
     yield "conv2d_input_grad", [y, w], {**strided, "input_hw": (56, 56)}
     yield "conv2d_weight_grad", [y, x], {**strided, "kernel_hw": (3, 3)}
     big = normal(4096, 8191, seed=4)
@@ -87,9 +89,9 @@ def random_calls(seeds: int) -> Iterator[Call]:
 
 def same_results(executor: Backend, calls: Iterable[Call]) -> int:
     """Compare with the C kernels, call by call."""
-    count = 0
+    count, here = 0, backend("cpu", executor.exact)
     for name, inputs, attrs in calls:
-        got, want = executor.execute(name, inputs, attrs), cpu.execute(name, inputs, attrs)
+        got, want = executor.execute(name, inputs, attrs), here.execute(name, inputs, attrs)
         for index, (a, b) in enumerate(zip(got, want, strict=True)):
             where = _first_difference(canonical(a), canonical(b))
             if where is not None:
@@ -103,7 +105,7 @@ def same_results(executor: Backend, calls: Iterable[Call]) -> int:
 
 
 def _first_difference(a: Array, b: Array) -> int | None:
-    bits = {4: np.uint32, 8: np.uint64, 1: np.uint8}[a.itemsize]
+    bits = {4: np.uint32, 8: np.uint64, 2: np.uint16, 1: np.uint8}[a.itemsize]
     differing = np.flatnonzero(a.reshape(-1).view(bits) != b.reshape(-1).view(bits))
     return int(differing[0]) if differing.size else None
 

@@ -28,7 +28,8 @@ def same_roots(names: tuple[str, ...], backend: Backend, machine: Machine) -> in
     """Check that two plain steps and a committed one give one state and one checkpoint on processor and GPU."""
     for name in names:
         bundle = build(built_in(name, steps=4))
-        here = _run(bundle, FastExecutor(bundle.program, bundle.constants, repops.backend("cpu")))
+        cpu = repops.backend("cpu", backend.exact)
+        here = _run(bundle, FastExecutor(bundle.program, bundle.constants, cpu))
         there = _run(bundle, FastExecutor(bundle.program, bundle.constants, backend, machine=machine))
         for what, a, b in zip(("state after step 2", "checkpoint of step 3"), here, there, strict=True):
             if a != b:
@@ -47,10 +48,9 @@ def _run(bundle: Bundle, executor: FastExecutor) -> tuple[list[bytes], bytes]:
 
 
 def timings() -> list[str]:
-    """Return a line for each model: milliseconds per step, ours (a replayed CUDA graph) and eager's, in turns."""
+    """Return a line for each model: milliseconds per step, ours in both modes (replayed CUDA graphs) and eager's, in
+    turns."""
     import torch
-
-    from referee_py.compiled import Cuda
 
     from .models import eager_step
 
@@ -60,16 +60,8 @@ def timings() -> list[str]:
     for name in MODELS:
         recipe = built_in(name, steps=100)
         bundle = build(recipe)
-        executor = FastExecutor(bundle.program, bundle.constants, repops.backend("cuda"), machine=Cuda())
-        state = State.of(0, bundle.initial)
-
-        def ours(executor: FastExecutor = executor) -> None:
-            nonlocal state
-            state, _ = executor.step(state, False)
-            state.offer()
-
-        works: list[Callable[[], object]] = [ours, eager_step(recipe, device="cuda")]
-        times: list[list[float]] = [[], []]
+        works = [_ours(bundle, False), _ours(bundle, True), eager_step(recipe, device="cuda")]
+        times: list[list[float]] = [[] for _ in works]
         for turn in range(3 + TURNS):
             for found, work in zip(times, works, strict=True):
                 torch.cuda.synchronize()
@@ -78,8 +70,25 @@ def timings() -> list[str]:
                 torch.cuda.synchronize()
                 if turn >= 3:  # kernels are loaded, the graph is captured
                     found.append(time.perf_counter() - began)
-        mine, eager = map(statistics.median, times)
+        ours, exact, eager = [1e3 * statistics.median(found) for found in times]
         lines.append(
-            f"{name}: ours {mine * 1e3:.2f} ms, eager {eager * 1e3:.2f} ms, ratio {eager / mine:.2f}"
+            f"{name}: repops-f32 {ours:.2f} ms, exact {exact:.2f} ms, eager {eager:.2f} ms, "
+            f"ratios {eager / ours:.2f} and {eager / exact:.2f}"
         )
     return lines
+
+
+def _ours(bundle: Bundle, exact: bool) -> Callable[[], object]:
+    """Return a function that takes the next step on the GPU in a mode."""
+    from referee_py.compiled import Cuda
+
+    backend, machine = repops.backend("cuda", exact), Cuda(exact=exact)
+    executor = FastExecutor(bundle.program, bundle.constants, backend, machine=machine)
+    state = State.of(0, bundle.initial)
+
+    def step() -> None:
+        nonlocal state
+        state, _ = executor.step(state, False)
+        state.offer()
+
+    return step

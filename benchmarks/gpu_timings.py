@@ -101,6 +101,7 @@ def cases() -> Iterator[Case]:
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     yield from _products(torch)
+    yield from _exact_products(torch)
     yield from _convolutions(torch)
     yield from _memory_bound(torch)
     yield from _hashing(torch)
@@ -112,10 +113,19 @@ def _random(torch: Any, *shape: int) -> Any:
 
 def _call(name: str, inputs: list[Any], **attrs: Any) -> Callable[[], object]:
     """Return a function that applies the operator and writes to existing outputs."""
+    return _bound(name, inputs, attrs, exact=False)
+
+
+def _exactly(name: str, inputs: list[Any], **attrs: Any) -> Callable[[], object]:
+    """Return the same function in the mode exact."""
+    return _bound(name, inputs, attrs, exact=True)
+
+
+def _bound(name: str, inputs: list[Any], attrs: dict[str, Any], exact: bool) -> Callable[[], object]:
     from repops import cuda
 
-    out = cuda.execute(name, inputs, attrs)
-    return lambda: cuda.execute(name, inputs, attrs, out)
+    out = cuda.execute(name, inputs, attrs, exact=exact)
+    return lambda: cuda.execute(name, inputs, attrs, out, exact)
 
 
 GPT2 = (
@@ -139,6 +149,15 @@ def _products(torch: Any) -> Iterator[Case]:
         c = torch.empty(m, n, device="cuda")
         theirs = lambda a=a, b=b, c=c: torch.mm(a, b, out=c)  # noqa: E731
         yield Case(f"mm {name}: {m} x {k} x {n}", _call("mm", [a, b]), theirs, 2.0 * m * k * n, "TFLOP/s")
+    for (
+        name,
+        m,
+        k,
+        n,
+    ) in GPT2:  # NOTE: the vendor's sums are of f32, too, but on tensor cores and in its own order
+        a, b = _random(torch, m, k).bfloat16(), _random(torch, k, n).bfloat16()
+        what = f"mm of bf16 {name}: {m} x {k} x {n}"
+        yield Case(what, _call("mm", [a, b]), partial(torch.mm, a, b), 2.0 * m * k * n, "TFLOP/s")
     a, b = _random(torch, 96, 1024, 64), _random(torch, 96, 64, 1024)
     yield Case(
         "bmm 96 x 1024 x 64 x 1024",
@@ -147,6 +166,15 @@ def _products(torch: Any) -> Iterator[Case]:
         2.0 * 96 * 1024 * 64 * 1024,
         "TFLOP/s",
     )
+
+
+def _exact_products(torch: Any) -> Iterator[Case]:
+    """Yield products in the mode exact; the vendor's are of FP32, and of bf16."""
+    for name, m, k, n in (*GPT2, *GPT2_GRADIENTS):
+        for dtype in (torch.float32, torch.bfloat16):
+            a, b = _random(torch, m, k).to(dtype), _random(torch, k, n).to(dtype)
+            what = f"exact mm of {str(dtype).removeprefix('torch.')} {name}: {m} x {k} x {n}"
+            yield Case(what, _exactly("mm", [a, b]), partial(torch.mm, a, b), 2.0 * m * k * n, "TFLOP/s")
 
 
 CONVOLUTIONS = (
@@ -170,6 +198,7 @@ def _convolutions(torch: Any) -> Iterator[Case]:
         shape = f"{images} x {channels} x {size}², {filters} of {kernel}², stride {stride}"
         forward = lambda x=x, w=w, s=stride, p=padding: torch.conv2d(x, w, stride=s, padding=p)  # noqa: E731
         yield Case(f"conv {shape}", _call("conv2d", [x, w], **attrs), forward, flops, "TFLOP/s")
+        yield Case(f"exact conv {shape}", _exactly("conv2d", [x, w], **attrs), forward, flops, "TFLOP/s")
         dx = lambda x=x, w=w, y=y, s=stride, p=padding: torch.nn.grad.conv2d_input(x.shape, w, y, s, p)  # noqa: E731
         ours = _call("conv2d_input_grad", [y, w], **attrs, input_hw=(size, size))
         yield Case(f"input gradient {shape}", ours, dx, flops, "TFLOP/s")
@@ -201,6 +230,9 @@ def _memory_bound(torch: Any) -> Iterator[Case]:
         yield case(function.__name__, [x], partial(lambda f: f(x), function), 2)
     yield case("sum rows", [x], lambda: x.sum(1), 1, dims=(1,), keepdim=0)
     yield case("sum columns", [x], lambda: x.sum(0), 1, dims=(0,), keepdim=0)
+    for name, dims in (("rows", (1,)), ("columns", (0,)), ("all", (0, 1))):
+        ours = _exactly("sum", [x], dims=dims, keepdim=0)
+        yield Case(f"exact sum {name}", ours, partial(x.sum, dims), size, "GB/s")
     yield case("sum all", [x], lambda: x.sum(), 1, dims=(0, 1), keepdim=0)
     yield case("amax rows", [x], lambda: x.amax(1), 1, dims=(1,), keepdim=0)
     yield case("argmax rows", [x], lambda: x.argmax(1), 1, dim=1, keepdim=0)

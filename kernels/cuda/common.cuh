@@ -6,6 +6,8 @@
 #include "device.cuh"
 #include "bits.h"
 
+typedef uint16_t bf16; // the upper half of a float
+
 constexpr int MAX_RANK = 8;
 constexpr int WARP = 32;
 constexpr int MINUS_ZERO_BITS = (int)0x80000000u;
@@ -79,6 +81,21 @@ template <int V> DEVICE Pack<float, V> splat(float x) {
     for (int i = 0; i < V; i++) same.at[i] = x;
     return same;
 }
+
+// The elements of a tensor as f32, and f32 as an element, rounded.
+DEVICE float widened(float x) {
+    return x;
+}
+DEVICE float widened(bf16 x) {
+    return from_bf16(x);
+}
+template <class E> DEVICE E narrowed(float x) {
+    if constexpr (sizeof(E) == sizeof(bf16))
+        return to_bf16(x);
+    else
+        return x;
+}
+
 DEVICE bool aligned(const void *pointer, int bytes) {
     return ((u64)pointer & (u64)(bytes - 1)) == 0;
 }

@@ -73,6 +73,30 @@ DEVICE float sqrt_rn(float a) {
 DEVICE float fma_rn(float a, float b, float c) {
     return __fmaf_rn(a, b, c);
 }
+DEVICE double add_rn(double a, double b) {
+    return __dadd_rn(a, b);
+}
+DEVICE double sub_rn(double a, double b) {
+    return __dsub_rn(a, b);
+}
+DEVICE double mul_rn(double a, double b) {
+    return __dmul_rn(a, b);
+}
+DEVICE double fma_rn(double a, double b, double c) {
+    return __fma_rn(a, b, c);
+}
+DEVICE double sqrt_rn(double a) {
+    return __dsqrt_rn(a);
+}
+// Add the product of two matrices of f64, [8 x 4] and [4 x 8], that the warp holds: lane i has a[i / 4][i %
+// 4], b[i % 4][i / 4], and of the sum c[i / 4][2 (i % 4) + (0, 1)]. INVARIANT: in whatever order, a lane's
+// sum is off by at most 4 units of 2^-52 of the sum of the absolute values, and exact if all its partial sums
+// are multiples of some unit below 2^53 of it.
+DEVICE void multiply_8x8x4(double (&c)[2], double a, double b) {
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+d"(c[0]), "+d"(c[1])
+        : "d"(a), "d"(b));
+}
 DEVICE float f32_from_i64(i64 x) {
     return __ll2float_rn(x);
 }

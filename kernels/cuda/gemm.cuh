@@ -2,30 +2,31 @@
 // chunk.
 //
 //     for each chunk of k (512, or the rest):
-//         for each slice of 16 k:      A [BM x 16] and B [16 x BN] to shared memory by cp.async, one ahead
+//         for each slice of 16 k:      A [BM x 16] and B [16 x BN] to shared memory (slice.cuh), one ahead
 //             acc[i][j] = fma(a, b, acc[i][j])        TM x TN chains in registers, k ascending, from -0
 //         C = acc (first chunk)  or  C = C + acc      by the same thread, so C itself holds the running total
+//
+// If C is bf16, a workspace holds the running total until the last chunk, whose sum is rounded to C.
 //
 // With split-K each block takes a run of chunks and leaves every chunk's result in a workspace; `add_chunks`
 // then adds them in ascending order. In both cases the order is that of docs/opset.md, section 2.
 //
 // A Source (matmul.cu, conv.cu) provides A and B:
-//     MASKED, Table                          can a single (k, column) be absent? its data in shared memory
+//     MASKED, Table, Element                 can a single (k, column) be absent? its data in shared memory;
+//                                            what A, B and C consist of
+//     Slice                                  how it copies
 //     begin(c)                               the first k of chunk c, which ends where the next begins
 //     prepare(table, begin, end)             called by all threads before the slices of a chunk
-//     load(stage, table, begin, k, end)      copies a slice; from `end` on, a = -0 and b = +0: no trace
+//     load(slice, table, begin, k, end)      copies a slice; from `end` on, a = -0 and b = +0: no trace
 //     start_of_c() + m row_step() + column_place(n)
 //                                            the place of C[m, n]; the last is negative without a column n
 
 #ifndef REPOPS_GEMM_CUH
 #define REPOPS_GEMM_CUH
 
-#include "common.cuh"
+#include "slice.cuh"
 
 constexpr int CHUNK = 512;
-constexpr int DEPTH = 16;          // k of a slice
-constexpr int A_PITCH = DEPTH + 4; // INVARIANT: 16 bytes of 8 rows, 80 bytes apart, share no bank
-constexpr u32 ALL = 0xFFFFFFFFu;
 
 // WARPS_M x WARPS_N warps of 8 x 4 lanes, each lane with TM x TN results. Lane (y, x) of a warp has rows y +
 // 8 i and columns 4 x + 16 j + (0..3), so a warp's reads of A and B have no bank conflicts.
@@ -37,12 +38,6 @@ typedef Tile<2, 4, 8, 8> Large;  // 128 x 128, 256 threads
 typedef Tile<2, 4, 4, 4> Medium; // 64 x 64, 256 threads
 typedef Tile<1, 2, 4, 4> Small;  // 32 x 32, 64 threads
 
-template <class T> struct alignas(16) Stage {
-    float a[T::BM][A_PITCH];
-    float b[DEPTH][T::BN];
-    u32 exists[DEPTH][T::BN / WARP]; // bit n: column n exists at this k (used if MASKED)
-};
-
 // The division of the work: block -> (tile of rows, tile of columns, split, batch), the first varying
 // fastest.
 struct Grid {
@@ -50,7 +45,8 @@ struct Grid {
     i64 tiles_m, tiles_n, splits;
     i64 chunks; // of K; each split does ceil(chunks / splits)
     i64 out_elements;
-    float *out;
+    void *out;
+    float *total;   // running totals; C itself if it is f32
     float *partial; // [chunk][element of out]; null without split-K
 };
 struct Share {
@@ -120,21 +116,21 @@ template <class T, bool MASKED> DEVICE void multiply_slice(const Stage<T> &s, fl
     }
 }
 
-// C = acc, or C = C + acc, through shared memory: one of the TM rows of each lane at a time, so that a thread
-// has one column of C and a warp neighbouring ones.
+// out = acc, or out = before + acc, through shared memory: one of the TM rows of each lane at a time, so that
+// a thread has one column of C and a warp neighbouring ones.
 template <class T> struct Rows {
     static constexpr int COUNT = T::BM / T::TM, PITCH = T::BN + 16; // 8 rows of each warp
     float at[COUNT][PITCH];
 };
-template <class T, class Source>
-DEVICE void put(const Source &source, const Share &share, i64 m, float *out, bool add, Rows<T> &rows,
+template <class T, class Out, class Source>
+DEVICE void put(const Source &source, const Share &share, i64 m, const float *before, Out *out, Rows<T> &rows,
                 const float (&acc)[T::TM][T::TN]) {
     constexpr int STEP = T::THREADS / T::BN;
     const int column = thread_index() % T::BN, first = thread_index() / T::BN;
     const int y = thread_index() / WARP / T::WARPS_N * 8 + thread_index() % WARP / 4;
     const i64 place = source.column_place(share.column + column);
     const int rest = (int)min_i64(m - share.row, T::BM);
-    out += source.start_of_c() + share.row * source.row_step() + place;
+    const i64 start = source.start_of_c() + share.row * source.row_step() + place;
 #pragma unroll
     for (int i = 0; i < T::TM; i++) {
         // NOTE: opaque, or the compiler keeps the multiples of the row length in registers and spills.
@@ -149,8 +145,9 @@ DEVICE void put(const Source &source, const Share &share, i64 m, float *out, boo
         for (int at = first; at < Rows<T>::COUNT; at += STEP) {
             const int row = at / 8 * 8 * T::TM + at % 8 + 8 * i;
             if (place < 0 || row >= rest) continue;
-            float *to = out + row * step;
-            *to = add_rn(add ? *to : minus_zero(), rows.at[at][column]); // -0 + acc is acc
+            const i64 to = start + row * step;
+            out[to] = narrowed<Out>(
+                add_rn(before ? before[to] : minus_zero(), rows.at[at][column])); // -0 + acc is acc
         }
     }
 }
@@ -166,7 +163,9 @@ template <class T, class Table> struct alignas(16) Memory {
 template <class T, class Source>
 DEVICE void contract(const Grid &g, const Share &share, const Source &source,
                      Memory<T, typename Source::Table> &memory) {
+    typedef typename Source::Element Element;
     float acc[T::TM][T::TN];
+    typename Source::Slice slice;
     for (i64 c = share.first_chunk; c < share.end_chunk; c++) {
 #pragma unroll
         for (int i = 0; i < T::TM; i++)
@@ -179,11 +178,20 @@ DEVICE void contract(const Grid &g, const Share &share, const Source &source,
             const int now = (int)(k - begin) / DEPTH & 1;
             copies_wait();
             sync_block(); // the slice is there, and no thread reads the stage that is loaded next
-            if (k + DEPTH < end) source.load(memory.stage[now ^ 1], memory.table, begin, k + DEPTH, end);
+            const bool more = k + DEPTH < end;
+            if (more) {
+                slice.begin(memory.stage[now ^ 1]);
+                source.load(slice, memory.table, begin, k + DEPTH, end);
+            }
             if (k >= begin) multiply_slice<T, Source::MASKED>(memory.stage[now], acc);
+            if (more) slice.end();
         }
-        float *to = g.partial ? g.partial + c * g.out_elements : g.out;
-        put<T>(source, share, g.m, to, !g.partial && c > 0, memory.rows, acc);
+        const float *before = !g.partial && c > 0 ? g.total : nullptr;
+        float *to = g.partial ? g.partial + c * g.out_elements : g.total;
+        if (sizeof(Element) == sizeof(float) || g.partial || c + 1 < share.end_chunk)
+            put<T>(source, share, g.m, before, to, memory.rows, acc);
+        else
+            put<T>(source, share, g.m, before, (Element *)g.out, memory.rows, acc);
         sync_block(); // before the next chunk writes to shared memory
     }
 }

@@ -33,6 +33,9 @@ template <class T> DEVICE void move(const Move &p) {
 KERNEL(move_1, Move, THREADS, 4) {
     move<u8>(p);
 }
+KERNEL(move_2, Move, THREADS, 4) {
+    move<uint16_t>(p);
+}
 KERNEL(move_4, Move, THREADS, 4) {
     move<u32>(p);
 }
@@ -90,6 +93,9 @@ template <class T> DEVICE void transpose(const Transposition &p) {
 KERNEL(transpose_1, Transposition, THREADS, 4) {
     transpose<u8>(p);
 }
+KERNEL(transpose_2, Transposition, THREADS, 4) {
+    transpose<uint16_t>(p);
+}
 KERNEL(transpose_4, Transposition, THREADS, 4) {
     transpose<u32>(p);
 }
@@ -116,6 +122,8 @@ KERNEL(cat_part, Part, THREADS, 4) {
         copy_runs<Pack<u32, 4>>(p);
     else if (all % 4 == 0)
         copy_runs<u32>(p);
+    else if (all % 2 == 0)
+        copy_runs<uint16_t>(p);
     else
         copy_runs<u8>(p);
 }
@@ -146,6 +154,8 @@ KERNEL(take, Take, THREADS, 4) {
         take_rows<Pack<u32, 4>>(p);
     else if (all % 4 == 0)
         take_rows<u32>(p);
+    else if (all % 2 == 0)
+        take_rows<uint16_t>(p);
     else
         take_rows<u8>(p);
 }
@@ -163,6 +173,9 @@ template <class T> DEVICE void fill(const Fill &p) {
 }
 KERNEL(fill_1, Fill, THREADS, 4) {
     fill<u8>(p);
+}
+KERNEL(fill_2, Fill, THREADS, 4) {
+    fill<uint16_t>(p);
 }
 KERNEL(fill_4, Fill, THREADS, 4) {
     fill<u32>(p);

@@ -78,17 +78,23 @@ UNARY(logical_not_bool, u8, u8, a ^ 1)
 
 // NOTE: where, and a cast to the same dtype, move elements; only their size matters.
 OPERATOR(where_1, u8, u8, u8, u8, a ? b : c)
+OPERATOR(where_2, bf16, u8, bf16, bf16, a ? b : c)
 OPERATOR(where_4, u32, u8, u32, u32, a ? b : c)
 OPERATOR(where_8, u64, u8, u64, u64, a ? b : c)
 
 UNARY(cast_f32_f32, u32, u32, a)
 UNARY(cast_f32_i64, i64, float, truncated(a))
 UNARY(cast_f32_bool, u8, float, a != 0.0f)
+UNARY(cast_f32_bf16, bf16, float, to_bf16(a))
+UNARY(cast_bf16_f32, float, bf16, from_bf16(a))
+UNARY(cast_bf16_bf16, bf16, bf16, a)
 UNARY(cast_i64_f32, float, i64, f32_from_i64(a))
 UNARY(cast_i64_i64, i64, i64, a)
 UNARY(cast_i64_bool, u8, i64, a != 0)
 UNARY(cast_bool_f32, float, u8, a ? 1.0f : 0.0f)
 UNARY(cast_bool_i64, i64, u8, a)
 UNARY(cast_bool_bool, u8, u8, a)
+
+OPERATOR(cast_stochastic_f32, bf16, float, i64, None, to_bf16_stochastic(a, (u64)b))
 
 #endif

@@ -1,5 +1,5 @@
 // The Merkle tree over a tensor's bytes, on the tensor's device: SHA-256 of tagged leaves of 1024 bytes, and
-// of tagged pairs of nodes. f32 data is hashed with every NaN canonical.
+// of tagged pairs of nodes. f32 and bf16 data is hashed with every NaN canonical.
 //
 // The tag shifts all data by one byte: word j of a message is the last byte of data word j - 1 and three
 // bytes of data word j.
@@ -61,14 +61,18 @@ DEVICE void store(Hash *to, const Hash &hash) { // as bytes, so big-endian
 
 struct Leaves {
     i64 bytes, leaves;
-    i64 floats; // 1: f32
+    i64 floats; // bytes of an f32 or bf16 element; else 0
     i64 tag;
     const u8 *data;
     Hash *out;
 };
 
-DEVICE u32 canonical(u32 word, bool floats) {
-    return floats && (word & 0x7FFFFFFF) > 0x7F800000 ? 0x7FC00000 : word;
+DEVICE u32 canonical_half(u32 half) {
+    return (half & 0x7FFF) > 0x7F80 ? 0x7FC0 : half;
+}
+DEVICE u32 canonical(u32 word, int floats) {
+    if (floats == 4) return (word & 0x7FFFFFFF) > 0x7F800000 ? 0x7FC00000 : word;
+    return floats == 2 ? canonical_half(word >> 16) << 16 | canonical_half(word & 0xFFFF) : word;
 }
 
 // Return data words [at, at + 4) of the tensor, zero beyond its end.
@@ -86,7 +90,8 @@ KERNEL(hash_leaves, Leaves, THREADS, 6) {
     };
     SHARED(Fetched, fetched);
     const int lane = thread_index() % WARP, warp = thread_index() / WARP;
-    const bool wide = aligned(p.data, 16), floats = p.floats != 0;
+    const bool wide = aligned(p.data, 16);
+    const int floats = (int)p.floats;
     for (i64 first = (block_index() * WARPS + warp) * WARP; first < p.leaves;
          first += grid_blocks() * THREADS) {
         const i64 leaf = first + lane;

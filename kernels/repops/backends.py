@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from . import reference
 from .opset import Attrs
@@ -39,6 +40,6 @@ def _executor(name: str, exact: bool) -> Callable[..., list[Array]]:
     if name == "cuda":
         from . import cuda
 
-        cuda.require(exact)
-        return cuda.execute
+        cuda.require()
+        return partial(cuda.execute, exact=True) if exact else cuda.execute
     raise ValueError(f"no backend called {name!r}")

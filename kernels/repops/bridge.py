@@ -9,22 +9,14 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 
 from . import cpu, fusion
 from .backends import backend
 from .expression import Expression, argument_names, evaluate, record
-from .opset import BF16, BOOL, F32, I64, Attrs, Dtype, DtypeError, OpError, Spec, lookup
-from .tensors import NUMPY_DTYPE, Array, ArrayError
-
-TORCH_DTYPE: dict[Dtype, torch.dtype] = {
-    F32: torch.float32,
-    I64: torch.int64,
-    BOOL: torch.bool,
-    BF16: torch.bfloat16,
-}
-DTYPE_OF: dict[torch.dtype, Dtype] = {dtype: code for code, dtype in TORCH_DTYPE.items()}
+from .opset import Attrs, DtypeError, OpError, Spec, lookup
+from .tensors import Array, ArrayError
+from .torch_arrays import DTYPE_OF, TORCH_DTYPE, from_numpy, to_numpy
 
 
 class GradientError(OpError):
@@ -72,21 +64,6 @@ def as_array(tensor: torch.Tensor, where: str) -> Array:
     if not tensor.is_cpu:
         raise ArrayError(f"{where} is on a device without an executor", device=str(tensor.device))
     return to_numpy(tensor)
-
-
-def to_numpy(tensor: torch.Tensor) -> Array:
-    """Return a contiguous CPU tensor of the operator set as an array that shares its memory."""
-    tensor = tensor.detach()
-    if tensor.dtype is not torch.bfloat16:
-        return tensor.numpy()
-    return tensor.view(torch.int16).numpy().view(NUMPY_DTYPE[BF16])
-
-
-def from_numpy(array: Array) -> torch.Tensor:
-    """Return an array as a CPU tensor that shares its memory."""
-    if array.dtype != NUMPY_DTYPE[BF16]:
-        return torch.from_numpy(array)
-    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
 
 
 def on_gpu(tensors: Sequence[torch.Tensor]) -> bool:

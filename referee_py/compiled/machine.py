@@ -197,14 +197,16 @@ class Cpu(Machine):
 
 
 class Cuda(Machine):
-    """The CUDA kernels, on torch tensors of the current GPU; a step becomes a CUDA graph. Raises CudaUnavailable."""
+    """The CUDA kernels, on torch tensors of the current GPU, in the mode repops-f32 or exact; a step becomes a CUDA
+    graph. Raises CudaUnavailable."""
 
-    def __init__(self, graph: bool = True) -> None:
+    def __init__(self, graph: bool = True, exact: bool = False) -> None:
         from repops.cuda import executor
 
         self._executor = executor
         self._gpu = executor.current()
         self._graph = graph
+        self._exact = exact
 
     def fused(
         self,
@@ -214,7 +216,7 @@ class Cuda(Machine):
     ) -> tuple[Bind, set[tuple[int, int]]]:
         from repops.cuda.fusion import FusedKernel
 
-        kernel = FusedKernel(expression, strides)
+        kernel = FusedKernel(expression, strides, self._exact)
         self._gpu.load_text(kernel.name, kernel.source)
         return self._bind(kernel.plan(self._gpu.target)), kernel.shareable
 
@@ -222,7 +224,8 @@ class Cuda(Machine):
         from repops.cuda.plans import plan_for
         from repops.tensors import freeze
 
-        return self._bind(plan_for(node.op, tuple(inputs), freeze(node.attrs, node.op), self._gpu.target))
+        attrs = freeze(node.attrs, node.op)
+        return self._bind(plan_for(node.op, tuple(inputs), attrs, self._gpu.target, self._exact))
 
     def product(self, node: GraphNode, shape: Matmul) -> Bind | None:  # noqa: ARG002
         return None
@@ -270,4 +273,4 @@ class Cuda(Machine):
         return typed_hash(*spec, self._executor.get(root).tobytes())
 
     def execute(self, name: str, inputs: Sequence[Buffer], attrs: Attrs) -> list[Buffer]:
-        return self._executor.execute(name, inputs, attrs)
+        return self._executor.execute(name, inputs, attrs, exact=self._exact)

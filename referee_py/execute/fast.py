@@ -31,7 +31,7 @@ def machine_for(backend: Backend) -> Machine | None:
     if isinstance(backend, Rounded):
         return RoundedCpu(backend) if backend.device is None else None
     if backend.name == "cuda":
-        return Cuda()
+        return Cuda(exact=backend.exact)
     return Cpu(exact=backend.exact) if backend.name == "cpu" else None
 
 

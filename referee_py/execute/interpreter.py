@@ -47,7 +47,7 @@ def device_of(backend: Backend) -> Device | None:
     """Return the device that holds a backend's values; None for the host. Raises CudaUnavailable."""
     if isinstance(backend, Rounded):
         return backend.device
-    return Cuda() if backend.name == "cuda" else None
+    return Cuda(exact=backend.exact) if backend.name == "cuda" else None
 
 
 class Arithmetic(Protocol):

@@ -72,6 +72,7 @@ KINDS = (
     "tie",
     "above a tie",
     "below a tie",
+    "a little beside a tie",
     "subnormal",
     "few bits",
     "wide",
@@ -93,6 +94,16 @@ def draw_terms(rng: np.random.Generator, kind: str, count: int) -> tuple[np.ndar
     elif kind in ("tie", "above a tie", "below a tie"):
         pairs = _tie(rng, count, {"tie": 0.0, "above a tie": 1.0, "below a tie": -1.0}[kind])
         a, b = np.array(pairs, np.float32).T
+    elif kind == "a little beside a tie":
+        # 1 + 2^-24 +- 2^-(e + 22), times 2^100. This last bit takes part in a value of 2^-e that cancels, as others in
+        # between do, which some binary64 values must hold until then.
+        e, sign = int(rng.integers(18, 60 if rng.random() < 0.5 else 220)), float(rng.choice([-1, 1]))
+        values = [1.0, 2.0**-24, 2.0**-e * (1 + sign * 2.0**-22), -(2.0**-e)]
+        for between in range(e - 36, 24, -37)[: (count - 4) // 2]:
+            values += [2.0**-between * 1.25, -(2.0**-between) * 1.25]
+        a = np.zeros(count, np.float32)
+        a[: len(values)] = np.array(values) * 2.0**100
+        b = np.ones(count, np.float32)
     elif kind == "subnormal":
         a *= np.float32(2.0**-75)
         b *= np.float32(2.0**-70)

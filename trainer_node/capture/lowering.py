@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from repops.bridge import to_numpy
 from repops.opset import BF16, BOOL, F32, I64, Dtype
+from repops.torch_arrays import to_numpy
 from torch._subclasses.fake_tensor import FakeTensor
 
 from referee_py.errors import InvalidEncoding

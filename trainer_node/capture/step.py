@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from repops.bridge import from_numpy
 from repops.opset import BF16, F32
 from repops.tensors import NUMPY_DTYPE
+from repops.torch_arrays import from_numpy
 
 from referee_py.commit.tensor import Array
 from referee_py.program import TensorType, validate

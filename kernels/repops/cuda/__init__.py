@@ -21,9 +21,7 @@ from .executor import execute, hash_tree
 __all__ = ["CompileError", "CudaUnavailable", "LaunchError", "TreeKind", "execute", "hash_tree", "require"]
 
 
-def require(exact: bool = False) -> None:
-    """Raise CudaUnavailable, which says what is missing, unless operators can run on a GPU here, in that mode."""
-    if exact:
-        raise CudaUnavailable("the mode exact has no kernels for GPUs")
+def require() -> None:
+    """Raise CudaUnavailable, which says what is missing, unless operators can run on a GPU here."""
     torch_with_cuda()
     driver()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..opset import F32, Dtype
 from .plan import Launch, Ref, Target, Word, ceil_div, grid, launch
 
 CHUNK = 512
@@ -47,7 +48,8 @@ class Contraction(NamedTuple):
     k: int
     out: Ref
     out_elements: int
-    partial: Ref  # the workspace, if K is split
+    workspace: Ref  # if K is split, or for the running totals of a result that is not f32
+    dtype: Dtype
 
 
 def choose(c: Contraction, chunks: int, target: Target, tiles: Sequence[Tile] = TILES) -> Cut:
@@ -78,14 +80,19 @@ def choose(c: Contraction, chunks: int, target: Target, tiles: Sequence[Tile] = 
 def tiled(
     c: Contraction, target: Target, kernel: str, operands: list[Word], tiles: Sequence[Tile] = TILES
 ) -> tuple[list[Launch], tuple[int, ...]]:
-    """Return launches of kernel_<tile> (its struct is `Grid`, then `operands`), and of add_chunks if K is split."""
+    """Return launches of kernel_<tile> (its struct is `Grid`, then `operands`), and of add_chunks if K is split.
+
+    `kernel` is the name for f32: "source.name".
+    """
     chunks = ceil_div(c.k, CHUNK)
     if c.out_elements == 0:
         return [], ()
     if chunks == 0:
         return [add_chunks(c, 0, target)], ()
     cut = choose(c, chunks, target, tiles)
-    partial: Word = c.partial if cut.splits > 1 else 0
+    partial: Word = c.workspace if cut.splits > 1 else 0
+    # Without split-K the running totals are in C itself, or in the workspace if C is narrower.
+    totals = c.dtype != F32 and cut.splits == 1 and chunks > 1
     words: list[Word] = [
         c.m,
         c.n,
@@ -95,17 +102,24 @@ def tiled(
         chunks,
         c.out_elements,
         c.out,
+        c.workspace if totals else c.out,
         partial,
     ]
     blocks = cut.tiles_m * cut.tiles_n * cut.splits * c.batches
-    first = launch(f"{kernel}_{cut.tile.name}", blocks, cut.tile.threads, [*words, *operands])
+    first = launch(f"{named(kernel, c.dtype)}_{cut.tile.name}", blocks, cut.tile.threads, [*words, *operands])
     if cut.splits == 1:
-        return [first], ()
+        return [first], (c.out_elements * 4,) if totals else ()
     return [first, add_chunks(c, chunks, target)], (chunks * c.out_elements * 4,)
 
 
 def add_chunks(c: Contraction, chunks: int, target: Target) -> Launch:
     blocks = grid(c.out_elements, 256, target)
-    return launch(
-        "matmul.add_chunks", blocks, 256, [c.out_elements, chunks, c.partial if chunks else 0, c.out]
-    )
+    words: list[Word] = [c.out_elements, chunks, c.workspace if chunks else 0, c.out]
+    return launch(named("matmul.add_chunks", c.dtype), blocks, 256, words)
+
+
+def named(kernel: str, dtype: Dtype) -> str:
+    """Return the name of a kernel for factors of a dtype: each dtype has a source."""
+    source, _, name = kernel.partition(".")
+    suffix = "" if dtype == F32 else f"_{dtype.name.lower()}"
+    return f"{source}{suffix}.{name}{suffix}"

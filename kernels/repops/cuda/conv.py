@@ -14,6 +14,14 @@ NEAR = 1 << 30  # below this the kernels index with 32 bits
 
 @planner("conv2d", "conv2d_input_grad", "conv2d_weight_grad")
 def convolution(call: Call, target: Target) -> LaunchPlan:
+    problem, operands, far = convolution_of(call)
+    tiles = (Tile("far", *TILES[-1][1:]),) if far else TILES
+    launches, workspaces = tiled(problem, target, f"conv.{call.op.name}", operands, tiles)
+    return LaunchPlan(tuple(launches), workspaces)
+
+
+def convolution_of(call: Call) -> tuple[Contraction, list[Word], bool]:
+    """Return the contraction, the words of `Convolution` that follow its grid, and whether indices need 64 bits."""
     name, attrs, groups = call.op.name, call.attrs, call.attrs["groups"]
     shapes = [shape for _, shape in (*call.inputs, *call.outputs)]
     x, w, y = {
@@ -45,10 +53,10 @@ def convolution(call: Call, target: Target) -> LaunchPlan:
 
     far = not _near(matrix, image, x, w, attrs["padding"], attrs["dilation"])
     out = elements(call.outputs[0][1])
-    problem = Contraction(m, n, groups * math.prod(classes), k, outputs_of(call)[0], out, workspace_of(call))
-    tiles = (Tile("far", *TILES[-1][1:]),) if far else TILES
-    launches, workspaces = tiled(problem, target, f"conv.{name}", operands, tiles)
-    return LaunchPlan(tuple(launches), workspaces)
+    batches = groups * math.prod(classes)
+    dtype = call.inputs[0][0]
+    problem = Contraction(m, n, batches, k, outputs_of(call)[0], out, workspace_of(call), dtype)
+    return problem, operands, far
 
 
 def _near(matrix: Shape, image: Shape, x: Shape, w: Shape, padding: Shape, dilation: Shape) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..hashing import HASH_BYTES, TreeKind
-from ..opset import BOOL, F32, I64, Attrs, Dtype, DtypeError, Shape, Spec, lookup
+from ..opset import BF16, BOOL, F32, I64, Attrs, Dtype, DtypeError, Shape, Spec, lookup
 from ..tensors import AliasError, Array, ArrayError, call_of, freeze
 from ..tensors import spec_of as array_spec
 from .device import Device, device, torch_with_cuda
@@ -22,7 +22,7 @@ Tensor = Any  # torch.Tensor; importing this module does not need torch
 @cache
 def _dtypes() -> dict[Any, Dtype]:
     torch = torch_with_cuda()
-    return {torch.float32: F32, torch.int64: I64, torch.bool: BOOL}
+    return {torch.float32: F32, torch.int64: I64, torch.bool: BOOL, torch.bfloat16: BF16}
 
 
 @cache
@@ -73,7 +73,9 @@ def put(array: Array) -> Tensor:
 
 def write(tensor: Tensor, content: Array | Tensor) -> None:
     """Overwrite a tensor with an array or a tensor of its dtype and shape."""
-    tensor.copy_(torch_with_cuda().from_numpy(content) if isinstance(content, np.ndarray) else content)
+    from ..torch_arrays import from_numpy  # needs torch
+
+    tensor.copy_(from_numpy(content) if isinstance(content, np.ndarray) else content)
 
 
 def viewed(data: Tensor, dtype: Dtype, shape: Shape) -> Tensor:
@@ -83,7 +85,9 @@ def viewed(data: Tensor, dtype: Dtype, shape: Shape) -> Tensor:
 
 def get(tensor: Tensor) -> Array:
     """Return a copy of a tensor in host memory; waits for the GPU."""
-    return np.array(tensor.cpu().numpy())
+    from ..torch_arrays import to_numpy  # needs torch
+
+    return np.array(to_numpy(tensor.cpu()))
 
 
 def _range(tensor: Tensor) -> range:
@@ -102,9 +106,14 @@ def _check_apart(outs: Sequence[tuple[str, Tensor]], others: Sequence[tuple[str,
 
 
 def execute(
-    name: str, inputs: Sequence[Tensor], attrs: Attrs, out: Sequence[Tensor] | None = None
+    name: str,
+    inputs: Sequence[Tensor],
+    attrs: Attrs,
+    out: Sequence[Tensor] | None = None,
+    exact: bool = False,
 ) -> list[Tensor]:
-    """Apply one operator on torch's current stream. Outputs are new tensors, or `out` if it is given.
+    """Apply one operator on torch's current stream, in the mode repops-f32 or exact. Outputs are new tensors, or `out`
+    if it is given.
 
     `reshape` returns a view of its input unless `out` is given. Raise an OpError that names the argument.
     """
@@ -127,7 +136,7 @@ def execute(
         return [inputs[0].view(call.outputs[0][1])]
     else:
         outputs = [empty(gpu, *spec) for spec in call.outputs]
-    plan = plan_for(name, specs, frozen, gpu.target)
+    plan = plan_for(name, specs, frozen, gpu.target, exact)
     gpu.run(plan, [tensor.data_ptr() for tensor in (*inputs, *outputs)])
     return outputs
 

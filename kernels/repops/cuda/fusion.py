@@ -24,14 +24,19 @@ from .sources import expanded
 THREADS = 128
 BLOCK, LANES = 4096, 32
 KEPT_ROW = 1024  # longest row that is kept in registers
-C_TYPE = {Dtype.F32: "float", Dtype.I64: "i64", Dtype.BOOL: "u8"}
+C_TYPE = {Dtype.F32: "float", Dtype.I64: "i64", Dtype.BOOL: "u8", Dtype.BF16: "bf16"}
 REDUCTION = {"sum": "Sum", "amax": "Largest"}
 
 
 class FusedKernel:
-    """The source of an expression's kernel and its plan, for inputs with these strides. Raises NotFusibleError."""
+    """The source of an expression's kernel and its plan, for inputs with these strides. Raises NotFusibleError.
 
-    def __init__(self, expression: Expression, strides: Sequence[Shape | None] = ()):
+    In the mode exact a sum of f32 is not fused: if it needs exact digits, its elements are read again.
+    """
+
+    def __init__(self, expression: Expression, strides: Sequence[Shape | None] = (), exact: bool = False):
+        if exact and any(node.op == "sum" and node.spec[0] == F32 for node in expression.nodes):
+            raise NotFusibleError("sums of the mode exact")
         self.expression = expression
         self.outputs = list(dict.fromkeys(expression.outputs))
         schedule = Schedule(expression, strides=strides)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from ..hashing import HASH_BYTES, LEAF_BYTES, TreeKind
-from ..opset import F32, ITEM_SIZE, Spec
+from ..opset import ITEM_SIZE, Spec
 from .plan import LaunchPlan, Ref, Target, Word, ceil_div, elements, grid, launch
 
 THREADS = 128
@@ -29,7 +29,14 @@ def hash_plan(spec: Spec, kind: TreeKind, target: Target) -> LaunchPlan:
     counts = level_counts(size)
     starts = [HASH_BYTES * sum(counts[:level]) for level in range(len(counts))]
     blocks = grid(counts[0], THREADS, target)
-    words: list[Word] = [size, counts[0], int(dtype == F32), kind.leaf_tag, Ref(0), Ref(1)]
+    words: list[Word] = [
+        size,
+        counts[0],
+        ITEM_SIZE[dtype] if dtype.is_float else 0,
+        kind.leaf_tag,
+        Ref(0),
+        Ref(1),
+    ]
     launches = [launch("sha256.hash_leaves", blocks, THREADS, words)]
     for height in range(0, len(counts) - 1, LEVELS):
         levels = min(LEVELS, len(counts) - 1 - height)

@@ -59,13 +59,15 @@ class Target(NamedTuple):
 
 Planner = Callable[[Call, Target], LaunchPlan]
 PLANNERS: dict[str, Planner] = {}
+EXACT_PLANNERS: dict[str, Planner] = {}
+"""Planners for what the mode exact computes differently."""
 
 
-def planner(*names: str) -> Callable[[Planner], Planner]:
+def planner(*names: str, exact: bool = False) -> Callable[[Planner], Planner]:
     """Register the function that plans these operators."""
 
     def register(function: Planner) -> Planner:
-        PLANNERS.update(dict.fromkeys(names, function))
+        (EXACT_PLANNERS if exact else PLANNERS).update(dict.fromkeys(names, function))
         return function
 
     return register

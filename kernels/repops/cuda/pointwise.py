@@ -44,7 +44,22 @@ def _kernel(call: Call) -> str:
 
 
 @planner(*["add", "sub", "mul", "div", "neg", "maximum", "minimum", "sqrt", "rsqrt"], *ELEMENTARY)
-@planner(*["eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "where", "cast"])
+@planner(
+    *[
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "where",
+        "cast",
+        "cast_stochastic",
+    ]
+)
 def elementwise(call: Call, target: Target) -> LaunchPlan:
     shape = call.outputs[0][1]
     n = elements(shape)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..opset import ITEM_SIZE
 from ..phases import row_major
 from ..tensors import Call
@@ -26,14 +28,22 @@ LANES = 32
 THREADS = 256
 
 
-@planner("sum", "amax")
-def reduce(call: Call, target: Target) -> LaunchPlan:
-    dtype, shape = call.inputs[0]
+class Layout(NamedTuple):
+    """The input as [outer, n, width]: `kept` maps an outer index to its place, `reduced` one of the n elements.
+
+    `width` neighbouring results; 1 if the innermost dimension is reduced.
+    """
+
+    outer: int
+    n: int
+    width: int
+    kept: Axes
+    reduced: Axes
+
+
+def layout_of(call: Call, results: int) -> Layout:
+    shape = call.inputs[0][1]
     dims, strides = call.attrs["dims"], row_major(shape)
-    results = elements(call.outputs[0][1])
-    if results == 0:
-        return LaunchPlan(())
-    kernel = f"reduce.{call.op.name}_{dtype.name.lower()}"
 
     def axes(reduced: bool) -> Axes:
         chosen = [d for d in range(len(shape)) if (d in dims) is reduced]
@@ -47,7 +57,18 @@ def reduce(call: Call, target: Target) -> LaunchPlan:
         width, kept = kept.dims[-1], Axes(kept.dims[:-1], kept.strides[:-1])
     if n == 0:  # NOTE: nothing is read; axes of size 0 would divide by 0
         kept, reduced = Axes((), ()), Axes((), ())
-    outer, source = results // width, inputs_of(call)[0]
+    return Layout(results // width, n, width, kept, reduced)
+
+
+@planner("sum", "amax")
+def reduce(call: Call, target: Target) -> LaunchPlan:
+    dtype = call.inputs[0][0]
+    results = elements(call.outputs[0][1])
+    if results == 0:
+        return LaunchPlan(())
+    kernel = f"reduce.{call.op.name}_{dtype.name.lower()}"
+    outer, n, width, kept, reduced = layout_of(call, results)
+    source = inputs_of(call)[0]
     launches: list[Launch] = []
     workspaces: list[int] = []
     while True:

@@ -30,6 +30,11 @@ DIGITS = 1 << DIGIT_BITS
 
 @planner("scatter_add")
 def scatter_add(call: Call, target: Target) -> LaunchPlan:
+    return scatter(call, target, "scatter.scatter_add_rows")
+
+
+def scatter(call: Call, target: Target, kernel: str) -> LaunchPlan:
+    """Plan the sort of positions by row, then a kernel that adds them up (its struct is `Adding`)."""
     (_, shape), (_, idx), _ = call.inputs
     base, index, src = inputs_of(call)
     (out,) = outputs_of(call)
@@ -41,7 +46,7 @@ def scatter_add(call: Call, target: Target) -> LaunchPlan:
     adding: list[Word] = [total, *divisor(width), base, src]
     blocks = grid(total, THREADS, target)
     if count == 0:
-        return LaunchPlan((launch("scatter.scatter_add_rows", blocks, THREADS, [*adding, 0, 0, out]),))
+        return LaunchPlan((launch(kernel, blocks, THREADS, [*adding, 0, 0, out]),))
 
     counts, starts, *sorted_ = [workspace_of(call, i) for i in range(4)]
     segments = ceil_div(count, SEGMENT)
@@ -59,5 +64,5 @@ def scatter_add(call: Call, target: Target) -> LaunchPlan:
     assert before is not None, "a row to add to has at least one digit"
     words = [count, rows, index, before, starts]
     launches.append(launch("scatter.scatter_row_starts", grid(rows + 1, THREADS, target), THREADS, words))
-    launches.append(launch("scatter.scatter_add_rows", blocks, THREADS, [*adding, before, starts, out]))
+    launches.append(launch(kernel, blocks, THREADS, [*adding, before, starts, out]))
     return LaunchPlan(tuple(launches), (4 * DIGITS * segments, 8 * (rows + 1), 8 * count, 8 * count))

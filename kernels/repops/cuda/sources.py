@@ -10,7 +10,11 @@ import re
 from functools import cache
 from pathlib import Path
 
-SOURCES = ("pointwise", "matmul", "conv", "reduce", "select", "layout", "scatter", "sha256")
+SOURCES = (
+    *("pointwise", "reduce", "select", "layout", "scatter", "sha256"),
+    *("matmul", "matmul_bf16", "conv", "conv_bf16"),
+    *("exact_matmul", "exact_matmul_bf16", "exact_conv", "exact_conv_bf16", "exact_reduce"),
+)
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 

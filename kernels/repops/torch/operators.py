@@ -16,6 +16,7 @@ import torch
 from .. import bridge
 from ..expression import f32_bits
 from ..opset import OPS, Op, lookup
+from ..torch_arrays import TORCH_DTYPE
 
 NAMESPACE = "repops"
 LIBRARY = torch.library.Library(
@@ -53,7 +54,7 @@ def check_devices(name: str, names: Sequence[str], tensors: Sequence[torch.Tenso
 
 
 def empty(spec: Any, device: torch.device) -> torch.Tensor:
-    return torch.empty(spec[1], dtype=bridge.TORCH_DTYPE[spec[0]], device=device)
+    return torch.empty(spec[1], dtype=TORCH_DTYPE[spec[0]], device=device)
 
 
 # ------------------------------------------------------------------------------------- operators on tensors

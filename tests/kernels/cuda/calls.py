@@ -1,5 +1,6 @@
 """Calls that reach every kernel: several tiles, chunks and levels, tails, strides, groups, and long lists."""
 
+import ml_dtypes
 import numpy as np
 
 
@@ -18,6 +19,10 @@ def special(*shape, seed=0):
     return np.where(rng.random(shape) < 0.05, rng.choice(odd, shape), normal(*shape, seed=seed)).astype(
         np.float32
     )
+
+
+def rounded(*arrays):
+    return [array.astype(ml_dtypes.bfloat16) for array in arrays]
 
 
 def zeros_and_signs(*shape, seed=0):
@@ -90,7 +95,7 @@ def reductions():
 
 
 def movements():
-    for dtype in (np.float32, np.int64, np.bool_):
+    for dtype in (np.float32, np.int64, np.bool_, ml_dtypes.bfloat16):
         x = whole(33, 40, 18, low=-3, high=3).astype(dtype)
         yield "permute", [x], {"dims": (2, 0, 1)}
         yield "permute", [x], {"dims": (1, 0, 2)}
@@ -101,7 +106,7 @@ def movements():
         yield "cat", [x.reshape(-1, 16), x.reshape(-1, 16)], {"dim": 0}
         yield "take", [x, whole(50, 3, low=-2, high=40)], {}
         yield "take", [x.reshape(33, -1), whole(50, low=-2, high=40)], {}
-    for dtype in (1, 2, 3):
+    for dtype in (1, 2, 3, 4):
         yield "full", [], {"shape": (70, 31), "dtype": dtype, "bits": 1}
     yield "arange", [], {"n": 5000}
     seed, step = np.array(-(2**63) + 5), np.array(2**40 + 3)
@@ -125,10 +130,21 @@ def elementwise():
     for dtype in (1, 2, 3):
         for x in (special(40, 33), whole(40, 33), special(40, 33) > 0):
             yield "cast", [x], {"dtype": dtype}
+    yield "cast", [special(40, 33)], {"dtype": 4}
+    yield "cast", rounded(special(40, 33)), {"dtype": 4}
+    yield "cast", rounded(special(40, 33)), {"dtype": 1}
+    yield "cast_stochastic", [special(40, 64, seed=1), whole(64, seed=2)], {}
+    yield "where", [normal(30, 64, seed=1) > 0, *rounded(normal(30, 1, seed=2), normal(64, seed=3))], {}
     yield "erf", [special(40, 100)], {}
     yield "pow", [special(40, 100, seed=1), special(100, seed=2)], {}
 
 
+def of_bf16():
+    """Yield the contractions with factors of bf16."""
+    for name, inputs, attrs in (*contractions(), *convolutions()):
+        yield name, rounded(*inputs), attrs
+
+
 def every_call():
-    for family in (elementwise, reductions, contractions, convolutions, movements):
+    for family in (elementwise, reductions, contractions, convolutions, of_bf16, movements):
         yield from family()

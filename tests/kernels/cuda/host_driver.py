@@ -8,6 +8,7 @@ import pytest
 import torch
 from repops.cuda import device as device_module
 from repops.cuda import executor
+from repops.torch_arrays import from_numpy, to_numpy
 
 from .emulation import library
 
@@ -60,11 +61,11 @@ class HostDriver:
 
 
 def put(array):
-    return torch.from_numpy(np.array(array)).as_subclass(OnGpu)
+    return from_numpy(np.array(array)).as_subclass(OnGpu)
 
 
 def get(tensor):
-    return tensor.as_subclass(torch.Tensor).numpy()
+    return to_numpy(tensor.as_subclass(torch.Tensor))
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def driver(monkeypatch):
         assert device == 0
         return torch.empty(shape, dtype=dtype).as_subclass(OnGpu)
 
-    names = ("Tensor", "strided", "uint8", "float32", "int64", "bool")
+    names = ("Tensor", "strided", "uint8", "float32", "int64", "bool", "bfloat16")
     fake = SimpleNamespace(
         cuda=cuda,
         empty=empty,

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from repops import cpu, reference
@@ -15,7 +16,7 @@ from repops.opset import OPS
 from repops.selftest import digest
 from repops.tensors import canonical, check
 
-from .calls import contractions, convolutions, every_call
+from .calls import contractions, convolutions, every_call, of_bf16
 from .emulation import BACKEND, TARGET, build, execute, library, needs_gcc
 
 pytestmark = needs_gcc
@@ -59,7 +60,7 @@ def test_agrees_with_c_on_calls_that_reach_every_path():
 
 @pytest.mark.parametrize("multiprocessors", [1, 16, 132])
 def test_the_cut_of_the_work_changes_no_bit(multiprocessors):
-    for name, inputs, attrs in (*contractions(), *convolutions()):
+    for name, inputs, attrs in (*contractions(), *convolutions(), *of_bf16()):
         want = cpu.execute(name, inputs, attrs)
         got = execute(name, inputs, attrs, target=Target(multiprocessors))
         assert_same_bits(got, want, (name, [x.shape for x in inputs], attrs))
@@ -85,8 +86,8 @@ def test_these_calls_reach_every_kernel():
     random = [(name, *random_call(name, seed)) for name in NAMES for seed in range(2000, 2040)]
     for multiprocessors in (TARGET.multiprocessors, 1, 16, 132):
         for name, inputs, attrs in (*every_call(), *random):
-            if name != "reshape":
-                plan = plan_of(check(name, inputs, attrs), Target(multiprocessors))
+            for exact in (False, True) if name != "reshape" else ():
+                plan = plan_of(check(name, inputs, attrs), Target(multiprocessors), exact)
                 reached |= {launch.kernel.partition(".")[2] for launch in plan.launches}
     assert reached == there
 
@@ -117,7 +118,8 @@ def test_no_access_out_of_bounds_and_no_undefined_arithmetic():
         "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0",
         "UBSAN_OPTIONS": "halt_on_error=1",
     }
-    selected = "reference or every_path or long_tensors"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", selected]
+    selected = "reference or every_path or long_tensors or random_calls"
+    files = [__file__, str(Path(__file__).parent / "test_exact.py")]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", *files, "-k", selected]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

@@ -9,11 +9,11 @@ from repops import cpu
 from repops.cuda import compiler, device
 from repops.cuda.fusion import Fused, FusedKernel
 from repops.expression import evaluate, record
-from repops.opset import BOOL, F32, I64, ShapeError
+from repops.opset import BF16, BOOL, F32, I64, ShapeError
 from repops.tensors import NUMPY_DTYPE, canonical, spec_of
 
 from . import emulation
-from .calls import normal, special, whole
+from .calls import normal, rounded, special, whole
 from .emulation import TARGET, Guarded, needs_gcc, run
 
 ADAM = {"betas": (0.9, 0.999), "eps": 1e-8, "decay": 0.01, "decoupled": True}
@@ -35,6 +35,13 @@ def counted(o, k, flags):
     minus_one = o.full(shape=(), dtype=I64, bits=(1 << 64) - 1)
     true = o.full(shape=(), dtype=BOOL, bits=1)
     return o.where(o.logical_and(flags, true), o.add(k, minus_one), k)
+
+
+def narrow(o, x, k, half, flags):
+    """Casts from and to bf16, a constant of bf16, and a choice between values of bf16."""
+    wide = o.mul(o.cast(half, dtype=F32), x)
+    chosen = o.where(flags, o.cast(wide, dtype=BF16), o.full(shape=(), dtype=BF16, bits=0x3FC0))
+    return chosen, o.sum(o.cast(chosen, dtype=F32), dims=(1,), keepdim=1), o.cast_stochastic(x, k)
 
 
 def expressions():
@@ -62,6 +69,7 @@ def expressions():
     yield mixed, [special(6, 5, 33), normal(33), normal(5, 1), normal(6, 1, 33) > 0, numbers], {}
     yield both, [normal(2, 4096 * 5 + 17), whole(2, 4096 * 5 + 17)], {}
     yield both, [normal(3, 4096), whole(3, 4096)], {}
+    yield narrow, [special(5, 70), whole(5, 70), *rounded(special(70, seed=1)), special(5, 1) > 0], {}
     yield counted, [whole(3, 70), whole(3, 1) > 4], {}
 
 

@@ -1,5 +1,6 @@
 """Trees made on a tensor's device equal those of the commitments."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from repops.cuda.hashing import hash_plan, level_counts
@@ -32,12 +33,14 @@ def test_empty_subtrees_are_those_of_the_commitments():
 
 
 @pytest.mark.parametrize("shift", [0, 1])
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_, ml_dtypes.bfloat16])
 def test_trees_are_those_of_the_commitments(dtype, shift):
     rng = np.random.default_rng(1)
     for size in SIZES:
         bits = rng.integers(0, 2**32, size, dtype=np.uint32)  # one float in 128 is a NaN
-        array = bits.view(np.float32) if dtype == np.float32 else (bits % 2).astype(dtype)
+        array = (bits % 2).astype(dtype)
+        if dtype in (np.float32, ml_dtypes.bfloat16):
+            array = bits.view(dtype)[:size].copy()
         tree = data_tree(canonical(array).tobytes())
         nodes = [
             tree.node(h, i) for h in range(tree.depth + 1) for i in range(-(-len(tree.leaves) // 2**h) or 1)

@@ -8,11 +8,11 @@ import repops
 import repops.torch as rt
 import torch
 from repops import cpu
-from repops.bridge import TORCH_DTYPE
 from repops.calls import random_call
 from repops.opset import OPS, Dtype, lookup
 from repops.tensors import canonical
 from repops.torch.autograd import RULES
+from repops.torch_arrays import TORCH_DTYPE
 
 NAMES = [op.name for op in OPS]
 SOURCES = ("full", "arange")

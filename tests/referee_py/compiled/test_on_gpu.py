@@ -38,8 +38,8 @@ PROGRAMS = 6
 class EmulatedGpu(Cuda):
     """`Cuda` without the driver and torch: memory is numpy's, and g++ compiles fused kernels."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, exact: bool = False) -> None:
+        self._folder, self._exact = folder, exact
         self._texts: dict[str, str] = {}
         self._gpu: Any = SimpleNamespace(target=emulation.TARGET, load_text=self._texts.__setitem__)
         self._fused: ctypes.CDLL | None = None
@@ -105,14 +105,21 @@ class EmulatedGpu(Cuda):
         return tensor_hash(buffer)
 
     def execute(self, name: str, inputs: Sequence[Array], attrs: Mapping[str, Any]) -> list[Array]:
-        return emulation.execute(name, inputs, attrs)
+        return emulation.execute(name, inputs, attrs, exact=self._exact)
 
 
-def check(folder: Path, program: Program, constants: list[Array], initial: list[Array], steps: int) -> None:
-    machine = EmulatedGpu(folder)
+def check(
+    folder: Path,
+    program: Program,
+    constants: list[Array],
+    initial: list[Array],
+    steps: int,
+    exact: bool = False,
+) -> None:
+    machine = EmulatedGpu(folder, exact)
     compiled = Compiled(program, constants, machine=machine)
     compiled.load(initial)
-    interpreter = Interpreter(program, constants, repops.backend("cpu"))
+    interpreter = Interpreter(program, constants, repops.backend("cpu", exact))
     state = State.of(0, initial)
     for step in range(1, steps + 1):
         state, _ = interpreter.step(state, False)
@@ -122,8 +129,9 @@ def check(folder: Path, program: Program, constants: list[Array], initial: list[
     assert machine.launched
 
 
-def test_linear_regression(tmp_path: Path) -> None:
-    check(tmp_path, tiny.program(), *tiny.tensors(), tiny.STEPS)
+@pytest.mark.parametrize("exact", [False, True])
+def test_linear_regression(tmp_path: Path, exact: bool) -> None:
+    check(tmp_path, tiny.program(), *tiny.tensors(), tiny.STEPS, exact)
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
@@ -132,20 +140,27 @@ def test_random_programs(tmp_path: Path, seed: int) -> None:
     check(tmp_path, made.program, made.constants, made.initial, 2)
 
 
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_random_programs_in_the_mode_exact(tmp_path: Path, seed: int) -> None:
+    made = RandomProgram(seed + 100, size=40)
+    check(tmp_path, made.program, made.constants, made.initial, 2, exact=True)
+
+
 @pytest.mark.parametrize("seed", range(PROGRAMS // 2))
 def test_random_views(tmp_path: Path, seed: int) -> None:
     made = RandomViews(seed, size=40)
     check(tmp_path, made.program, made.constants, made.initial, 2)
 
 
-def test_a_run_on_a_gpu_has_the_root_of_the_cpu(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_run_on_a_gpu_has_the_root_of_the_reference(tmp_path: Path, exact: bool) -> None:
     """Committed steps run node by node, plain steps compiled, and states stay on the device."""
     program, (constants, initial) = tiny.program(), tiny.tensors()
-    cpu = repops.backend("cpu")
-    executor = FastExecutor(program, constants, cpu, machine=EmulatedGpu(tmp_path))
-    run = Run(program, constants, initial, tiny.STEPS, (5, 1), cpu, executor=executor)
+    reference = repops.backend("reference", exact)
+    executor = FastExecutor(program, constants, reference, machine=EmulatedGpu(tmp_path, exact))
+    run = Run(program, constants, initial, tiny.STEPS, (5, 1), reference, executor=executor)
     interval = run.commit_interval(run.initial(), tiny.STEPS, 5, snapshots=(4, 7))
-    expected = Run(program, constants, initial, tiny.STEPS, (5, 1), cpu)
+    expected = Run(program, constants, initial, tiny.STEPS, (5, 1), reference)
     assert interval.checkpoints == expected.commit_run().checkpoints
     for step, state in interval.snapshots.items():
         assert state.slot_hashes() == expected.advance(expected.initial(), step).slot_hashes()

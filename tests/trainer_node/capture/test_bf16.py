@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from repops.bridge import to_numpy
 from repops.opset import BF16, F32
+from repops.torch_arrays import to_numpy
 from torch import nn
 
 from trainer_node.capture import SGD, Adam, CaptureError, Unsupported, capture

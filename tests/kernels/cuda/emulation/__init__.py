@@ -14,7 +14,7 @@ import platform
 import shutil
 import struct
 import subprocess
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -138,7 +138,7 @@ def run(plan: LaunchPlan, buffers: list[Guarded], order: int = 0, emulate: ctype
             buffer.check(launch.kernel)
 
 
-def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0):
+def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0, exact=False):
     """Execute like repops.backend(...).execute, on numpy arrays."""
     call = check(name, inputs, attrs)
     if name == "reshape":
@@ -148,7 +148,7 @@ def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0):
     for dtype, shape in call.outputs:
         item = NUMPY_DTYPE[dtype].itemsize
         outputs.append(Guarded(int(np.prod(shape, dtype=np.int64)) * item, shift=shift * item))
-    run(plan_of(call, target), [*buffers, *outputs], order)
+    run(plan_of(call, target, exact), [*buffers, *outputs], order)
     return [
         np.frombuffer(buffer.view.tobytes(), NUMPY_DTYPE[dtype]).reshape(shape)
         for buffer, (dtype, shape) in zip(outputs, call.outputs, strict=True)
@@ -156,3 +156,4 @@ def execute(name, inputs, attrs, *, order=0, target=TARGET, shift=0):
 
 
 BACKEND = Backend("emulation", execute)
+EXACT = Backend("emulation", partial(execute, exact=True), exact=True)

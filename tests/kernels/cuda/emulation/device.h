@@ -103,6 +103,36 @@ DEVICE float sqrt_rn(float a) {
 DEVICE float fma_rn(float a, float b, float c) {
     return fmaf(a, b, c);
 }
+DEVICE double add_rn(double a, double b) {
+    return a + b;
+}
+DEVICE double sub_rn(double a, double b) {
+    return a - b;
+}
+DEVICE double mul_rn(double a, double b) {
+    return a * b;
+}
+DEVICE double fma_rn(double a, double b, double c) {
+    return fma(a, b, c);
+}
+DEVICE double sqrt_rn(double a) {
+    return sqrt(a);
+}
+DEVICE void multiply_8x8x4(double (&c)[2], double a, double b) {
+    u64 own_a, own_b, all_a[32], all_b[32];
+    memcpy(&own_a, &a, sizeof a);
+    memcpy(&own_b, &b, sizeof b);
+    emulated_exchange(own_a, all_a);
+    emulated_exchange(own_b, all_b);
+    const int lane = emulation.thread % 32;
+    for (int j = 0; j < 2; j++)
+        for (int k = 0; k < 4; k++) {
+            double x, y;
+            memcpy(&x, &all_a[lane / 4 * 4 + k], sizeof x);
+            memcpy(&y, &all_b[(2 * (lane % 4) + j) * 4 + k], sizeof y);
+            c[j] = fma(x, y, c[j]);
+        }
+}
 DEVICE float f32_from_i64(i64 x) {
     return (float)x;
 }
