@@ -17,6 +17,7 @@ from .chain.codec.job import JobTerms, post_call
 from .chain.outbox import Call
 from .errors import RpcCorrupt
 from .fetch import check_uri
+from .package import check_judged
 from .store import Store
 
 ETHER = 10**18
@@ -69,6 +70,7 @@ def post_job(
     """
     check_uri(uri)
     bundle.terms.check(bundle.program)
+    check_judged(bundle.program)
     bundle.program.check_tensors(bundle.constants, bundle.initial)
     if offer.bounty and is_rounded(bundle.terms.mode):
         raise InvalidInput(

@@ -102,6 +102,7 @@ class Short(Cpu):
     """A machine without memory for one buffer."""
 
     def __init__(self, at: int) -> None:
+        super().__init__()
         self.left = at
 
     def new(self, spec: Any) -> Any:
