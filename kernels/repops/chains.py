@@ -15,7 +15,7 @@ import numpy as np
 from .cpu import signature_words
 from .library import LIBRARY
 from .memory import address_of
-from .opset import F32, Attrs, OpError
+from .opset import BF16, F32, Attrs, OpError
 from .tensors import Array, check
 
 _CONTRACTIONS = {"mm": 0, "bmm": 0, "conv2d": 1, "conv2d_input_grad": 2, "conv2d_weight_grad": 3}
@@ -64,6 +64,8 @@ class Chain:
         sums: Sums = Sums.ORDERED,
     ) -> None:
         call = check(name, inputs, attrs)
+        if any(dtype == BF16 for dtype, _ in call.inputs):
+            raise OpError(f"{name}: chains of bf16 are not computed natively")
         if name not in KINDS:
             raise OpError(f"{name}: elements are one step each, there is no chain to compute")
         if not 0 <= output < len(call.outputs):

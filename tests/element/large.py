@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from repops.calls import random_call
 from repops.opset import BOOL, F32
 
 from referee_py.element import Case, Read, rule_of, scalar
+from tests.judged import random_call
 from tests.referee_py.element.operands import cases_of
 
 from .chain import REPOPS_F32, Given

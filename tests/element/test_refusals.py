@@ -9,11 +9,11 @@ from functools import cache, partial
 from typing import Any
 
 import pytest
-from repops.calls import random_call
-from repops.opset import BY_NAME, OPS
+from repops.opset import BY_NAME
 
 from referee_py.element import rule_of
 from tests.conftest import Anvil
+from tests.judged import OPS, random_call
 from tests.referee_py.element.operands import cases_of, reader
 
 from .chain import (

@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from repops.calls import random_call
-from repops.opset import OPS
 
 from referee_py.element import NO_ENTRY, Entry
 from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
 from referee_py.rounding import UP, Bounds, Rounding
 from tests.conftest import Anvil
+from tests.judged import OPS, random_call
 from tests.referee_py.trial import logged
 from tests.referee_py.trial.parties import Setting
 

@@ -11,8 +11,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from repops import reference
-from repops.calls import random_call
-from repops.opset import F32, OPS, Arithmetic
+from repops.opset import F32, Arithmetic
 
 from referee_py.element import Case, Read, evaluate, exact_sum, rule_of, scalar, states
 from referee_py.element.index import digits
@@ -20,6 +19,7 @@ from referee_py.errors import InvalidInput
 from referee_py.program import TensorType
 from referee_py.program.mode import MAX_BITS, MODE_EXACT
 from referee_py.rounding.grid import UNIT
+from tests.judged import OPS, random_call
 from tests.referee_py.rounding import exact, operators
 
 from .logged import entries

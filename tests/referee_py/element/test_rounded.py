@@ -8,8 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from repops.calls import random_call
-from repops.opset import F32, OPS
+from repops.opset import F32
 
 from referee_py.element import Case, Entry, evaluate, exact_sum, rule_of, scalar
 from referee_py.element.index import digits
@@ -23,6 +22,7 @@ from referee_py.rounding.entries import Entries
 from referee_py.rounding.evaluate import ELEMENTARY
 from referee_py.rounding.grid import UNIT
 from referee_py.rounding.log_source import MemoryLogs
+from tests.judged import OPS, random_call
 from tests.referee_py.rounding import exact, operators
 
 from .logged import ROUNDINGS, entries, logged_elements
