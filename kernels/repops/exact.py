@@ -17,10 +17,11 @@ from .library import LIBRARY
 from .opset import Attrs, Dtype, Shape, Spec
 from .tensors import Array
 
-NANOSECONDS_A_TERM = 8.0
+NANOSECONDS_A_TERM = 16.0
 """What a term of a contraction costs at most on one core, where the operands are chosen so that every element is summed
-without rounding: 3.4 to 4.0 measured (benchmarks/exact.py), some 200 times the usual cost. Sums of fewer than 64 terms
-cost up to 600 nanoseconds an element besides. A limit of effort must allow for it."""
+without rounding: 4 to 6 measured on a quiet core, 10 on one that is shared (benchmarks/exact.py), some 130 times the
+usual cost. Sums of fewer than 64 terms cost up to a microsecond an element besides. A limit of effort must allow for
+it."""
 
 
 class Decided(NamedTuple):
