@@ -61,6 +61,10 @@ def convolutions():
         yield convolution(kind, 1, 3, 3, (2, 3), (2, 2), padding=(2**30, 5), stride=(2**30 - 1, 2))
         yield convolution(kind, 2, 130, 140, (5, 26), (1, 1))
         yield convolution(kind, 1, 72, 65, (9, 9), (1, 1), padding=(1, 1))
+    # Long enough that the mode exact splits them.
+    yield convolution("conv2d", 2, 300, 40, (6, 6), (3, 3))
+    yield convolution("conv2d_input_grad", 2, 40, 200, (6, 6), (3, 3), stride=(1, 2))
+    yield convolution("conv2d_weight_grad", 12, 7, 9, (16, 16), (3, 3), padding=(1, 1))
 
 
 def contractions():
