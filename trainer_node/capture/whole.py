@@ -74,7 +74,27 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """query [..., H, L, E], key [..., K, S, E], value [..., K, S, V] -> [..., H, L, V]; K is H, or divides it (gqa)."""
+    """query [..., H, L, E], key [..., K, S, E], value [..., K, S, V] -> [..., H, L, V]; K is H, or divides it (gqa).
+
+    Inside autocast, queries, keys and values are bfloat16. As in PyTorch's kernels, only what goes in and out is:
+    scores are f32, weights are rounded to bfloat16 for the second product, no gradient between the two is rounded.
+    """
+    if torch.is_autocast_enabled("cpu"):
+        query, key, value = (tensor.bfloat16() for tensor in (query, key, value))
+    with torch.autocast("cpu", enabled=False):
+        return _attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> torch.Tensor:
     if is_causal and attn_mask is not None:
         raise Unsupported("attention with a mask and is_causal", "pass one of them, as PyTorch requires")
     heads, length, keys = query.shape[-3:-2], query.shape[-2], key.shape[-2]
@@ -82,6 +102,9 @@ def attention(
     shared = enable_gqa and heads != key.shape[-3:-2]
     if shared:  # the queries of the heads that share a key become rows of one product
         query = query.reshape(*key.shape[:-2], -1, query.shape[-1])
+    dtype = value.dtype
+    if dtype == torch.bfloat16:
+        query, key, value = query.float(), key.float(), value.float()
     scores = torch.matmul(query, key.transpose(-2, -1)).reshape(
         shape if shared else (*query.shape[:-1], keys)
     )
@@ -96,10 +119,24 @@ def attention(
     else:
         weights = torch.ops.aten._safe_softmax(scores + attn_mask, -1)
     weights = functional.dropout(weights, dropout_p)
+    if dtype == torch.bfloat16:
+        weights = _Rounded.apply(weights)  # type: ignore[no-untyped-call]
     if not shared:
-        return torch.matmul(weights, value)
-    mixed = torch.matmul(weights.reshape(*value.shape[:-2], -1, keys), value)
+        return torch.matmul(weights, value).to(dtype)
+    mixed = torch.matmul(weights.reshape(*value.shape[:-2], -1, keys), value).to(dtype)
     return mixed.reshape(*shape[:-1], value.shape[-1])
+
+
+class _Rounded(torch.autograd.Function):
+    """Values rounded to bfloat16, with gradients that are not."""
+
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.bfloat16().float()
+
+    @staticmethod
+    def backward(_: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad
 
 
 class _Masked(torch.autograd.Function):
