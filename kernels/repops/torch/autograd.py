@@ -31,6 +31,7 @@ class Context:
     inputs: tuple[Any, ...]  # those that were saved, in order
     outputs: tuple[Any, ...]
     shapes: tuple[Shape, ...]  # of all inputs
+    dtypes: tuple[torch.dtype, ...]
     attrs: dict[str, Any]
     needs: tuple[bool, ...]  # which inputs require a gradient
     o: TensorOps
@@ -58,7 +59,7 @@ def gradient(
         tensors = inputs[0] if _variadic(inputs) else inputs
         results = output if isinstance(output, tuple) else (output,)
         ctx.variadic = _variadic(inputs)
-        ctx.shapes = tuple(tuple(x.shape) for x in tensors)
+        ctx.shapes, ctx.dtypes = tuple(tuple(x.shape) for x in tensors), tuple(x.dtype for x in tensors)
         ctx.attrs = keyword_only_inputs
         ctx.mark_non_differentiable(*(results[i] for i in constants))
         ctx.save_for_backward(*(tensors[i] for i in kept_inputs), *(results[i] for i in kept_outputs))
@@ -74,6 +75,7 @@ def gradient(
                 saved[: len(kept_inputs)],
                 saved[len(kept_inputs) :],
                 ctx.shapes,
+                ctx.dtypes,
                 ctx.attrs,
                 tuple(needs[0]) if ctx.variadic else tuple(needs[: len(ctx.shapes)]),
                 TensorOps(grads[0].device),
@@ -105,9 +107,16 @@ def reduce_to(o: TensorOps, grad: Tensor, shape: Shape) -> Tensor:
         return grad
     aligned = (1,) * (grad.ndim - len(shape)) + tuple(shape)
     dims = [d for d, (old, new) in enumerate(zip(aligned, grad.shape, strict=True)) if old != new]
-    summed = o.sum(grad, dims=dims, keepdim=1)
+    summed = in_f32(o, grad, lambda wide: o.sum(wide, dims=dims, keepdim=1))
     return o.reshape(summed, shape=shape)
 
 
-def zeros(o: TensorOps, shape: Sequence[int]) -> Tensor:
-    return o.full(shape=list(shape), dtype=torch.float32, bits=0)
+def in_f32(o: TensorOps, grad: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Apply a function to a gradient in f32: sums of values are, also those of bfloat16."""
+    if grad.dtype != torch.bfloat16:
+        return function(grad)
+    return o.cast(function(o.cast(grad, dtype=torch.float32)), dtype=torch.bfloat16)
+
+
+def zeros(o: TensorOps, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
+    return o.full(shape=list(shape), dtype=dtype, bits=0)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ..opset import Shape
-from .autograd import Context, Gradients, gradient, reduce_to, sum_to, zeros
+from .autograd import Context, Gradients, gradient, in_f32, reduce_to, sum_to, zeros
 from .operators import TensorOps
 
 Tensor = torch.Tensor
@@ -90,7 +90,7 @@ def pow(c: Context, grad: Tensor) -> Gradients:
 
 @gradient("where", inputs=(0,))
 def where(c: Context, grad: Tensor) -> Gradients:
-    (condition,), zero = c.inputs, c.o.scalar(0.0)
+    (condition,), zero = c.inputs, zeros(c.o, (), grad.dtype)
     return (
         None,
         sum_to(c, c.o.where(condition, grad, zero), 1),
@@ -107,9 +107,15 @@ def neg(c: Context, grad: Tensor) -> Gradients:
 
 
 @gradient("cast")
-def cast(_c: Context, grad: Tensor) -> Gradients:
-    """Return the gradient; only f32 to f32 has one."""
-    return (grad,)
+def cast(c: Context, grad: Tensor) -> Gradients:
+    """Return the gradient; only casts from float to float have one."""
+    return (c.o.cast(grad, dtype=c.dtypes[0]),)
+
+
+@gradient("cast_stochastic")
+def cast_stochastic(c: Context, grad: Tensor) -> Gradients:
+    """Return the gradient of the value that was rounded, as for `cast`."""
+    return c.o.cast(grad, dtype=torch.float32), None
 
 
 @gradient("sqrt", outputs=(0,))
@@ -264,7 +270,8 @@ def max_pool2d(c: Context, grad: Tensor, _grad_of_indices: Any) -> Gradients:
 
 @gradient("take", inputs=(1,))
 def take(c: Context, grad: Tensor) -> Gradients:
-    return c.o.scatter_add(zeros(c.o, c.shapes[0]), c.inputs[0], grad), None
+    zero = zeros(c.o, c.shapes[0])
+    return in_f32(c.o, grad, lambda wide: c.o.scatter_add(zero, c.inputs[0], wide)), None
 
 
 @gradient("scatter_add", inputs=(1,))
@@ -303,11 +310,12 @@ def slice(c: Context, grad: Tensor) -> Gradients:
     if step > 1:
         count = grad.shape[dim]
         apart = o.reshape(grad, shape=[*grad.shape[: dim + 1], 1, *grad.shape[dim + 1 :]])
-        gap = zeros(o, [*grad.shape[: dim + 1], step - 1, *grad.shape[dim + 1 :]])
+        gap = zeros(o, [*grad.shape[: dim + 1], step - 1, *grad.shape[dim + 1 :]], grad.dtype)
         flat = o.reshape(o.cat(apart, gap, dim=dim + 1), shape=_resized(shape, dim, count * step))
         grad = o.slice(flat, dim=dim, start=0, stop=min(stop - start, count * step), step=1)
         stop = start + grad.shape[dim]
-    before, after = zeros(o, _resized(shape, dim, start)), zeros(o, _resized(shape, dim, shape[dim] - stop))
+    ends = start, shape[dim] - stop
+    before, after = (zeros(o, _resized(shape, dim, size), grad.dtype) for size in ends)
     return (o.cat(before, grad, after, dim=dim),)
 
 
