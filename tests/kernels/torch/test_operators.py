@@ -136,7 +136,34 @@ def ours(name, tensors, attrs):
 
 
 def test_the_cases_are_all_that_have_a_gradient():
-    assert set(CASES) == {name for name in RULES if name in NAMES}
+    """NOTE: PyTorch has no cast that rounds at random."""
+    assert {*CASES, "cast_stochastic"} == {name for name in RULES if name in NAMES}
+
+
+def test_gradients_of_bfloat16_are_those_of_torch():
+    a, b, weights = (torch.randn(shape).bfloat16() for shape in ((5, 4), (4, 3), (5, 3)))
+    chosen, index = torch.rand(5, 3) < 0.5, torch.tensor([1, 0, 1])
+
+    def found(mm, where, take, cut, to):
+        x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
+        z = where(chosen, mm(x, y), weights)
+        total = (to(take(z, index)) * to(cut(weights))).sum()
+        return torch.autograd.grad(total, [x, y])
+
+    theirs = found(torch.mm, torch.where, lambda x, i: x[i], lambda x: x[1:4], lambda x: x.float())
+    mine = found(
+        rt.mm,
+        rt.where,
+        rt.take,
+        lambda x: rt.slice(x, dim=0, start=1, stop=4, step=1),
+        lambda x: rt.cast(x, dtype=torch.float32),
+    )
+    for got, want in zip(mine, theirs, strict=True):
+        assert got.dtype == torch.bfloat16
+        torch.testing.assert_close(got, want)
+    x = torch.randn(6).requires_grad_()
+    (grad,) = torch.autograd.grad(rt.cast(rt.cast_stochastic(x, torch.arange(6)), **wide).sum(), x)
+    assert torch.equal(grad, torch.ones(6))
 
 
 def gradients(y, tensors, weights):

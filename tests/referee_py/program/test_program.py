@@ -170,7 +170,7 @@ WRONG_CONTENT: list[tuple[dict[str, Any], type[InvalidInput], str]] = [
     ({"constants": []}, InvalidProgram, "node 2 reads constant 0; there are 0"),
     ({"constants": [HUGE]}, InvalidEncoding, "a dimension below"),
     ({"constants": [[1, [1 << 39, 4], bytes(32)]]}, InvalidProgram, "dimensions out of range"),
-    ({"constants": [[4, [1], bytes(32)]]}, InvalidEncoding, "dtype code 4"),
+    ({"constants": [[5, [1], bytes(32)]]}, InvalidEncoding, "dtype code 5"),
     ({"constants": [[1, [1], bytes(31)]]}, InvalidEncoding, "32 bytes, not 31"),
     ({"constants": [[1, [1] * 9, bytes(32)]]}, InvalidEncoding, "rank"),
     ({"constants": [[1, [1]]]}, InvalidEncoding, "not a list of 2"),

@@ -24,7 +24,7 @@ ROUNDINGS = [Rounding(b, bounds) for b in (26, 32) for bounds in Bounds]
 def test_one_wrong_element_of_any_operator_loses(name: str) -> None:
     rng = np.random.default_rng(len(name))
     played = 0
-    for number in range(12):
+    for number in range(16):
         inputs, attrs = random_call(name, f"trial/{number}", "tiny" if number % 4 else "usual")
         setting = Setting.of(name, inputs, attrs, rng.random(), number % 2, int(rng.integers(0, 40)))
         if setting is not None:
