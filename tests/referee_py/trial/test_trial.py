@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from repops.calls import random_call
+from repops.opset import OPS
 
 from referee_py.rounding import Bounds, Rounding
 from referee_py.trial import apply, open_trial
 from referee_py.trial.solver import plan
-from tests.judged import OPS, random_call
 from tests.planned import moves_of
 
 from . import logged
@@ -24,7 +25,7 @@ ROUNDINGS = [Rounding(b, bounds) for b in (26, 32) for bounds in Bounds]
 def test_one_wrong_element_of_any_operator_loses(name: str) -> None:
     rng = np.random.default_rng(len(name))
     played = 0
-    for number in range(12):
+    for number in range(16):
         inputs, attrs = random_call(name, f"trial/{number}", "tiny" if number % 4 else "usual")
         setting = Setting.of(name, inputs, attrs, rng.random(), number % 2, int(rng.integers(0, 40)))
         if setting is not None:
