@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Convert} from "../float/Convert.sol";
 import {Attributes} from "./Attributes.sol";
 import {Cases} from "./Cases.sol";
 import {Convolutions, Term} from "./Convolutions.sol";
@@ -8,6 +9,7 @@ import {Case, Entry, IRule, Opened} from "./IRule.sol";
 import {Operands} from "./Operands.sol";
 import {Shapes} from "./Shapes.sol";
 import {Spec, Specs} from "./Specs.sol";
+import {Values} from "./Values.sol";
 import {Window} from "./Windows.sol";
 
 /// @title ContractionRule
@@ -39,8 +41,9 @@ abstract contract ContractionRule is IRule {
             Operands.end(opened, 0);
             return _next(t, state);
         }
-        uint256 a = Operands.read(which, opened, 0, 0, term.first);
-        uint256 b = Operands.read(which, opened, 1, 1, term.second);
+        uint8 dtype = Specs.get(which.inputs, 0).dtype();
+        uint256 a = Values.widened(dtype, Operands.read(which, opened, 0, 0, term.first));
+        uint256 b = Values.widened(dtype, Operands.read(which, opened, 1, 1, term.second));
         Operands.end(opened, 2);
         return _next(t, state, a, b);
     }
@@ -53,8 +56,10 @@ abstract contract ContractionRule is IRule {
     {
         _read(which);
         Cases.state(state.length, _size());
-        // SAFETY: a binary32.
-        return uint64(_element(which.mode, state, entry));
+        bool narrow = Specs.get(which.outputs, 0).dtype() == Cases.BF16;
+        uint256 found = _element(which.mode, state, entry, narrow);
+        // SAFETY: a binary32 or a bf16.
+        return uint64(narrow ? Convert.f32ToBf16(found) : found);
     }
 
     // ------------------------------------------------------------------ parts that depend on the arithmetic
@@ -79,7 +84,9 @@ abstract contract ContractionRule is IRule {
         virtual
         returns (bytes memory);
 
-    function _element(uint8 mode, bytes calldata state, Entry calldata entry)
+    /// @dev Returns the element as binary32. It is rounded to bf16 if it is `narrow`: an arithmetic that rounds once
+    /// returns a value of bf16 then, which this does not change.
+    function _element(uint8 mode, bytes calldata state, Entry calldata entry, bool narrow)
         internal
         pure
         virtual
@@ -95,9 +102,10 @@ abstract contract ContractionRule is IRule {
     {
         Cases.mine(which, ALL, _modes());
         Cases.check(which, 2, 1);
-        Cases.input(which, 0, Cases.F32);
-        Cases.input(which, 1, Cases.F32);
-        Cases.output(which, 0, Cases.F32);
+        uint8 dtype = Specs.get(which.inputs, 0).dtype();
+        if (dtype != Cases.F32 && dtype != Cases.BF16) Cases.notMine(which);
+        Cases.input(which, 1, dtype);
+        Cases.output(which, 0, dtype);
         if (which.op <= BMM) {
             terms = _inner(which);
         } else {

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repops.opset import Arithmetic
+from repops.calls import random_call
+from repops.opset import OPS, Arithmetic
 
 from referee_py.element import rule_of
 from referee_py.element.exact_sum import INFINITE, NAN
 from referee_py.errors import InvalidInput
 from referee_py.program.mode import MAX_BITS, MODE_EXACT
 from tests.conftest import Anvil
-from tests.judged import OPS, random_call
 from tests.referee_py.element.logged import entries
 from tests.referee_py.element.operands import cases_of, reader
 from tests.referee_py.rounding import operators

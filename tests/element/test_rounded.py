@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repops.opset import BY_NAME, F32, Arithmetic
+from repops.calls import random_call
+from repops.opset import BY_NAME, F32, OPS, Arithmetic
 
 from referee_py.element import Case, Entry, rule_of, scalar
 from referee_py.element.exact_sum import INFINITE, NAN
@@ -18,7 +19,6 @@ from referee_py.program import TensorType
 from referee_py.rounding import UP, Bounds, Rounding
 from referee_py.rounding.evaluate import ELEMENTARY
 from tests.conftest import Anvil
-from tests.judged import OPS, random_call
 from tests.referee_py.element.logged import ROUNDINGS, entries, logged_elements
 from tests.referee_py.element.operands import cases_of, reader
 

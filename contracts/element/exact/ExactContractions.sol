@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Grid} from "../../float/Grid.sol";
 import {Cases} from "../Cases.sol";
 import {ContractionRule} from "../ContractionRule.sol";
 import {Entry} from "../IRule.sol";
@@ -31,7 +32,12 @@ contract ExactContractions is ContractionRule {
     }
 
     /// @dev There are no logs in exact, so the entry is ignored.
-    function _element(uint8, bytes calldata state, Entry calldata) internal pure override returns (uint256) {
-        return ExactSums.element(state);
+    function _element(uint8, bytes calldata state, Entry calldata, bool narrow)
+        internal
+        pure
+        override
+        returns (uint256)
+    {
+        return ExactSums.element(state, narrow ? Grid.BF16_BITS : Grid.F32_BITS);
     }
 }

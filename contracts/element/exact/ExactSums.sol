@@ -11,7 +11,6 @@ import {Kulisch} from "../../float/Kulisch.sol";
 /// bytes: they are refused by a named error, or end at a wrong element.
 library ExactSums {
     uint256 internal constant BYTES = 96;
-    uint256 private constant BITS = 32;
 
     /// @notice Returns the same state; reverts if it is none.
     function same(bytes calldata state) internal pure returns (bytes memory) {
@@ -23,8 +22,8 @@ library ExactSums {
         return Kulisch.encode(Kulisch.addProduct(Kulisch.decode(state), a, b));
     }
 
-    /// @notice Returns the element: the sum, rounded once to binary32.
-    function element(bytes calldata state) internal pure returns (uint256) {
-        return Grid.toGrid(Kulisch.decode(state), BITS, Grid.NEAREST);
+    /// @notice Returns the element: the sum, rounded once to grid(bits).
+    function element(bytes calldata state, uint256 bits) internal pure returns (uint256) {
+        return Grid.toGrid(Kulisch.decode(state), bits, Grid.NEAREST);
     }
 }
