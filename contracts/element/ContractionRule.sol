@@ -9,7 +9,6 @@ import {Case, Entry, IRule, Opened} from "./IRule.sol";
 import {Operands} from "./Operands.sol";
 import {Shapes} from "./Shapes.sol";
 import {Spec, Specs} from "./Specs.sol";
-import {Values} from "./Values.sol";
 import {Window} from "./Windows.sol";
 
 /// @title ContractionRule
@@ -23,7 +22,7 @@ abstract contract ContractionRule is IRule {
 
     /// @inheritdoc IRule
     function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first) {
-        (uint256 terms,,) = _read(which);
+        (uint256 terms,,,) = _read(which);
         // SAFETY: at most Cases.MAX_STEPS.
         return (uint64(terms), _begin());
     }
@@ -34,17 +33,18 @@ abstract contract ContractionRule is IRule {
         pure
         returns (bytes memory next)
     {
-        (uint256 terms, Window memory window, uint256 groups) = _read(which);
+        (uint256 terms, bool narrow, Window memory window, uint256 groups) = _read(which);
         Cases.step(t, terms, state.length, _size());
         Term memory term = which.op <= BMM ? _product(which, t) : Convolutions.term(which, window, groups, t);
         if (!term.exists) {
             Operands.end(opened, 0);
             return _next(t, state);
         }
-        uint8 dtype = Specs.get(which.inputs, 0).dtype();
-        uint256 a = Values.widened(dtype, Operands.read(which, opened, 0, 0, term.first));
-        uint256 b = Values.widened(dtype, Operands.read(which, opened, 1, 1, term.second));
+        uint256 a = Operands.read(which, opened, 0, 0, term.first);
+        uint256 b = Operands.read(which, opened, 1, 1, term.second);
         Operands.end(opened, 2);
+        // NOTE: a bf16 is the upper half of the same value.
+        if (narrow) (a, b) = (a << 16, b << 16);
         return _next(t, state, a, b);
     }
 
@@ -54,9 +54,8 @@ abstract contract ContractionRule is IRule {
         pure
         returns (uint64 bits)
     {
-        _read(which);
+        (, bool narrow,,) = _read(which);
         Cases.state(state.length, _size());
-        bool narrow = Specs.get(which.outputs, 0).dtype() == Cases.BF16;
         uint256 found = _element(which.mode, state, entry, narrow);
         // SAFETY: a binary32 or a bf16.
         return uint64(narrow ? Convert.f32ToBf16(found) : found);
@@ -94,18 +93,19 @@ abstract contract ContractionRule is IRule {
 
     // ------------------------------------------------------------------ cases
 
-    /// @dev Checks a case. Products of matrices have no window and no groups.
+    /// @dev Checks a case; `narrow` is of bf16. Products of matrices have no window and no groups.
     function _read(Case calldata which)
         private
         pure
-        returns (uint256 terms, Window memory window, uint256 groups)
+        returns (uint256 terms, bool narrow, Window memory window, uint256 groups)
     {
         Cases.mine(which, ALL, _modes());
         Cases.check(which, 2, 1);
         uint8 dtype = Specs.get(which.inputs, 0).dtype();
-        if (dtype != Cases.F32 && dtype != Cases.BF16) Cases.notMine(which);
+        narrow = dtype == Cases.BF16;
+        if (!narrow && dtype != Cases.F32) Cases.notMine(which);
         Cases.input(which, 1, dtype);
-        Cases.output(which, 0, dtype);
+        if (Specs.get(which.outputs, 0).dtype() != dtype) Cases.notMine(which);
         if (which.op <= BMM) {
             terms = _inner(which);
         } else {

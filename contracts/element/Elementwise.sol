@@ -9,7 +9,6 @@ import {Cases} from "./Cases.sol";
 import {Case, Opened} from "./IRule.sol";
 import {Point} from "./Point.sol";
 import {Specs} from "./Specs.sol";
-import {Values} from "./Values.sol";
 
 /// @title Elementwise
 /// @notice Arithmetic, comparisons, logic, `where` and casts (docs/opset.md, section 4).
@@ -187,7 +186,7 @@ contract Elementwise is Point {
     function _cast(uint256 a, uint8 from, uint8 to, uint8 mode) private pure returns (uint256) {
         if (from == to) return a;
         if (to == Cases.BF16) return Convert.f32ToBf16(a);
-        if (from == Cases.BF16) return Values.widened(from, a);
+        if (from == Cases.BF16) return a << 16;
         // NOTE: -0 is the only binary32 zero with a bit set.
         if (to == Cases.BOOL) return _bit(a != 0 && !(from == Cases.F32 && a == Float32.SIGN));
         if (from == Cases.BOOL) return to == Cases.F32 ? a * ONE : a;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Float32} from "../float/Float32.sol";
+import {Cases} from "./Cases.sol";
 import {Case, IRule, Opened} from "./IRule.sol";
 import {Specs} from "./Specs.sol";
 import {Values} from "./Values.sol";
@@ -29,6 +31,9 @@ library Operands {
         }
         bits = given.bits;
         uint8 dtype = Specs.get(which.inputs, input).dtype();
+        // NOTE: most operands are i64 or f32, so these come first.
+        if (dtype == Cases.I64) return bits;
+        if (dtype == Cases.F32 && bits >> 32 == 0) return Float32.isNan(bits) ? Float32.NAN : bits;
         if (bits >> Values.width(dtype) != 0) revert NotOfDtype(given.input, given.element, given.bits);
         return Values.canonical(dtype, bits);
     }

@@ -16,13 +16,7 @@ library Values {
 
     /// @notice Returns an element's bits; every NaN is 0x7FC00000, in bf16 0x7FC0.
     function canonical(uint8 dtype, uint256 bits) internal pure returns (uint256) {
-        if (dtype == Cases.F32 && Float32.isNan(bits)) return Float32.NAN;
-        if (dtype == Cases.BF16 && Float32.isNan(bits << 16)) return Float32.NAN >> 16;
-        return bits;
-    }
-
-    /// @notice Returns an element of f32 or bf16 as binary32, which is exact.
-    function widened(uint8 dtype, uint256 bits) internal pure returns (uint256) {
-        return dtype == Cases.BF16 ? bits << 16 : bits;
+        if (dtype == Cases.F32) return Float32.isNan(bits) ? Float32.NAN : bits;
+        return dtype == Cases.BF16 && Float32.isNan(bits << 16) ? Float32.NAN >> 16 : bits;
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Grid} from "../../float/Grid.sol";
 import {Cases} from "../Cases.sol";
 import {ContractionRule} from "../ContractionRule.sol";
 import {Entry} from "../IRule.sol";
@@ -38,6 +37,6 @@ contract ExactContractions is ContractionRule {
         override
         returns (uint256)
     {
-        return ExactSums.element(state, narrow ? Grid.BF16_BITS : Grid.F32_BITS);
+        return narrow ? ExactSums.narrowElement(state) : ExactSums.element(state);
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Grid} from "../../float/Grid.sol";
 import {Kulisch} from "../../float/Kulisch.sol";
 import {Cases} from "../Cases.sol";
 import {Entry} from "../IRule.sol";
@@ -30,6 +29,6 @@ contract ExactRows is RowsRule {
 
     /// @dev There are no logs in exact, so the entry is ignored.
     function _element(uint8, bytes calldata state, Entry calldata) internal pure override returns (uint256) {
-        return ExactSums.element(state, Grid.F32_BITS);
+        return ExactSums.element(state);
     }
 }

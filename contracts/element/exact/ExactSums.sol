@@ -22,8 +22,13 @@ library ExactSums {
         return Kulisch.encode(Kulisch.addProduct(Kulisch.decode(state), a, b));
     }
 
-    /// @notice Returns the element: the sum, rounded once to grid(bits).
-    function element(bytes calldata state, uint256 bits) internal pure returns (uint256) {
-        return Grid.toGrid(Kulisch.decode(state), bits, Grid.NEAREST);
+    /// @notice Returns the element: the sum, rounded once to binary32.
+    function element(bytes calldata state) internal pure returns (uint256) {
+        return Grid.toGrid(Kulisch.decode(state), Grid.F32_BITS, Grid.NEAREST);
+    }
+
+    /// @notice Returns an element of bf16 as binary32: the sum, rounded once.
+    function narrowElement(bytes calldata state) internal pure returns (uint256) {
+        return Grid.toGrid(Kulisch.decode(state), Grid.BF16_BITS, Grid.NEAREST);
     }
 }
