@@ -75,8 +75,8 @@ contract Examiner is IExaminer {
         // SAFETY: a tensor has fewer than 2^40 elements.
         found.element.number = uint64((uint256(index) * Tensors.LEAF_BYTES + offset) / item);
         found.element.entry.kind = Logs.NOTHING;
-        // NOTE: only f32 is ever rounded: a log means nothing for another output, so nobody has to show it.
-        if (question.log != 0 && uint8(spec[0]) == Tensors.F32) {
+        // NOTE: only f32 and bf16 are ever rounded: a log means nothing for another output, so nobody has to show it.
+        if (question.log != 0 && Tensors.isFloat(spec)) {
             found.element.entry = Logs.entryOf(question.log, size / item, found.element.number, log);
         }
         found.values = [Tensors.read(leaf0, offset, item), Tensors.read(leaf1, offset, item)];

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repops.opset import BF16, MAX_RANK
+from repops.opset import MAX_RANK
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidProgram
@@ -44,22 +44,7 @@ def load_program(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequenc
     """
     program = read_program(fetcher.blob(file_hash, uris, max_bytes=MAX_FILE_BYTES))
     terms.check(program)
-    check_judged(program)
     return program
-
-
-def check_judged(program: Program) -> None:
-    """Raise InvalidProgram for a program that the contracts cannot judge: one with values of bf16.
-
-    SAFETY: a party that is right about such a value could not prove it.
-    """
-    for number, node in enumerate(program.nodes):
-        types = (*node.outputs, *map(program.type_of, node.inputs))
-        if any(type_.dtype == BF16 for type_ in types):
-            raise InvalidProgram(
-                f"node {number}, {node.name}, has values of bf16, for which the contracts have no rules yet; "
-                "such a program runs without a chain: a job needs one in f32"
-            )
 
 
 def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], max_memory: int) -> Package:

@@ -17,7 +17,6 @@ from .chain.codec.job import JobTerms, post_call
 from .chain.outbox import Call
 from .errors import RpcCorrupt
 from .fetch import check_uri
-from .package import check_judged
 from .store import Store
 
 ETHER = 10**18
@@ -70,7 +69,6 @@ def post_job(
     """
     check_uri(uri)
     bundle.terms.check(bundle.program)
-    check_judged(bundle.program)
     bundle.program.check_tensors(bundle.constants, bundle.initial)
     if offer.bounty and is_rounded(bundle.terms.mode):
         raise InvalidInput(

@@ -15,6 +15,7 @@ library Tensors {
     uint8 internal constant F32 = 1;
     uint8 internal constant I64 = 2;
     uint8 internal constant BOOL = 3;
+    uint8 internal constant BF16 = 4;
 
     uint256 internal constant LEAF_BYTES = 1024;
     uint256 private constant MAX_RANK = 8;
@@ -56,7 +57,14 @@ library Tensors {
         if (dtype == F32) return 4;
         if (dtype == I64) return 8;
         if (dtype == BOOL) return 1;
+        if (dtype == BF16) return 2;
         revert UnknownDtype(dtype);
+    }
+
+    /// @notice Returns whether elements of this type are f32 or bf16.
+    function isFloat(bytes memory spec) internal pure returns (bool) {
+        uint8 dtype = uint8(spec[0]);
+        return dtype == F32 || dtype == BF16;
     }
 
     /// @notice Returns the bytes of all elements of this type; 0 if one dimension is 0, whatever the others are.
@@ -87,7 +95,7 @@ library Tensors {
         return (bytes_ + LEAF_BYTES - 1) / LEAF_BYTES;
     }
 
-    /// @notice Returns the little-endian number of 1, 4 or 8 bytes at an offset in a leaf, which is not checked.
+    /// @notice Returns the little-endian number of 1, 2, 4 or 8 bytes at an offset in a leaf, which is not checked.
     function read(bytes calldata data, uint256 from, uint256 bytes_) internal pure returns (uint64) {
         return _reversed(uint64(bytes8(data[from:from + bytes_])));
     }

@@ -14,6 +14,7 @@ library Cases {
     uint8 internal constant F32 = 1;
     uint8 internal constant I64 = 2;
     uint8 internal constant BOOL = 3;
+    uint8 internal constant BF16 = 4;
 
     // Sets of the arithmetics of a rule.
     uint256 internal constant REPOPS_F32 = Modes.REPOPS_F32;
@@ -84,7 +85,7 @@ library Cases {
 
     /// @notice Checks that output `i` has this dtype, and that the dtype exists.
     function output(Case calldata which, uint256 i, uint8 dtype) internal pure {
-        if (Specs.get(which.outputs, i).dtype() != dtype || dtype < F32 || dtype > BOOL) notMine(which);
+        if (Specs.get(which.outputs, i).dtype() != dtype || dtype < F32 || dtype > BF16) notMine(which);
     }
 
     /// @notice Checks that the chain has step `t`, and that the state before it has the right size.

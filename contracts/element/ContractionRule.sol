@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Convert} from "../float/Convert.sol";
 import {Attributes} from "./Attributes.sol";
 import {Cases} from "./Cases.sol";
 import {Convolutions, Term} from "./Convolutions.sol";
@@ -21,7 +22,7 @@ abstract contract ContractionRule is IRule {
 
     /// @inheritdoc IRule
     function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first) {
-        (uint256 terms,,) = _read(which);
+        (uint256 terms,,,) = _read(which);
         // SAFETY: at most Cases.MAX_STEPS.
         return (uint64(terms), _begin());
     }
@@ -32,7 +33,7 @@ abstract contract ContractionRule is IRule {
         pure
         returns (bytes memory next)
     {
-        (uint256 terms, Window memory window, uint256 groups) = _read(which);
+        (uint256 terms, bool narrow, Window memory window, uint256 groups) = _read(which);
         Cases.step(t, terms, state.length, _size());
         Term memory term = which.op <= BMM ? _product(which, t) : Convolutions.term(which, window, groups, t);
         if (!term.exists) {
@@ -42,6 +43,8 @@ abstract contract ContractionRule is IRule {
         uint256 a = Operands.read(which, opened, 0, 0, term.first);
         uint256 b = Operands.read(which, opened, 1, 1, term.second);
         Operands.end(opened, 2);
+        // NOTE: a bf16 is the upper half of the same value.
+        if (narrow) (a, b) = (a << 16, b << 16);
         return _next(t, state, a, b);
     }
 
@@ -51,10 +54,11 @@ abstract contract ContractionRule is IRule {
         pure
         returns (uint64 bits)
     {
-        _read(which);
+        (, bool narrow,,) = _read(which);
         Cases.state(state.length, _size());
-        // SAFETY: a binary32.
-        return uint64(_element(which.mode, state, entry));
+        uint256 found = _element(which.mode, state, entry, narrow);
+        // SAFETY: a binary32 or a bf16.
+        return uint64(narrow ? Convert.f32ToBf16(found) : found);
     }
 
     // ------------------------------------------------------------------ parts that depend on the arithmetic
@@ -79,7 +83,9 @@ abstract contract ContractionRule is IRule {
         virtual
         returns (bytes memory);
 
-    function _element(uint8 mode, bytes calldata state, Entry calldata entry)
+    /// @dev Returns the element as binary32. It is rounded to bf16 if it is `narrow`: an arithmetic that rounds once
+    /// returns a value of bf16 then, which this does not change.
+    function _element(uint8 mode, bytes calldata state, Entry calldata entry, bool narrow)
         internal
         pure
         virtual
@@ -87,17 +93,19 @@ abstract contract ContractionRule is IRule {
 
     // ------------------------------------------------------------------ cases
 
-    /// @dev Checks a case. Products of matrices have no window and no groups.
+    /// @dev Checks a case; `narrow` is of bf16. Products of matrices have no window and no groups.
     function _read(Case calldata which)
         private
         pure
-        returns (uint256 terms, Window memory window, uint256 groups)
+        returns (uint256 terms, bool narrow, Window memory window, uint256 groups)
     {
         Cases.mine(which, ALL, _modes());
         Cases.check(which, 2, 1);
-        Cases.input(which, 0, Cases.F32);
-        Cases.input(which, 1, Cases.F32);
-        Cases.output(which, 0, Cases.F32);
+        uint8 dtype = Specs.get(which.inputs, 0).dtype();
+        narrow = dtype == Cases.BF16;
+        if (!narrow && dtype != Cases.F32) Cases.notMine(which);
+        Cases.input(which, 1, dtype);
+        if (Specs.get(which.outputs, 0).dtype() != dtype) Cases.notMine(which);
         if (which.op <= BMM) {
             terms = _inner(which);
         } else {

@@ -40,8 +40,14 @@ contract Contractions is ContractionRule {
         return abi.encodePacked(uint32(total), uint32(Float32.fma(a, b, chunk)));
     }
 
-    /// @dev There are no logs in repops-f32, so the entry is ignored.
-    function _element(uint8, bytes calldata state, Entry calldata) internal pure override returns (uint256) {
+    /// @dev There are no logs in repops-f32, so the entry is ignored. The sum is one of binary32 also if it is to be
+    /// narrow: `finish` rounds it again.
+    function _element(uint8, bytes calldata state, Entry calldata, bool)
+        internal
+        pure
+        override
+        returns (uint256)
+    {
         (uint256 total, uint256 chunk) = _sums(state);
         return Float32.add(total, chunk);
     }

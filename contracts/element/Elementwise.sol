@@ -11,7 +11,7 @@ import {Point} from "./Point.sol";
 import {Specs} from "./Specs.sol";
 
 /// @title Elementwise
-/// @notice Arithmetic, comparisons, logic, `where` and `cast` (docs/opset.md, section 4).
+/// @notice Arithmetic, comparisons, logic, `where` and casts (docs/opset.md, section 4).
 contract Elementwise is Point {
     // Operators.
     uint256 internal constant ADD = 1;
@@ -33,18 +33,19 @@ contract Elementwise is Point {
     uint256 private constant LOGICAL_OR = 27;
     uint256 private constant LOGICAL_NOT = 28;
     uint256 private constant WHERE = 29;
-    uint256 internal constant CAST = 30;
+    uint256 private constant CAST = 30;
+    uint256 private constant CAST_STOCHASTIC = 31;
 
     // Sets of operators: bit `op` stands for operator `op`.
     uint256 private constant COMPARISONS =
         (1 << EQ) | (1 << NE) | (1 << LT) | (1 << LE) | (1 << GT) | (1 << GE);
     uint256 private constant LOGIC = (1 << LOGICAL_AND) | (1 << LOGICAL_OR) | (1 << LOGICAL_NOT);
     /// @dev Operators of f32 and of i64.
-    uint256 private constant NUMBERS =
-        (1 << ADD) | (1 << SUB) | (1 << MUL) | (1 << NEG) | COMPARISONS | (1 << CAST);
+    uint256 private constant NUMBERS = (1 << ADD) | (1 << SUB) | (1 << MUL) | (1 << NEG) | COMPARISONS;
     uint256 private constant FLOATS =
         (1 << DIV) | (1 << MAXIMUM) | (1 << MINIMUM) | (1 << SQRT) | (1 << RSQRT);
-    uint256 private constant ALL = NUMBERS | FLOATS | LOGIC | (1 << WHERE);
+    uint256 private constant ALL =
+        NUMBERS | FLOATS | LOGIC | (1 << WHERE) | (1 << CAST) | (1 << CAST_STOCHASTIC);
     uint256 private constant UNARY =
         (1 << NEG) | (1 << SQRT) | (1 << RSQRT) | (1 << LOGICAL_NOT) | (1 << CAST);
 
@@ -88,29 +89,41 @@ contract Elementwise is Point {
         uint256 inputs = _arity(op);
         Broadcast.check(which, inputs);
         uint8 dtype = Specs.get(which.inputs, 0).dtype();
+        uint256 read = 0;
         if (op == WHERE) {
             if (dtype != Cases.BOOL) Cases.notMine(which);
             dtype = Specs.get(which.inputs, 1).dtype();
             Cases.input(which, 2, dtype);
+        } else if (op == CAST) {
+            uint8 to;
+            (to, read) = Attributes.code(which.attributes, 0);
+            if (!_casts(dtype, to)) Cases.notMine(which);
+            dtype = to;
+        } else if (op == CAST_STOCHASTIC) {
+            if (dtype != Cases.F32) Cases.notMine(which);
+            Cases.input(which, 1, Cases.I64);
+            dtype = Cases.BF16;
         } else {
-            if (
-                op != CAST
-                    && !_among(
-                        op, dtype == Cases.F32 ? NUMBERS | FLOATS : dtype == Cases.I64 ? NUMBERS : LOGIC
-                    )
-            ) {
-                Cases.notMine(which);
-            }
+            if (!_among(op, _operators(dtype))) Cases.notMine(which);
             Cases.input(which, inputs - 1, dtype);
+            if (_among(op, COMPARISONS)) dtype = Cases.BOOL;
         }
-        uint256 read = 0;
-        if (op == CAST) {
-            if (dtype == 0 || dtype > Cases.BOOL) Cases.notMine(which);
-            (dtype, read) = Attributes.code(which.attributes, 0);
-            Attributes.fit(dtype != 0 && dtype <= Cases.BOOL, read);
-        }
-        Cases.output(which, 0, _among(op, COMPARISONS) ? Cases.BOOL : dtype);
+        Cases.output(which, 0, dtype);
         Attributes.end(which.attributes, read);
+    }
+
+    /// @dev Returns the operators, but casts and `where`, on operands of a dtype: none on one that does not exist.
+    function _operators(uint8 dtype) private pure returns (uint256) {
+        if (dtype == Cases.F32) return NUMBERS | FLOATS;
+        if (dtype == Cases.I64) return NUMBERS;
+        return dtype == Cases.BOOL ? LOGIC : 0;
+    }
+
+    /// @dev Returns whether `cast` has this pair of dtypes, both of which exist: bf16 is cast from and to f32 only.
+    function _casts(uint8 from, uint8 to) private pure returns (bool) {
+        if (from == Cases.BF16) return to == Cases.BF16 || to == Cases.F32;
+        if (to == Cases.BF16) return from == Cases.F32;
+        return from != 0 && from < Cases.BF16 && to != 0 && to < Cases.BF16;
     }
 
     /// @dev Returns an operator's number of inputs.
@@ -141,6 +154,8 @@ contract Elementwise is Point {
             bits = a != 0 ? b : c;
         } else if (op == CAST) {
             bits = _cast(a, dtype, Specs.get(which.outputs, 0).dtype(), which.mode);
+        } else if (op == CAST_STOCHASTIC) {
+            bits = Convert.f32ToBf16(a, b);
         } else if (dtype == Cases.F32) {
             bits = _ofFloats(op, a, b, which.mode);
         } else if (dtype == Cases.I64) {
@@ -170,6 +185,8 @@ contract Elementwise is Point {
 
     function _cast(uint256 a, uint8 from, uint8 to, uint8 mode) private pure returns (uint256) {
         if (from == to) return a;
+        if (to == Cases.BF16) return Convert.f32ToBf16(a);
+        if (from == Cases.BF16) return a << 16;
         // NOTE: -0 is the only binary32 zero with a bit set.
         if (to == Cases.BOOL) return _bit(a != 0 && !(from == Cases.F32 && a == Float32.SIGN));
         if (from == Cases.BOOL) return to == Cases.F32 ? a * ONE : a;

@@ -15,7 +15,8 @@ struct Case {
 }
 
 /// @notice An element of an input, proven to be part of the tensor that the record's input hash commits to.
-/// @dev A binary32 is in the low 32 bits, an i64 in 64 (two's complement), a bool is 0 or 1.
+/// @dev A binary32 is in the low 32 bits, an i64 in 64 (two's complement), a bool is 0 or 1, a bf16 is in
+/// 16.
 struct Opened {
     uint8 input;
     uint64 element;
@@ -54,7 +55,7 @@ interface IRule {
         pure
         returns (bytes memory next);
 
-    /// @notice Returns the element, of which the log says `entry`. NaN is 0x7FC00000.
+    /// @notice Returns the element, of which the log says `entry`. NaN is 0x7FC00000, of bf16 0x7FC0.
     function finish(Case calldata which, bytes calldata state, Entry calldata entry)
         external
         pure

@@ -5,15 +5,17 @@ import {Float32} from "../float/Float32.sol";
 import {Cases} from "./Cases.sol";
 import {Case, IRule, Opened} from "./IRule.sol";
 import {Specs} from "./Specs.sol";
+import {Values} from "./Values.sol";
 
 /// @title Operands
 /// @notice Opened operand elements, given to a rule in the order in which it reads them.
 library Operands {
-    /// @notice The input's dtype has no value with these bits: a binary32 is below 2^32, a bool is 0 or 1.
+    /// @notice The input's dtype has no value with these bits: a binary32 is below 2^32, a bf16 below 2^16, a
+    /// bool is 0 or 1.
     error NotOfDtype(uint8 input, uint64 element, uint64 bits);
 
     /// @notice Returns the bits of element `element` of input `input`, which must have been opened as number `place`.
-    /// Every NaN is read as 0x7FC00000.
+    /// Every NaN is read as 0x7FC00000, of bf16 as 0x7FC0.
     function read(
         Case calldata which,
         Opened[] calldata opened,
@@ -29,11 +31,11 @@ library Operands {
         }
         bits = given.bits;
         uint8 dtype = Specs.get(which.inputs, input).dtype();
+        // NOTE: most operands are i64 or f32, so these come first.
         if (dtype == Cases.I64) return bits;
-        if (bits >> (dtype == Cases.F32 ? 32 : 1) != 0) {
-            revert NotOfDtype(given.input, given.element, given.bits);
-        }
-        if (dtype == Cases.F32 && Float32.isNan(bits)) return Float32.NAN;
+        if (dtype == Cases.F32 && bits >> 32 == 0) return Float32.isNan(bits) ? Float32.NAN : bits;
+        if (bits >> Values.width(dtype) != 0) revert NotOfDtype(given.input, given.element, given.bits);
+        return Values.canonical(dtype, bits);
     }
 
     /// @notice Checks that no further operands have been opened.

@@ -10,7 +10,7 @@ import {IRule} from "./IRule.sol";
 /// arithmetic. All of it is fixed when the contract is deployed.
 ///
 ///     family           operators
-///     0 Elementwise    1-8 11 20-30    arithmetic, comparisons, logic, where, cast
+///     0 Elementwise    1-8 11 20-31    arithmetic, comparisons, logic, where, casts
 ///     1 Exponentials   9 12 13         exp erf tanh
 ///     2 Logarithms     10 16 17        log log1p pow
 ///     3 Trigonometry   14 15           sin cos
@@ -25,7 +25,7 @@ contract Opset1 is IOpset {
     uint256 public constant FAMILIES = 10;
 
     // Sets of operators: bit `op` stands for operator `op`.
-    uint256 private constant ELEMENTWISE = 0x1FE | (1 << 11) | (0x7FF << 20);
+    uint256 private constant ELEMENTWISE = 0x1FE | (1 << 11) | (0xFFF << 20);
     uint256 private constant EXPONENTIALS = (1 << 9) | (1 << 12) | (1 << 13);
     uint256 private constant LOGARITHMS = (1 << 10) | (1 << 16) | (1 << 17);
     uint256 private constant TRIGONOMETRY = (1 << 14) | (1 << 15);

@@ -2,7 +2,6 @@
 pragma solidity ^0.8.34;
 
 import {Convert} from "../float/Convert.sol";
-import {Float32} from "../float/Float32.sol";
 import {Attributes} from "./Attributes.sol";
 import {Cases} from "./Cases.sol";
 import {Case, Opened} from "./IRule.sol";
@@ -10,6 +9,7 @@ import {Operands} from "./Operands.sol";
 import {Point} from "./Point.sol";
 import {Shapes} from "./Shapes.sol";
 import {Spec, Specs} from "./Specs.sol";
+import {Values} from "./Values.sol";
 
 /// @title Sources
 /// @notice Tensors without inputs of data: `full`, `arange` and `philox` (docs/opset.md, section 9).
@@ -53,13 +53,13 @@ contract Sources is Point {
         (found, from) = Attributes.number(attributes, from);
         Attributes.end(attributes, from);
         if (random) {
-            if (dtype == Cases.BOOL) Cases.notMine(which);
+            if (dtype != Cases.F32 && dtype != Cases.I64) Cases.notMine(which);
             Cases.input(which, 0, Cases.I64);
             Cases.input(which, 1, Cases.I64);
             Shapes.fit(Specs.get(which.inputs, 0).rank() + Specs.get(which.inputs, 1).rank() == 0);
             Attributes.fit(found < MAX_SITES, from);
         } else {
-            Attributes.fit(dtype == Cases.I64 || found >> (dtype == Cases.F32 ? 32 : 1) == 0, from);
+            Attributes.fit(found >> Values.width(dtype) == 0, from);
         }
     }
 
@@ -70,13 +70,13 @@ contract Sources is Point {
         returns (uint256 bits, uint256 taken)
     {
         bits = _attribute(which);
-        bool floats = Specs.get(which.outputs, 0).dtype() == Cases.F32;
+        uint8 dtype = Specs.get(which.outputs, 0).dtype();
         if (which.op == ARANGE) return (which.element, 0);
-        if (which.op == FULL) return (floats && Float32.isNan(bits) ? Float32.NAN : bits, 0);
+        if (which.op == FULL) return (Values.canonical(dtype, bits), 0);
         uint256 seed = Operands.read(which, opened, 0, 0, 0);
         uint256 step = Operands.read(which, opened, 1, 1, 0);
         uint256 word = _philox(seed, step, bits, which.element);
-        return (floats ? _fraction(word >> 8) : word, 2);
+        return (dtype == Cases.F32 ? _fraction(word >> 8) : word, 2);
     }
 
     /// @dev Returns word `element mod 4` of block `element div 4`.

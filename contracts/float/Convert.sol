@@ -63,6 +63,25 @@ library Convert {
         }
     }
 
+    /// @notice Converts to bf16, the upper half of a binary32: to nearest, ties to even; NaN gives the canonical NaN.
+    function f32ToBf16(uint256 a) internal pure returns (uint256) {
+        // Half a unit of the last place, less one bit if that place is even: it carries where `a` is rounded up.
+        return _upperHalf(a, 0x7FFF + (a >> 16 & 1));
+    }
+
+    /// @notice Converts to bf16, away from zero if the bits that are cut off and the last 16 of `r` add up to a carry.
+    function f32ToBf16(uint256 a, uint256 r) internal pure returns (uint256) {
+        return _upperHalf(a, r & 0xFFFF);
+    }
+
+    /// @dev Returns the upper half of `a + less`, where `less` is below 2^16. A carry out of the largest finite value
+    /// gives infinity, and an infinity, whose other bits are 0, stays.
+    function _upperHalf(uint256 a, uint256 less) private pure returns (uint256) {
+        unchecked {
+            return (Float32.isNan(a) ? Float32.NAN : a + less) >> 16;
+        }
+    }
+
     function _magnitude(uint256 a) private pure returns (uint256 negative, uint256 magnitude) {
         unchecked {
             negative = a >> 63;

@@ -19,9 +19,9 @@ struct Entry {
 }
 
 /// @title Grid
-/// @notice Rounding to grid(b), the binary32 values whose last `32 - b` bits are zero, b from 26 to 32; and the
+/// @notice Rounding to grid(b), the binary32 values whose last `32 - b` bits are zero, b from 16 to 32; and the
 /// decision of which of them an element is (docs/rounding-logs.md, sections 1, 3 and 5). As
-/// referee_py/rounding/grid.py, without a division.
+/// referee_py/rounding/grid.py, without a division. The values of grid(16) are those of bf16.
 ///
 /// Results are bits of binary32. Inside, values are `places`: the bits without the sign, negative if the value is.
 /// Places have the order of the values. Neighbours on the grid are a `step` = 2^(32 - b) apart, both infinities are
@@ -45,6 +45,9 @@ library Grid {
     uint256 internal constant NEAREST = 1; // of an entry: there is none
     uint256 internal constant UP = 2;
     uint256 internal constant WRITTEN = 3;
+
+    uint256 internal constant F32_BITS = 32;
+    uint256 internal constant BF16_BITS = 16;
 
     uint256 internal constant QUIET_NAN = 0x7fc00000;
     uint256 private constant SIGN = 0x80000000;
@@ -133,7 +136,7 @@ library Grid {
     /// @notice Rounds binary64 bits to grid(b), for an element that is the result of one operation in binary64. Signs
     /// are kept, also of zeros; subnormals give a zero, every NaN gives the canonical one.
     function roundBits64(uint256 bits, uint256 b) internal pure returns (uint256) {
-        if (b < 26 || b > 32) revert BitsOutOfRange(b);
+        _check(b);
         unchecked {
             uint256 sign = (bits >> 63 & 1) << 31;
             uint256 exponent = bits >> 52 & 0x7ff;
@@ -147,7 +150,7 @@ library Grid {
     /// @notice Rounds a sum to grid(b), in the direction DOWN, NEAREST (ties to even) or UP. The grid has both
     /// infinities, which follow its largest finite values. A sum that is not finite is returned as it is.
     function toGrid(Sum memory sum, uint256 b, uint256 toward) internal pure returns (uint256) {
-        if (b < 26 || b > 32) revert BitsOutOfRange(b);
+        _check(b);
         if (!Kulisch.isFinite(sum)) return _notFinite(sum.hi);
         return _bits(_ofSum(sum, b, toward));
     }
@@ -353,7 +356,11 @@ library Grid {
     }
 
     function _check(Entry memory entry, uint256 b) private pure {
-        if (b < 26 || b > 32) revert BitsOutOfRange(b);
+        _check(b);
         if (entry.kind > WRITTEN) revert UnknownEntry(entry.kind);
+    }
+
+    function _check(uint256 b) private pure {
+        if (b < BF16_BITS || b > F32_BITS) revert BitsOutOfRange(b);
     }
 }

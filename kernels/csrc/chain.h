@@ -31,7 +31,7 @@ enum chain_kind {
     CHAIN_SCATTER = 8,
 };
 
-// What the state of a sum of f32 is, which depends on the arithmetic. repops/chains.py has the same numbers.
+// The state of a sum of floats, which depends on the arithmetic. repops/chains.py has the same numbers.
 enum chain_sums {
     SUMS_ORDERED = 0, // repops-f32: rounded sums, in a fixed order
     SUMS_EXACT = 1,   // exact: the exact sum
@@ -39,7 +39,7 @@ enum chain_sums {
 };
 
 // Chain `kind` of an element of an operator's first output, from before step `from` to before step `to`.
-// `sums` matters only where f32 are added.
+// `sums` matters only where floats are added.
 typedef struct {
     const signature *sig;
     void *const *data;

@@ -1,4 +1,4 @@
-// Contractions: sums of products, without those in the padding. Their states:
+// Contractions: sums of products, without those in the padding. Factors of bf16 are widened. Their states:
 //
 // ordered   two words: the sum of the earlier chunks, and the sum of this chunk
 // exact     the sum
@@ -15,7 +15,9 @@ typedef struct {
 } axis;
 
 typedef struct {
-    const float *image, *other;
+    const void *data[2];   // of the operand that has the image, and of the other one
+    int narrow;            // both are bf16
+    int64_t image, other;  // places of their first elements
     loops taps;            // (outer, row, column), in the last three
     int64_t plane;         // elements of the image per outer digit
     int64_t other_step[3]; // of the other operand, per digit
@@ -34,8 +36,10 @@ static terms matmul_terms(const chain *c) {
     const tensor *a = input(c->sig, 0), *b = input(c->sig, 1);
     const int64_t M = a->dim[a->rank - 2], K = a->dim[a->rank - 1], N = b->dim[b->rank - 1];
     const int64_t n = c->element % N, m = c->element / N; // m counts the rows of all batches
-    terms t = {.image = (const float *)c->data[0] + m * K,
-               .other = (const float *)c->data[1] + m / M * K * N + n,
+    terms t = {.data = {c->data[0], c->data[1]},
+               .narrow = a->dtype == BF16,
+               .image = m * K,
+               .other = m / M * K * N + n,
                .taps = {{1, 1, 1, K}},
                .other_step = {0, 0, N},
                .rows = {0, 0, 1, 1},
@@ -51,14 +55,15 @@ static terms conv_terms(const chain *c) {
     int64_t at[4], rest = c->element;
     for (int d = 3; d >= 0; d--) at[d] = rest % y->dim[d], rest /= y->dim[d];
 
-    terms t = {0};
+    const int gradient = c->kind == CHAIN_WEIGHT_GRAD; // its image is the second operand
+    terms t = {.data = {c->data[gradient], c->data[!gradient]}, .narrow = first->dtype == BF16};
     axis axes[2];
     if (c->kind == CHAIN_CONV) { // x [N, C, H, W], w [F, C / groups, R, S]
         const int64_t C = first->dim[1], part = second->dim[1], taps = second->dim[2] * second->dim[3];
         const int64_t group = at[1] / (second->dim[0] / groups);
         t.plane = first->dim[2] * first->dim[3];
-        t.image = (const float *)c->data[0] + (at[0] * C + group * part) * t.plane;
-        t.other = (const float *)c->data[1] + at[1] * part * taps;
+        t.image = (at[0] * C + group * part) * t.plane;
+        t.other = at[1] * part * taps;
         t.taps = (loops){{1, part, second->dim[2], second->dim[3]}};
         t.other_step[0] = taps, t.other_step[1] = second->dim[3], t.other_step[2] = 1;
         for (int d = 0; d < 2; d++)
@@ -67,8 +72,8 @@ static terms conv_terms(const chain *c) {
         const int64_t F = first->dim[1], filters = F / groups, part = second->dim[1];
         const int64_t taps = second->dim[2] * second->dim[3], group = at[1] / part, channel = at[1] % part;
         t.plane = first->dim[2] * first->dim[3];
-        t.image = (const float *)c->data[0] + (at[0] * F + group * filters) * t.plane;
-        t.other = (const float *)c->data[1] + (group * filters * part + channel) * taps;
+        t.image = (at[0] * F + group * filters) * t.plane;
+        t.other = (group * filters * part + channel) * taps;
         t.taps = (loops){{1, filters, second->dim[2], second->dim[3]}};
         t.other_step[0] = part * taps, t.other_step[1] = second->dim[3], t.other_step[2] = 1;
         for (int d = 0; d < 2; d++)
@@ -78,8 +83,8 @@ static terms conv_terms(const chain *c) {
         const int64_t channel = at[0] / (F / groups) * (C / groups) + at[1],
                       plane = second->dim[2] * second->dim[3];
         t.plane = C * plane;
-        t.image = (const float *)c->data[1] + channel * plane;
-        t.other = (const float *)c->data[0] + at[0] * places;
+        t.image = channel * plane;
+        t.other = at[0] * places;
         t.taps = (loops){{1, first->dim[0], first->dim[2], first->dim[3]}};
         t.other_step[0] = F * places, t.other_step[1] = first->dim[3], t.other_step[2] = 1;
         for (int d = 0; d < 2; d++)
@@ -89,8 +94,11 @@ static terms conv_terms(const chain *c) {
     return t;
 }
 
-// Gather both factors of the existing terms from .. to - 1, in order; return the number of these terms.
-static int64_t gather(const terms *t, int64_t from, int64_t to, float *a, float *b) {
+FN float factor(const void *data, int64_t place, int narrow) {
+    return narrow ? from_bf16(((const uint16_t *)data)[place]) : ((const float *)data)[place];
+}
+
+FN int64_t gather_of(const terms *t, int64_t from, int64_t to, float *a, float *b, const int narrow) {
     const int64_t width = t->taps.size[LOOPS - 1];
     counters at = counters_at(&t->taps, from);
     int64_t found = 0;
@@ -98,18 +106,25 @@ static int64_t gather(const terms *t, int64_t from, int64_t to, float *a, float 
         const int64_t outer = at.at[1], row = at.at[2], first = at.at[3];
         const int64_t run = min_i64(width - first, to - from), h = meets(&t->rows, row);
         if (h >= 0) {
-            const float *line = t->image + outer * t->plane + h * t->columns.size;
-            const float *other = t->other + outer * t->other_step[0] + row * t->other_step[1];
+            const int64_t line = t->image + outer * t->plane + h * t->columns.size;
+            const int64_t other = t->other + outer * t->other_step[0] + row * t->other_step[1];
             for (int64_t tap = first; tap < first + run; tap++) {
                 const int64_t w = meets(&t->columns, tap);
                 if (w < 0) continue;
-                a[found] = line[w], b[found] = other[tap * t->other_step[2]], found++;
+                a[found] = factor(t->data[0], line + w, narrow);
+                b[found] = factor(t->data[1], other + tap * t->other_step[2], narrow);
+                found++;
             }
         }
         from += run, at.at[3] = 0;
         if (++at.at[2] == t->taps.size[2]) at.at[2] = 0, at.at[1]++;
     }
     return found;
+}
+
+// Gather both factors of the existing terms from .. to - 1, in order; return the number of these terms.
+static int64_t gather(const terms *t, int64_t from, int64_t to, float *a, float *b) {
+    return t->narrow ? gather_of(t, from, to, a, b, 1) : gather_of(t, from, to, a, b, 0);
 }
 
 static void ordered_terms(const chain *c, const terms *t) {

@@ -15,7 +15,7 @@ import numpy as np
 from .cpu import signature_words
 from .library import LIBRARY
 from .memory import address_of
-from .opset import BF16, F32, Attrs, OpError
+from .opset import Attrs, OpError
 from .tensors import Array, check
 
 _CONTRACTIONS = {"mm": 0, "bmm": 0, "conv2d": 1, "conv2d_input_grad": 2, "conv2d_weight_grad": 3}
@@ -27,7 +27,7 @@ EXACT_BYTES = 96
 
 
 class Sums(IntEnum):
-    """What the state of a sum of f32 is, which depends on the arithmetic. Numbers of `chain_sums` in chain.h."""
+    """What the state of a sum of floats is, which depends on the arithmetic. Numbers of `chain_sums` in chain.h."""
 
     ORDERED = 0
     """repops-f32: rounded sums, in a fixed order."""
@@ -64,8 +64,6 @@ class Chain:
         sums: Sums = Sums.ORDERED,
     ) -> None:
         call = check(name, inputs, attrs)
-        if any(dtype == BF16 for dtype, _ in call.inputs):
-            raise OpError(f"{name}: chains of bf16 are not computed natively")
         if name not in KINDS:
             raise OpError(f"{name}: elements are one step each, there is no chain to compute")
         if not 0 <= output < len(call.outputs):
@@ -74,7 +72,7 @@ class Chain:
         if not 0 <= element < count:
             raise OpError(f"{name}: no such element", element=element, elements=count)
         self._kind, self._element = KINDS[name], element
-        adds = call.inputs[0][0] == F32 and name not in ("amax", "argmax", "max_pool2d")
+        adds = call.inputs[0][0].is_float and name not in ("amax", "argmax", "max_pool2d")
         self._sums = sums if adds else Sums.ORDERED
         self._signature = signature_words(call)
         self._inputs = list(inputs)

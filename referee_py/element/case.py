@@ -7,13 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from repops.opset import Dtype
+
 from ..errors import InvalidInput
 from ..program import TensorType
 from ..program.mode import MODE_REPOPS_F32
 from ..rounding import NOT_LOGGED
 
 Read = Callable[[int, int], int]
-"""Returns the bits of an element of an input, given (input, row-major position); every NaN is 0x7FC00000."""
+"""Returns the bits of an element of an input, given (input, row-major position); every NaN is 0x7FC00000, of bf16
+0x7FC0."""
 
 
 @dataclass(frozen=True)
@@ -51,3 +54,8 @@ class Case:
     def shape(self) -> tuple[int, ...]:
         """Shape of the output."""
         return self.outputs[self.output].shape
+
+    @property
+    def dtype(self) -> Dtype:
+        """Dtype of the output."""
+        return self.outputs[self.output].dtype

@@ -38,7 +38,10 @@ class Chain(Protocol):
 
 
 class Contraction:
-    """State: the sum of the chunks before this one, and the sum of this chunk, 4 bytes each. Both begin at -0."""
+    """State: the sum of the chunks before this one, and the sum of this chunk, 4 bytes each. Both begin at -0.
+
+    Factors of bf16 are those of binary32; only the last sum is rounded to bf16.
+    """
 
     def length(self, case: Case) -> int:
         return terms(case)
@@ -50,12 +53,12 @@ class Contraction:
         total, chunk = struct.unpack(">II", state)
         if t % CHUNK == 0:
             total, chunk = scalar.add(total, chunk), scalar.MINUS_ZERO
-        if (found := term(case, t)) is not None:
-            chunk = scalar.fma(read(0, found[0]), read(1, found[1]), chunk)
+        if (found := factors(case, t, read)) is not None:
+            chunk = scalar.fma(*found, chunk)
         return struct.pack(">II", total, chunk)
 
     def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
-        return scalar.add(*struct.unpack(">II", state))
+        return scalar.narrowed(scalar.add(*struct.unpack(">II", state)), case.dtype)
 
 
 def terms(case: Case) -> int:
@@ -69,6 +72,17 @@ def terms(case: Case) -> int:
         case "conv2d_input_grad":
             return first[1] // int(case.attrs["groups"]) * math.prod(second[2:])
     return first[0] * math.prod(first[2:])
+
+
+def factors(case: Case, k: int, read: Read) -> tuple[int, int] | None:
+    """Return the factors of term k of a contraction as binary32, or None if it does not exist."""
+    found = term(case, k)
+    if found is None:
+        return None
+    first, second = (
+        scalar.widened(read(place, at), case.inputs[place].dtype) for place, at in enumerate(found)
+    )
+    return first, second
 
 
 def term(case: Case, k: int) -> Places:

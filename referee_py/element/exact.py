@@ -1,19 +1,18 @@
 """Elements of the mode exact as chains (docs/opset.md, section 2): the differences from repops-f32.
 
-The state of a sum is the exact sum alone (`exact_sum`), 96 bytes, and `finish` rounds it once.
+The state of a sum is the exact sum alone (`exact_sum`), 96 bytes, and `finish` rounds it once, to f32 or bf16.
 """
 
 from __future__ import annotations
 
-from repops.opset import Arithmetic
+from repops.opset import BF16, Arithmetic
 
+from ..program.mode import BF16_BITS, MAX_BITS
 from ..rounding.grid import UNIT, Toward, to_grid
 from . import exact_sum, scalar
 from .case import NO_ENTRY, Case, Entry
 from .chains import Chain
 from .sums import Elements, Factors, Products, Rows, arithmetic_of
-
-BITS = 32
 
 
 class _Exact:
@@ -29,9 +28,12 @@ class _Exact:
     def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
         """Return the element's bits. There are no logs: the entry is ignored. Raises InvalidInput for no state."""
         total = exact_sum.decode(state)
-        if not exact_sum.is_finite(total):
-            return scalar.to_bits(exact_sum.to_float(total))
-        return scalar.to_bits(to_grid(total, 1, -UNIT, BITS, Toward.NEAREST))
+        if exact_sum.is_finite(total):
+            bits = BF16_BITS if case.dtype == BF16 else MAX_BITS
+            value = to_grid(total, 1, -UNIT, bits, Toward.NEAREST)
+        else:
+            value = exact_sum.to_float(total)
+        return scalar.narrowed(scalar.to_bits(value), case.dtype)
 
 
 class ExactContraction(_Exact, Products): ...

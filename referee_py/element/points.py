@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 from repops import reference
-from repops.opset import F32, I64, Dtype
+from repops.opset import I64, Dtype
 from repops.reference.random import WORD as WORD32
 from repops.reference.random import block
-from repops.tensors import NUMPY_DTYPE, Array
+from repops.tensors import DTYPE_CODE, NUMPY_DTYPE, Array
 
 from . import scalar
 from .case import Case, Read
@@ -67,8 +67,7 @@ def cat(case: Case, read: Read) -> int:
 
 
 def full(case: Case, read: Read) -> int:  # noqa: ARG001
-    bits = int(case.attrs["bits"])
-    return scalar.canonical(bits) if case.attrs["dtype"] == F32 else bits
+    return scalar.canonical(int(case.attrs["bits"]), case.dtype)
 
 
 def arange(case: Case, read: Read) -> int:  # noqa: ARG001
@@ -104,5 +103,4 @@ def array_of(bits: int, dtype: Dtype) -> Array:
 
 
 def _bits(array: Array) -> int:
-    found = int.from_bytes(array.tobytes(), "little")
-    return scalar.canonical(found) if array.dtype == np.float32 else found
+    return scalar.canonical(int.from_bytes(array.tobytes(), "little"), DTYPE_CODE[array.dtype])

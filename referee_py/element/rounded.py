@@ -1,6 +1,7 @@
 """Elements of rounded-f64 as chains (docs/rounding-logs.md, section 3): the differences from repops-f32.
 
-sums         one step a term, the same result in any order; `finish` decides from the element's entry in the log
+sums         one step a term, the same result in any order; `finish` decides from the element's entry in the log, for
+             bf16 on its own grid
 functions    below 32 bits: one step that takes the operands; `finish` decides
 operations   one operation in binary64, then rounded: no log
 
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from repops.opset import Arithmetic
+from repops.opset import BF16, Arithmetic
 
 from ..errors import InvalidInput
 from ..program.mode import MAX_BITS
@@ -72,7 +73,7 @@ class Sums(NamedTuple):
         return Sums(total, magnitude, self.terms + 1 & _WORD, smallest)
 
     def decided(self, entry: Entry, rounding: Rounding, added: bool) -> int:
-        """Return the element's bits. Raises InvalidInput beyond 2^31 terms."""
+        """Return the element as binary32. Raises InvalidInput beyond 2^31 terms."""
         numerator, denominator = gamma(self.terms, rounding.bounds)
         if not exact_sum.is_finite(self.total):
             return scalar.to_bits(exact_sum.to_float(self.total))
@@ -92,7 +93,12 @@ class _Sum:
 
     def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:
         check(entry)
-        return Sums.decode(state, self.added).decided(entry, Rounding.of(case.mode), self.added)
+        rounding = Rounding.of(case.mode)
+        if case.dtype == BF16:
+            rounding = rounding.of_bf16
+        return scalar.narrowed(
+            Sums.decode(state, self.added).decided(entry, rounding, self.added), case.dtype
+        )
 
     def plus(self, state: bytes, factors: Factors) -> bytes:
         sums = Sums.decode(state, self.added)

@@ -1,10 +1,15 @@
-"""Values as bits: binary32 in 32, i64 in 64 (two's complement), bool in 8. Every computed NaN is 0x7FC00000."""
+"""Values as bits: binary32 in 32, bf16 in 16, i64 in 64 (two's complement), bool in 8.
+
+Every computed NaN is 0x7FC00000, of bf16 0x7FC0.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import math
 import struct
+
+from repops.opset import BF16, F32, Dtype
 
 NAN = 0x7FC00000
 MINUS_ZERO = 0x80000000
@@ -26,9 +31,31 @@ def to_bits(value: float) -> int:
     return bits
 
 
-def canonical(bits: int) -> int:
-    """Return a binary32 with NaN in its committed form."""
-    return NAN if bits & 0x7FFFFFFF > 0x7F800000 else bits
+def is_nan(bits: int) -> bool:
+    """Return whether a binary32 is NaN."""
+    return bits & 0x7FFFFFFF > 0x7F800000
+
+
+def canonical(bits: int, dtype: Dtype = F32) -> int:
+    """Return an element with NaN in its committed form."""
+    if dtype.is_float and is_nan(widened(bits, dtype)):
+        return narrowed(NAN, dtype)
+    return bits
+
+
+def widened(bits: int, dtype: Dtype) -> int:
+    """Return an element of f32 or bf16 as binary32, which is exact."""
+    return bits << 16 if dtype == BF16 else bits
+
+
+def narrowed(bits: int, dtype: Dtype) -> int:
+    """Round a binary32 to an element of f32 or bf16: to nearest, ties to even.
+
+    Half a unit of bf16's last place, less one bit if that place is even, carries where the value is rounded up.
+    """
+    if dtype != BF16:
+        return bits
+    return NAN >> 16 if is_nan(bits) else bits + 0x7FFF + (bits >> 16 & 1) >> 16
 
 
 def add(a: int, b: int) -> int:
@@ -51,7 +78,7 @@ def fma(a: int, b: int, c: int) -> int:
 
 def order_key(bits: int) -> int:
     """Return a key that ascends in the order of docs/opset.md, section 2."""
-    if bits & 0x7FFFFFFF > 0x7F800000:
+    if is_nan(bits):
         return 0x7FFFFFFF
     signed = bits - ((bits & 0x80000000) << 1)
     return signed if signed >= 0 else signed ^ 0x7FFFFFFF

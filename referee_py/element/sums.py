@@ -11,7 +11,7 @@ from abc import abstractmethod
 from repops.opset import Arithmetic, lookup
 
 from .case import Case, Read
-from .chains import Contraction, ScatterAdd, Total, term
+from .chains import Contraction, ScatterAdd, Total, factors
 from .index import reduced
 
 ONE = 0x3F800000
@@ -28,8 +28,7 @@ class _Sum:
 
 class Products(_Sum, Contraction):
     def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
-        found = term(case, t)
-        return self.plus(state, found and (read(0, found[0]), read(1, found[1])))
+        return self.plus(state, factors(case, t, read))
 
 
 class Elements(_Sum, Total):

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import isqrt
 
-from repops.opset import F32
-
 from ..commit import NO_LOG, Tag, depth_of, digest, empty, fold_path
 from ..commit.tensor import LEAF_BYTES, typed_hash
 from ..element import NO_ENTRY, Case, Entry, rule_of
@@ -204,9 +202,9 @@ def first_difference(state: TrialState, kind: TensorType, leaves: Sequence[bytes
 def _entry(log: bytes, kind: TensorType, element: int, shown: LogBlock) -> Entry:
     """Return the agreed log's entry for an element of the output. Raises a Refusal or InvalidProof.
 
-    NOTE: only f32 is ever rounded. For an output of another type a log says nothing, so nobody has to show it.
+    NOTE: only f32 and bf16 are ever rounded. Of an output of another type a log says nothing, so nobody has to show it.
     """
-    if log == NO_LOG or kind.dtype != F32:
+    if log == NO_LOG or not kind.dtype.is_float:
         return NO_ENTRY
     fits, count = shown.elements == kind.count, kind.count
     index, place = divmod(element, BLOCK) if fits else (0, 0)
@@ -304,8 +302,7 @@ def _bits(inputs: Sequence[Tensor], opening: Opening) -> int:
         raise InvalidProof(f"a path of {len(opening.path)}; the tree is {depth_of(leaf_count(kind))} deep")
     have = fold_path(Tag.DATA_TREE, digest(Tag.LEAF, opening.leaf), leaf, opening.path)
     require(have == root, refusals.AnotherHash, have, root)
-    bits = int.from_bytes(opening.leaf[offset : offset + item], "little")
-    return canonical(bits) if kind.dtype == F32 else bits
+    return canonical(int.from_bytes(opening.leaf[offset : offset + item], "little"), kind.dtype)
 
 
 # --- end --------------------------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-from repops.opset import Dtype
-
 from ..commit import LEAF_BYTES, DataTree, Tag
 from ..commit.tensor import Array, dtype_of
 from ..element import Case, rule_of
@@ -107,7 +105,7 @@ class Operator:
     def block(self, number: int, element: int) -> LogBlock:
         """Return the log block with an output's element; the first one if the log has another number of elements."""
         tree = self._log_tree
-        if tree is None or dtype_of(self.outputs[number]) is not Dtype.F32:
+        if tree is None or not dtype_of(self.outputs[number]).is_float:
             return NO_BLOCK
         index = element // BLOCK if tree.elements == self.outputs[number].size else 0
         return LogBlock(tree.elements, tree.block(index), tuple(tree.path(index)))

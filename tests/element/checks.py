@@ -9,7 +9,7 @@ import pytest
 from repops.tensors import Array
 
 from referee_py.element import Case, Entry, rule_of
-from referee_py.program.mode import MAX_BITS, MODE_REPOPS_F32, Rounding, is_rounded
+from referee_py.program.mode import MODE_REPOPS_F32
 from tests.referee_py.element.logged import entries
 from tests.referee_py.element.operands import cases_of, reader
 
@@ -93,7 +93,6 @@ def add_call(
 ) -> int:
     """Add up to three elements of each output, under every kind of entry unless the mode is repops-f32. Return their
     number."""
-    bits = Rounding.of(mode).bits if is_rounded(mode) else MAX_BITS
     seen = set[tuple[int, int]]()
     for case in cases_of(name, inputs, attrs, (0.0, 1.0, rng.random())):
         if (case.output, case.element) in seen:
@@ -103,7 +102,7 @@ def add_call(
         chain = whole(case, reader(inputs))
         checks.ends(case, chain)
         if mode != MODE_REPOPS_F32:
-            checks.elements(case, chain, entries(finished(case, chain), bits, rng))
+            checks.elements(case, chain, entries(case, finished(case, chain), rng))
         length = len(chain.opened)
         pieces = cut(chain, PIECE, evenly(rng, length)) if length > WHOLE else [chain]
         for steps in pieces:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from repops.calls import random_call
 from repops.opset import BOOL, F32
 
 from referee_py.element import Case, Read, rule_of, scalar
-from tests.judged import random_call
 from tests.referee_py.element.operands import cases_of
 
 from .chain import REPOPS_F32, Given
@@ -52,8 +52,9 @@ def anywhere(case: Case) -> Read:
         dtype, shape = case.inputs[place].dtype, case.inputs[place].shape
         assert 0 <= element < math.prod(shape)
         value = (element * 0x9E3779B97F4A7C15 + place) % (1 << 64) >> 7
-        if dtype == F32:
-            return scalar.canonical(0x3F000000 + value % (1 << 24) + (value & 1 << 31))
+        if dtype.is_float:
+            bits = 0x3F000000 + value % (1 << 24) + (value & 1 << 31)
+            return scalar.canonical(bits if dtype == F32 else bits >> 16, dtype)
         if dtype == BOOL:
             return value & 1
         return value % (case.inputs[0].shape[0] + 1) if case.name in ("take", "scatter_add") else value

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from repops.opset import BY_ID, F32, Dtype, OpError, lookup
+from repops.opset import BF16, BY_ID, F32, Dtype, OpError, lookup
 
 from referee_py.element import Case
 from referee_py.errors import InvalidEncoding
@@ -94,7 +94,7 @@ class Mutations:
         elif kind == 1:
             tensors.insert(i, tensors[i])
         elif kind == 2:
-            tensors[i] = (int(self.random.choice((0, 1, 2, 3, 4, 255))), dims)
+            tensors[i] = (int(self.random.choice((0, 1, 2, 3, 4, 5, 255))), dims)
         else:
             tensors[i] = (dtype, self._dims(dims))
         changed: dict[str, Any] = {which: tuple(tensors)}
@@ -117,7 +117,8 @@ class Mutations:
     def convolution(self, name: str) -> Given | None:
         """Return a convolution of large sizes, strides, paddings and dilations, or its gradient; None if unsound."""
         groups, c, f, n, *sizes = (self._size() for _ in range(8))
-        x, w = (F32, (n, groups * c, *sizes[:2])), (F32, (groups * f, c, *sizes[2:]))
+        dtype = F32 if self.random.integers(0, 3) else BF16
+        x, w = (dtype, (n, groups * c, *sizes[:2])), (dtype, (groups * f, c, *sizes[2:]))
         attrs: dict[str, Any] = {
             "stride": (self._size(), self._size()),
             "padding": (self._size() - 1, self._size() - 1),
@@ -148,7 +149,7 @@ class Mutations:
         elif kind == 1:
             data += bytes(int(self.random.integers(1, 10)))
         elif kind == 2 and data:
-            data[self.random.integers(0, len(data))] = int(self.random.choice((0, 1, 2, 3, 4, 8, 255)))
+            data[self.random.integers(0, len(data))] = int(self.random.choice((0, 1, 2, 3, 4, 5, 8, 255)))
         elif len(data) >= 8:
             # An int may begin here: after 0 or more lists and codes.
             start = int(self.random.integers(0, len(data) - 7))

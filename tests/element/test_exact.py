@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repops.opset import F32, Arithmetic
+from repops.calls import random_call
+from repops.opset import OPS, Arithmetic
 
 from referee_py.element import rule_of
 from referee_py.element.exact_sum import INFINITE, NAN
 from referee_py.errors import InvalidInput
 from referee_py.program.mode import MAX_BITS, MODE_EXACT
 from tests.conftest import Anvil
-from tests.judged import OPS, random_call
 from tests.referee_py.element.logged import entries
 from tests.referee_py.element.operands import cases_of, reader
 from tests.referee_py.rounding import operators
@@ -66,7 +66,7 @@ def test_elements_where_rounding_is_hardest(count: int, rules: Rules) -> None:
             chain = whole(case, reader(call.inputs))
             checks.ends(case, chain)
             checks.piece(case, chain)
-            checks.elements(case, chain, entries(finished(case, chain), MAX_BITS, rng))
+            checks.elements(case, chain, entries(case, finished(case, chain), rng))
             seen.add(case.name)
     checks.done()
     assert checks.followed == 0
@@ -99,7 +99,7 @@ def test_first_terms_of_sums_that_nobody_computes(
             for case, t in large_cases(name, mutations, count, MODE_EXACT):
                 one = piece(case, anywhere(case), t, rule_of(case).begin(case), 1)
                 checks.piece(case, one)
-                checks.elements(case, one, entries(finished(case, one), MAX_BITS, mutations.random))
+                checks.elements(case, one, entries(case, finished(case, one), mutations.random))
             checks.done()
 
 
@@ -137,7 +137,7 @@ def test_states_that_no_chain_reaches_are_refused_or_end_at_the_twin_s_element(
         for found in cases_of(name, inputs, attrs, (rng.random(),)):
             case = replace(found, mode=MODE_EXACT)
             rule = rule_of(case)
-            if case.inputs[0].dtype != F32 or not (length := rule.length(case)):
+            if not case.inputs[0].dtype.is_float or not (length := rule.length(case)):
                 continue
             t = int(rng.integers(0, length))
             chain = piece(case, reader(inputs), t, rule.begin(case), 1)

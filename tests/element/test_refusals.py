@@ -9,11 +9,11 @@ from functools import cache, partial
 from typing import Any
 
 import pytest
-from repops.opset import BY_NAME
+from repops.calls import random_call
+from repops.opset import BY_NAME, OPS
 
 from referee_py.element import rule_of
 from tests.conftest import Anvil
-from tests.judged import OPS, random_call
 from tests.referee_py.element.operands import cases_of, reader
 
 from .chain import (
@@ -113,7 +113,7 @@ def check_operands(one: OneStep, rules: Rules) -> None:
                 partial(lambda i, o: one.run(rules, [*operands[:i], o, *operands[i + 1 :]]), i, other),
                 *wanted,
             )
-        width = {1: 32, 2: 64, 3: 1}[one.given.inputs[place][0]]
+        width = {1: 32, 2: 64, 3: 1, 4: 16}[one.given.inputs[place][0]]
         if width < 64:
             wide = [*operands[:i], (place, element, bits | 1 << width), *operands[i + 1 :]]
             refused(partial(lambda w: one.run(rules, w), wide), "NotOfDtype", *wide[i])

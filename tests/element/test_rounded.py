@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repops.opset import BY_NAME, F32, Arithmetic
+from repops.calls import random_call
+from repops.opset import BY_NAME, F32, OPS, Arithmetic
 
-from referee_py.element import Case, Entry, rule_of
+from referee_py.element import Case, Entry, rule_of, scalar
 from referee_py.element.exact_sum import INFINITE, NAN
 from referee_py.errors import InvalidInput
 from referee_py.program import TensorType
 from referee_py.rounding import UP, Bounds, Rounding
 from referee_py.rounding.evaluate import ELEMENTARY
 from tests.conftest import Anvil
-from tests.judged import OPS, random_call
 from tests.referee_py.element.logged import ROUNDINGS, entries, logged_elements
 from tests.referee_py.element.operands import cases_of, reader
 
@@ -65,7 +65,7 @@ def test_elements_where_rounding_is_hardest(rounding: Rounding, count: int, rule
         chain = whole(case, reader(call.inputs))
         checks.ends(case, chain)
         checks.piece(case, chain)
-        checks.elements(case, chain, entries(finished(case, chain), rounding.bits, rng))
+        checks.elements(case, chain, entries(case, finished(case, chain), rng))
     checks.done()
     assert checks.followed > 10
 
@@ -80,7 +80,7 @@ def test_a_long_sum(rounding: Rounding, rules: Rules) -> None:
         chain = whole(case, reader(inputs))
         checks.ends(case, chain)
         checks.piece(case, chain)
-        checks.elements(case, chain, entries(finished(case, chain), rounding.bits, rng))
+        checks.elements(case, chain, entries(case, finished(case, chain), rng))
     checks.done()
     assert checks.steps == 1300
 
@@ -98,7 +98,7 @@ def test_first_terms_of_sums_that_nobody_computes(
             for case, t in large_cases(name, mutations, count, Rounding(29).mode):
                 one = piece(case, anywhere(case), t, rule_of(case).begin(case), 1)
                 checks.piece(case, one)
-                checks.elements(case, one, entries(finished(case, one), 29, mutations.random))
+                checks.elements(case, one, entries(case, finished(case, one), mutations.random))
             checks.done()
 
 
@@ -147,7 +147,7 @@ def test_states_that_no_chain_reaches_are_refused_or_end_at_the_twin_s_element(
         rounding = ROUNDINGS[number % len(ROUNDINGS)]
         for found in cases_of(name, inputs, attrs, (rng.random(),)):
             case = replace(found, mode=rounding.mode)
-            if case.inputs[0].dtype != F32:
+            if not case.inputs[0].dtype.is_float:
                 continue
             rule = rule_of(case)
             if not (length := rule.length(case)):
@@ -155,7 +155,8 @@ def test_states_that_no_chain_reaches_are_refused_or_end_at_the_twin_s_element(
             t = int(rng.integers(0, length))
             chain = piece(case, reader(inputs), t, rule.begin(case), 1)
             state = damaged(rng, chain.states[-1])
-            entry = entries(0x3F800000, rounding.bits, rng)[int(rng.integers(0, 10))]
+            one = scalar.narrowed(0x3F800000, case.dtype)
+            entry = entries(case, one, rng)[int(rng.integers(0, 10))]
             try:
                 steps = piece(case, reader(inputs), t, state, 1)
                 calls.append(rules.steps_call(Given.of(case), t, steps.states, steps.opened))
@@ -193,7 +194,7 @@ def test_a_function_is_decided_of_any_operands(name: str, rules: Rules) -> None:
         rounding = ROUNDINGS[number % 4]  # below 32 bits
         case, state = replace(found, mode=rounding.mode), rng.bytes(8)
         nearest = rule_of(case).finish(case, state)
-        some = entries(nearest, rounding.bits, rng)
+        some = entries(case, nearest, rng)
         wanted.append([rule_of(case).finish(case, state, entry) for entry in some])
         calls.append(rules.elements_call(Given.of(case), state, [(e.kind, e.written) for e in some]))
     for want, got in zip(wanted, rules.calls(calls), strict=True):

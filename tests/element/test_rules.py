@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repops.calls import SPECIAL_F32, Scale
-from repops.opset import F32, OPSET_VERSION
+from repops.calls import SPECIAL_F32, Scale, random_call
+from repops.opset import F32, OPS, OPSET_VERSION
 
 from referee_py.element import Case, Read, lanes, rule_of, scalar
 from referee_py.program import TensorType
 from tests.conftest import Anvil
-from tests.judged import OPS, random_call
 from tests.referee_py.element.operands import cases_of, reader
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.contracts import REPOPS_RULES, RULES

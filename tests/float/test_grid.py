@@ -30,6 +30,7 @@ UNIT = 298
 INFINITE, SIGN = 0x7F800000, 1 << 31
 TERMS = (0, 1, 2, 3, 4, 5, 17, 64, 257, 768, 4096, 50257, 1 << 20, MAX_TERMS - 1, MAX_TERMS)
 WORST_GAS = 7000  # of a decision (docs/float-exact.md)
+BITS = (16, *range(26, 33))
 Case = tuple[Sum, int, tuple[int, int], int, int, int]
 
 
@@ -70,7 +71,7 @@ def a_midpoint(r: Random, b: int) -> int:
 
 def a_case(r: Random) -> Case:
     """Return a sum that is some radii from a midpoint or a value of the grid, exactly at the end, or anywhere."""
-    b, bounds = r.randrange(26, 33), r.choice(list(Bounds))
+    b, bounds = r.choice(BITS), r.choice(list(Bounds))
     numerator, denominator = gamma(r.choice(TERMS), bounds)
     if r.random() < 0.05:
         numerator = 0
@@ -153,7 +154,7 @@ def check_spread(seen: Counter[str], count: int) -> None:
     for name in [
         *kinds,
         "kind 1, nearest",
-        *(f"b {b}" for b in range(26, 33)),
+        *(f"b {b}" for b in BITS),
         "infinite",
         "subnormal",
         "zero",
@@ -217,7 +218,7 @@ def doubles(r: Random, count: int) -> np.ndarray:
     """Return random bits, and bits of midpoints, of values of the grid and of their neighbours."""
     found = [r.randrange(1 << 64) for _ in range(count)]
     for _ in range(count):
-        b = r.randrange(26, 33)
+        b = r.choice(BITS)
         x = math.ldexp(a_midpoint(r, b) if r.random() < 0.8 else units(a_place(r, b)), -UNIT)
         (bits,) = struct.unpack("<Q", struct.pack("<d", x))
         found.append(max(bits + r.randrange(-2, 3), 0) | r.randrange(2) << 63)
@@ -227,7 +228,7 @@ def doubles(r: Random, count: int) -> np.ndarray:
 
 def test_results_of_one_operation(batch: Batch) -> None:
     x = doubles(Random(5), 4000)
-    for b in range(26, 33):
+    for b in BITS:
         with np.errstate(invalid="ignore", over="ignore"):
             want = rnd(x, b).astype(np.float32).view(np.uint32)
         want = np.where(np.isnan(x), np.uint32(0x7FC00000), want)

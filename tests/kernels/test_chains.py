@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repops.calls import SPECIAL_F32
+from repops.calls import SPECIAL_F32, random_call
 from repops.chains import KINDS, Chain
 from repops.opset import F32, OpError, lookup
 from repops.tensors import canonical
@@ -17,7 +17,6 @@ from referee_py.element import Case, rule_of, states
 from referee_py.element.native import native_chain
 from referee_py.errors import UnknownVersion
 from referee_py.rounding import Bounds, Rounding
-from tests.judged import random_call
 from tests.referee_py.element.operands import cases_of, reader
 
 MODES = {"f32": 1, "exact": 2, "rounded": Rounding(32, Bounds.PROVEN).mode}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from repops.opset import BOOL, F32, I64, MAX_ELEMENTS, MAX_RANK, Dtype, OpError, Shape, Spec, lookup
+from repops.opset import BF16, BOOL, F32, I64, MAX_ELEMENTS, MAX_RANK, Dtype, OpError, Shape, Spec, lookup
 
 Call = tuple[list[Spec], dict[str, Any]]
 
@@ -89,7 +89,11 @@ class Limits:
         return dims
 
     def dtype(self) -> Dtype:
-        return Dtype(self.choose(F32, I64, BOOL))
+        return Dtype(self.choose(F32, I64, BOOL, BF16))
+
+    def factors(self) -> Dtype:
+        """Return the dtype of a contraction's factors."""
+        return Dtype(self.choose(F32, BF16))
 
     def broadcastable(self, count: int) -> list[Shape]:
         full = self.shape()
@@ -197,6 +201,11 @@ def _cast(limits: Limits) -> Call:
     return [(limits.dtype(), limits.shape())], {"dtype": limits.dtype()}
 
 
+def _cast_stochastic(limits: Limits) -> Call:
+    a, r = limits.broadcastable(2)
+    return [(F32, a), (I64, r)], {}
+
+
 def _reduce(limits: Limits) -> Call:
     shape = limits.shape()
     dims = tuple(d for d in range(len(shape)) if limits.random.random() < limits.choose(0.5, 1))
@@ -214,8 +223,8 @@ def _argmax(limits: Limits) -> Call:
 def _matmul(batches: int) -> Callable[[Limits], Call]:
     def make(limits: Limits) -> Call:
         m, k, n = (limits.size() for _ in range(3))
-        batch = (limits.size(),) * batches
-        return [(F32, (*batch, m, k)), (F32, (*batch, k, n))], {}
+        batch, dtype = (limits.size(),) * batches, limits.factors()
+        return [(dtype, (*batch, m, k)), (dtype, (*batch, k, n))], {}
 
     return make
 
@@ -231,7 +240,8 @@ def _conv(which: str) -> Callable[[Limits], Call]:
         if limits.random.random() < 0.7:
             images, channels, filters = limits.choose(0, 1, 2), limits.small(), limits.small()
         size, kernel, window = limits.geometry(limits.choose(1 << 10, 1 << 32, 1 << 41))
-        x, w = (F32, (images, channels * groups, *size)), (F32, (filters * groups, channels, *kernel))
+        dtype = limits.factors()
+        x, w = (dtype, (images, channels * groups, *size)), (dtype, (filters * groups, channels, *kernel))
         attrs: dict[str, Any] = {**window, "groups": groups}
         y = outputs_of("conv2d", [x, w], attrs)[0]
         if which == "input":
@@ -308,7 +318,7 @@ def _cat(limits: Limits) -> Call:
 
 def _full(limits: Limits) -> Call:
     dtype = limits.dtype()
-    bits = limits.choose(0, 1, (1 << {F32: 32, I64: 64, BOOL: 1}[dtype]) - 1)
+    bits = limits.choose(0, 1, (1 << {F32: 32, I64: 64, BOOL: 1, BF16: 16}[dtype]) - 1)
     return [], {"shape": limits.shape(), "dtype": dtype, "bits": bits}
 
 
@@ -330,7 +340,14 @@ _MAKERS: dict[str, Callable[[Limits], Call]] = {
     **dict.fromkeys(("logical_and", "logical_or"), _elementwise(2, BOOL)),
     "neg": _elementwise(1, F32, I64),
     "logical_not": _elementwise(1, BOOL),
-    **{"where": _where, "cast": _cast, "sum": _reduce, "amax": _reduce, "argmax": _argmax},
+    **{
+        "where": _where,
+        "cast": _cast,
+        "cast_stochastic": _cast_stochastic,
+        "sum": _reduce,
+        "amax": _reduce,
+        "argmax": _argmax,
+    },
     **{"mm": _matmul(0), "bmm": _matmul(1)},
     **{
         "conv2d": _conv("forward"),

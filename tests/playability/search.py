@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from repops.calls import Source
-from repops.opset import F32, Dtype, OpError, lookup
+from repops.calls import Source, random_call
+from repops.opset import F32, OPS, Dtype, OpError, lookup
 from repops.tensors import Array
 
 from referee_py.element import Case, rule_of
@@ -22,7 +22,6 @@ from referee_py.program.playable import MAX_BYTES, MAX_GAS
 from tests.conftest import Anvil
 from tests.element.chain import ANVIL_OPTIONS as RULE_OPTIONS
 from tests.element.chain import Rules
-from tests.judged import OPS, random_call
 from tests.referee_py.game.chain import ANVIL_OPTIONS as GAME_OPTIONS
 from tests.referee_py.game.synthetic_run import Lie
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import repops
 from repops import cpu
+from repops.calls import random_call
 from repops.chains import KINDS, Chain
 from repops.exact import NANOSECONDS_A_TERM, decided
 
@@ -19,7 +20,6 @@ from referee_py.errors import InvalidProgram, Unavailable
 from referee_py.program import Program, SlotSource, TensorDescriptor, TensorType
 from referee_py.program.mode import MODE_EXACT
 from referee_py.rounding import Rounding
-from tests.judged import random_call
 from tests.referee_py.program.tiny import Writer, constant
 from tests.referee_py.trial.parties import structure_of
 from trainer_node.chain import JobPhase, JobView

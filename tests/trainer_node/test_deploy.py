@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from eth_account import Account
+from repops.opset import OPS
 
 from referee_py.errors import AssayError
 from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
 from referee_py.rounding import Rounding
-from tests.judged import OPS
 from trainer_node.chain import ChainClient, Contracts, Deployment, TransactionManager, connect
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.contracts import NAMES, REPOPS_RULES, TABLES, error_decoder

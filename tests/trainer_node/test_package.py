@@ -11,7 +11,6 @@ from typing import Any
 import cbor2
 import numpy as np
 import pytest
-from repops.opset import BF16, F32
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import (
@@ -28,14 +27,7 @@ from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, constant, slot
 from trainer_node.errors import Corrupt
 from trainer_node.fetch import Fetcher
-from trainer_node.package import (
-    check_judged,
-    check_leaves,
-    check_operator,
-    load,
-    load_program,
-    memory_needed,
-)
+from trainer_node.package import check_leaves, check_operator, load, load_program, memory_needed
 from trainer_node.rounded import UNFOLDED_BYTES
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
@@ -209,15 +201,3 @@ def test_one_operator_is_bounded_too() -> None:
     assert check_operator(PROGRAM, TERMS, 8, ENOUGH) == 48  # the gradient: [3, 4] times [4, 1]
     with pytest.raises(InvalidProgram, match="node 8"):
         check_operator(PROGRAM, TERMS, 8, 48)
-
-
-def test_a_program_that_the_contracts_cannot_judge_is_no_job() -> None:
-    """A party that is right about a value of bf16 could not prove it."""
-    x = np.ones((2, 2), np.float32)
-    op = Writer([], [x])
-    wide = op("cast", op("cast", slot(0), dtype=BF16), dtype=F32)
-    described = (TensorDescriptor.of(x),)
-    program = Program(tuple(op.nodes), (SlotSource(wide.index, 0),), (), described)
-    check_judged(PROGRAM)
-    with pytest.raises(InvalidProgram, match="node 0, cast, has values of bf16"):
-        check_judged(program)

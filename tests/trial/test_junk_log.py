@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repops.opset import F32
+from repops.opset import BF16
+from repops.tensors import NUMPY_DTYPE
 
 from referee_py.program import Program
 from referee_py.rounding import Rounding
@@ -50,6 +51,10 @@ def values(*shape: int) -> np.ndarray:
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
 
 
+def narrow(*shape: int) -> np.ndarray:
+    return values(*shape).astype(NUMPY_DTYPE[BF16])
+
+
 CASES = [
     Case("arange", [], {"n": N}),
     Case("lt", [values(N), values(N)[::-1].copy()], {}),
@@ -58,6 +63,9 @@ CASES = [
     Case("add", [values(N), values(N)], {}),
     Case("reshape", [values(N)], {"shape": (2, N // 2)}),
     Case("sum", [values(N, 2)], {"dims": (1,), "keepdim": 0}),
+    Case("cast", [values(N)], {"dtype": BF16}),
+    Case("mm", [narrow(N, 2), narrow(2, 1)], {}),
+    Case("mm", [narrow(N, 2), narrow(2, 1)], {}, elements=N + 1),
     Case("arange", [], {"n": N}, elements=N - 1),
     Case("sum", [values(N, 2)], {"dims": (1,), "keepdim": 0}, elements=N + 1),
     Case("sum", [values(N, 2)], {"dims": (1,), "keepdim": 0}, elements=1 << 50),
@@ -101,12 +109,12 @@ def test_a_log_about_nothing_stops_nobody(case: Case, start_anvil: Any) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_its_block_is_wanted_for_f32_alone(case: Case) -> None:
+def test_its_block_is_wanted_for_f32_and_bf16_alone(case: Case) -> None:
     """The log of another output is not read."""
     setting = disputed(case, 0)
     kind = structure_of(case.name, case.inputs, case.attrs).outputs[case.output]
     block = setting.sides[0].block(case.output, WHERE)
-    if kind.dtype is F32:
+    if kind.dtype.is_float:
         assert block.elements == case.elements
     else:
         assert block == Compare(b"", b"", Inputs(b"", ())).log == LogBlock(0, b"", ())

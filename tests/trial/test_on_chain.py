@@ -7,13 +7,16 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from repops.calls import random_call
+from repops.opset import OPS
 
+from referee_py.commit.tensor import dtype_of
 from referee_py.element import NO_ENTRY, Entry
 from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
 from referee_py.rounding import UP, Bounds, Rounding
 from tests.conftest import Anvil
-from tests.judged import OPS, random_call
 from tests.referee_py.trial import logged
+from tests.referee_py.trial.narrow import OPERATORS, narrow_call
 from tests.referee_py.trial.parties import Setting
 
 from .stand import Stand
@@ -56,6 +59,20 @@ def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str) -> Non
         assert played == PER_OPERATOR, name
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_one_wrong_element_of_bf16_loses(stand: Stand, mode: str) -> None:
+    """Every operator that gives bf16; the honest party is either side."""
+    rng = np.random.default_rng(6)
+    for name in OPERATORS:
+        for honest in (0, 1):
+            call = narrow_call(name, f"court/{mode}/{honest}")
+            turn = int(rng.integers(0, 20))
+            setting = Setting.of(name, *call, rng.random(), honest, turn, MODES[mode])
+            assert setting is not None
+            result = stand.play(setting, served=bool(honest))
+            assert (result.losers, result.late) == (2 - honest, False), (name, honest)
+
+
 @pytest.mark.parametrize("rounding", ROUNDINGS[::3], ids=str)
 def test_any_operator_may_have_a_log(stand: Stand, rounding: Rounding) -> None:
     """Also one that rounds in one way only or not at all: its entry is shown, to no effect. i64 and bool show none."""
@@ -68,7 +85,7 @@ def test_any_operator_may_have_a_log(stand: Stand, rounding: Rounding) -> None:
         setting = next(found for found in settings if found is not None)
         result = stand.play(setting, served=True)
         assert (result.losers, result.late) == (2 - setting.honest, False), name
-        rounded = setting.sides[0].outputs[result.state.output].dtype == np.float32
+        rounded = dtype_of(setting.sides[0].outputs[result.state.output]).is_float
         assert result.state.entry == (Entry(UP) if rounded else NO_ENTRY), name
 
 

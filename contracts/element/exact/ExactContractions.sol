@@ -31,7 +31,12 @@ contract ExactContractions is ContractionRule {
     }
 
     /// @dev There are no logs in exact, so the entry is ignored.
-    function _element(uint8, bytes calldata state, Entry calldata) internal pure override returns (uint256) {
-        return ExactSums.element(state);
+    function _element(uint8, bytes calldata state, Entry calldata, bool narrow)
+        internal
+        pure
+        override
+        returns (uint256)
+    {
+        return narrow ? ExactSums.narrowElement(state) : ExactSums.element(state);
     }
 }

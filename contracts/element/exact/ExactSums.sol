@@ -11,7 +11,6 @@ import {Kulisch} from "../../float/Kulisch.sol";
 /// bytes: they are refused by a named error, or end at a wrong element.
 library ExactSums {
     uint256 internal constant BYTES = 96;
-    uint256 private constant BITS = 32;
 
     /// @notice Returns the same state; reverts if it is none.
     function same(bytes calldata state) internal pure returns (bytes memory) {
@@ -25,6 +24,11 @@ library ExactSums {
 
     /// @notice Returns the element: the sum, rounded once to binary32.
     function element(bytes calldata state) internal pure returns (uint256) {
-        return Grid.toGrid(Kulisch.decode(state), BITS, Grid.NEAREST);
+        return Grid.toGrid(Kulisch.decode(state), Grid.F32_BITS, Grid.NEAREST);
+    }
+
+    /// @notice Returns an element of bf16 as binary32: the sum, rounded once.
+    function narrowElement(bytes calldata state) internal pure returns (uint256) {
+        return Grid.toGrid(Kulisch.decode(state), Grid.BF16_BITS, Grid.NEAREST);
     }
 }

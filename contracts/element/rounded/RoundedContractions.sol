@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Modes} from "../../commit/Modes.sol";
+import {Grid} from "../../float/Grid.sol";
 import {Cases} from "../Cases.sol";
 import {ContractionRule} from "../ContractionRule.sol";
 import {Entry} from "../IRule.sol";
@@ -30,12 +32,12 @@ contract RoundedContractions is ContractionRule {
         return RoundedSums.plus(state, a, b);
     }
 
-    function _element(uint8 mode, bytes calldata state, Entry calldata entry)
+    function _element(uint8 mode, bytes calldata state, Entry calldata entry, bool narrow)
         internal
         pure
         override
         returns (uint256)
     {
-        return RoundedSums.element(mode, state, entry);
+        return RoundedSums.element(mode, state, entry, narrow ? Grid.BF16_BITS : Modes.bits(mode));
     }
 }

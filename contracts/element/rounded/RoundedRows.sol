@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Modes} from "../../commit/Modes.sol";
 import {Cases} from "../Cases.sol";
 import {Entry} from "../IRule.sol";
 import {RowsRule} from "../RowsRule.sol";
@@ -32,6 +33,6 @@ contract RoundedRows is RowsRule {
         override
         returns (uint256)
     {
-        return RoundedSums.element(mode, state, entry);
+        return RoundedSums.element(mode, state, entry, Modes.bits(mode));
     }
 }

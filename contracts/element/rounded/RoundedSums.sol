@@ -69,8 +69,13 @@ library RoundedSums {
 
     // ------------------------------------------------------------------ elements
 
-    /// @notice Returns the element, of which the log says `entry`. Reverts for more than 2^31 terms.
-    function element(uint8 mode, bytes calldata state, Entry calldata entry) internal pure returns (uint256) {
+    /// @notice Returns the element, a value of grid(bits), of which the log says `entry`. Reverts for more than 2^31
+    /// terms.
+    function element(uint8 mode, bytes calldata state, Entry calldata entry, uint256 bits)
+        internal
+        pure
+        returns (uint256)
+    {
         Sums memory sums = _read(state);
         (uint256 numerator, uint256 denominator) = Grid.gamma(sums.terms, Modes.probable(mode));
         if (state.length == VALUES_BYTES && Kulisch.isAddedExactly(_exponent(sums.smallest), sums.magnitude))
@@ -78,9 +83,7 @@ library RoundedSums {
             numerator = 0;
         }
         return Grid.decide(
-            Ball(sums.sum, sums.magnitude, numerator, denominator),
-            GridEntry(entry.kind, entry.written),
-            Modes.bits(mode)
+            Ball(sums.sum, sums.magnitude, numerator, denominator), GridEntry(entry.kind, entry.written), bits
         );
     }
 

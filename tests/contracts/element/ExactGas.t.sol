@@ -24,6 +24,8 @@ contract ExactGasTest is RuleCases {
         // Negative sums have to be turned around before they are rounded.
         _product(513, HALF | SIGN, PI);
         _two("ExactContractions", "mm, negative", 513);
+        _product(BF16, 513, NARROW_HALF, NARROW_PI);
+        _two("ExactContractions", "mm of bf16", 513);
     }
 
     function test_convolution() public {

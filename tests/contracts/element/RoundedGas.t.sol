@@ -44,6 +44,10 @@ contract RoundedGasTest is RuleCases {
         _product(513, HALF | 0x80000000, PI);
         _case.mode = BITS_26;
         _two("RoundedContractions", "mm, negative", 513, new bytes(200));
+        _product(BF16, 513, NARROW_HALF, NARROW_PI);
+        _case.mode = BITS_32;
+        state = _two("RoundedContractions", "mm of bf16", 513, new bytes(200));
+        _finished("RoundedContractions", "finish of mm of bf16", state);
     }
 
     function test_convolution() public {

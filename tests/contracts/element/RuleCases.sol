@@ -8,9 +8,13 @@ import {Case, Entry, IRule, Opened} from "contracts/element/IRule.sol";
 abstract contract RuleCases is Base {
     uint8 internal constant F32 = 1;
     uint8 internal constant I64 = 2;
+    uint8 internal constant BF16 = 4;
     uint64 internal constant HALF = 0x3F000000;
     uint64 internal constant PI = 0x40490FDB;
     uint64 internal constant SUBNORMAL = 0x00412345;
+    // Of bf16.
+    uint64 internal constant NARROW_HALF = 0x3F00;
+    uint64 internal constant NARROW_PI = 0x4049;
 
     Case internal _case;
     Opened[] internal _opened;
@@ -93,10 +97,14 @@ abstract contract RuleCases is Base {
 
     /// @dev Builds term k of an element in the second row and the first column.
     function _product(uint64 k, uint64 a, uint64 b) internal {
+        _product(F32, k, a, b);
+    }
+
+    function _product(uint8 dtype, uint64 k, uint64 a, uint64 b) internal {
         _operator(50, "");
-        _input(F32, _dims(64, 4096));
-        _input(F32, _dims(4096, 1024));
-        _output(F32, _dims(64, 1024), 1024);
+        _input(dtype, _dims(64, 4096));
+        _input(dtype, _dims(4096, 1024));
+        _output(dtype, _dims(64, 1024), 1024);
         _open(0, 4096 + k, a);
         _open(1, k * 1024, b);
     }

@@ -22,6 +22,18 @@ contract RuleGasTest is RuleCases {
         _output(I64, _dims(64, 64), 70);
         _open(0, 70, PI);
         _saved("Elementwise", "cast", 0, _state(2, 0));
+        _operator(30, hex"04");
+        _input(F32, _dims(64, 64));
+        _output(BF16, _dims(64, 64), 70);
+        _open(0, 70, PI);
+        _saved("Elementwise", "cast to bf16", 0, _state(2, 0));
+        _operator(31, "");
+        _input(F32, _dims(64, 64));
+        _input(I64, _dims(64, 64));
+        _output(BF16, _dims(64, 64), 70);
+        _open(0, 70, PI);
+        _open(1, 70, PI);
+        _saved("Elementwise", "cast_stochastic", 0, _state(2, 0));
     }
 
     /// @dev The largest possible cases.
@@ -75,6 +87,8 @@ contract RuleGasTest is RuleCases {
     function test_contractions() public {
         _product(513, HALF, PI);
         _saved("Contractions", "mm", 513, abi.encodePacked(uint32(HALF), uint32(PI)));
+        _product(BF16, 513, NARROW_HALF, NARROW_PI);
+        _saved("Contractions", "mm of bf16", 513, abi.encodePacked(uint32(HALF), uint32(PI)));
         // A chunk ends, so the sums are added as well, and no number is normal.
         _product(512, SUBNORMAL, SUBNORMAL);
         _saved("Contractions", "mm, worst", 512, abi.encodePacked(uint32(SUBNORMAL), uint32(SUBNORMAL)));

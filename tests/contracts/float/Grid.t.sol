@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Base} from "../Base.t.sol";
+import {Convert} from "contracts/float/Convert.sol";
 import {Ball, Entry, Grid} from "contracts/float/Grid.sol";
 import {Kulisch, Sum} from "contracts/float/Kulisch.sol";
 
@@ -147,7 +148,7 @@ contract GridTest is Base {
         public
         pure
     {
-        b = bound(b, 26, 32);
+        b = bound(b, 16, 32);
         Sum memory sum = Kulisch.product(f[0] & 0xbfffffff, f[1] & 0xbfffffff)
             .addProduct(f[2] & 0xbfffffff, f[3] & 0xbfffffff);
         uint256 nearest = Grid.toGrid(sum, b, Grid.NEAREST);
@@ -158,7 +159,7 @@ contract GridTest is Base {
     }
 
     function testFuzz_directionsEncloseTheSum(uint256 x, uint256 y, uint256 b) public pure {
-        b = bound(b, 26, 32);
+        b = bound(b, 16, 32);
         Sum memory sum = Kulisch.product(x & 0x9fffffff, y & 0x9fffffff);
         uint256 down = Grid.toGrid(sum, b, Grid.DOWN);
         uint256 up = Grid.toGrid(sum, b, Grid.UP);
@@ -172,11 +173,19 @@ contract GridTest is Base {
 
     /// @dev A binary64 between 2^-126 and 2^127, taken as a sum: both round alike.
     function testFuzz_binary64IsRoundedAsASum(uint256 fraction, uint256 exponent, uint256 b) public pure {
-        b = bound(b, 26, 32);
+        b = bound(b, 16, 32);
         fraction &= (1 << 52) - 1;
         exponent = bound(exponent, 1023 - 150, 1023 + 127);
         Sum memory sum = Kulisch.shifted(1 << 52 | fraction, exponent + 298 - 1075);
         eq(Grid.roundBits64(exponent << 52 | fraction, b), Grid.toGrid(sum, b, Grid.NEAREST), "nearest");
+    }
+
+    /// @dev The values of bf16 are those of grid(16): a cast, which keeps the sign of a zero, rounds like a sum.
+    function testFuzz_bf16IsTheGridOf16Bits(uint32 a) public pure {
+        uint256 narrow = Convert.f32ToBf16(a) << 16;
+        if (narrow == SIGN) narrow = 0;
+        eq(Grid.toGrid(_value(a), 16, Grid.NEAREST), narrow, "the nearest value");
+        yes(narrow == Grid.QUIET_NAN || Grid.isOnGrid(narrow, 16), "which is on the grid");
     }
 
     // ------------------------------------------------------------------ refusals
@@ -186,7 +195,7 @@ contract GridTest is Base {
         Entry memory written = Entry(Grid.WRITTEN, uint32(TWO));
         eq(Grid.decide(ball, written, 32), TWO, "as it stands");
         refuses(Grid.BitsOutOfRange.selector);
-        this.decide(ball, written, 25);
+        this.decide(ball, written, 15);
         refuses(Grid.BitsOutOfRange.selector);
         this.decideBracket(1, 2, 0, written, 33);
         refuses(Grid.BitsOutOfRange.selector);

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from repops import reference
+from repops.calls import random_call
+from repops.opset import OPS
 
 from referee_py.element import evaluate, rule_of, states
-from tests.judged import OPS, random_call
 
 from .operands import bits_of, cases_of, reader
 

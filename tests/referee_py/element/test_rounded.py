@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from repops.opset import F32
+from repops.calls import random_call
+from repops.opset import BF16, F32, OPS
 
 from referee_py.element import Case, Entry, evaluate, exact_sum, rule_of, scalar
 from referee_py.element.index import digits
@@ -22,8 +24,8 @@ from referee_py.rounding.entries import Entries
 from referee_py.rounding.evaluate import ELEMENTARY
 from referee_py.rounding.grid import UNIT
 from referee_py.rounding.log_source import MemoryLogs
-from tests.judged import OPS, random_call
-from tests.referee_py.rounding import exact, operators
+from referee_py.rounding.narrow import as_f32
+from tests.referee_py.rounding import exact
 
 from .logged import ROUNDINGS, entries, logged_elements
 from .operands import bits_of, cases_of, reader
@@ -42,39 +44,40 @@ def test_what_has_a_log_is_what_the_definition_says(rounding: Rounding, count: i
     for call, case in logged_elements(rng, rounding, count):
         rule = rule_of(case)
         index = tuple(digits(case.element, case.shape))
-        ball = exact.ball_of_element(case.name, call.inputs, case.attrs, index, rounding)
+        inputs = [as_f32(array) for array in call.inputs]
+        grid = rounding.of_bf16 if case.dtype == BF16 else rounding
+        ball = exact.ball_of_element(case.name, inputs, case.attrs, index, grid)
         state = rule.begin(case)
         for t in range(rule.length(case)):
             state = rule.step(case, t, state, reader(call.inputs))
         if case.name not in ELEMENTARY:
-            check_state(call, index, state)
+            check_state(case, inputs, index, state)
         nearest = rule.finish(case, state)
-        for entry in entries(nearest, rounding.bits, rng):
+        for entry in entries(case, nearest, rng):
             got = rule.finish(case, state, entry)
             said = entry.kind, scalar.to_float(entry.written)
-            want = ball if isinstance(ball, float) else exact.follow_entry(*ball, *said, rounding.bits)
-            assert got == scalar.to_bits(want), (str(call), case.element, entry)
+            want = ball if isinstance(ball, float) else exact.follow_entry(*ball, *said, grid.bits)
+            assert got == scalar.narrowed(scalar.to_bits(want), case.dtype), (str(call), case.element, entry)
             entry_of = Entries(np.array([said[0]], dtype=np.uint8), np.array([said[1]]))
-            decided = decide_exactly(
-                case.name, call.inputs, call.attrs, np.array([case.element]), entry_of, rounding
-            )
-            assert got == scalar.to_bits(float(decided[0])), (str(call), case.element, entry)
+            decided = decide_exactly(case.name, inputs, call.attrs, np.array([case.element]), entry_of, grid)
+            bits = scalar.to_bits(float(decided[0]))
+            assert got == scalar.narrowed(bits, case.dtype), (str(call), case.element, entry)
             followed += got != nearest
             looked += 1
     assert looked > 1_000
     assert followed > looked // 100
 
 
-def check_state(call: operators.Case, index: tuple[int, ...], state: bytes) -> None:
+def check_state(case: Case, inputs: Sequence[np.ndarray], index: tuple[int, ...], state: bytes) -> None:
     """Check that sum and magnitude are exact, absent taps are no terms, and the smallest term is that of values."""
-    terms = exact.terms_of(call.name, call.inputs, call.attrs, index)
-    sums = Sums.decode(state, call.name in ADDITIONS)
+    terms = exact.terms_of(case.name, inputs, case.attrs, index)
+    sums = Sums.decode(state, case.name in ADDITIONS)
     assert sums.terms == len(terms)
     if not exact_sum.is_finite(sums.total):
         return
     assert Fraction(sums.total, 2**UNIT) == exact.exact_value(terms)
     assert Fraction(sums.magnitude, 2**UNIT) == sum(abs(Fraction(a) * Fraction(b)) for a, b in terms)
-    smallest = min((abs(a) for a, _ in terms if a), default=0.0) if call.name in ADDITIONS else 0.0
+    smallest = min((abs(a) for a, _ in terms if a), default=0.0) if case.name in ADDITIONS else 0.0
     assert scalar.to_float(sums.smallest) == smallest
 
 

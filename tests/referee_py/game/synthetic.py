@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from random import Random
 
+from repops.opset import OPS
+
 from referee_py.commit import NO_LOG, Record, Tag, Tree, digest
 from referee_py.game.judge import Operand
 from referee_py.game.judge import operand as operand_of
@@ -18,7 +20,6 @@ from referee_py.game.state import MatchTerms
 from referee_py.program.mode import MODE_REPOPS_F32, Bounds, Form, Rounding, is_rounded
 from referee_py.program.structure import Kind
 from referee_py.program.terms import Terms
-from tests.judged import OPS
 
 WITHOUT_ATTRIBUTES = [op.id for op in OPS if not op.attrs]
 LIES = (

@@ -7,18 +7,20 @@ side if they are added one by one to the large term.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from repops.opset import Arithmetic
+from repops.opset import BF16, Arithmetic
+from repops.tensors import NUMPY_DTYPE
 
 from referee_py.rounding import Bounds, Evaluation, Log, Rounding, arithmetic, evaluate
 from referee_py.rounding.terms import terms_of
 
 from . import exact
 
+CONTRACTIONS = ("mm", "bmm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad")
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 
 
@@ -191,6 +193,13 @@ def cases(rng: np.random.Generator, b: int) -> Iterator[Case]:
     yield from empty_and_single(draw)
     if b < 32:
         yield from elementary(rng, 12)
+
+
+def narrow(cases: Iterable[Case]) -> Iterator[Case]:
+    """Yield the contractions among these cases, with their factors rounded to bf16."""
+    for case in cases:
+        if case.name in CONTRACTIONS:
+            yield Case(case.name, [x.astype(NUMPY_DTYPE[BF16]) for x in case.inputs], case.attrs)
 
 
 def evaluations(case: Case, bounds: Bounds, rng: np.random.Generator) -> Iterator[Evaluation]:

@@ -10,15 +10,14 @@ import gmpy2
 import numpy as np
 import pytest
 from repops import reference
-from repops.calls import Call
-from repops.opset import Arithmetic
+from repops.calls import Call, random_call
+from repops.opset import OPS, Arithmetic
 
 from referee_py.errors import InvalidInput
 from referee_py.rounding import Bounds, Rounding, arithmetic, evaluate, truth
 from referee_py.rounding.bounds import MAX_TERMS, U, factor, gamma
 from referee_py.rounding.evaluate import CONTRACTIONS, ELEMENTARY, has_log
 from referee_py.rounding.terms import terms_of
-from tests.judged import OPS, random_call
 
 from . import exact
 from .operators import (

@@ -15,12 +15,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from repops.opset import Dtype
 
-from referee_py.commit.tensor import Array
+from referee_py.commit.tensor import Array, dtype_of
+from referee_py.program.mode import BF16_BITS
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.primitives import quantum
 from tests.referee_py.rounding.logs import log_of
-from tests.referee_py.rounding.operators import Case, ambiguous, elementary, of_terms
+from tests.referee_py.rounding.operators import Case, ambiguous, elementary, narrow, of_terms
 
 from .parties import Setting, outputs_of, structure_of
 
@@ -46,8 +48,10 @@ class Choices(NamedTuple):
 
 
 def cases(rng: np.random.Generator, rounding: Rounding, elements: int) -> Iterator[Case]:
-    """Yield cases of every operator that has a log. Sums have ``elements`` elements near midpoints."""
+    """Yield cases of every operator that has a log. Sums have ``elements`` elements near midpoints; those of products
+    also as bf16."""
     yield from of_terms(ambiguous(rng, elements, 6, rounding.bits))
+    yield from narrow(of_terms(ambiguous(rng, elements, 6, BF16_BITS)))
     if rounding.bits < 32:
         yield from (case for case in elementary(rng, 40) if np.isfinite(case.inputs[0]).all())
 
@@ -76,7 +80,8 @@ def disputes(
         element = int(rng.choice(chosen))
         up, down, plain = (float(c[element]) for c in (choices.up, choices.down, choices.plain))
         further = up if plain == down else down
-        beyond = plain + float(quantum(np.array([plain], dtype=np.float64), rounding.bits)[0])
+        bits = BF16_BITS if dtype_of(choices.plain) is Dtype.BF16 else rounding.bits
+        beyond = plain + float(quantum(np.array([plain], dtype=np.float64), bits)[0])
         entry: bool | float | None = {"up": True, "down": False, "written": further}.get(what)
         entry = {"forged": True, "off": beyond}.get(what, entry)
         false = {"up": down, "down": up, "written": plain, "silent": further}.get(what, beyond)

@@ -11,8 +11,8 @@ from repops.opset import Attrs, lookup
 from repops.tensors import canonical
 
 from referee_py.commit import NO_LOG, Record, tensor_hash
-from referee_py.commit.tensor import Array
-from referee_py.element import Case
+from referee_py.commit.tensor import Array, dtype_of
+from referee_py.element import Case, scalar
 from referee_py.program import Operand, Structure, TensorType
 from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
 from referee_py.program.structure import Kind
@@ -49,9 +49,11 @@ def one_ulp(array: Array, element: int) -> Array:
     """Return the array with the last bit of one element flipped; NaN becomes infinity."""
     found = canonical(np.asarray(array, order="C")).copy()
     flat = found.reshape(-1)
-    if found.dtype == np.float32:
-        bits = flat.view(np.uint32)
-        bits[element] = 0x7F800000 if np.isnan(flat[element]) else bits[element] ^ 1
+    dtype = dtype_of(found)
+    if dtype.is_float:
+        bits = flat.view(f"u{found.itemsize}")
+        infinity = scalar.narrowed(0x7F800000, dtype)
+        bits[element] = infinity if np.isnan(flat[element]) else bits[element] ^ 1
     else:
         flat[element] = ~flat[element] if found.dtype == np.bool_ else flat[element] ^ 1
     return found

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from repops.calls import random_call
+from repops.opset import OPS
 
 from referee_py.rounding import Bounds, Rounding
 from referee_py.trial import apply, open_trial
 from referee_py.trial.solver import plan
-from tests.judged import OPS, random_call
 from tests.planned import moves_of
 
 from . import logged
