@@ -12,10 +12,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import report, rounding_logs, rounding_runs, rounding_sums
+from benchmarks import report, rounding_logs, rounding_paper, rounding_runs, rounding_sums
 
 ROOT = Path(__file__).resolve().parent.parent
-SECTIONS = ("logs", "overhead", "runs", "corrections", "sums")
+SECTIONS = ("logs", "overhead", "paper", "runs", "corrections", "sums")
 PLOT = ROOT / "docs/benchmarks-rounding.png"
 WIDTH = 180
 
@@ -53,6 +53,8 @@ def _measure(section: str, text: Path | None, turns: int, draw: bool) -> report.
             return rounding_logs.measure(text)
         case "overhead":
             return rounding_runs.overhead(text, turns)
+        case "paper":
+            return rounding_paper.measure(text, turns)
         case "corrections":
             return rounding_runs.corrections(text)
         case "sums":

@@ -16,11 +16,13 @@
 typedef struct {
     contraction *run;
     int binary64;  // results are binary64
+    int bf16;      // factors are bf16
     int64_t panel; // columns that are multiplied at once
 } arithmetic;
 
-static const arithmetic binary32 = {gemm_run, 0, 32}, binary64 = {gemm_run, 1, 16},
-                        exactly = {exact_gemm_run, 0, 16}, exactly_bf16 = {exact_gemm_run_bf16, 0, 16};
+static const arithmetic binary32 = {gemm_run, 0, 0, 32}, binary64 = {gemm_run, 1, 0, 16},
+                        of_bf16 = {gemm_run, 0, 1, 32}, exactly = {exact_gemm_run, 0, 0, 16},
+                        exactly_bf16 = {exact_gemm_run, 0, 1, 16};
 
 typedef struct {
     int64_t n, g, c, f; // c and f of one group
@@ -128,6 +130,7 @@ static int forward(call k, const arithmetic *how) {
         .high = v.h,
         .wide = v.w,
         .binary64 = how->binary64,
+        .bf16 = how->bf16,
         .parts = 1,
         .columns = count_of(&all.columns),
         .find_part = only_part,
@@ -169,6 +172,7 @@ static int weight_grad(call k, const arithmetic *how) {
         .high = v.h,
         .wide = v.w,
         .binary64 = how->binary64,
+        .bf16 = how->bf16,
         .parts = 1,
         .columns = count_of(&all.columns),
         .find_part = only_part,
@@ -265,6 +269,7 @@ static int input_grad(call k, const arithmetic *how) {
         .high = v.y,
         .wide = v.x,
         .binary64 = how->binary64,
+        .bf16 = how->bf16,
         .parts = min_i64(v.stride[0], v.h) * min_i64(v.stride[1], v.w),
         .columns = v.n * ceil_div(v.h, v.stride[0]) * ceil_div(v.w, v.stride[1]),
         .filled = few,
@@ -276,57 +281,20 @@ static int input_grad(call k, const arithmetic *how) {
 
 // ------------------------------------------------------------------------------------------------- operators
 
-OPERATOR(conv2d) {
-    return forward(CALL, &binary32);
-}
-
-OPERATOR(conv2d_weight_grad) {
-    return weight_grad(CALL, &binary32);
-}
-
-OPERATOR(conv2d_input_grad) {
-    return input_grad(CALL, &binary32);
-}
-
-// Contractions with binary64 results, in an order of their own (repops/f64_conv.py). No tap that does not
-// exist is multiplied, unless by zero.
-
-OPERATOR(f64_conv2d) {
-    return forward(CALL, &binary64);
-}
-
-OPERATOR(f64_conv2d_weight_grad) {
-    return weight_grad(CALL, &binary64);
-}
-
-OPERATOR(f64_conv2d_input_grad) {
-    return input_grad(CALL, &binary64);
-}
-
-// The mode exact.
-
-OPERATOR(exact_conv2d) {
-    return forward(CALL, &exactly);
-}
-
-OPERATOR(exact_conv2d_weight_grad) {
-    return weight_grad(CALL, &exactly);
-}
-
-OPERATOR(exact_conv2d_input_grad) {
-    return input_grad(CALL, &exactly);
-}
-
-// The same with a bf16 result, of binary32 factors.
-
-OPERATOR(exact_narrow_conv2d) {
-    return forward(CALL, &exactly_bf16);
-}
-
-OPERATOR(exact_narrow_conv2d_weight_grad) {
-    return weight_grad(CALL, &exactly_bf16);
-}
-
-OPERATOR(exact_narrow_conv2d_input_grad) {
-    return input_grad(CALL, &exactly_bf16);
-}
+#define CONVOLUTIONS(prefix, how)                                                                            \
+    OPERATOR(prefix##conv2d) {                                                                               \
+        return forward(CALL, &how);                                                                          \
+    }                                                                                                        \
+    OPERATOR(prefix##conv2d_weight_grad) {                                                                   \
+        return weight_grad(CALL, &how);                                                                      \
+    }                                                                                                        \
+    OPERATOR(prefix##conv2d_input_grad) {                                                                    \
+        return input_grad(CALL, &how);                                                                       \
+    }
+CONVOLUTIONS(, binary32)
+// With a binary32 result, which conv_bf16.c rounds.
+CONVOLUTIONS(of_bf16_, of_bf16)
+// In an order of their own (repops/f64_conv.py). No tap that does not exist is multiplied, unless by zero.
+CONVOLUTIONS(f64_, binary64)
+CONVOLUTIONS(exact_, exactly)
+CONVOLUTIONS(exact_bf16_, exactly_bf16)

@@ -40,7 +40,6 @@ typedef struct {
     int64_t lanes; // of a panel of A that are converted
     double scale;  // of a radius: the product of norms times this
     int deep;      // there is a total besides the sum of the last blocks
-    int bf16;      // C is bf16
 } exact_plan;
 
 // Working space of a thread. Blocks of the tile stand panel of columns by panel of columns.
@@ -157,7 +156,7 @@ static void find_norms(const lane_facts *facts, int64_t count, double scale, dou
 }
 
 static void decide_open(const exact_plan *p, const tile *t, space *from) {
-    exact_decide(&p->packing, t->s, t->batch, p->bf16, &from->open);
+    exact_decide(&p->packing, t->s, t->batch, &from->open);
     from->open.count = 0;
 }
 
@@ -167,12 +166,12 @@ static void round_tile(const exact_plan *p, const tile *t, space *from) {
     find_norms(&from->row_facts, t->panels * p->lanes, p->scale, from->norms[0], from->in_units[0]);
     find_norms(&from->column_facts, t->n1 - t->n0, 1, from->norms[1], from->in_units[1]);
     int (*const round)(const sum_row *, int64_t, float *) =
-        (p->bf16 ? exact_round_bf16 : exact_round)[p->packing.isa];
+        (g->bf16 ? exact_round_bf16 : exact_round)[p->packing.isa];
     for (int64_t n = t->n0; n < t->n1; n += width) {
         const int64_t count = min_i64(width, t->n1 - n);
         int64_t column[MAX_WIDTH];
         expand(&t->s->columns, &t->s->c_column, counters_at(&t->s->columns, n), count, column);
-        const int straight = !p->bf16 && count == width && run_of(column, count, 1) == count;
+        const int straight = !g->bf16 && count == width && run_of(column, count, 1) == count;
         for (int64_t m = t->m0; m < t->m1; m++) {
             const int64_t j = (m - t->m0) / height, i = (m - t->m0) % height;
             const sum_row row = {.sum = block_at(p, t, from->sums, n - t->n0, j) + i * width,
@@ -184,9 +183,9 @@ static void round_tile(const exact_plan *p, const tile *t, space *from) {
             float result[MAX_WIDTH];
             const int open = round(&row, width, straight ? (float *)g->c + to + column[0] : result);
             for (int64_t k = 0; !straight && k < count; k++)
-                put_exact(g->c, to + column[k], result[k], p->bf16);
+                put_exact(g->c, to + column[k], result[k], g->bf16);
             for (int64_t k = 0; open && k < count; k++) {
-                if (!is_open(&row, k, p->bf16)) continue;
+                if (!is_open(&row, k, g->bf16)) continue;
                 from->open.row[from->open.count] = m, from->open.column[from->open.count++] = n + k;
                 if (from->open.count == OPEN_ELEMENTS) decide_open(p, t, from);
             }
@@ -288,15 +287,14 @@ static int64_t roundings_of(int64_t terms) {
     return in_register + in_block + min_i64(blocks, JOINED) + groups - 4;
 }
 
-static int run(const gemm *g, int bf16, int threads, enum isa isa) {
+int exact_gemm_run(const gemm *g, int threads, enum isa isa) {
     if (g->batch == 0 || g->rows == 0 || g->columns == 0) return 0;
     const exact_kernel *kernel = exact_kernels[isa];
     const int64_t terms = max_i64(1, count_of(&g->taps));
     work w = {.p = {.kernel = kernel,
                     .lanes = ceil_div(kernel->panels.height, LANES_CONVERTED) * LANES_CONVERTED,
                     .scale = (double)(roundings_of(terms) + 4) * 0x1p-53,
-                    .deep = terms > JOINED * DEPTH,
-                    .bf16 = bf16}};
+                    .deep = terms > JOINED * DEPTH}};
     plan *p = &w.p.packing;
     p->g = g, p->kernel = &kernel->panels, p->moves = microkernels[isa], p->isa = isa, p->direct = 0;
     w.panels_m = ceil_div(g->rows, kernel->panels.height),
@@ -317,12 +315,4 @@ static int run(const gemm *g, int bf16, int threads, enum isa isa) {
     const int64_t tiles = g->batch * g->parts * w.tiles_m * w.tiles_n;
     parallel(threads, tiles, ceil_div(tiles, parts), range, &w);
     return w.failed;
-}
-
-int exact_gemm_run(const gemm *g, int threads, enum isa isa) {
-    return run(g, 0, threads, isa);
-}
-
-int exact_gemm_run_bf16(const gemm *g, int threads, enum isa isa) {
-    return run(g, 1, threads, isa);
 }

@@ -95,7 +95,7 @@ typedef struct {
     float b[CHUNK];
 } column_terms;
 
-static void find_column(const gemm *g, const part *s, const block *k, const float *b, int64_t column,
+static void find_column(const gemm *g, const part *s, const block *k, const void *b, int64_t column,
                         column_terms *to) {
     const counters at = counters_at(&s->columns, column);
     const taps *t = &k->t;
@@ -109,7 +109,7 @@ static void find_column(const gemm *g, const part *s, const block *k, const floa
             if (high < 0 || high >= g->high || wide < 0 || wide >= g->wide) continue;
         }
         to->a[to->count] = k->a[i];
-        to->b[to->count++] = *element(b, (int64_t)((uint64_t)place + (uint64_t)t->b[i]));
+        to->b[to->count++] = factor(g->bf16, factor_at(g->bf16, factor_at(g->bf16, b, place), t->b[i]));
     }
     to->near = to->count && count_runs(to->a, to->count, 1) == 1;
 }
@@ -124,9 +124,16 @@ BODY multiply_body(const float *row, const column_terms *c, double *product) {
 }
 VARIANTS(multiply, (const float *row, const column_terms *c, double *product), (row, c, product))
 
+static void multiply_bf16(const uint16_t *row, const column_terms *c, double *product) {
+    for (int64_t k = 0; k < c->count; k++) product[k] = (double)from_bf16(row[c->a[k]]) * (double)c->b[k];
+}
+
 // Compute an element's products in a block, followed by zeros. Return their number, a multiple of the lanes.
-static int64_t find_products(const plan *p, const float *row, const column_terms *column, double *product) {
-    multiply[p->isa](row, column, product);
+static int64_t find_products(const plan *p, const void *row, const column_terms *column, double *product) {
+    if (p->g->bf16)
+        multiply_bf16(row, column, product);
+    else
+        multiply[p->isa](row, column, product);
     int64_t count = column->count;
     while (count % SIDE_BY_SIDE) product[count++] = 0;
     return count;
@@ -153,10 +160,12 @@ REPOPS_EXPORT void repops_exact_decided(int64_t *by_stage) {
     for (int i = 0; i < 2; i++) by_stage[i] = __atomic_load_n(&decided[i], __ATOMIC_RELAXED);
 }
 
-void exact_decide(const plan *p, const part *s, int64_t batch, int bf16, const open_elements *open) {
+void exact_decide(const plan *p, const part *s, int64_t batch, const open_elements *open) {
     const gemm *g = p->g;
+    const int bf16 = g->bf16;
     const int64_t total = count_of(&g->taps);
-    const float *a = g->a + batch * g->a_batch, *all = g->b + batch * g->b_batch;
+    const void *a = factor_at(bf16, g->a, batch * g->a_batch),
+               *all = factor_at(bf16, g->b, batch * g->b_batch);
     compensated first[OPEN_ELEMENTS];
     exact_sum second[OPEN_ELEMENTS][2];
     int64_t left[OPEN_ELEMENTS], count = open->count;
@@ -174,7 +183,8 @@ void exact_decide(const plan *p, const part *s, int64_t batch, int bf16, const o
                 const int64_t i = left[j];
                 if (open->column[i] != known) find_column(g, s, &b, all, open->column[i], &column);
                 known = open->column[i];
-                const int64_t n = find_products(p, a + open->row[i] * g->a_row, &column, product);
+                const int64_t n =
+                    find_products(p, factor_at(bf16, a, open->row[i] * g->a_row), &column, product);
                 if (stage == 0)
                     add_compensated[p->isa](&first[i], product, n);
                 else

@@ -12,7 +12,7 @@ typedef struct {
     int64_t count, row[OPEN_ELEMENTS], column[OPEN_ELEMENTS];
 } open_elements;
 
-// Compute these elements and write them to C, which is binary32 or bf16.
-void exact_decide(const plan *p, const part *s, int64_t batch, int bf16, const open_elements *open);
+// Compute these elements and write them to C.
+void exact_decide(const plan *p, const part *s, int64_t batch, const open_elements *open);
 
 #endif

@@ -25,11 +25,11 @@ void only_part(const void *context, int64_t i, part *p) {
 
 // Prefetch part `i` of `parts` of the panel that begins with the column at `next` into the second-level
 // cache: its elements are too far apart for the processor to predict.
-static void prefetch_b(const float *next, const taps *t, int64_t i, int64_t parts) {
+static void prefetch_b(int bf16, const void *next, const taps *t, int64_t i, int64_t parts) {
     for (int64_t k = t->ahead_count * i / parts; k < t->ahead_count * (i + 1) / parts; k++) {
-        const float *at = element(next, t->ahead[k]);
+        const void *at = factor_at(bf16, next, t->ahead[k]);
         __builtin_prefetch(at, 0, 2);
-        __builtin_prefetch(element(at, 16), 0, 2);
+        __builtin_prefetch(factor_at(bf16, at, 16), 0, 2);
     }
 }
 
@@ -106,7 +106,8 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
             const int64_t end = min_i64(n1 * width, count_of(&s.columns));
             for (int64_t n = n0 * width; n < end; n += width) {
                 find_panel(p, &s, n, min_i64(width, end - n), &t, &columns);
-                const float *all = g->b + batch * g->b_batch, *from[2] = {to->b, to->b + width / 2};
+                const void *all = factor_at(g->bf16, g->b, batch * g->b_batch);
+                const float *from[2] = {to->b, to->b + width / 2};
                 if (columns.near_b) {
                     from[0] = element(all, columns.b[0]);
                     from[1] = columns.count > width / 2 ? element(all, columns.b[width / 2]) : from[0];
@@ -118,7 +119,7 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
                 if (more) expand(&s.columns, &s.b_column, counters_at(&s.columns, n + width), 1, &next);
                 for (int64_t j = 0; j < panels; j++) {
                     const int64_t m = m0 + j * height;
-                    if (more) prefetch_b(element(all, next), &t, j, panels);
+                    if (more) prefetch_b(g->bf16, factor_at(g->bf16, all, next), &t, j, panels);
                     multiply(p, &s, &columns, item(p, panel_a, j * height * depth), from,
                              min_i64(height, m1 - m), k > 0,
                              item(p, g->c, batch * g->c_batch + m * g->c_row));
@@ -166,6 +167,7 @@ static void range(void *context, int64_t begin, int64_t end) {
 // Return whether B is read in place where it consists of runs, rather than from packed panels: not if the
 // taps of a chunk are pages apart, or in the same few lines of the first-level cache.
 static int reads_directly(const gemm *g) {
+    if (g->bf16) return 0;
     part s;
     int64_t distance = 0; // bytes
     g->find_part(g->context, 0, &s);

@@ -6,12 +6,15 @@
 // With `binary64`, C and all arithmetic are binary64. A and B are converted as they are used, and their
 // products are exact.
 //
+// Factors of bf16 are widened as they are packed.
+//
 // A convolution is such a contraction: the places of its operands are linear in the nested loops of columns
 // and taps, so its patches are never materialised. In addition, it has taps that do not exist.
 
 #ifndef REPOPS_GEMM_H
 #define REPOPS_GEMM_H
 
+#include "bits.h"
 #include "loops.h"
 #include <string.h>
 
@@ -37,9 +40,10 @@ typedef struct gemm {
     // A[m, k] is a[m * a_row + a_tap(k)]. Each operand has its own stride for the batch.
     loops taps;
     linear a_tap;
-    const float *a, *b;
+    const void *a, *b;
     void *c;
     int binary64;
+    int bf16; // A and B are bf16, otherwise binary32
     int64_t a_batch, b_batch, c_batch;
     int64_t a_row, c_row, b_size;
     int64_t high, wide;
@@ -50,6 +54,15 @@ typedef struct gemm {
     void (*find_part)(const void *context, int64_t i, part *p);
     const void *context;
 } gemm;
+
+// Compute the address of a factor. The arithmetic may wrap around: a tap that does not exist may be anywhere.
+static inline const void *factor_at(int bf16, const void *from, int64_t i) {
+    return (const void *)((uintptr_t)from + (uintptr_t)i * (bf16 ? sizeof(uint16_t) : sizeof(float)));
+}
+
+static inline float factor(int bf16, const void *at) {
+    return bf16 ? from_bf16(*(const uint16_t *)at) : *(const float *)at;
+}
 
 // `find_part` of a contraction with one part, which is its context.
 void only_part(const void *context, int64_t i, part *p);

@@ -6,11 +6,12 @@
 
 #define FEW 16 // columns that would leave most of a panel empty
 
-static int multiply(const product_shape *s, const float *a, const float *b, void *c, contraction *run,
+static int multiply(const product_shape *s, int bf16, const void *a, const void *b, void *c, contraction *run,
                     int threads, enum isa isa) {
     // Turned: C transposed is B transposed times A transposed.
     const int turn = s->n <= FEW && s->m > s->n;
-    if (run == gemm_run && !turn && s->c[COLUMN] == 1) return matrix_product(s, a, b, c, threads, isa);
+    if (run == gemm_run && (bf16 || (!turn && s->c[COLUMN] == 1)))
+        return matrix_product(s, bf16, a, b, c, threads, isa);
     const int64_t *left = turn ? s->b : s->a, *right = turn ? s->a : s->b;
     const int down = turn ? COLUMN : ROW, across = turn ? ROW : COLUMN;
     const part all = {
@@ -23,6 +24,7 @@ static int multiply(const product_shape *s, const float *a, const float *b, void
     };
     const gemm g = {
         .batch = s->batch,
+        .bf16 = bf16,
         .rows = turn ? s->n : s->m,
         .taps = all.taps,
         .a_tap = {0, {0, 0, 0, left[across]}},
@@ -42,37 +44,33 @@ static int multiply(const product_shape *s, const float *a, const float *b, void
     return run(&g, threads, isa);
 }
 
-static int product_of(call c, int64_t batch, contraction *run) {
+static int product_of(call c, int64_t batch, int bf16, contraction *run) {
     const tensor *a = input(c.sig, 0), *b = input(c.sig, 1);
     const int64_t m = a->dim[a->rank - 2], k = a->dim[a->rank - 1], n = b->dim[b->rank - 1];
-    if (run == gemm_run && (m == 1 || n == 1)) {
+    if (run == gemm_run && !bf16 && (m == 1 || n == 1)) {
         const int turn = m != 1;
         vector_product(c.data[turn], c.data[!turn], turn, batch, k, turn ? m : n, c.data[2], c.threads,
                        c.isa);
         return 0;
     }
     const product_shape s = {batch, m, k, n, {m * k, k, 1}, {k * n, n, 1}, {m * n, n, 1}};
-    return multiply(&s, c.data[0], c.data[1], c.data[2], run, c.threads, c.isa);
+    return multiply(&s, bf16, c.data[0], c.data[1], c.data[2], run, c.threads, c.isa);
 }
 
-OPERATOR(mm) {
-    return product_of(CALL, 1, gemm_run);
-}
+#define PRODUCTS(prefix, bf16, run)                                                                          \
+    OPERATOR(prefix##mm) {                                                                                   \
+        return product_of(CALL, 1, bf16, run);                                                               \
+    }                                                                                                        \
+    OPERATOR(prefix##bmm) {                                                                                  \
+        return product_of(CALL, input(sig, 0)->dim[0], bf16, run);                                           \
+    }
+PRODUCTS(, 0, gemm_run)
+PRODUCTS(bf16_, 1, gemm_run)
+PRODUCTS(exact_, 0, exact_gemm_run)
+PRODUCTS(exact_bf16_, 1, exact_gemm_run)
 
-OPERATOR(bmm) {
-    return product_of(CALL, input(sig, 0)->dim[0], gemm_run);
-}
-
-OPERATOR(exact_mm) {
-    return product_of(CALL, 1, exact_gemm_run);
-}
-
-OPERATOR(exact_bmm) {
-    return product_of(CALL, input(sig, 0)->dim[0], exact_gemm_run);
-}
-
-static int product_of_views(const product_words *w, void *const *data, contraction *run, int threads,
-                            int isa) {
+static int product_of_views(const product_words *w, int bf16, void *const *data, contraction *run,
+                            int threads, int isa) {
     int failed = 0;
     for (int64_t i = 0, count = product(w->outer, OUTER); i < count && !failed; i++) {
         int64_t a = 0, b = 0, c = 0, rest = i;
@@ -81,33 +79,20 @@ static int product_of_views(const product_words *w, void *const *data, contracti
             a += at * w->a_outer[d], b += at * w->b_outer[d], c += at * w->c_outer[d];
             rest /= w->outer[d];
         }
-        failed = multiply(&w->inner, (const float *)data[0] + a, (const float *)data[1] + b,
-                          (float *)data[2] + c, run, threads, (enum isa)isa);
+        failed = multiply(&w->inner, bf16, factor_at(bf16, data[0], a), factor_at(bf16, data[1], b),
+                          (void *)factor_at(bf16, data[2], c), run, threads, (enum isa)isa);
     }
     return failed;
 }
 
-// Of binary32 factors with a bf16 result.
-
-OPERATOR(exact_narrow_mm) {
-    return product_of(CALL, 1, exact_gemm_run_bf16);
-}
-
-OPERATOR(exact_narrow_bmm) {
-    return product_of(CALL, input(sig, 0)->dim[0], exact_gemm_run_bf16);
-}
-
-// Compute mm or bmm of operands that are views, with the bits of their copies. data: A, B, C.
-REPOPS_EXPORT int repops_product(const product_words *w, void *const *data, int threads, int isa) {
-    return product_of_views(w, data, gemm_run, threads, isa);
-}
-
-REPOPS_EXPORT int repops_exact_product(const product_words *w, void *const *data, int threads, int isa) {
-    return product_of_views(w, data, exact_gemm_run, threads, isa);
-}
-
-// C is bf16. INVARIANT: there are no outer loops.
-REPOPS_EXPORT int repops_exact_narrow_product(const product_words *w, void *const *data, int threads,
-                                              int isa) {
-    return product_of_views(w, data, exact_gemm_run_bf16, threads, isa);
-}
+// Compute mm or bmm of operands that are views, with the bits of their copies. data: A, B, C; if C is bf16,
+// it is contiguous.
+#define PRODUCT(prefix, bf16, run)                                                                           \
+    REPOPS_EXPORT int repops_##prefix##product(const product_words *w, void *const *data, int threads,       \
+                                               int isa) {                                                    \
+        return product_of_views(w, bf16, data, run, threads, isa);                                           \
+    }
+PRODUCT(, 0, gemm_run)
+PRODUCT(bf16_, 1, gemm_run)
+PRODUCT(exact_, 0, exact_gemm_run)
+PRODUCT(exact_bf16_, 1, exact_gemm_run)

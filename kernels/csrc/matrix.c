@@ -28,9 +28,11 @@
 
 typedef struct {
     const product_shape *s;
-    const float *a, *b;
-    float *c;
+    int bf16; // A, B and C are
+    const void *a, *b;
+    void *c;
     const microkernel *kernel;
+    enum isa isa;
     int64_t height, width;
     int64_t tiles_m, tiles_n;
     int64_t block;      // panels of B that are packed together
@@ -48,13 +50,14 @@ typedef struct {
 
 // Pack all panels of some lanes, `depth` steps each, one after the other. The missing lanes of the last panel
 // are 0 (operands.c has the reason).
-static void pack_panels(const plan *p, const operand *o, const float *from, int64_t lanes, int64_t depth,
+static void pack_panels(const plan *p, const operand *o, const void *from, int64_t lanes, int64_t depth,
                         float *to) {
     const int64_t some = o->lane_stride == 1 ? STEPS : CHUNK, last = lanes / o->size * o->size;
     if (last < lanes) memset(to + last * depth, 0, (size_t)(o->size * depth) * sizeof *to);
     for (int64_t k = 0; k < depth; k += some)
         for (int64_t i = 0; i < lanes; i += o->size) {
-            const gathered panel = {.data = from + i * o->lane_stride,
+            const gathered panel = {.data = factor_at(p->bf16, from, i * o->lane_stride),
+                                    .bf16 = p->bf16,
                                     .lanes = min_i64(o->size, lanes - i),
                                     .steps = min_i64(some, depth - k),
                                     .lane = o->lane,
@@ -62,7 +65,7 @@ static void pack_panels(const plan *p, const operand *o, const float *from, int6
                                     .lane_apart = apart(o->lane_stride),
                                     .step_apart = apart(o->step_stride),
                                     .step_runs = o->step_stride == apart(o->step_stride) ? 1 : depth};
-            pack(&panel, p->kernel, to + i * depth + k * o->size, o->size);
+            pack(&panel, p->kernel, p->isa, to + i * depth + k * o->size, o->size);
         }
 }
 
@@ -71,15 +74,15 @@ typedef struct {
     int64_t m0, m1, n0, n1, depth;
     int add;
     const float *a, *b; // packed panels of these rows and columns, or the first row and column in place
-    float *c;
+    float *c;           // of row m0 and column n0
+    int64_t row;        // distance of rows of C
 } chunk;
 
 static void multiply_panels(const plan *p, const chunk *t) {
-    const int64_t row = p->s->c[ROW];
     for (int64_t m = t->m0; m < t->m1; m += p->height)
         for (int64_t n = t->n0; n < t->n1; n += p->width) {
             const float *b = t->b + (n - t->n0) * t->depth;
-            float *c = t->c + m * row + n;
+            float *c = t->c + (m - t->m0) * t->row + n - t->n0;
             const chunk_product product = {.rows = min_i64(p->height, t->m1 - m),
                                            .columns = min_i64(p->width, t->n1 - n),
                                            .depth = t->depth,
@@ -87,7 +90,7 @@ static void multiply_panels(const plan *p, const chunk *t) {
                                            .b = {b, b + p->width / 2},
                                            .add = t->add,
                                            .c = {c, c + p->width / 2},
-                                           .row = row};
+                                           .row = t->row};
             p->kernel->product.multiply(&product);
         }
 }
@@ -101,7 +104,7 @@ static void multiply_rows(const plan *p, const chunk *t) {
         const int64_t skip = ceil_div(rows, 4) * 4 - rows, first = m - skip;
         for (int64_t n = t->n0; n < t->n1; n += p->width) {
             const float *b = t->b + (n - t->n0) * (p->near_b ? 1 : t->depth);
-            float *c = t->c + first * s->c[ROW] + n;
+            float *c = t->c + (first - t->m0) * t->row + n - t->n0;
             const chunk_product product = {.rows = rows + skip,
                                            .columns = min_i64(p->width, t->n1 - n),
                                            .depth = t->depth,
@@ -109,7 +112,7 @@ static void multiply_rows(const plan *p, const chunk *t) {
                                            .b = {b, b + p->width / 2},
                                            .add = t->add,
                                            .c = {c, c + p->width / 2},
-                                           .row = s->c[ROW],
+                                           .row = t->row,
                                            .a_row = s->a[ROW],
                                            .b_row = p->near_b ? s->b[ROW] : p->width,
                                            .skip = skip};
@@ -118,29 +121,43 @@ static void multiply_rows(const plan *p, const chunk *t) {
     }
 }
 
-static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1, float *to_a,
-                 float *to_b) {
+BODY narrow_body(const float *from, int64_t n, uint16_t *to) {
+    for (int64_t i = 0; i < n; i++) to[i] = to_bf16(from[i]);
+}
+VARIANTS(narrow, (const float *from, int64_t n, uint16_t *to), (from, n, to))
+
+// Working space of a thread: packed panels, and a tile of C if C is bf16.
+typedef struct {
+    float *a, *b, *c;
+} space;
+
+static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+                 const space *to) {
     const product_shape *s = p->s;
     const operand rows = {s->a[ROW], s->a[COLUMN], p->height, p->a_lane, p->a_step};
     const operand columns = {s->b[COLUMN], s->b[ROW], p->width, p->b_lane, p->b_step};
     const int64_t panels = ceil_div(n1 - n0, p->width);
     const int64_t block = ceil_div(panels, ceil_div(panels, p->block)) * p->width;
+    const int64_t place = batch * s->c[BATCH] + m0 * s->c[ROW] + n0;
+    float *c = p->bf16 ? to->c : (float *)p->c + place;
     for (int64_t k = 0; k == 0 || k < s->k; k += CHUNK) { // once even without terms
-        const float *a = p->a + batch * s->a[BATCH] + m0 * s->a[ROW] + k * s->a[COLUMN];
+        const void *a = factor_at(p->bf16, p->a, batch * s->a[BATCH] + m0 * s->a[ROW] + k * s->a[COLUMN]);
         chunk t = {.m0 = m0,
                    .m1 = m1,
                    .depth = min_i64(CHUNK, s->k - k),
                    .add = k > 0,
-                   .a = p->near_a ? a : to_a,
-                   .c = p->c + batch * s->c[BATCH]};
-        if (!p->near_a) pack_panels(p, &rows, a, m1 - m0, t.depth, to_a);
+                   .a = p->near_a ? a : to->a,
+                   .row = p->bf16 ? n1 - n0 : s->c[ROW]};
+        if (!p->near_a) pack_panels(p, &rows, a, m1 - m0, t.depth, to->a);
         for (int64_t n = n0; n < n1; n += block) {
-            const float *b = p->b + batch * s->b[BATCH] + k * s->b[ROW] + n * s->b[COLUMN];
-            t.n0 = n, t.n1 = min_i64(n1, n + block), t.b = p->near_b ? b : to_b;
-            if (!p->near_b) pack_panels(p, &columns, b, t.n1 - n, t.depth, to_b);
+            const void *b = factor_at(p->bf16, p->b, batch * s->b[BATCH] + k * s->b[ROW] + n * s->b[COLUMN]);
+            t.n0 = n, t.n1 = min_i64(n1, n + block), t.b = p->near_b ? b : to->b, t.c = c + n - n0;
+            if (!p->near_b) pack_panels(p, &columns, b, t.n1 - n, t.depth, to->b);
             (p->near_a ? multiply_rows : multiply_panels)(p, &t);
         }
     }
+    for (int64_t m = m0; p->bf16 && m < m1; m++)
+        narrow[p->isa](c + (m - m0) * (n1 - n0), n1 - n0, (uint16_t *)p->c + place + (m - m0) * s->c[ROW]);
 }
 
 // Return the beginning of tile `i` of `tiles` if `panels` are split evenly.
@@ -155,15 +172,19 @@ static void range(void *context, int64_t begin, int64_t end) {
     const int64_t depth = min_i64(CHUNK, s->k), columns = min_i64(p->block, ceil_div(panels_n, p->tiles_n));
     const int64_t of_a = p->near_a ? 0 : ceil_div(panels_m, p->tiles_m) * p->height * depth;
     const int64_t of_b = p->near_b ? 0 : columns * p->width * depth;
-    const int64_t lines_a = ceil_div(of_a, 16), lines = lines_a + ceil_div(of_b, 16);
+    const int64_t of_c =
+        p->bf16 ? ceil_div(panels_m, p->tiles_m) * p->height * ceil_div(panels_n, p->tiles_n) * p->width : 0;
+    const int64_t lines_a = ceil_div(of_a, 16), lines_b = ceil_div(of_b, 16);
+    const int64_t lines = lines_a + lines_b + ceil_div(of_c, 16);
     float *packed = aligned_alloc(64, (size_t)max_i64(lines, 1) * 64);
     if (packed) {
+        const space to = {packed, packed + lines_a * 16, packed + (lines_a + lines_b) * 16};
         for (int64_t i = begin; i < end; i++) {
             const int64_t m = i % p->tiles_m, n = i / p->tiles_m % p->tiles_n;
             tile(p, i / p->tiles_m / p->tiles_n, bound(panels_m, m, p->tiles_m) * p->height,
                  min_i64(s->m, bound(panels_m, m + 1, p->tiles_m) * p->height),
                  bound(panels_n, n, p->tiles_n) * p->width,
-                 min_i64(s->n, bound(panels_n, n + 1, p->tiles_n) * p->width), packed, packed + lines_a * 16);
+                 min_i64(s->n, bound(panels_n, n + 1, p->tiles_n) * p->width), &to);
         }
     } else {
         __atomic_store_n(&p->failed, 1, __ATOMIC_RELAXED);
@@ -182,18 +203,19 @@ static int64_t panels_in_cache(int64_t width) {
     return max_i64(1, bytes / 4 / (CHUNK * width * (int64_t)sizeof(float)));
 }
 
-int matrix_product(const product_shape *s, const float *a, const float *b, float *c, int threads,
+int matrix_product(const product_shape *s, int bf16, const void *a, const void *b, void *c, int threads,
                    enum isa isa) {
     const microkernel *kernel = microkernels[isa];
     const int64_t height = kernel->product.height, width = kernel->product.width;
     plan p;
-    p.s = s, p.a = a, p.b = b, p.c = c, p.kernel = kernel, p.height = height, p.width = width, p.failed = 0;
+    p.s = s, p.bf16 = bf16, p.a = a, p.b = b, p.c = c, p.kernel = kernel, p.isa = isa;
+    p.height = height, p.width = width, p.failed = 0;
     if (s->batch * s->m * s->n == 0) return 0;
     for (int64_t i = 0; i < height; i++) p.a_lane[i] = i * s->a[ROW];
     for (int64_t i = 0; i < width; i++) p.b_lane[i] = i * s->b[COLUMN];
     for (int64_t k = 0; k < min_i64(CHUNK, s->k); k++)
         p.a_step[k] = k * s->a[COLUMN], p.b_step[k] = k * s->b[ROW];
-    p.near_a = kernel->multiply_rows && s->a[COLUMN] == 1 && s->m >= height && s->n <= FEW_COLUMNS;
+    p.near_a = !bf16 && kernel->multiply_rows && s->a[COLUMN] == 1 && s->m >= height && s->n <= FEW_COLUMNS;
     p.near_b = p.near_a && s->b[COLUMN] == 1 && s->n % (width / 2) == 0 && s->k <= CHUNK &&
                s->b[ROW] <= NARROW && s->b[ROW] * s->k <= SMALL_B;
     p.block = panels_in_cache(width);

@@ -21,8 +21,9 @@ typedef struct {
     product_shape inner;
 } product_words;
 
-// INVARIANT: columns of C are adjacent (c[COLUMN] is 1). Return 1 if there is no memory.
-int matrix_product(const product_shape *s, const float *a, const float *b, float *c, int threads,
+// A, B and C are binary32, or bf16: then sums of binary32 are rounded again. INVARIANT: columns of C are
+// adjacent (c[COLUMN] is 1). Return 1 if there is no memory.
+int matrix_product(const product_shape *s, int bf16, const void *a, const void *b, void *c, int threads,
                    enum isa isa);
 
 #endif

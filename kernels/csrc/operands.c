@@ -18,7 +18,8 @@ void pack_a(const plan *p, int64_t batch, int64_t m0, int64_t m1, const int64_t 
         for (int64_t m = m0; m < m1; m += height) {
             int64_t lane[MAX_HEIGHT];
             for (int64_t i = 0; i < height; i++) lane[i] = (m + i) * g->a_row;
-            gathered from = {.data = g->a + batch * g->a_batch,
+            gathered from = {.data = factor_at(g->bf16, g->a, batch * g->a_batch),
+                             .bf16 = g->bf16,
                              .lanes = min_i64(height, m1 - m),
                              .steps = min_i64(block, count - k),
                              .lane = lane,
@@ -26,14 +27,15 @@ void pack_a(const plan *p, int64_t batch, int64_t m0, int64_t m1, const int64_t 
                              .lane_apart = apart(g->a_row),
                              .step_apart = apart(g->a_tap.stride[LOOPS - 1])};
             from.step_runs = count_runs(from.step, from.steps, from.step_apart);
-            pack(&from, p->moves, out + (m - m0) * count + k * height, height);
+            pack(&from, p->moves, p->isa, out + (m - m0) * count + k * height, height);
         }
 }
 
 void pack_b(const plan *p, const part *s, int64_t batch, const panel *columns, const taps *t, float *out) {
     const gemm *g = p->g;
     const int64_t width = p->kernel->width, *lane = columns->b, *step = columns->b_step;
-    gathered from = {.data = g->b + batch * g->b_batch,
+    gathered from = {.data = factor_at(g->bf16, g->b, batch * g->b_batch),
+                     .bf16 = g->bf16,
                      .lanes = columns->count,
                      .steps = columns->steps,
                      .lane = lane,
@@ -47,7 +49,7 @@ void pack_b(const plan *p, const part *s, int64_t batch, const panel *columns, c
         last = min_i64(last, g->b_size - batch * g->b_batch - 1 - lane[j]);
     }
     if (columns->whole || (!s->far && first <= t->b_low && t->b_high <= last)) {
-        pack(&from, p->moves, out, width);
+        pack(&from, p->moves, p->isa, out, width);
         return;
     }
     const int some = !s->far && first <= last;
@@ -55,12 +57,14 @@ void pack_b(const plan *p, const part *s, int64_t batch, const panel *columns, c
     for (int64_t k = 0; k < from.steps; k++) moved[k] = max_i64(first, min_i64(last, step[k]));
     if (some) {
         from.step = moved;
-        pack(&from, p->moves, out, width);
+        pack(&from, p->moves, p->isa, out, width);
     }
     for (int64_t k = 0; k < from.steps; k++) {
         if (some && moved[k] == step[k]) continue;
         for (int64_t j = 0; j < columns->count; j++)
             out[k * width + j] =
-                columns->exists[k] >> j & 1 ? from.data[(uint64_t)lane[j] + (uint64_t)step[k]] : -0.0f;
+                columns->exists[k] >> j & 1
+                    ? factor(g->bf16, factor_at(g->bf16, factor_at(g->bf16, from.data, lane[j]), step[k]))
+                    : -0.0f;
     }
 }

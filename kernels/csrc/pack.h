@@ -24,9 +24,10 @@ static inline int64_t apart(int64_t stride) {
     return stride == 2 ? 2 : 1;
 }
 
-// Lane i of step k is data[lane[i] + step[k]].
+// Lane i of step k is data[lane[i] + step[k]], of binary32 or bf16.
 typedef struct {
-    const float *data;
+    const void *data;
+    int bf16;
     int64_t lanes, steps;
     const int64_t *lane, *step;
     int64_t lane_apart, step_apart;
@@ -34,7 +35,7 @@ typedef struct {
 } gathered;
 
 // to[k * width + i] = lane i of step k
-void pack(const gathered *g, const microkernel *kernel, float *to, int64_t width);
+void pack(const gathered *g, const microkernel *kernel, enum isa isa, float *to, int64_t width);
 
 // to[i] = from[i]
 void to_f64(const float *from, int64_t n, double *to, enum isa isa);

@@ -121,7 +121,7 @@ def prepare(
     """Prepare the part of a call that does not depend on its data, in the mode exact or repops-f32. Raise OpError."""
     call = call_of(name, inputs, attrs)
     signature = signature_words(call)
-    kernel = getattr(LIBRARY, f"repops_{_kernel(call, exact)}")
+    kernel = getattr(LIBRARY, f"repops_{kernel_name(call, exact)}")
     kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
     tensors, address = len(call.inputs) + len(call.outputs), signature.ctypes.data
     pack = struct.Struct(f"{tensors}P").pack
@@ -139,7 +139,7 @@ def _call_with_addresses(plan: CpuCall, inputs: Sequence[Array], outputs: Sequen
     return plan.kernel(plan.address, plan.pack(*map(address_of, inputs), *map(address_of, outputs)), *how)
 
 
-def _kernel(call: Call, exact: bool) -> str:
+def kernel_name(call: Call, exact: bool) -> str:
     """Return the name of a call's kernel: sums have one for each mode, contractions one for each dtype."""
     name, first = call.op.name, call.inputs[0][0] if call.inputs else None
     if call.op.arithmetic_of(first, call.attrs) is not Arithmetic.SUM:

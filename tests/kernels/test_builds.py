@@ -40,7 +40,7 @@ def compiler_cache():
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory):
     path = tmp_path_factory.mktemp("replay") / "calls"
-    assert recording.write_selftest(path) == (SEEDS + LONG_SEEDS) * len(recording.KERNEL_NAMES)
+    assert recording.write_selftest(path) == (SEEDS + LONG_SEEDS) * len(recording.LINES)
     return path
 
 

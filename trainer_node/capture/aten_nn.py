@@ -42,12 +42,17 @@ def bmm(c: Context, a: Ref, b: Ref) -> Ref:
 def addmm(c: Context, bias: Ref, a: Ref, b: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
     if (beta, alpha) != (1, 1):
         raise Unsupported(f"addmm with beta {beta} and alpha {alpha}", "scale the operands instead")
-    return _biased(c, mm(c, a, b), bias)
+    _factors(a, b)
+    return _biased(c, c.b.op("mm", c.tensor(a, F32), c.tensor(b, F32)), bias)
 
 
 def _biased(c: Context, product: Ref, bias: Ref) -> Ref:
-    """Add a bias, in f32, and round to the output's dtype."""
-    return c.tensor(c.b.op("add", c.tensor(product, F32), c.tensor(bias, F32)), c.out.dtype)
+    """Add a bias to a product in f32, and round to the output's dtype.
+
+    NOTE: as in PyTorch's kernels, a bf16 result is rounded once, after the bias: a bias of less than half a unit of the
+    product's last place would be lost in every element, and training is biased by that.
+    """
+    return c.tensor(c.b.op("add", product, c.tensor(bias, F32)), c.out.dtype)
 
 
 # ------------------------------------------------------------------------------------------------ convolution
@@ -95,6 +100,8 @@ def convolution(
 ) -> Ref:
     """Lower a convolution. A transposed one is the input gradient of the plain one."""
     _factors(x, w)
+    if bias is not None:
+        x, w = c.tensor(x, F32), c.tensor(w, F32)
     window = _convolved(x, stride, padding, dilation, groups)
     image, kernel = _image(c, x), _image(c, w)
     if transposed:

@@ -14,6 +14,8 @@ from repops.opset import Attrs
 from repops.selftest import Line, digest, golden, lines
 from repops.tensors import Array, canonical, check
 
+from referee_py.rounding.evaluate import CONTRACTIONS
+
 HERE = Path(__file__).parent
 SOURCES = HERE.parents[2] / "kernels" / "csrc"
 NAME_BYTES = 32
@@ -23,15 +25,23 @@ ARITHMETIC = ("-std=c11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping
 # clang warns about intended conditions without branches, and about loops not vectorised, which results do not show.
 MEANT = ("-Wno-bitwise-instead-of-logical", "-Wno-bitwise-conditional-parentheses", "-Wno-pass-failed")
 WARNINGS = ("-Wall", "-Wextra", "-Werror", *MEANT)
-KERNELS = {line.name: line for line in lines() if line.operator not in cpu.VIEWS}
-KERNEL_NAMES = tuple(KERNELS)
+LINES = [line for line in lines() if line.operator not in cpu.VIEWS]
+_NARROW = [f"bf16_{name}" for name in CONTRACTIONS]
+KERNEL_NAMES = (*(line.name for line in LINES), *_NARROW, *(f"exact_{name}" for name in _NARROW))
 
 
-def record(name: str, inputs: Sequence[Array], attrs: Attrs, outputs: Sequence[Array]) -> bytes:
-    """Return a call of the kernel called repops_`name`."""
-    signature = cpu.signature_words(check(KERNELS[name].operator, inputs, attrs))
+def record(
+    name: str, inputs: Sequence[Array], attrs: Attrs, outputs: Sequence[Array], exact: bool = False
+) -> bytes:
+    """Return a call of an operator's kernel."""
+    call = check(name, inputs, attrs)
+    signature = cpu.signature_words(call)
     arrays = [*inputs, *map(canonical, outputs)]
-    parts = [name.encode().ljust(NAME_BYTES, b"\0"), np.int64(signature.size).tobytes(), signature.tobytes()]
+    parts = [
+        cpu.kernel_name(call, exact).encode().ljust(NAME_BYTES, b"\0"),
+        np.int64(signature.size).tobytes(),
+        signature.tobytes(),
+    ]
     return b"".join([*parts, *(array.tobytes() for array in arrays)])
 
 
@@ -47,11 +57,11 @@ def write_selftest(path: Path) -> int:
         def execute(line: Line, name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
             nonlocal count
             outputs = cpu.execute(name, inputs, attrs, exact=line.exact)
-            file.write(record(line.name, inputs, attrs, outputs))
+            file.write(record(line.operator, inputs, attrs, outputs, line.exact))
             count += 1
             return outputs
 
-        for line in KERNELS.values():
+        for line in LINES:
             recording = Backend("recording", partial(execute, line), line.exact)
             assert digest(recording, line.operator) == golden()[line.name], line.name
     return count

@@ -93,10 +93,12 @@ static repops_operator *find(const char *name) {
 
 // Replace every NaN by the canonical one of commitments.
 static void canonicalise(const tensor *of, void *data) {
-    if (of->dtype != F32) return;
-    uint32_t *bits = data;
-    for (int64_t i = 0; i < elements(of); i++)
-        if ((bits[i] & 0x7FFFFFFF) > 0x7F800000) bits[i] = 0x7FC00000;
+    uint32_t *f32 = data;
+    uint16_t *bf16 = data;
+    for (int64_t i = 0; i < elements(of); i++) {
+        if (of->dtype == F32 && (f32[i] & 0x7FFFFFFF) > 0x7F800000) f32[i] = 0x7FC00000;
+        if (of->dtype == BF16 && (bf16[i] & 0x7FFF) > 0x7F80) bf16[i] = 0x7FC0;
+    }
 }
 
 static int differ(const record *r, int64_t t, const unsigned char *got) {
