@@ -87,7 +87,7 @@ def _add(table: Table, name: str, bits: int, folder: Path, text: Path | None, tu
     table.add(name, str(bits), *(ms(value) for value in medians(times)), *over[:2], *paper, *over[2:])
 
 
-def _steps(step: Callable[[], None], party: Replayer | None = None) -> Callable[[], None]:
+def _steps(step: Callable[[], object], party: Replayer | None = None) -> Callable[[], None]:
     """Return a function that takes `EVERY` steps, and commits to the state after them if it has one."""
 
     def run() -> None:

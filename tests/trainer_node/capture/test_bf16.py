@@ -149,7 +149,7 @@ def test_a_bias_below_the_last_place_is_not_lost(layer: nn.Module, shape: tuple[
     with torch.no_grad():
         layer.bias.fill_(1e-3)
     x = 4 * np.random.default_rng(0).standard_normal((64, *shape), np.float32)
-    data = {"x": x, "y": np.zeros(64, np.int64)}
+    data: dict[str, Any] = {"x": x, "y": np.zeros(64, np.int64)}
     mean = lambda out, _: out.float().mean()  # noqa: E731
     built = capture(layer, mean, SGD(0.0), data, data_order(0, 64, 64, 1), autocast=torch.bfloat16)
     losses, _ = run_program(built, 1)
