@@ -27,7 +27,7 @@ from .report import Table, factor, ms
 from .steps import optimizer_of
 from .timing import medians, ratio
 
-MODELS = ("gpt2-small", "llama-100m", "resnet50", "distilbert")
+MODELS = ("gpt2-small", "llama-100m", "resnet50", "distilbert", "bert-base", "vit-base", "convnext-tiny")
 WARM_UP = 2
 STRIDE = 100
 
