@@ -48,7 +48,7 @@ def convnext_tiny(steps: int = 100, batch_size: int = 4) -> Recipe:
 
 def _of_images(name: str, module: Any, steps: int, batch_size: int) -> Recipe:
     pixels, labels = synthetic.images(0, EXAMPLES, (3, 224, 224), 10)
-    data = {"pixel_values": pixels, "labels": labels}
+    data: dict[str, Any] = {"pixel_values": pixels, "labels": labels}
     return Recipe(name, module.train(), None, Adam(lr=LR), data, steps, batch_size)
 
 
