@@ -24,7 +24,14 @@ def test_each_trouble(kind: str, size: int) -> None:
     check(made.program, made.constants, made.initial, seed=1)
 
 
-@pytest.mark.parametrize("kind", ["view_chain", "permuted_chain", "siblings", "twins", "updates"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "view_chain",
+        "permuted_chain",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("siblings", "twins", "updates")),
+    ],
+)
 def test_ten_thousand_nodes(kind: str) -> None:
     """NOTE: a walk along each chain, or a new grouping for each refused group, would not end in minutes."""
     made = KINDS[kind](10_000)

@@ -20,11 +20,16 @@ from .operators import (
     same_bits,
 )
 
-QUICK = (Rounding(26), Rounding(29, Bounds.PROBABLE, Form.DENSE), Rounding(32, Bounds.PROBABLE), Rounding(32))
 ALL = [Rounding(*p) for p in itertools.product((26, 29, 32), Bounds, Form)]
-MODES = [pytest.param(r, marks=[] if r in QUICK else [pytest.mark.slow], id=f"{r.mode:#x}") for r in ALL]
 NARROW = (Rounding().of_bf16, Rounding(32, Bounds.PROBABLE, Form.DENSE).of_bf16)
-MODES += [pytest.param(r, id=f"bf16 {r.bounds.name}") for r in NARROW]
+QUICK = (Rounding(32), NARROW[1])
+MODES = [
+    pytest.param(rounding, marks=[] if rounding in QUICK else [pytest.mark.slow], id=name)
+    for rounding, name in (
+        *((rounding, f"{rounding.mode:#x}") for rounding in ALL),
+        *((rounding, f"bf16 {rounding.bounds.name}") for rounding in NARROW),
+    )
+]
 
 
 @pytest.mark.parametrize("rounding", MODES)

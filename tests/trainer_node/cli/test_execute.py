@@ -41,6 +41,7 @@ def _root(text: str) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 def test_every_machine_finds_the_same_root(folder: Path) -> None:
     roots = {
         _root(_run(folder, "--threads", threads, REPOPS_ISA=isa))
@@ -75,7 +76,7 @@ def test_more_steps_than_there_are(folder: Path) -> None:
     assert "13 steps of a program that has 12" in done.stderr + done.stdout
 
 
-@pytest.mark.parametrize("mode", ["repops-f32", "rounded-f64"])
+@pytest.mark.parametrize("mode", ["repops-f32", pytest.param("rounded-f64", marks=pytest.mark.slow)])
 def test_without_a_gpu_the_remedy_is_named(folder: Path, mode: str) -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():

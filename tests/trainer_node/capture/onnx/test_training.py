@@ -328,6 +328,7 @@ print(Decode("story", load(path), rows[:8, :3].tolist(), 8).build().terms.hash()
 """
 
 
+@pytest.mark.slow
 def test_programs_do_not_depend_on_the_process(exported: Exported) -> None:
     _, path = exported("gpt2", False)
     outputs = set()
