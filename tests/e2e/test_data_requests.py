@@ -159,6 +159,7 @@ def until_claimed(arena: Arena) -> JobView:
     raise AssertionError("the trainer has not claimed")
 
 
+@pytest.mark.slow
 def test_an_honest_trainer_answers_whatever_is_requested(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:

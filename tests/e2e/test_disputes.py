@@ -125,6 +125,7 @@ def test_withheld_trees_are_walked_on_chain(
         assert outcome.matches == [(EXPECTED[fault], {arena.address("trainer-1")})]
 
 
+@pytest.mark.slow
 def test_the_client_gets_what_was_accepted(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.STALE_WEIGHTS]) as arena:
         outcome = arena.play()

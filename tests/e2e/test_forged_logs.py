@@ -44,15 +44,10 @@ TROUBLE = {
 }
 
 
-def cases(gone: Sequence[Gone], *quick: str) -> list[Any]:
-    """Return every forgery in both modes that allow it; the named ones are quick, in the first mode."""
+def cases(*gone: Gone) -> list[Any]:
+    """Return every forgery in both modes that allow it."""
     return [
-        pytest.param(
-            rounding,
-            forgery,
-            id=f"{rounding.mode:#x}-{name}",
-            marks=[] if name in quick and rounding is SPARSE else [pytest.mark.slow],
-        )
+        pytest.param(rounding, forgery, id=f"{rounding.mode:#x}-{name}")
         for rounding in (SPARSE, DENSE)
         for name, forgery in FORGERIES.items()
         if rounding.bits <= forgery.most_bits and forgery.gone in gone
@@ -94,7 +89,11 @@ def root(rounding: Rounding, backend: Rounded) -> bytes:
     return Run(job.program, job.constants, job.initial, terms.steps, terms.strides, backend).commit_run().root
 
 
-@pytest.mark.parametrize("rounding", [SPARSE, DENSE], ids=lambda rounding: f"{rounding.mode:#x}")
+@pytest.mark.parametrize(
+    "rounding",
+    [SPARSE, pytest.param(DENSE, marks=pytest.mark.slow)],
+    ids=lambda rounding: f"{rounding.mode:#x}",
+)
 def test_whoever_follows_finds_the_honest_follower_right_and_the_liar_wrong(rounding: Rounding) -> None:
     """All forgeries at once: only the runs, on other hardware, and the events about them."""
     trainer, auditor = both()
@@ -115,7 +114,8 @@ def test_whoever_follows_finds_the_honest_follower_right_and_the_liar_wrong(roun
                 assert (claimed == honest) == (forgery.gone is Gone.IDLE), name
 
 
-@pytest.mark.parametrize(("rounding", "forgery"), cases(HARMLESS))
+@pytest.mark.slow
+@pytest.mark.parametrize(("rounding", "forgery"), cases(*HARMLESS))
 def test_entries_that_an_honest_trainer_may_have_written_are_no_fault(
     anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery
 ) -> None:
@@ -126,7 +126,8 @@ def test_entries_that_an_honest_trainer_may_have_written_are_no_fault(
     assert not any(event["event"] == "log.forged" for event in played.told)
 
 
-@pytest.mark.parametrize(("rounding", "forgery"), cases(HARMFUL, "one element more"))
+@pytest.mark.slow
+@pytest.mark.parametrize(("rounding", "forgery"), cases(*HARMFUL))
 def test_the_liar_loses(anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery) -> None:
     played = play(anvil, tmp_path, rounding, forgery, knows=False)
     assert played.outcome.matches == [(forgery.reason, {played.trainer})]
@@ -136,7 +137,8 @@ def test_the_liar_loses(anvil: Anvil, tmp_path: Path, rounding: Rounding, forger
     assert told == ({first} if forgery.gone is Gone.TOLD else set())
 
 
-@pytest.mark.parametrize(("rounding", "forgery"), cases(HARMFUL))
+@pytest.mark.slow
+@pytest.mark.parametrize(("rounding", "forgery"), cases(*HARMFUL))
 def test_the_honest_follower_has_changed_nothing(
     anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery
 ) -> None:

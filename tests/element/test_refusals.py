@@ -35,7 +35,12 @@ NAMES = [op.name for op in OPS]
 EXACT = 2
 ROUNDED = 0x80  # 26 bits
 each_arithmetic = pytest.mark.parametrize(
-    "mode", [REPOPS_F32, EXACT, ROUNDED], ids=["repops", "exact", "rounded"]
+    "mode",
+    [
+        pytest.param(REPOPS_F32, id="repops"),
+        pytest.param(EXACT, id="exact", marks=pytest.mark.slow),
+        pytest.param(ROUNDED, id="rounded"),
+    ],
 )
 NAMED = {
     *(

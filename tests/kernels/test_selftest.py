@@ -56,6 +56,7 @@ def test_names_the_first_operator_that_differs(monkeypatch, capsys):
             outputs[0].reshape(-1).view(np.uint8)[0] ^= 1
         return outputs
 
+    monkeypatch.setattr(selftest, "OPS", [op for op in OPS if op.name in ("add", "mul", "mm", "conv2d")])
     of_mode = {False: Backend("cpu", wrong), True: backend("cpu", exact=True)}
     monkeypatch.setattr(selftest, "_executors", lambda *_: of_mode.get)
     assert selftest.main([]) == 1
@@ -68,6 +69,7 @@ def test_an_operator_without_a_digest_differs(monkeypatch, capsys):
     digests = selftest.golden()
     del digests["arange"]
     monkeypatch.setattr(selftest, "golden", lambda: digests)
+    monkeypatch.setattr(selftest, "OPS", [op for op in OPS if op.name in ("add", "arange")])
     assert selftest.main([]) == 1
     assert capsys.readouterr().err == "first operator that differs: arange\n"
 

@@ -51,6 +51,7 @@ def test_the_checks_pass_with_emulated_kernels():
     assert gpu_checks.same_results(BACKEND, gpu_checks.random_calls(1)) == len(OPS)
 
 
+@pytest.mark.slow
 def test_the_first_difference_is_named():
     def execute(name, inputs, attrs):
         outputs = cpu.execute(name, inputs, attrs)

@@ -129,6 +129,7 @@ def test_structures_do_not_depend_on_process_hash_seed_or_threads() -> None:
     assert len(outputs.pop().splitlines()) == len(FAMILIES)
 
 
+@pytest.mark.slow
 def test_the_structure_does_not_depend_on_weights_or_data() -> None:
     """Other weights, the same graph: nothing is baked in."""
     roots = set()

@@ -76,7 +76,8 @@ def test_more_steps_than_there_are(folder: Path) -> None:
     assert "13 steps of a program that has 12" in done.stderr + done.stdout
 
 
-@pytest.mark.parametrize("mode", ["repops-f32", pytest.param("rounded-f64", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["repops-f32", "rounded-f64"])
 def test_without_a_gpu_the_remedy_is_named(folder: Path, mode: str) -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
