@@ -190,6 +190,7 @@ def flipped(log_source: MemoryLogs, step: int) -> StepLog:
     return StepLog({**log.nodes, brink.Y: NodeLog.of(replace(said, up=up), ROUNDING.form)})
 
 
+@pytest.mark.slow
 def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path) -> None:
     """The trainer follows an entry that its own library would not have written; everybody reaches the same values."""
     job, usual = brink.bundle(ROUNDING), MemoryLogs()

@@ -214,7 +214,7 @@ SLOW_ACT = """
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_signal_finishes_the_current_act(settings: Settings, number: signal.Signals) -> None:
     command = [sys.executable, "-c", textwrap.dedent(SLOW_ACT), settings.rpc_url]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ)

@@ -105,7 +105,8 @@ def test_infinities_and_nans(dtype):
     agrees_with_the_reference("conv2d", [x, w], window)
 
 
-@pytest.mark.parametrize("value", [np.inf, pytest.param(np.nan, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_taps_that_do_not_exist_have_no_effect(value):
     """Not even beside operands that are not finite."""
     for name, inputs, attrs in convolutions():

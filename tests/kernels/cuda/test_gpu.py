@@ -39,6 +39,7 @@ def test_on_this_gpu(check):
     assert check() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_the_script_says_so():
     done = subprocess.run([sys.executable, ROOT / "scripts/gpu_check"], capture_output=True, text=True)

@@ -58,9 +58,8 @@ def test_autocast(make: Any, shape: tuple[int, ...]) -> None:
     assert {n.outputs[0].dtype for n in products} == {BF16}
 
 
-@pytest.mark.parametrize(
-    "name", ["gpt2-tiny-bf16", pytest.param("llama-lora-tiny-bf16", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gpt2-tiny-bf16", "llama-lora-tiny-bf16"])
 def test_recipes_follow_eager_autocast(name: str) -> None:
     """A transformer of two layers, and adapters on one whose frozen weights are bf16."""
     recipe = load_recipe(name, steps=STEPS)

@@ -69,6 +69,7 @@ def test_some_steps_and_their_state(folder: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(saved[name], array)
 
 
+@pytest.mark.slow
 def test_more_steps_than_there_are(folder: Path) -> None:
     command = [sys.executable, "-m", "trainer_node.cli", "program", "run", str(folder), "--steps", "13"]
     done = subprocess.run(command, capture_output=True, text=True)
