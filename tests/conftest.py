@@ -86,10 +86,16 @@ def start_anvil() -> Iterator[Callable[..., Anvil]]:
 
 
 @pytest.fixture(scope="module")
-def module_anvil() -> Iterator[Anvil]:
-    """Return a chain for all tests of a module, each of which undoes what it does there (`undone`)."""
+def start_module_anvil() -> Iterator[Callable[..., Anvil]]:
+    """Return a function that starts a chain for all tests of a module."""
     with _chains() as start:
-        yield start()
+        yield start
+
+
+@pytest.fixture(scope="module")
+def module_anvil(start_module_anvil: Callable[..., Anvil]) -> Anvil:
+    """Return a chain for all tests of a module, each of which undoes what it does there (`undone`)."""
+    return start_module_anvil()
 
 
 @contextmanager
