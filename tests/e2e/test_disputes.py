@@ -92,9 +92,8 @@ def test_a_lone_liar_is_caught_by_the_challenger(
         assert outcome.profit["challenger"] >= REWARD
 
 
-@pytest.mark.parametrize(
-    "fault", [Fault.POISON_DATA, pytest.param(Fault.WRONG_OP_OUTPUT, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [Fault.POISON_DATA, Fault.WRONG_OP_OUTPUT])
 def test_a_lying_challenger_loses_to_an_honest_trainer(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
 ) -> None:

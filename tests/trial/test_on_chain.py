@@ -65,9 +65,8 @@ def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str, times:
         assert played == times, name
 
 
-@pytest.mark.parametrize(
-    "mode", [mode if mode == "repops-f32" else pytest.param(mode, marks=slow) for mode in MODES]
-)
+@slow
+@pytest.mark.parametrize("mode", MODES)
 def test_one_wrong_element_of_bf16_loses(stand: Stand, mode: str) -> None:
     """Every operator that gives bf16; the honest party is either side."""
     rng = np.random.default_rng(6)

@@ -72,15 +72,7 @@ NODES = {
     "llama-lora-tiny": 1080,
     "llama-lora-tiny-bf16": 1560,
 }
-SLOW = {
-    "distilbert-tiny",
-    "gpt2-tiny",
-    "llama-lora-tiny",
-    "llama-lora-tiny-bf16",
-    "llama-tiny",
-    "resnet-tiny",
-}
-"""Recipes that take ten seconds or more; of the transformers `gpt2-tiny-bf16` is quick."""
+SMALLEST = ("digits-mlp", "digits-mlp-adam", "digits-cnn", "logistic")
 LARGE = {"vgg11": 660, "gpt2-small": 4500, "llama-100m": 4500, "resnet50": 3450, "distilbert": 2750}
 
 
@@ -89,7 +81,7 @@ def test_every_recipe_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in NODES]
+    "name", [pytest.param(name, marks=[] if name in SMALLEST else [pytest.mark.slow]) for name in NODES]
 )
 def test_built_in_recipes_stay_small_and_learn(name: str) -> None:
     steps = 120
