@@ -152,7 +152,7 @@ def some_floats(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(60, id="quick"), pytest.param(500, id="slow", marks=pytest.mark.slow)]
+    "count", [pytest.param(20, id="quick"), pytest.param(500, id="slow", marks=pytest.mark.slow)]
 )
 def test_steps_of_tensors_that_nobody_stores(count: int, rules: Rules, subtests: pytest.Subtests) -> None:
     """Dimensions up to 2^40: one step of one element, whose operands depend on their places."""

@@ -146,7 +146,7 @@ def test_all_inputs(name, piece, try_inputs):
 # ---------------------------------------------------------------------------------------------------------- pow
 
 
-def pairs(count):
+def pairs(count=100_000):
     """Return this many pairs of each kind, as binary64 arrays."""
     random = np.random.default_rng(17)
     normal, size = random.standard_normal(count), np.abs(random.standard_normal(count)) + 0.01
