@@ -1,4 +1,4 @@
-"""Shared fixtures: each test that asks for a local chain gets its own."""
+"""Shared fixtures: each test that asks for a local chain gets its own, or undoes what it does on its module's."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import structlog
+
+if TYPE_CHECKING:
+    from web3 import Web3
 
 _ROOT = Path(__file__).resolve().parent.parent
 _START_TIMEOUT_S = 120.0
@@ -44,9 +49,9 @@ def _own_logging() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-@pytest.fixture
-def start_anvil() -> Iterator[Callable[..., Anvil]]:
-    """Return a function that starts a chain: `start_anvil("--no-mining")`. Each chain's process ends with the test."""
+@contextmanager
+def _chains() -> Iterator[Callable[..., Anvil]]:
+    """Return a function that starts a chain. Each chain's process ends with the context."""
     program = find_anvil()
     if program is None:
         pytest.fail("anvil is not installed; run `make setup`")
@@ -71,6 +76,36 @@ def start_anvil() -> Iterator[Callable[..., Anvil]]:
             process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+@pytest.fixture
+def start_anvil() -> Iterator[Callable[..., Anvil]]:
+    """Return a function that starts a chain: `start_anvil("--no-mining")`. Each chain's process ends with the test."""
+    with _chains() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def start_module_anvil() -> Iterator[Callable[..., Anvil]]:
+    """Return a function that starts a chain for all tests of a module."""
+    with _chains() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def module_anvil(start_module_anvil: Callable[..., Anvil]) -> Anvil:
+    """Return a chain for all tests of a module, each of which undoes what it does there (`undone`)."""
+    return start_module_anvil()
+
+
+@contextmanager
+def undone(web3: Web3) -> Iterator[None]:
+    """Undo on a local chain what happens in this context."""
+    from web3.types import RPCEndpoint
+
+    before = web3.provider.make_request(RPCEndpoint("evm_snapshot"), [])["result"]
+    yield
+    assert web3.provider.make_request(RPCEndpoint("evm_revert"), [before])["result"] is True
 
 
 @pytest.fixture

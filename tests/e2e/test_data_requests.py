@@ -59,14 +59,15 @@ def ledger_of(arena: Arena, job: JobView) -> Ledger:
     return arena.client.snapshot().ledger(job)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
         "a direction just beyond the radius",
-        pytest.param("one element more", marks=pytest.mark.slow),
-        pytest.param("the log of a longer node", marks=pytest.mark.slow),
-        pytest.param("a log of a node that has none", marks=pytest.mark.slow),
-        pytest.param("a record that names another log than the run", marks=pytest.mark.slow),
+        "one element more",
+        "the log of a longer node",
+        "a log of a node that has none",
+        "a record that names another log than the run",
     ],
 )
 def test_withheld_logs_are_requested_and_the_replay_disputes_what_is_wrong(
@@ -86,6 +87,7 @@ def test_withheld_logs_are_requested_and_the_replay_disputes_what_is_wrong(
         assert outcome.profit["challenger"] >= REWARD - fees(ledger, outcome.job)
 
 
+@pytest.mark.slow
 def test_withheld_logs_of_a_right_run_are_paid_for_and_accepted(anvil: Anvil, tmp_path: Path) -> None:
     """The honest follower has written a forged entry, and is right: logs shown on the chain are followed, too."""
     job = brink.bundle(SPARSE)
@@ -103,6 +105,7 @@ def test_withheld_logs_of_a_right_run_are_paid_for_and_accepted(anvil: Anvil, tm
         assert replayed.root == outcome.job.accepted_root, "the challenger has come to it, too"
 
 
+@pytest.mark.slow
 def test_logs_that_nobody_shows_make_the_job_void(anvil: Anvil, tmp_path: Path) -> None:
     job = brink.bundle(SPARSE)
     with Arena(anvil, tmp_path, job, trainers=[Fault.WITHHOLD], serve=False) as arena:
@@ -156,6 +159,7 @@ def until_claimed(arena: Arena) -> JobView:
     raise AssertionError("the trainer has not claimed")
 
 
+@pytest.mark.slow
 def test_an_honest_trainer_answers_whatever_is_requested(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
@@ -183,6 +187,7 @@ def test_an_honest_trainer_answers_whatever_is_requested(
         assert any(isinstance(a, RecordShown) for a in ledger.answers.values())
 
 
+@pytest.mark.slow
 def test_a_flood_is_answered_in_batches(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     """Requests for two checkpoints at once are all answered in time, in transactions that are relayed and mined.
 
@@ -252,6 +257,7 @@ def test_a_node_closes_what_a_liar_does_not_show(anvil: Anvil, tmp_path: Path, b
         assert arena.client.snapshot().job(job.id).groups[0].dead
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [0, 0.14])
 def test_an_auditor_whose_limit_is_too_low_says_so(anvil: Anvil, tmp_path: Path, limit: float) -> None:
     """Too low for 32 pages at a time: fewer do not put off the end, and may be paid for to no effect."""

@@ -21,7 +21,13 @@ from trainer_node.store import Store
 
 from .arena import REWARD, STAKE, Arena, Outcome
 
-LIES = [fault for fault in EXPECTED if fits(fault, MODE_REPOPS_F32)]
+QUICK = (Fault.WRONG_OP_OUTPUT, Fault.WITHHOLD)
+"""One that panel and court hear, and one that is walked on the chain because nothing is served."""
+LIES = [
+    pytest.param(fault, marks=[] if fault in QUICK else [pytest.mark.slow])
+    for fault in EXPECTED
+    if fits(fault, MODE_REPOPS_F32)
+]
 
 
 def honest_root(bundle: Bundle) -> bytes:
@@ -53,6 +59,7 @@ def expect_justice(arena: Arena, outcome: Outcome, bundle: Bundle) -> None:
             assert outcome.profit[member.name] in (-STAKE, -STAKE // 2), member.name
 
 
+@pytest.mark.slow
 def test_without_a_lie_there_is_no_dispute(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.NONE]) as arena:
         outcome = arena.play()
@@ -72,7 +79,9 @@ def test_a_lying_trainer_loses_to_an_honest_one(
         assert outcome.moves <= 8 or fault is Fault.WITHHOLD
 
 
-@pytest.mark.parametrize("fault", [Fault.WRONG_OP_OUTPUT, Fault.STALE_WEIGHTS])
+@pytest.mark.parametrize(
+    "fault", [pytest.param(Fault.WRONG_OP_OUTPUT, marks=pytest.mark.slow), Fault.STALE_WEIGHTS]
+)
 def test_a_lone_liar_is_caught_by_the_challenger(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
 ) -> None:
@@ -83,6 +92,7 @@ def test_a_lone_liar_is_caught_by_the_challenger(
         assert outcome.profit["challenger"] >= REWARD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault.POISON_DATA, Fault.WRONG_OP_OUTPUT])
 def test_a_lying_challenger_loses_to_an_honest_trainer(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
@@ -93,6 +103,7 @@ def test_a_lying_challenger_loses_to_an_honest_trainer(
         assert outcome.matches == [(EXPECTED[fault], {arena.address("challenger")})]
 
 
+@pytest.mark.slow
 def test_two_different_liars_lose_to_one_honest_claim(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     trainers = [Fault.WRONG_INPUT, Fault.SKIP_STEPS, Fault.NONE]
     with Arena(anvil, tmp_path, bundle, trainers=trainers) as arena:
@@ -101,6 +112,7 @@ def test_two_different_liars_lose_to_one_honest_claim(anvil: Anvil, tmp_path: Pa
         assert len(outcome.matches) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault.WRONG_INPUT, Fault.WRONG_STRUCTURE])
 def test_withheld_trees_are_walked_on_chain(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
@@ -112,6 +124,7 @@ def test_withheld_trees_are_walked_on_chain(
         assert outcome.matches == [(EXPECTED[fault], {arena.address("trainer-1")})]
 
 
+@pytest.mark.slow
 def test_the_client_gets_what_was_accepted(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.STALE_WEIGHTS]) as arena:
         outcome = arena.play()

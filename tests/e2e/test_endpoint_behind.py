@@ -83,6 +83,7 @@ def test_an_honest_appellant_keeps_its_bond(
         assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + 2 * (ETHER // 2)
 
 
+@pytest.mark.slow
 def test_an_honest_trainer_wins_its_trial(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +98,7 @@ def test_an_honest_trainer_wins_its_trial(
         assert outcome.profit["trainer-0"] >= 0, f"{outcome.matches}, {outcome.profit['trainer-0'] / ETHER}"
 
 
+@pytest.mark.slow
 def test_an_endpoint_whose_logs_are_one_block_behind_its_state(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,7 +33,6 @@ from .test_rounded import expect_justice
 
 SPARSE, DENSE = Rounding(32), Rounding(26, Bounds.PROBABLE, Form.DENSE)
 HARMLESS, HARMFUL = (Gone.IDLE, Gone.ADMITTED), (Gone.TOLD, Gone.UNREAD)
-QUICK = {"all directions in the band", "a direction just beyond the radius", "one element more"}
 TROUBLE = {
     "tick.bug",
     "tick.error",
@@ -45,15 +44,10 @@ TROUBLE = {
 }
 
 
-def cases(quick: set[str], gone: Sequence[Gone] = tuple(Gone)) -> list[Any]:
-    """Return every forgery in both modes that allow it; the named ones are quick, in the first mode."""
+def cases(*gone: Gone) -> list[Any]:
+    """Return every forgery in both modes that allow it."""
     return [
-        pytest.param(
-            rounding,
-            forgery,
-            id=f"{rounding.mode:#x}-{name}",
-            marks=[] if name in quick and rounding is SPARSE else [pytest.mark.slow],
-        )
+        pytest.param(rounding, forgery, id=f"{rounding.mode:#x}-{name}")
         for rounding in (SPARSE, DENSE)
         for name, forgery in FORGERIES.items()
         if rounding.bits <= forgery.most_bits and forgery.gone in gone
@@ -95,7 +89,11 @@ def root(rounding: Rounding, backend: Rounded) -> bytes:
     return Run(job.program, job.constants, job.initial, terms.steps, terms.strides, backend).commit_run().root
 
 
-@pytest.mark.parametrize("rounding", [SPARSE, DENSE], ids=lambda rounding: f"{rounding.mode:#x}")
+@pytest.mark.parametrize(
+    "rounding",
+    [SPARSE, pytest.param(DENSE, marks=pytest.mark.slow)],
+    ids=lambda rounding: f"{rounding.mode:#x}",
+)
 def test_whoever_follows_finds_the_honest_follower_right_and_the_liar_wrong(rounding: Rounding) -> None:
     """All forgeries at once: only the runs, on other hardware, and the events about them."""
     trainer, auditor = both()
@@ -116,7 +114,8 @@ def test_whoever_follows_finds_the_honest_follower_right_and_the_liar_wrong(roun
                 assert (claimed == honest) == (forgery.gone is Gone.IDLE), name
 
 
-@pytest.mark.parametrize(("rounding", "forgery"), cases(QUICK, HARMLESS))
+@pytest.mark.slow
+@pytest.mark.parametrize(("rounding", "forgery"), cases(*HARMLESS))
 def test_entries_that_an_honest_trainer_may_have_written_are_no_fault(
     anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery
 ) -> None:
@@ -127,7 +126,8 @@ def test_entries_that_an_honest_trainer_may_have_written_are_no_fault(
     assert not any(event["event"] == "log.forged" for event in played.told)
 
 
-@pytest.mark.parametrize(("rounding", "forgery"), cases(QUICK, HARMFUL))
+@pytest.mark.slow
+@pytest.mark.parametrize(("rounding", "forgery"), cases(*HARMFUL))
 def test_the_liar_loses(anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery) -> None:
     played = play(anvil, tmp_path, rounding, forgery, knows=False)
     assert played.outcome.matches == [(forgery.reason, {played.trainer})]
@@ -137,7 +137,8 @@ def test_the_liar_loses(anvil: Anvil, tmp_path: Path, rounding: Rounding, forger
     assert told == ({first} if forgery.gone is Gone.TOLD else set())
 
 
-@pytest.mark.parametrize(("rounding", "forgery"), cases({"the log of a longer node"}, HARMFUL))
+@pytest.mark.slow
+@pytest.mark.parametrize(("rounding", "forgery"), cases(*HARMFUL))
 def test_the_honest_follower_has_changed_nothing(
     anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery
 ) -> None:
@@ -149,15 +150,8 @@ def test_the_honest_follower_has_changed_nothing(
 def bad_servers() -> list[Any]:
     lies = [("/v1/log/", name, lie) for name, lie in OF_STEPS.items()]
     lies += [(f"/v1/tree/{Tag.LOG_RUN_TREE:02x}/", name, lie) for name, lie in OF_RUNS.items()]
-    quick = {("/v1/log/", "bomb-in-disguise")}
     return [
-        pytest.param(
-            kind,
-            lie,
-            id=f"{'step' if 'log' in kind else 'run'}-{name}",
-            marks=[] if (kind, name) in quick else [pytest.mark.slow],
-        )
-        for kind, name, lie in lies
+        pytest.param(kind, lie, id=f"{'step' if 'log' in kind else 'run'}-{name}") for kind, name, lie in lies
     ]
 
 
@@ -166,6 +160,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainer_node.job_runner.RETRY_S", 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize(("kind", "lie"), bad_servers())
 def test_files_that_were_not_committed_to_are_refused(
@@ -209,10 +204,9 @@ def test_a_server_that_changes_its_mind_is_asked_until_it_is_right(anvil: Anvil,
         assert outcome.profit["challenger"] >= REWARD
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_impatient")
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n == "noise" else [pytest.mark.slow]) for n in UNREADABLE]
-)
+@pytest.mark.parametrize("name", UNREADABLE)
 def test_a_log_that_nobody_can_read_is_lost(anvil: Anvil, tmp_path: Path, name: str) -> None:
     """It has no answer that the contract accepts, so a requester wins; and no side is shown to be right."""
     with (

@@ -58,6 +58,7 @@ def narrator(arena: Arena) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_the_court_alone_finds_the_liar(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     """Each element of its product of matrices is a chain of many steps."""
     mm = next(number for number, node in enumerate(bundle.program.nodes) if node.name == "mm")
@@ -90,6 +91,7 @@ def test_a_false_verdict_falls_and_its_signers_lose_their_bonds(
                 assert words in told, words
 
 
+@pytest.mark.slow
 def test_an_appeal_from_a_true_verdict_costs_the_bond(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], appeals=True) as arena:
         outcome = arena.play()
@@ -112,6 +114,7 @@ def let_the_verdict_period_pass(arena: Arena) -> None:
     arena.skip(PERIOD_S)
 
 
+@pytest.mark.slow
 def test_silent_verifiers_are_replaced_by_the_court(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     """Nobody serves anything, so they cannot have the inputs; before the court outputs are shown piece by piece."""
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], serve=False) as arena:
@@ -140,6 +143,7 @@ def silence(arena: Arena, *names: str) -> None:
             setattr(member.part, name, Mute())
 
 
+@pytest.mark.slow
 def test_bonds_of_silent_signers_fall_though_job_and_accuser_were_gone_meanwhile(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
@@ -166,6 +170,7 @@ def publish_inputs(replay: Replay, step: int, node: int) -> None:
         replay._store.put_tensor(array)
 
 
+@pytest.mark.slow
 def test_who_signed_what_is_right_keeps_its_bond_though_its_side_lost(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,10 @@ def bundle() -> Bundle:
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
-    [(Fault.WRONG_STRUCTURE, Reason.STRUCTURE), (Fault.WRONG_INPUT, Reason.INPUT_NODE)],
+    [
+        pytest.param(Fault.WRONG_STRUCTURE, Reason.STRUCTURE, marks=pytest.mark.slow),
+        (Fault.WRONG_INPUT, Reason.INPUT_NODE),
+    ],
 )
 def test_a_liar_loses_to_an_honest_node(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault, reason: Reason
@@ -43,6 +46,7 @@ def test_a_liar_loses_to_an_honest_node(
     assert outcome.profit["trainer-0"] > 0 > outcome.profit["trainer-1"]
 
 
+@pytest.mark.slow
 def test_two_honest_nodes_have_nothing_to_dispute(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.NONE]) as arena:
         assert arena.play().matches == []

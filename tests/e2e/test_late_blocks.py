@@ -51,6 +51,7 @@ class LateArena(WatchedArena):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault.NONE, Fault.WRONG_OP_OUTPUT])
 def test_whoever_reads_late_does_nothing_twice_and_is_paid(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault

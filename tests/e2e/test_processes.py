@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import repops
 from repops import Backend
 
@@ -80,6 +81,7 @@ def post(
         return post_job(client, transactions, Store(network.folder / "client"), bundle, offer, uri)[0]
 
 
+@pytest.mark.slow
 def test_a_killed_trainer_goes_on_and_finds_the_root_of_another_thread_count(tmp_path: Path) -> None:
     steps = steps_of(MODE_REPOPS_F32)
     bundle = build(load_recipe("digits-mlp", steps=steps))
@@ -146,6 +148,7 @@ def test_a_trainer_killed_in_a_trial_comes_back_and_wins(tmp_path: Path) -> None
         assert opened["artifacts"] == served_at[honest.owner], "it must serve where its claim says"
 
 
+@pytest.mark.slow
 def test_a_killed_trainer_follows_the_logs_that_it_has_written(tmp_path: Path) -> None:
     """Its roots are those of an uninterrupted run, and a challenger with another library reaches them too."""
     mode = Rounding(32).mode

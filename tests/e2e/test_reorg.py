@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from assay_lab.faults import EXPECTED, Fault
 from referee_py.game.state import Phase
 from tests.conftest import Anvil
@@ -34,6 +36,7 @@ def rpc(arena: Arena, method: str, *params: object) -> object:
     return arena.web3.provider.make_request(method, list(params))["result"]  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_claims_that_are_taken_back_are_made_again(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     """Everything since the posting is undone, nonces too, and nothing of it comes back by itself."""
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.STALE_WEIGHTS]) as arena:
@@ -46,6 +49,7 @@ def test_claims_that_are_taken_back_are_made_again(anvil: Anvil, tmp_path: Path,
         assert outcome.matches == [(EXPECTED[Fault.STALE_WEIGHTS], {arena.address("trainer-1")})]
 
 
+@pytest.mark.slow
 def test_moves_that_are_taken_back_are_made_again(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     """The match is undone and opened again while the players are in the middle of it."""
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.WRONG_OP_OUTPUT]) as arena:

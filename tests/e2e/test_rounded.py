@@ -31,9 +31,9 @@ from . import brink
 from .arena import REWARD, STAKE, Arena, Outcome
 
 ROUNDING = Rounding(32)
-QUICK = (Fault.WRONG_OP_OUTPUT, Fault.FORGED_LOG, Fault.WRONG_LOG)
-"""The other faults do not concern logs; test_disputes plays them in repops-f32 every time."""
-LIES = [fault if fault in QUICK else pytest.param(fault, marks=pytest.mark.slow) for fault in EXPECTED]
+LIES = [
+    fault if fault is Fault.FORGED_LOG else pytest.param(fault, marks=pytest.mark.slow) for fault in EXPECTED
+]
 
 
 @pytest.fixture(scope="session")
@@ -69,6 +69,7 @@ def expect_justice(arena: Arena, outcome: Outcome, bundle: Bundle) -> None:
             assert outcome.profit[member.name] == -STAKE, member.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rounding",
     [ROUNDING, Rounding(26, Bounds.PROBABLE, Form.DENSE)],
@@ -125,6 +126,7 @@ def test_a_trainer_leaves_jobs_with_probable_bounds_to_others(
         assert arena.client.snapshot().job(arena.job_id).trainers == ()
 
 
+@pytest.mark.slow
 def test_a_challenger_stakes_on_no_job_with_probable_bounds(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
@@ -150,12 +152,13 @@ def test_a_lying_trainer_loses(anvil: Anvil, tmp_path: Path, rounded: Bundle, fa
         assert outcome.profit["challenger"] >= REWARD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [
         Fault.FORGED_LOG,
-        pytest.param(Fault.WRONG_LOG, marks=pytest.mark.slow),
-        pytest.param(Fault.SKIP_STEPS, marks=pytest.mark.slow),
+        Fault.WRONG_LOG,
+        Fault.SKIP_STEPS,
     ],
 )
 def test_a_lying_challenger_loses(anvil: Anvil, tmp_path: Path, rounded: Bundle, fault: Fault) -> None:
@@ -165,6 +168,7 @@ def test_a_lying_challenger_loses(anvil: Anvil, tmp_path: Path, rounded: Bundle,
         assert outcome.matches == [(EXPECTED[fault], {arena.address("challenger")})]
 
 
+@pytest.mark.slow
 def test_the_court_goes_by_the_log_and_ignores_a_forged_entry(
     anvil: Anvil, tmp_path: Path, rounded: Bundle
 ) -> None:
@@ -186,6 +190,7 @@ def flipped(log_source: MemoryLogs, step: int) -> StepLog:
     return StepLog({**log.nodes, brink.Y: NodeLog.of(replace(said, up=up), ROUNDING.form)})
 
 
+@pytest.mark.slow
 def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path) -> None:
     """The trainer follows an entry that its own library would not have written; everybody reaches the same values."""
     job, usual = brink.bundle(ROUNDING), MemoryLogs()

@@ -73,6 +73,7 @@ class WatchedArena(Arena):
         return [log["blockNumber"] for log in contract.events[name]().get_logs(from_block=0)]
 
 
+@pytest.mark.slow
 def test_a_watcher_has_its_share_though_the_trainer_is_honest(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
@@ -91,7 +92,9 @@ def test_a_watcher_has_its_share_though_the_trainer_is_honest(
         assert arena.logged(contracts.watch, "Watched") > arena.logged(contracts.jobs, "Committed")
 
 
-@pytest.mark.parametrize("fault", [Fault.POISON_DATA, Fault.WRONG_OP_OUTPUT])
+@pytest.mark.parametrize(
+    "fault", [Fault.POISON_DATA, pytest.param(Fault.WRONG_OP_OUTPUT, marks=pytest.mark.slow)]
+)
 def test_a_watcher_that_catches_a_liar_has_share_prize_and_reward(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
 ) -> None:
@@ -103,6 +106,7 @@ def test_a_watcher_that_catches_a_liar_has_share_prize_and_reward(
         assert outcome.profit["trainer-0"] == -STAKE
 
 
+@pytest.mark.slow
 def test_a_watcher_claims_what_it_has_found_whatever_that_costs_by_then(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
@@ -126,6 +130,7 @@ def test_a_watcher_claims_what_it_has_found_whatever_that_costs_by_then(
         assert watching.node.reserve.for_others() == training.node.reserve.for_others() == 0
 
 
+@pytest.mark.slow
 def test_a_watcher_looks_again_before_it_stakes(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     """Prices rise during training; before it has staked it is free to stop."""
     with WatchedArena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
@@ -142,6 +147,7 @@ def test_a_watcher_looks_again_before_it_stakes(anvil: Anvil, tmp_path: Path, bu
         assert arena.client.snapshot().pool(outcome.job).watchers == 0
 
 
+@pytest.mark.slow
 def test_a_watcher_ends_what_nobody_else_does(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     """The trainer reveals nothing: nobody has a claim, and the watcher's stake is locked until the job is over."""
     with WatchedArena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
@@ -152,6 +158,7 @@ def test_a_watcher_ends_what_nobody_else_does(anvil: Anvil, tmp_path: Path, bund
         assert outcome.profit["challenger"] == 0
 
 
+@pytest.mark.slow
 def test_a_watcher_that_was_killed_shows_what_it_has_committed_to(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
@@ -162,6 +169,7 @@ def test_a_watcher_that_was_killed_shows_what_it_has_committed_to(
         assert outcome.profit["challenger"] == BOUNTY // SHARES
 
 
+@pytest.mark.slow
 def test_who_may_stake_less_than_a_watcher_must_watches_nothing(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,9 +13,8 @@ from repops.opset import BF16, F32, I64, Dtype
 from referee_py.element import Case, scalar
 from referee_py.program import TensorType
 from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, Bounds, Rounding
-from tests.conftest import Anvil
 
-from .chain import ANVIL_OPTIONS, Given, Rules, decode, refused
+from .chain import Given, Rules, decode, refused
 from .twin import Piece, finished, whole
 
 MODES = {
@@ -67,11 +66,6 @@ TOWARDS = [
 """f32 without sign, r, the stochastic cast."""
 
 NANS = (0x7FC00000, 0x7F800001, 0x7FFFFFFF, 0xFFC00000, 0xFFFF8000)
-
-
-@pytest.fixture
-def rules(start_anvil: Callable[..., Anvil]) -> Rules:
-    return Rules(start_anvil(*ANVIL_OPTIONS).url)
 
 
 def case_of(name: str, inputs: tuple[Dtype, ...], output: Dtype, mode: int) -> Case:

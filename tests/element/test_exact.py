@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,23 +14,17 @@ from referee_py.element import rule_of
 from referee_py.element.exact_sum import INFINITE, NAN
 from referee_py.errors import InvalidInput
 from referee_py.program.mode import MAX_BITS, MODE_EXACT
-from tests.conftest import Anvil
 from tests.referee_py.element.logged import entries
 from tests.referee_py.element.operands import cases_of, reader
 from tests.referee_py.rounding import operators
 
-from .chain import ANVIL_OPTIONS, Given, Refusal, Rules, decode
+from .chain import Given, Refusal, Rules, decode
 from .checks import Checks, add_call
 from .large import anywhere, large_cases
 from .mutations import Mutations
 from .twin import finished, piece, whole
 
 SUMS = [op.name for op in OPS if op.arithmetic is Arithmetic.SUM]
-
-
-@pytest.fixture
-def rules(start_anvil: Callable[..., Anvil]) -> Rules:
-    return Rules(start_anvil(*ANVIL_OPTIONS).url)
 
 
 @pytest.mark.parametrize(

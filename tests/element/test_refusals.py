@@ -13,11 +13,9 @@ from repops.calls import random_call
 from repops.opset import BY_NAME, OPS
 
 from referee_py.element import rule_of
-from tests.conftest import Anvil
 from tests.referee_py.element.operands import cases_of, reader
 
 from .chain import (
-    ANVIL_OPTIONS,
     CASE,
     REPOPS_F32,
     Given,
@@ -35,7 +33,12 @@ NAMES = [op.name for op in OPS]
 EXACT = 2
 ROUNDED = 0x80  # 26 bits
 each_arithmetic = pytest.mark.parametrize(
-    "mode", [REPOPS_F32, EXACT, ROUNDED], ids=["repops", "exact", "rounded"]
+    "mode",
+    [
+        pytest.param(REPOPS_F32, id="repops"),
+        pytest.param(EXACT, id="exact", marks=pytest.mark.slow),
+        pytest.param(ROUNDED, id="rounded"),
+    ],
 )
 NAMED = {
     *(
@@ -50,11 +53,6 @@ NAMED = {
     *("AttributesEnd", "AttributesFollow", "AttributeUnfit"),
 }
 """Errors that may refuse a case. A panic, or a revert without a reason, is none of them."""
-
-
-@pytest.fixture
-def rules(start_anvil: Callable[..., Anvil]) -> Rules:
-    return Rules(start_anvil(*ANVIL_OPTIONS).url)
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,11 +17,10 @@ from referee_py.errors import InvalidInput
 from referee_py.program import TensorType
 from referee_py.rounding import UP, Bounds, Rounding
 from referee_py.rounding.evaluate import ELEMENTARY
-from tests.conftest import Anvil
 from tests.referee_py.element.logged import ROUNDINGS, entries, logged_elements
 from tests.referee_py.element.operands import cases_of, reader
 
-from .chain import ANVIL_OPTIONS, Given, Refusal, Rules, decode, refused
+from .chain import Given, Refusal, Rules, decode, refused
 from .checks import Checks, add_call
 from .large import anywhere, large_cases
 from .mutations import Mutations
@@ -30,11 +28,6 @@ from .twin import finished, piece, whole
 
 SUMS = ("sum", "mm", "bmm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad", "scatter_add")
 NO_STATE = {"NotASum", "NotOfTerms", "TooManyTerms"}
-
-
-@pytest.fixture
-def rules(start_anvil: Callable[..., Anvil]) -> Rules:
-    return Rules(start_anvil(*ANVIL_OPTIONS).url)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,12 +12,11 @@ from repops.opset import F32, OPS, OPSET_VERSION
 
 from referee_py.element import Case, Read, lanes, rule_of, scalar
 from referee_py.program import TensorType
-from tests.conftest import Anvil
 from tests.referee_py.element.operands import cases_of, reader
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.contracts import REPOPS_RULES, RULES
 
-from .chain import ANVIL_OPTIONS, Given, Rules, decode, encode_call, refused
+from .chain import Given, Rules, decode, encode_call, refused
 from .checks import PIECE, Checks, add_call
 from .large import anywhere, large_cases
 from .mutations import Mutations
@@ -35,11 +33,6 @@ quick_and_slow = pytest.mark.parametrize(
     "count", [pytest.param(40, id="quick"), pytest.param(1_000, id="slow", marks=pytest.mark.slow)]
 )
 every_operator = pytest.mark.parametrize("name", [op.name for op in OPS])
-
-
-@pytest.fixture
-def rules(start_anvil: Callable[..., Anvil]) -> Rules:
-    return Rules(start_anvil(*ANVIL_OPTIONS).url)
 
 
 @quick_and_slow
@@ -159,7 +152,7 @@ def some_floats(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(60, id="quick"), pytest.param(500, id="slow", marks=pytest.mark.slow)]
+    "count", [pytest.param(20, id="quick"), pytest.param(500, id="slow", marks=pytest.mark.slow)]
 )
 def test_steps_of_tensors_that_nobody_stores(count: int, rules: Rules, subtests: pytest.Subtests) -> None:
     """Dimensions up to 2^40: one step of one element, whose operands depend on their places."""

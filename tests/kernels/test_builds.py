@@ -1,7 +1,7 @@
 """Every compiler, level of optimisation and processor gives the same bits: a C program replays recorded calls.
 
-The slow tests use other options, other machines and the sanitizers. Compilers: gcc, and clang from the package ziglang,
-which also has the C libraries of other machines.
+They use other options, other machines and the sanitizers. Compilers: gcc, and clang from the package ziglang, which
+also has the C libraries of other machines.
 """
 
 import os
@@ -25,7 +25,10 @@ GCC = ("gcc", "-fopenmp")
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 OUTSIDE = recording.HERE / "outside.c"
 
-pytestmark = pytest.mark.timeout(900)  # the first build for another machine makes its C library
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),  # the first build for another machine makes its C library
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -76,12 +79,10 @@ def test_selftest_of_a_library_built_by_clang(tmp_path):
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
 def test_clang(calls, tmp_path):
     assert_same_bits(replay(recording.build(tmp_path, CLANG, ["-O2"], link=["gcc"]), calls))
 
 
-@pytest.mark.slow
 def test_fusion_by_clang(tmp_path):
     library = recording.build_library(tmp_path, CLANG, ["-O3"], link=["gcc"])
     cache = f"cache_dir={tmp_path}"
@@ -112,13 +113,11 @@ BUILDS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("build", BUILDS)
 def test_other_options(build, calls, tmp_path):
     assert_same_bits(replay(recording.build(tmp_path, *BUILDS[build]), calls))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("machine", ["aarch64", "riscv64"])
 def test_other_processors(machine, calls, tmp_path):
     emulators = (shutil.which(f"qemu-{machine}"), shutil.which(f"qemu-{machine}-static"))
@@ -129,12 +128,10 @@ def test_other_processors(machine, calls, tmp_path):
     assert_same_bits(replay(program, calls, emulator))
 
 
-@pytest.mark.slow
 def test_no_kernel_leaves_its_arrays(calls, tmp_path):
     assert_same_bits(replay(recording.build(tmp_path, GCC, SANITIZE), calls))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "report"), [("arange", "heap-buffer-overflow"), ("neg", "cannot be represented")]
 )

@@ -61,8 +61,16 @@ def in_mode(case: Case, mode: int) -> Case:
     return replace(case, mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        pytest.param(
+            name, mode, marks=[pytest.mark.slow] if name in ("amax", "sum") and mode != "rounded" else []
+        )
+        for name in KINDS
+        for mode in MODES
+    ],
+)
 def test_every_state_of_random_calls(name: str, mode: str) -> None:
     rng, steps = np.random.default_rng(len(name)), 0
     for number in range(CALLS):

@@ -146,9 +146,9 @@ def test_all_inputs(name, piece, try_inputs):
 # ---------------------------------------------------------------------------------------------------------- pow
 
 
-def pairs():
-    """Return 100,000 pairs of each kind, as binary64 arrays."""
-    count, random = 100_000, np.random.default_rng(17)
+def pairs(count=100_000):
+    """Return this many pairs of each kind, as binary64 arrays."""
+    random = np.random.default_rng(17)
     normal, size = random.standard_normal(count), np.abs(random.standard_normal(count)) + 0.01
     bits = random.integers(0, 1 << 32, (2, count), dtype=np.uint32).view(np.float32)
 
@@ -172,10 +172,12 @@ def pairs():
     }
 
 
-def test_pow_correctly_rounded():
+@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_pow_correctly_rounded(count):
     with np.errstate(all="ignore"):
         kinds = {
-            kind: [operand.astype(np.float32) for operand in operands] for kind, operands in pairs().items()
+            kind: [operand.astype(np.float32) for operand in operands]
+            for kind, operands in pairs(count).items()
         }
     for kind, (x, y) in kinds.items():
         want = by_mpfr("pow", x, y)

@@ -107,6 +107,7 @@ def fast_math_library(tmp_path):
     return library
 
 
+@pytest.mark.slow
 @x86_only
 def test_a_library_built_with_fast_math_changes_nothing(fast_math_library):
     """Tests the loading thread, threads from before and after, and OpenMP's, which inherited its settings."""

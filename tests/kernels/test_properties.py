@@ -1,4 +1,5 @@
-"""Ten thousand calls of each family of operators: the reference, and every instruction set on some threads.
+"""Ten thousand calls of each family of operators, a fifth of them quick: the reference, and every instruction set on
+some threads.
 
 Most calls are tiny, because the reference is slow; tests/kernels/test_executors.py and the self-test go further.
 repops/calls.py chooses the values (subnormals, -0, NaNs, all exponents, small integers).
@@ -50,7 +51,9 @@ def test_every_operator_belongs_to_one_family():
     assert sorted(name for family in FAMILIES for name in members(family)) == sorted(op.name for op in OPS)
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize(
+    "shard", [0, *(pytest.param(shard, marks=pytest.mark.slow) for shard in range(1, SHARDS))]
+)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_any_call_has_the_reference_bits(family, shard):
     names = members(family)

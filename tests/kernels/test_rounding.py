@@ -44,7 +44,9 @@ def radii(rng: np.random.Generator, rows: tuple[int, ...], columns: tuple[int, .
 
 
 @pytest.mark.parametrize("b", BITS)
-@pytest.mark.parametrize("shape", [(3, 37, 53), (1, 1, 5), (2, 3, 1), (1, 64, 4099)])
+@pytest.mark.parametrize(
+    "shape", [(3, 37, 53), (1, 1, 5), (2, 3, 1), pytest.param((1, 64, 4099), marks=pytest.mark.slow)]
+)
 def test_what_is_near_a_midpoint_is_found(b: int, shape: tuple[int, int, int]) -> None:
     rng = np.random.default_rng(b)
     outer, m, n = shape

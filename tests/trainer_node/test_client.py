@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from referee_py.program.mode import Rounding
 from referee_py.program.terms import Terms
 from referee_py.walk.descent import Descent
 from referee_py.walk.reason import Reason
+from tests.conftest import Anvil, undone
 from tests.planned import planned
 from trainer_node.chain import (
     ChainClient,
+    Deployment,
     JobPhase,
     MatchInfo,
     Receipt,
@@ -89,8 +92,9 @@ class Town:
         stake: int = STAKE,
         guardian: str | None = None,
         pause_budget: int = 0,
+        deployment: Deployment | None = None,
     ) -> None:
-        """Deploy. The guardian of the clocks is the first of the people unless another is named."""
+        """Deploy, unless it is done. The guardian of the clocks is the first of the people unless another is named."""
         self.web3, self.stake = connect(url, 31337), stake
         self.people = [
             TransactionManager(
@@ -103,23 +107,22 @@ class Town:
             )
             for key in keys
         ]
-        deployment = deploy(
-            self.web3,
-            self.people[0],
-            folder / "31337.json",
-            Parameters(
-                stake_gas=stake // 10**10,  # low, so that gas is cheap
-                min_period=2,
-                commit_age=1,
-                guardian=guardian or self.people[0].address,
-                pause_budget=pause_budget,
-            ),
-            chain_id=31337,
+        parameters = Parameters(
+            stake_gas=stake // 10**10,  # low, so that gas is cheap
+            min_period=2,
+            commit_age=1,
+            guardian=guardian or self.people[0].address,
+            pause_budget=pause_budget,
         )
-        self.client = ChainClient(self.web3, deployment)
+        file = folder / "31337.json"
+        made = deployment or deploy(self.web3, self.people[0], file, parameters, chain_id=31337)
+        self.client = ChainClient(self.web3, made)
         self.contracts = self.client.contracts
-        registry = self.contracts.registry
-        self.people[3].send(Call.of(registry, "register", deployment.panel, "http://verifier", value=10**18))
+        if deployment is None:
+            register = Call.of(
+                self.contracts.registry, "register", made.panel, "http://verifier", value=10**18
+            )
+            self.people[3].send(register)
 
     def post(self, uri: str = "http://client", *, slots: int = 2, program: Terms = PROGRAM) -> int:
         verifiers = (self.people[3].address,)
@@ -179,9 +182,18 @@ class Town:
         self.web3.provider.make_request(RPCEndpoint(method), list(params))
 
 
+@pytest.fixture(scope="module")
+def deployment(module_anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    folder = tmp_path_factory.mktemp("town")
+    return Town(module_anvil.url, module_anvil.keys[:4], folder).client.deployment
+
+
 @pytest.fixture
-def town(anvil, tmp_path: Path) -> Town:
-    return Town(anvil.url, anvil.keys[:4], tmp_path)
+def town(module_anvil: Anvil, deployment: Deployment, tmp_path: Path) -> Iterator[Town]:
+    """A town as it was deployed, whose people have done nothing."""
+    town = Town(module_anvil.url, module_anvil.keys[:4], tmp_path, deployment=deployment)
+    with undone(town.web3):
+        yield town
 
 
 def test_job_as_it_was_posted(town: Town) -> None:

@@ -10,6 +10,8 @@ import pytest
 from referee_py.game.state import Phase, Reveal, Timeout
 from referee_py.walk.pauses import Pause, contract_time
 from referee_py.walk.reason import Reason
+from tests.conftest import Anvil, undone
+from trainer_node.chain import Deployment
 from trainer_node.chain import client as chain_client
 from trainer_node.chain.codec.clock import Pauses
 from trainer_node.chain.events import Event
@@ -24,9 +26,17 @@ from .test_client import RUN, Town
 BUDGET = 500
 
 
+@pytest.fixture(scope="module")
+def deployment(module_anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    folder = tmp_path_factory.mktemp("town")
+    return Town(module_anvil.url, module_anvil.keys[:4], folder, pause_budget=BUDGET).client.deployment
+
+
 @pytest.fixture
-def town(anvil, tmp_path: Path) -> Town:
-    return Town(anvil.url, anvil.keys[:4], tmp_path, pause_budget=BUDGET)
+def town(module_anvil: Anvil, deployment: Deployment, tmp_path: Path) -> Iterator[Town]:
+    town = Town(module_anvil.url, module_anvil.keys[:4], tmp_path, deployment=deployment)
+    with undone(town.web3):
+        yield town
 
 
 def turn(town: Town, function: str, person: int = 0) -> None:
@@ -69,12 +79,12 @@ def test_now_is_what_the_contracts_call_it(town: Town) -> None:
             assert snapshot.instant(number) == town.client.at(number).now, number
 
 
-def test_the_guardian_alone_turns_the_clocks(town: Town, anvil, tmp_path: Path) -> None:
+def test_the_guardian_alone_turns_the_clocks(town: Town, module_anvil: Anvil, tmp_path: Path) -> None:
     with pytest.raises(Reverted, match="NotGuardian"):
         turn(town, "pause", person=1)
     with pytest.raises(Reverted, match="NotPaused"):
         turn(town, "resume")
-    other = Town(anvil.url, anvil.keys[4:8], tmp_path / "other", guardian=NOBODY)
+    other = Town(module_anvil.url, module_anvil.keys[4:8], tmp_path / "other", guardian=NOBODY)
     with pytest.raises(Reverted, match="NotGuardian"):
         turn(other, "pause")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import structlog
 from eth_account import Account
 
+from tests.conftest import Anvil, undone
 from trainer_node.chain import Deployment, TransactionManager, connect
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.contracts import NAMES, RULES, TABLES, error_decoder
@@ -26,13 +28,17 @@ PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, stake_gas=10**7, min_pe
 class Publisher:
     """A deployment, and a list on which it is version 1.0."""
 
-    def __init__(self, anvil: Any, folder: Path) -> None:
+    def __init__(self, anvil: Anvil, folder: Path) -> None:
         self.url = anvil.url
         self.web3 = connect(anvil.url, 31337)
-        self.sender, self.stranger = (self.account(key) for key in anvil.keys[:2])
+        self.open_accounts(anvil)
         self.file = folder / "31337.json"
         self.deployment = deploy(self.web3, self.sender, self.file, PARAMETERS, chain_id=31337)
         self.releases = publish(self.sender, self.deployment, "1.0", None, self.web3)
+
+    def open_accounts(self, anvil: Anvil) -> None:
+        """Open the accounts, anew: they remember no transactions."""
+        self.sender, self.stranger = (self.account(key) for key in anvil.keys[:2])
 
     def account(self, key: str) -> TransactionManager:
         return TransactionManager(
@@ -63,9 +69,16 @@ class Publisher:
         self.web3.provider.make_request(method, list(params))  # type: ignore[arg-type]
 
 
+@pytest.fixture(scope="module")
+def published(module_anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> Publisher:
+    return Publisher(module_anvil, tmp_path_factory.mktemp("publisher"))
+
+
 @pytest.fixture
-def publisher(anvil, tmp_path: Path) -> Publisher:
-    return Publisher(anvil, tmp_path)
+def publisher(module_anvil: Anvil, published: Publisher) -> Iterator[Publisher]:
+    published.open_accounts(module_anvil)
+    with undone(published.web3):
+        yield published
 
 
 def test_a_node_finds_its_contracts_by_a_version(publisher: Publisher) -> None:

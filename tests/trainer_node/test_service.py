@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from eth_account import Account
 
 from referee_py.errors import InvalidInput, Unavailable
+from tests.conftest import Anvil, undone
 from trainer_node.chain import TransactionManager, connect
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.contracts import error_decoder
@@ -43,13 +45,24 @@ def deploy_on(url: str, key: str, path: Path) -> None:
     deploy(web3, manager, path, Parameters(min_period=2, commit_age=1), chain_id=31337)
 
 
+@pytest.fixture(scope="module")
+def deployments(module_anvil: Anvil, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the file of a deployment."""
+    folder = tmp_path_factory.mktemp("deployments")
+    deploy_on(module_anvil.url, module_anvil.keys[0], folder / "31337.json")
+    return folder
+
+
 @pytest.fixture
-def settings(anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(
+    module_anvil: Anvil, deployments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Settings]:
     monkeypatch.chdir(tmp_path)
-    deploy_on(anvil.url, anvil.keys[0], tmp_path / "deployments" / "31337.json")
-    create_key(tmp_path / ".assay" / "key.json", "secret", key=anvil.keys[1], work_factor=16)
+    shutil.copytree(deployments, tmp_path / "deployments")
+    create_key(tmp_path / ".assay" / "key.json", "secret", key=module_anvil.keys[1], work_factor=16)
     monkeypatch.setenv("ASSAY_PASSWORD", "secret")
-    return load_settings(rpc_url=anvil.url, poll_s=0.02, log_level="error")
+    with undone(connect(module_anvil.url, 31337)):
+        yield load_settings(rpc_url=module_anvil.url, poll_s=0.02, log_level="error")
 
 
 @pytest.fixture
@@ -148,11 +161,13 @@ def test_lock_is_free_after_a_crash(tmp_path: Path) -> None:
         pass
 
 
-def test_another_chain_needs_another_data_directory(settings: Settings, start_anvil: Callable, anvil) -> None:
+def test_another_chain_needs_another_data_directory(
+    settings: Settings, start_anvil: Callable[..., Anvil]
+) -> None:
     with open_daemon(settings, "test"):
         pass
     fresh = start_anvil("--timestamp", "1700000000")  # the genesis block's hash depends on its second
-    deploy_on(fresh.url, anvil.keys[0], Path("deployments/31337.json"))
+    deploy_on(fresh.url, fresh.keys[0], Path("deployments/31337.json"))
     with (
         pytest.raises(SchemaMismatch, match="another data directory"),
         open_daemon(settings.model_copy(update={"rpc_url": fresh.url}), "test"),
@@ -199,7 +214,7 @@ SLOW_ACT = """
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_signal_finishes_the_current_act(settings: Settings, number: signal.Signals) -> None:
     command = [sys.executable, "-c", textwrap.dedent(SLOW_ACT), settings.rpc_url]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ)

@@ -111,7 +111,7 @@ def test_a_replacement_that_cannot_be_paid_leaves_the_first(slow: Bench) -> None
     manager, contract = poor_with(slow, 15 * 10**17)
     transaction = manager.submit(Call("stake", contract, b"\1", 2 * 10**18, 10**18))
     row = manager._outbox.row(transaction)
-    manager._replace_after_s = 1.0
+    manager._replace_after_s, manager._poll_s = 1.0, 0.5
     with pytest.raises(TransactionPending):
         manager.wait(transaction, timeout_s=10)
     assert [a.hash for a in manager._outbox.row(transaction).attempts] == [row.attempts[0].hash]
@@ -124,10 +124,10 @@ def test_a_replacement_that_cannot_be_paid_leaves_the_first(slow: Bench) -> None
 
 
 def test_a_tip_is_not_raised_for_ever_while_no_block_comes(slow: Bench) -> None:
-    manager = slow.manager(replace_after_s=1.0, poll_s=0.5)
+    manager = slow.manager(replace_after_s=1.0, poll_s=1.0)
     transaction = manager.submit(slow.pay())
     with pytest.raises(TransactionPending):
-        manager.wait(transaction, timeout_s=120)
+        manager.wait(transaction, timeout_s=60)
     attempts = manager._outbox.row(transaction).attempts
     assert 8 * GWEI < attempts[-1].priority_fee <= 10 * GWEI
 

@@ -47,7 +47,7 @@ def random_block(rng: np.random.Generator) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(60, id="quick"), pytest.param(1000, id="slow", marks=pytest.mark.slow)]
+    "count", [pytest.param(20, id="quick"), pytest.param(1000, id="slow", marks=pytest.mark.slow)]
 )
 def test_blocks_say_what_they_say_in_python(reader: Any, count: int) -> None:
     rng = np.random.default_rng(count)

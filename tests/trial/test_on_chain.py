@@ -21,7 +21,7 @@ from tests.referee_py.trial.parties import Setting
 
 from .stand import Stand
 
-PER_OPERATOR = 3
+slow = pytest.mark.slow
 ROUNDINGS = [Rounding(b, bounds) for b in (26, 32) for bounds in Bounds]
 
 
@@ -38,8 +38,14 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "times"),
+    [
+        pytest.param("repops-f32", 1, id="quick"),
+        *(pytest.param(mode, 3, id=mode, marks=slow) for mode in MODES),
+    ],
+)
+def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str, times: int) -> None:
     """The honest party is either side, and tensors are served or shown piece by piece. Nothing is logged."""
     rng = np.random.default_rng(5)
     for name in (op.name for op in OPS):
@@ -54,11 +60,12 @@ def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str) -> Non
             result = stand.play(setting, served=played < 2)
             assert (result.losers, result.late) == (2 - setting.honest, False), (name, number)
             played += 1
-            if played == PER_OPERATOR:
+            if played == times:
                 break
-        assert played == PER_OPERATOR, name
+        assert played == times, name
 
 
+@slow
 @pytest.mark.parametrize("mode", MODES)
 def test_one_wrong_element_of_bf16_loses(stand: Stand, mode: str) -> None:
     """Every operator that gives bf16; the honest party is either side."""
@@ -73,7 +80,7 @@ def test_one_wrong_element_of_bf16_loses(stand: Stand, mode: str) -> None:
             assert (result.losers, result.late) == (2 - honest, False), (name, honest)
 
 
-@pytest.mark.parametrize("rounding", ROUNDINGS[::3], ids=str)
+@pytest.mark.parametrize("rounding", [pytest.param(ROUNDINGS[0], marks=slow), ROUNDINGS[3]], ids=str)
 def test_any_operator_may_have_a_log(stand: Stand, rounding: Rounding) -> None:
     """Also one that rounds in one way only or not at all: its entry is shown, to no effect. i64 and bool show none."""
     for number, name in enumerate(op.name for op in OPS):
@@ -89,6 +96,7 @@ def test_any_operator_may_have_a_log(stand: Stand, rounding: Rounding) -> None:
         assert result.state.entry == (Entry(UP) if rounded else NO_ENTRY), name
 
 
+@slow
 @pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
 def test_whoever_goes_by_the_log_wins(stand: Stand, rounding: Rounding) -> None:
     """Every operator with a log, of several blocks: entries that count, no entries, and entries that do not count."""

@@ -203,7 +203,7 @@ class Table:
             self.seen |= {want} if want else set()
 
 
-@pytest.mark.parametrize("honest", [0, 1])
+@pytest.mark.parametrize("honest", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_contract_and_rules_refuse_alike(start_anvil: Callable[..., Anvil], honest: int) -> None:
     rng = np.random.default_rng(honest)
     inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((70, 700), (700, 90))]

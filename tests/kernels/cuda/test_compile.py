@@ -10,7 +10,22 @@ from repops.cuda.sources import SOURCES, directories, text_of
 
 from .emulation import library, needs_gcc
 
-ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+ARCHITECTURES = [
+    pytest.param("sm_80", marks=pytest.mark.slow),
+    "sm_90",
+    pytest.param("sm_100", marks=pytest.mark.slow),
+]
+LARGE = {
+    "conv",
+    "conv_bf16",
+    "exact_conv",
+    "exact_conv_bf16",
+    "exact_matmul",
+    "exact_matmul_bf16",
+    "matmul_bf16",
+}
+"""Sources that take long: in the quick tests only the emulation compiles them, for the host."""
+SOURCES_BY_SIZE = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in SOURCES]
 KEPT = Path(__file__).parents[3] / ".build" / "cuda"
 FUSED = {"matmul", "matmul_bf16", "conv", "conv_bf16"}  # sources whose arithmetic is fma
 BOUNDED = "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"  # the mode exact needs only a bound of its error
@@ -27,14 +42,14 @@ def test_every_source_is_listed():
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", SOURCES_BY_SIZE)
 def test_compiles(source, architecture, monkeypatch):
     monkeypatch.setenv("REPOPS_CACHE", str(KEPT))  # half a minute, once
     assert compiler.machine_code(source, architecture)[:4] == b"\x7fELF"
 
 
 @needs_gcc
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", SOURCES_BY_SIZE)
 def test_assembly(source):
     assembly = compiler.compile_text(text_of(source), source, "sm_80", "PTX").decode()
     nothing_is_approximate_or_flushed(assembly)

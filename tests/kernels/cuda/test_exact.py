@@ -36,7 +36,9 @@ def agrees_with_the_reference(name, inputs, attrs, **options):
     same(name, inputs, attrs, want, order=BACKWARDS, shift=1, **options)
 
 
-@pytest.mark.parametrize(("scale", "seeds"), [("tiny", 60), ("usual", 20)])
+@pytest.mark.parametrize(
+    ("scale", "seeds"), [("tiny", 60), pytest.param("usual", 20, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_random_calls(name, scale, seeds):
     for seed in range(seeds):
@@ -75,6 +77,7 @@ def long_calls():
     yield "scatter_add", [special(8, 3), few, special(5000, 3, seed=1)], {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multiprocessors", [1, 4, 132])
 def test_agrees_with_c_on_calls_that_reach_every_path(multiprocessors):
     for name, inputs, attrs in long_calls():
@@ -102,6 +105,7 @@ def test_infinities_and_nans(dtype):
     agrees_with_the_reference("conv2d", [x, w], window)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_taps_that_do_not_exist_have_no_effect(value):
     """Not even beside operands that are not finite."""
@@ -115,7 +119,7 @@ def test_taps_that_do_not_exist_have_no_effect(value):
 # -------------------------------------------------------------------------------- sums that are hard to round
 
 
-@pytest.mark.parametrize("count", [8, 61, 300])
+@pytest.mark.parametrize("count", [8, 61, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_hard_sums(kind, count):
     rng = np.random.default_rng([KINDS.index(kind), count, 1])
@@ -238,6 +242,8 @@ def test_without_a_radius_bits_are_wrong(monkeypatch):
         agrees_with_the_reference("mm", [*cancelling(17, 200, 12, 200)], {})
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "bmm" else name for name in OPERATORS]
+)
 def test_the_self_test_prints_the_same_digests(name):
     assert digest(EXACT, name) == digest(backend("cpu", exact=True), name)

@@ -39,6 +39,7 @@ def test_on_this_gpu(check):
     assert check() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_the_script_says_so():
     done = subprocess.run([sys.executable, ROOT / "scripts/gpu_check"], capture_output=True, text=True)
@@ -51,6 +52,7 @@ def test_the_checks_pass_with_emulated_kernels():
     assert gpu_checks.same_results(BACKEND, gpu_checks.random_calls(1)) == len(OPS)
 
 
+@pytest.mark.slow
 def test_the_first_difference_is_named():
     def execute(name, inputs, attrs):
         outputs = cpu.execute(name, inputs, attrs)

@@ -30,6 +30,7 @@ def elsewhere(name, threads, isa):
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", networks.NETWORKS)
 def test_training_has_the_same_bits_for_any_threads_and_instruction_set(name):
     ways = [(1 + i % 2, isa) for i, isa in enumerate(ISA_NAMES[: BEST_ISA + 1])] + [(2, ISA_NAMES[0])]

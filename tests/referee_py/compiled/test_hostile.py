@@ -24,7 +24,14 @@ def test_each_trouble(kind: str, size: int) -> None:
     check(made.program, made.constants, made.initial, seed=1)
 
 
-@pytest.mark.parametrize("kind", ["view_chain", "permuted_chain", "siblings", "twins", "updates"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "view_chain",
+        "permuted_chain",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("siblings", "twins", "updates")),
+    ],
+)
 def test_ten_thousand_nodes(kind: str) -> None:
     """NOTE: a walk along each chain, or a new grouping for each refused group, would not end in minutes."""
     made = KINDS[kind](10_000)
@@ -48,10 +55,13 @@ def test_many_random_views(part: int) -> None:
         check(made.program, made.constants, made.initial, seed)
 
 
-def test_groups_of_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "count", [pytest.param(20, id="quick"), pytest.param(60, id="slow", marks=pytest.mark.slow)]
+)
+def test_groups_of_small_blocks(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """A program of many blocks, like a program of tens of thousands of nodes."""
     monkeypatch.setattr(groups, "BLOCK", 7)
-    for seed in range(60):
+    for seed in range(count):
         for made in (RandomProgram(seed, 80), RandomViews(seed, 80)):
             check(made.program, made.constants, made.initial, seed)
 

@@ -64,7 +64,9 @@ def test_chosen_steps_of_long_chains(items: int) -> None:
             assert lanes.item(lanes.turns(items, starts[number] + place)) == want
 
 
-@pytest.mark.parametrize("items", [*EDGES, BLOCK * 32 - 1, BLOCK * 32 + 1])
+@pytest.mark.parametrize(
+    "items", [*EDGES, *(pytest.param(BLOCK * 32 + by, marks=pytest.mark.slow) for by in (-1, 1))]
+)
 @pytest.mark.parametrize("special", [False, True])
 def test_sums_have_the_reference_s_bits(items: int, special: bool) -> None:
     rng = np.random.default_rng(items)

@@ -101,12 +101,15 @@ def play(seed: int, size: int, found: Found) -> None:
     found.moving += made.moving
 
 
-def test_random_programs_under_random_schedules() -> None:
+@pytest.mark.parametrize(
+    "count", [pytest.param(15, id="quick"), pytest.param(45, id="slow", marks=pytest.mark.slow)]
+)
+def test_random_programs_under_random_schedules(count: int) -> None:
     found = Found()
-    for seed in range(45):
+    for seed in range(count):
         play(seed, 4 + seed % 30, found)
-    assert found.moving == 15
-    assert found.steps > 45 * 3 * 10
+    assert found.moving == count // 3
+    assert found.steps > count * 3 * 10
 
 
 @pytest.mark.slow

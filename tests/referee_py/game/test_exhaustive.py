@@ -232,23 +232,26 @@ def play(
 
 
 Shape = tuple[int, int, tuple[int, ...]]
-QUICK = [
-    ((3, 4, (2, 1)), {}),  # a step tree with a place beyond its last leaf
-    ((2, 5, (2, 1)), {}),  # a run tree with one, and a last interval of one step
-    ((2, 5, (2, 1)), {"generations": 1}),
-    ((1, 3, (3, 1)), {"waits": True}),  # a run tree of one leaf, and a step tree of one
-    ((2, 2, (2, 1)), {"waits": True}),
+SMALL = [
+    # A step tree with a place beyond its last leaf.
+    pytest.param((3, 4, (2, 1)), {}, marks=pytest.mark.slow),
+    # A run tree with one, and a last interval of one step.
+    ((2, 5, (2, 1)), {}),
+    pytest.param((2, 5, (2, 1)), {"generations": 1}, marks=pytest.mark.slow),
+    # A run tree of one leaf, and a step tree of one.
+    ((1, 3, (3, 1)), {"waits": True}),
+    pytest.param((2, 2, (2, 1)), {"waits": True}, marks=pytest.mark.slow),
 ]
-SLOW = [
+LARGE = [
     (shape, options)
     for shape in ((3, 6, (2, 1)), (2, 8, (4, 1)), (4, 8, (4, 1)), (4, 12, (4, 1)))
     for options in ({}, {"generations": 1}, {"waits": True})
 ]
 
 
-@pytest.mark.parametrize("honest", [0, 1])
+@pytest.mark.parametrize("honest", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("served", [True, False], ids=["served", "withheld"])
-@pytest.mark.parametrize(("shape", "options"), QUICK, ids=str)
+@pytest.mark.parametrize(("shape", "options"), SMALL, ids=str)
 def test_every_match(
     monkeypatch: pytest.MonkeyPatch, shape: Shape, options: dict[str, Any], served: bool, honest: int
 ) -> None:
@@ -263,7 +266,7 @@ def test_every_match(
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("served", [True, False], ids=["served", "withheld"])
-@pytest.mark.parametrize(("shape", "options"), SLOW, ids=str)
+@pytest.mark.parametrize(("shape", "options"), LARGE, ids=str)
 def test_every_larger_match(
     monkeypatch: pytest.MonkeyPatch, shape: Shape, options: dict[str, Any], served: bool
 ) -> None:

@@ -283,7 +283,7 @@ def explored(others: int, slots: int, trains: bool) -> None:
 
 
 @pytest.mark.parametrize("trains", [True, False], ids=["trainer", "challenger"])
-@pytest.mark.parametrize(("others", "slots"), [(1, 1), (1, 2), (2, 1)])
+@pytest.mark.parametrize(("others", "slots"), [(1, 1), (1, 2), pytest.param(2, 1, marks=pytest.mark.slow)])
 def test_every_job(others: int, slots: int, trains: bool) -> None:
     explored(others, slots, trains)
 

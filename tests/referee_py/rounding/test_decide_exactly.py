@@ -138,7 +138,9 @@ def test_terms_are_those_that_are_to_be_read() -> None:
             assert exact.exact_value(readable) == Fraction(float(want[index])), case
 
 
-@pytest.mark.parametrize("name", ["mm", "sum", "scatter_add"])
+@pytest.mark.parametrize(
+    "name", ["mm", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sum", "scatter_add"))]
+)
 def test_long_sums_of_any_exponents_are_taken_in_pieces(name: str) -> None:
     """More terms than a piece holds, products over 500 binades that cancel but for a crumb, and bounded memory."""
     rng = np.random.default_rng(6)
@@ -173,7 +175,7 @@ def test_long_sums_of_any_exponents_are_taken_in_pieces(name: str) -> None:
             assert peak < 24 << 20, "a few arrays of a piece, whatever the length"
 
 
-@pytest.mark.parametrize("b", [26, 29])
+@pytest.mark.parametrize("b", [pytest.param(26, marks=pytest.mark.slow), 29])
 def test_functions_of_single_elements(b: int) -> None:
     """Each kind of entry, against the definition, which brackets the value with 2,400 bits."""
     rng, rounding = np.random.default_rng(b), Rounding(b)

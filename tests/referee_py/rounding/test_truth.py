@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,14 +21,20 @@ from .operators import (
     same_bits,
 )
 
-QUICK = (Rounding(26), Rounding(29, Bounds.PROBABLE, Form.DENSE), Rounding(32, Bounds.PROBABLE), Rounding(32))
 ALL = [Rounding(*p) for p in itertools.product((26, 29, 32), Bounds, Form)]
-MODES = [pytest.param(r, marks=[] if r in QUICK else [pytest.mark.slow], id=f"{r.mode:#x}") for r in ALL]
 NARROW = (Rounding().of_bf16, Rounding(32, Bounds.PROBABLE, Form.DENSE).of_bf16)
-MODES += [pytest.param(r, id=f"bf16 {r.bounds.name}") for r in NARROW]
+NAMES = [f"{r.mode:#x}" for r in ALL] + [f"bf16 {r.bounds.name}" for r in NARROW]
 
 
-@pytest.mark.parametrize("rounding", MODES)
+def modes(*quick: Rounding) -> list[Any]:
+    """Return all modes, of which only these are quick."""
+    return [
+        pytest.param(rounding, marks=[] if rounding in quick else [pytest.mark.slow], id=name)
+        for rounding, name in zip((*ALL, *NARROW), NAMES, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("rounding", modes(Rounding(32), NARROW[1]))
 def test_honest_trainer_expect_everybody_ends_at_its_bits(rounding: Rounding) -> None:
     """Trainer and auditors add in different orders; the log makes their results equal, and the defined ones."""
     rng = np.random.default_rng(rounding.bits + 64 * rounding.bounds)
@@ -77,7 +84,7 @@ def forgeries(rng: np.random.Generator, honest: Log, x: np.ndarray, b: int) -> I
     yield Log(size, shifted, rng.random(shifted.size) < 0.5, none, np.zeros(0))
 
 
-@pytest.mark.parametrize("rounding", MODES)
+@pytest.mark.parametrize("rounding", modes(Rounding(32)))
 def test_any_log_expect_the_value_of_the_definition(rounding: Rounding) -> None:
     """Under any log, every evaluation ends at the truth of each element, and forged entries are found."""
     rng = np.random.default_rng(1000 + rounding.bits + 64 * rounding.bounds)

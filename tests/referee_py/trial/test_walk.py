@@ -29,8 +29,15 @@ def sum_of(items: int, mode: int = 1) -> tuple[Case, np.ndarray]:
     return Case("sum", (TensorType.of(x),), structure.outputs, structure.attrs, 0, 0, mode), x
 
 
-@pytest.mark.parametrize("where", [0, GPT2 // 3, GPT2 - 2], ids=["begin", "middle", "end"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param(0, id="begin", marks=pytest.mark.slow),
+        pytest.param(GPT2 // 3, id="middle"),
+        pytest.param(GPT2 - 2, id="end", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("mode", ["f32", pytest.param("rounded", marks=pytest.mark.slow)])
 def test_a_trial_about_a_gradient_of_gpt2_takes_one_pass(mode: str, where: int) -> None:
     """Attack: the right side has to walk a chain of 38.6 million steps, in each of six or more rounds."""
     _, x = sum_of(GPT2)

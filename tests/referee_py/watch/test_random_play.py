@@ -36,7 +36,7 @@ from trainer_node.db import Database
 from trainer_node.deploy import Parameters, deploy
 from trainer_node.posting import Offer, job_terms
 
-JOBS, ROUNDS = 40, 110
+ROUNDS = 110
 STAKE = 1000
 RULES = Rules(0, 20, 20, 20)
 PERIODS: dict[str, Any] = {"train_period": 25, "watch_period": 8, "reveal_period": 15, "challenge_period": 20}
@@ -294,15 +294,18 @@ def _refusal(act: Act, now: int) -> str | None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "jobs", [pytest.param(20, id="quick"), pytest.param(40, id="slow", marks=pytest.mark.slow)]
+)
 def test_random_play_expect_contract_and_python_agree(
-    start_anvil: Callable[..., Any], tmp_path: Path
+    start_anvil: Callable[..., Any], tmp_path: Path, jobs: int
 ) -> None:
     ground = Ground(start_anvil(*ANVIL_OPTIONS), tmp_path)
     model = ChainModel(
         31337, ground.at["Jobs"], ground.at["Referee"], ground.at["Panel"], Registry(), commit_age=1
     )
     watch = Watch(31337, ground.at["Watch"], Board(model))
-    modes = [Rounding().mode if number % 10 == 9 else MODE_REPOPS_F32 for number in range(JOBS)]
+    modes = [Rounding().mode if number % 10 == 9 else MODE_REPOPS_F32 for number in range(jobs)]
     games = [Game(ground, model, watch, number + 1, mode) for number, mode in enumerate(modes)]
     ground.fund([account for game in games for account in game.people])
     tally: Counter[str] = Counter()
@@ -334,7 +337,7 @@ def test_random_play_expect_contract_and_python_agree(
         for w in pool.watchers.values()
         if w.state is WatcherState.COLLECTED
     ]
-    assert len(paid) > JOBS / 2
+    assert len(paid) > jobs / 2
     assert watch.credits.get(BURNED, 0) > 0
 
 

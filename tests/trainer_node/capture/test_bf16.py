@@ -63,6 +63,7 @@ def test_autocast(make: Any, shape: tuple[int, ...]) -> None:
         assert {node.name for node in before} <= {"cast", "reshape", "transpose"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2-tiny-bf16", "llama-lora-tiny-bf16"])
 def test_recipes_follow_eager_autocast(name: str) -> None:
     """A transformer of two layers, and adapters on one whose frozen weights are bf16."""

@@ -61,7 +61,13 @@ def trained(module: nn.Module) -> list[nn.Parameter]:
     return [p for p in module.parameters() if p.requires_grad]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name.startswith(("resnet", "distil", "llama")) else [])
+        for name in FAMILIES
+    ],
+)
 def test_losses_are_those_of_eager_pytorch_for_sixty_steps_of_adam(name: str) -> None:
     rate = RATES[name][0]
     check_losses(family(name), Adam(rate), lambda m: torch.optim.Adam(trained(m), rate))

@@ -22,17 +22,21 @@ from trainer_node.capture.sampling import data_order, permutation, uniform
 from . import eager
 
 BUILD = """
+import sys
 from trainer_node.capture import build, load_recipe
 from referee_py.execute import Run
 import repops
-for name in ("digits-mlp", "digits-cnn", "llama-tiny"):
-    bundle = build(load_recipe(name, steps=3, batch_size=8))
-    run = Run(bundle.program, bundle.constants, bundle.initial, 3, (1,), repops.backend("cpu"))
-    print(bundle.program.file_hash().hex(), bundle.terms.hash().hex(), run.commit_run().root.hex())
+bundle = build(load_recipe(sys.argv[1], steps=3, batch_size=8))
+run = Run(bundle.program, bundle.constants, bundle.initial, 3, (1,), repops.backend("cpu"))
+print(bundle.program.file_hash().hex(), bundle.terms.hash().hex(), run.commit_run().root.hex())
 """
 
 
-def test_program_and_run_do_not_depend_on_process_hash_seed_threads_or_vector_width() -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["digits-cnn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("digits-mlp", "llama-tiny"))],
+)
+def test_program_and_run_do_not_depend_on_process_hash_seed_threads_or_vector_width(name: str) -> None:
     outputs = set()
     for seed, threads, width in (("0", "1", "default"), ("12345", "2", "")):
         environment = {
@@ -45,7 +49,7 @@ def test_program_and_run_do_not_depend_on_process_hash_seed_threads_or_vector_wi
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         }
         result = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", BUILD],
+            [sys.executable, "-W", "ignore", "-c", BUILD, name],
             env=environment,
             capture_output=True,
             text=True,
@@ -68,6 +72,7 @@ NODES = {
     "llama-lora-tiny": 1080,
     "llama-lora-tiny-bf16": 1560,
 }
+SMALLEST = ("digits-mlp", "digits-mlp-adam", "digits-cnn", "logistic")
 LARGE = {"vgg11": 660, "gpt2-small": 4500, "llama-100m": 4500, "resnet50": 3450, "distilbert": 2750}
 
 
@@ -75,7 +80,9 @@ def test_every_recipe_is_tested_here() -> None:
     assert set(BUILTIN) == {*NODES, *LARGE}
 
 
-@pytest.mark.parametrize("name", NODES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in SMALLEST else [pytest.mark.slow]) for name in NODES]
+)
 def test_built_in_recipes_stay_small_and_learn(name: str) -> None:
     steps = 120
     bundle = build(load_recipe(name, steps=steps))

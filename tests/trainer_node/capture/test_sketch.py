@@ -32,7 +32,7 @@ CONTEXTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("context", CONTEXTS)
+@pytest.mark.parametrize("context", ["meta", pytest.param("fake", marks=pytest.mark.slow)])
 def test_a_model_without_weights_has_the_same_structure(context: str) -> None:
     real = capture(llama_module().train(), None, Adam(), padded(), ORDER)
     with CONTEXTS[context]():
@@ -109,6 +109,7 @@ for name in FAMILIES:
 """
 
 
+@pytest.mark.slow
 def test_structures_do_not_depend_on_process_hash_seed_or_threads() -> None:
     outputs = set()
     for seed, threads in (("0", "1"), ("4242", "2")):
@@ -128,6 +129,7 @@ def test_structures_do_not_depend_on_process_hash_seed_or_threads() -> None:
     assert len(outputs.pop().splitlines()) == len(FAMILIES)
 
 
+@pytest.mark.slow
 def test_the_structure_does_not_depend_on_weights_or_data() -> None:
     """Other weights, the same graph: nothing is baked in."""
     roots = set()

@@ -188,7 +188,7 @@ MODELS: dict[str, tuple[Data, Model]] = {
     ),
 }
 
-QUICK = ("bert", "t5", "swin", "gpt-j")
+QUICK = ("bert", "gpt-j")
 BATCH_NORM = (
     "mobilenet",
     "regnet",

@@ -99,6 +99,7 @@ def _drain(pipe: int) -> None:
             pass
 
 
+@pytest.mark.slow
 def test_interrupted_it_keeps_what_it_has_seen(folder: Path, tmp_path: Path) -> None:
     """Ctrl-C between two steps, once the bar shows that one of them is done."""
     file = tmp_path / "found.json"

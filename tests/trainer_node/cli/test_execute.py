@@ -41,6 +41,7 @@ def _root(text: str) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 def test_every_machine_finds_the_same_root(folder: Path) -> None:
     roots = {
         _root(_run(folder, "--threads", threads, REPOPS_ISA=isa))
@@ -68,6 +69,7 @@ def test_some_steps_and_their_state(folder: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(saved[name], array)
 
 
+@pytest.mark.slow
 def test_more_steps_than_there_are(folder: Path) -> None:
     command = [sys.executable, "-m", "trainer_node.cli", "program", "run", str(folder), "--steps", "13"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -75,6 +77,7 @@ def test_more_steps_than_there_are(folder: Path) -> None:
     assert "13 steps of a program that has 12" in done.stderr + done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["repops-f32", "rounded-f64"])
 def test_without_a_gpu_the_remedy_is_named(folder: Path, mode: str) -> None:
     torch = pytest.importorskip("torch")

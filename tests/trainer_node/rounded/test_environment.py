@@ -274,7 +274,14 @@ for name in VARIATIONS:
 
 
 @pytest.mark.parametrize(
-    ("when", "said"), [("early", "told"), ("grown", "told"), ("never", "well"), ("late", "well")]
+    ("when", "said"),
+    [
+        ("grown", "told"),
+        *(
+            pytest.param(when, said, marks=pytest.mark.slow)
+            for when, said in (("early", "told"), ("never", "well"), ("late", "well"))
+        ),
+    ],
 )
 def test_threads_that_flush_are_found(when: str, said: str) -> None:
     """The register of the calling thread is in order, but those of torch's pool are not, or one of three is not."""

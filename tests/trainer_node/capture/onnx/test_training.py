@@ -116,7 +116,11 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], np.ndarray[Any, Any]]] = {
     "gpt2": (gpt2, tokens()),
     "distilbert": (distilbert, tokens()),
 }
-EXPORTS = [(name, False) for name in MODELS] + [(name, True) for name in MODELS if name != "resnet"]
+EXPORTS = [(name, False) for name in MODELS] + [
+    pytest.param(name, True, marks=[] if name == "mlp" else [pytest.mark.slow])
+    for name in MODELS
+    if name != "resnet"
+]
 """Model, and whether the newer exporter is used. It writes batch norm as in evaluation, so without ResNet."""
 
 
@@ -328,6 +332,7 @@ print(Decode("story", load(path), rows[:8, :3].tolist(), 8).build().terms.hash()
 """
 
 
+@pytest.mark.slow
 def test_programs_do_not_depend_on_the_process(exported: Exported) -> None:
     _, path = exported("gpt2", False)
     outputs = set()
