@@ -10,6 +10,7 @@
 //
 // The batch of the contraction is the groups.
 
+#include "depthwise.h"
 #include "exact_gemm.h"
 
 // How products are summed.
@@ -96,8 +97,29 @@ static int64_t images_together(int64_t images, int64_t row, int64_t kernel, int6
     return together;
 }
 
+// With one channel and one filter in a group, sums in binary32 have an implementation of their own.
+static int in_planes(const convolution *v, const arithmetic *how) {
+    return v->c == 1 && v->f == 1 && v->r <= LONGEST && v->s <= LONGEST && how->run == gemm_run &&
+           !how->binary64;
+}
+
 static int forward(call k, const arithmetic *how) {
     const convolution v = convolution_of(k.sig, input(k.sig, 0), input(k.sig, 1), output(k.sig, 0));
+    if (in_planes(&v, how) && v.stride[0] == 1 && v.stride[1] == 1) {
+        const depthwise d = {v.n,
+                             v.g,
+                             {v.h, v.w},
+                             {v.y, v.x},
+                             {v.r, v.s},
+                             {1, 1},
+                             {v.padding[0], v.padding[1]},
+                             {v.dilation[0], v.dilation[1]},
+                             how->bf16,
+                             k.data[0],
+                             k.data[1],
+                             k.data[2]};
+        if (depthwise_takes(&d, v.g * v.r * v.s, k)) return depthwise_planes(&d, 0, k);
+    }
     const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
     const int64_t together = images_together(v.n, v.x, v.r, how->panel);
     part all = {
@@ -141,6 +163,21 @@ static int forward(call k, const arithmetic *how) {
 
 static int weight_grad(call k, const arithmetic *how) {
     const convolution v = convolution_of(k.sig, input(k.sig, 1), output(k.sig, 0), input(k.sig, 0));
+    if (in_planes(&v, how) && v.dilation[1] == 1) {
+        const depthwise d = {v.n,
+                             v.g,
+                             {v.h, v.w},
+                             {v.y, v.x},
+                             {v.r, v.s},
+                             {v.stride[0], v.stride[1]},
+                             {v.padding[0], v.padding[1]},
+                             {v.dilation[0], 1},
+                             how->bf16,
+                             k.data[1],
+                             k.data[0],
+                             k.data[2]};
+        if (depthwise_takes(&d, v.n * v.g * v.y * v.x, k)) return depthwise_filters(&d, k);
+    }
     const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
     part all = {
         .columns = {{1, v.c, v.r, v.s}},
@@ -247,6 +284,14 @@ static void fill(void *context, int64_t begin, int64_t end) {
 static int input_grad(call k, const arithmetic *how) {
     convolution v = convolution_of(k.sig, output(k.sig, 0), input(k.sig, 1), input(k.sig, 0));
     v.how = how;
+    if (in_planes(&v, how) && v.stride[0] == 1 && v.stride[1] == 1) {
+        const int64_t down = v.dilation[0] * (v.r - 1) - v.padding[0];
+        const int64_t across = v.dilation[1] * (v.s - 1) - v.padding[1];
+        const depthwise d = {v.n,        v.g,       {v.y, v.x},     {v.h, v.w},
+                             {v.r, v.s}, {1, 1},    {down, across}, {v.dilation[0], v.dilation[1]},
+                             how->bf16,  k.data[0], k.data[1],      k.data[2]};
+        if (depthwise_takes(&d, v.g * v.r * v.s, k)) return depthwise_planes(&d, 1, k);
+    }
     // If the stride exceeds the kernel, no tap reads most positions.
     const int few = how->run == gemm_run && (v.r < v.stride[0] || v.s < v.stride[1]);
     filled all = {k.data[2], how->binary64};

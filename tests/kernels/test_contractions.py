@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from repops import cpu, reference
+from repops import cpu, exact, reference
 from repops.library import BEST_ISA, ISA_NAMES
-from repops.tensors import canonical
+from repops.opset import BF16
+from repops.tensors import NUMPY_DTYPE, canonical
 
 SPECIAL = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-40, -1e-45, 3e38, -3e38], np.float32)
 MOST_WORK = 600_000  # multiply-adds of a random case; the reference is slow
@@ -78,6 +79,48 @@ def test_random_shapes(name, seed):
         check(*(random_product(rng) if name == "bmm" else random_convolution(rng, name)))
 
 
+def random_depthwise(rng, name):
+    """Draw a convolution with one channel and one filter in a group; some rows of results fill several chunks."""
+    long = rng.random() < 0.2
+    while True:
+        groups = int(rng.integers(1, 5))
+        r, s = (int(v) for v in rng.choice([1, 3, 4, 5, 7, 8, 9, 16, 17], 2))
+        stride, dilation = ((int(rng.choice([1, 1, 1, 2, 3])),) * 2 for _ in "sd")
+        padding = tuple(int(rng.choice([0, 1, size // 2, 2 * size])) for size in (r, s))
+        n = int(rng.integers(0 if rng.random() < 0.05 else 1, 4))
+        h, w = (int(rng.integers(1, most)) for most in ((3, 1300) if long else (20, 60)))
+        y, x = (
+            (size + 2 * p - d * (kernel - 1) - 1) // step + 1
+            for size, kernel, step, p, d in zip((h, w), (r, s), stride, padding, dilation, strict=True)
+        )
+        if min(x, y) >= 1 and n * groups * y * x * r * s <= MOST_WORK:
+            break
+    attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    image, weight, grad = (n, groups, h, w), (groups, 1, r, s), (n, groups, y, x)
+    if name == "conv2d":
+        return [draw(rng, *image), finite(rng, draw(rng, *weight))], attrs
+    if name == "conv2d_input_grad":
+        return [draw(rng, *grad), finite(rng, draw(rng, *weight))], {**attrs, "input_hw": (h, w)}
+    return [finite(rng, draw(rng, *grad)), draw(rng, *image)], {**attrs, "kernel_hw": (r, s)}
+
+
+def finite(rng, x):
+    """Usually without infinities and NaN, for which these convolutions take another way."""
+    return np.where(np.isfinite(x) | (rng.random() < 0.1), x, np.float32(-0.0))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["conv2d", "conv2d_input_grad", "conv2d_weight_grad"])
+def test_depthwise(name, seed):
+    rng = np.random.default_rng([seed, 7, len(name)])
+    for _ in range(20):
+        inputs, attrs = random_depthwise(rng, name)
+        check(name, inputs, attrs)
+        with np.errstate(invalid="ignore"):
+            narrow = [x.astype(NUMPY_DTYPE[BF16]) for x in inputs]
+        check(name, narrow, attrs)
+
+
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 33, 64, 65])
 @pytest.mark.parametrize("m", [0, 1, 4, 5, 12, 13, 65])
 def test_edges_of_panels(m, n):
@@ -134,3 +177,9 @@ def test_far_outside_the_image(name):
         "conv2d_weight_grad": ([grad, image], {"kernel_hw": (r, s)}),
     }[name]
     check(name, inputs, {**attrs, **more})
+    narrow = [x.astype(NUMPY_DTYPE[BF16]) for x in inputs]
+    check(name, narrow, {**attrs, **more})
+    with np.errstate(all="ignore"):
+        (want,) = reference.execute_exact(name, narrow, {**attrs, **more})
+    (got,) = exact.execute(name, narrow, {**attrs, **more})
+    assert canonical(got).tobytes() == canonical(want).tobytes()
