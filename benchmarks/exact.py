@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -18,34 +17,12 @@ from repops.tensors import Array, spec_of
 
 from .contractions import ATTENTION, GPT_2
 from .report import Table, ms
-from .timing import Work, medians, ratio
+from .timing import Work, medians, ratio, take_turns
 
 CONVOLUTION = (16, 256, 256, 8)  # images, channels, filters, side; 3 x 3
 CHOSEN = (96, 768, 128)
 SUMS = (((4096, 4096), 1), ((4096, 4096), 0), ((512, 50257), 1))
 ROWS = ((512, 768), (6144, 128))
-
-
-BURST_S = 0.02
-BURSTS = 3
-
-
-def _burst(work: Work, calls: int) -> float:
-    """Return seconds of the processor per call."""
-    began = time.process_time()
-    for _ in range(calls):
-        work()
-    return (time.process_time() - began) / calls
-
-
-def take_turns(works: Sequence[Work], turns: int) -> list[list[float]]:
-    """As timing.take_turns, in seconds of the processor: all is in one thread, so a busy machine matters less."""
-    calls = [max(1, round(BURST_S / max(1e-6, _burst(work, 3)))) for work in works]
-    times: list[list[float]] = [[] for _ in works]
-    for _ in range(turns):
-        for found, work, count in zip(times, works, calls, strict=True):
-            found.append(statistics.median(_burst(work, count) for _ in range(BURSTS)))
-    return times
 
 
 def _normal(*shape: int) -> Array:
@@ -107,7 +84,9 @@ def products(turns: int) -> Table:
         (found,) = exact.execute(operator, arrays, attrs)
         first, second = (now - then for now, then in zip(exact.decided(), before, strict=True))
         usual = partial(cpu.execute, operator, arrays, attrs)
-        times = take_turns([theirs, usual, partial(exact.execute, operator, arrays, attrs)], turns)
+        times = take_turns(
+            [theirs, usual, partial(exact.execute, operator, arrays, attrs)], turns, time.process_time
+        )
         seconds = medians(times)
         table.add(
             name,
@@ -127,7 +106,7 @@ def sums(turns: int) -> Table:
     repops.set_num_threads(1)
 
     def add(name: str, usual: Work, ours: Work) -> None:
-        times = take_turns([usual, ours], turns)
+        times = take_turns([usual, ours], turns, time.process_time)
         table.add(name, ms(medians(times)[0]), f"{ratio(times[1], times[0]):.2f}")
 
     for shape, dim in SUMS:

@@ -1,13 +1,7 @@
 // Convolutions of bf16 factors in mode repops-f32: sums are those of binary32, which are rounded again.
 
-#include "bits.h"
-#include "repops.h"
+#include "pack.h"
 #include <stdlib.h>
-
-BODY narrow_body(const float *from, int64_t n, uint16_t *to) {
-    for (int64_t i = 0; i < n; i++) to[i] = to_bf16(from[i]);
-}
-VARIANTS(narrow, (const float *from, int64_t n, uint16_t *to), (from, n, to))
 
 typedef struct {
     const float *from;
@@ -17,7 +11,7 @@ typedef struct {
 
 static void range(void *context, int64_t begin, int64_t end) {
     const conversion *c = context;
-    narrow[c->isa](c->from + begin, end - begin, c->to + begin);
+    round_to_bf16(c->from + begin, end - begin, c->to + begin, c->isa);
 }
 
 // Apply an operator with a binary32 result, and round that. Return 1 if there is no memory.

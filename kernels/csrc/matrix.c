@@ -121,11 +121,6 @@ static void multiply_rows(const plan *p, const chunk *t) {
     }
 }
 
-BODY narrow_body(const float *from, int64_t n, uint16_t *to) {
-    for (int64_t i = 0; i < n; i++) to[i] = to_bf16(from[i]);
-}
-VARIANTS(narrow, (const float *from, int64_t n, uint16_t *to), (from, n, to))
-
 // Working space of a thread: packed panels, and a tile of C if C is bf16.
 typedef struct {
     float *a, *b, *c;
@@ -157,7 +152,8 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
         }
     }
     for (int64_t m = m0; p->bf16 && m < m1; m++)
-        narrow[p->isa](c + (m - m0) * (n1 - n0), n1 - n0, (uint16_t *)p->c + place + (m - m0) * s->c[ROW]);
+        round_to_bf16(c + (m - m0) * (n1 - n0), n1 - n0, (uint16_t *)p->c + place + (m - m0) * s->c[ROW],
+                      p->isa);
 }
 
 // Return the beginning of tile `i` of `tiles` if `panels` are split evenly.

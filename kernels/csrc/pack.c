@@ -82,3 +82,12 @@ VARIANTS(panels_to_f64, (const float *from, int64_t n, double *to), (from, n, to
 void to_f64(const float *from, int64_t n, double *to, enum isa isa) {
     panels_to_f64[isa](from, n, to);
 }
+
+BODY panels_to_bf16_body(const float *from, int64_t n, uint16_t *to) {
+    for (int64_t i = 0; i < n; i++) to[i] = to_bf16(from[i]);
+}
+VARIANTS(panels_to_bf16, (const float *from, int64_t n, uint16_t *to), (from, n, to))
+
+void round_to_bf16(const float *from, int64_t n, uint16_t *to, enum isa isa) {
+    panels_to_bf16[isa](from, n, to);
+}

@@ -40,4 +40,7 @@ void pack(const gathered *g, const microkernel *kernel, enum isa isa, float *to,
 // to[i] = from[i]
 void to_f64(const float *from, int64_t n, double *to, enum isa isa);
 
+// to[i] = from[i], rounded
+void round_to_bf16(const float *from, int64_t n, uint16_t *to, enum isa isa);
+
 #endif

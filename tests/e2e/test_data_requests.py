@@ -87,7 +87,6 @@ def test_withheld_logs_are_requested_and_the_replay_disputes_what_is_wrong(
         assert outcome.profit["challenger"] >= REWARD - fees(ledger, outcome.job)
 
 
-@pytest.mark.slow
 def test_withheld_logs_of_a_right_run_are_paid_for_and_accepted(anvil: Anvil, tmp_path: Path) -> None:
     """The honest follower has written a forged entry, and is right: logs shown on the chain are followed, too."""
     job = brink.bundle(SPARSE)

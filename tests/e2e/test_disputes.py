@@ -92,8 +92,9 @@ def test_a_lone_liar_is_caught_by_the_challenger(
         assert outcome.profit["challenger"] >= REWARD
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", [Fault.POISON_DATA, Fault.WRONG_OP_OUTPUT])
+@pytest.mark.parametrize(
+    "fault", [Fault.POISON_DATA, pytest.param(Fault.WRONG_OP_OUTPUT, marks=pytest.mark.slow)]
+)
 def test_a_lying_challenger_loses_to_an_honest_trainer(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
 ) -> None:
@@ -124,7 +125,6 @@ def test_withheld_trees_are_walked_on_chain(
         assert outcome.matches == [(EXPECTED[fault], {arena.address("trainer-1")})]
 
 
-@pytest.mark.slow
 def test_the_client_gets_what_was_accepted(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.STALE_WEIGHTS]) as arena:
         outcome = arena.play()

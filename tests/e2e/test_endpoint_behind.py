@@ -83,7 +83,6 @@ def test_an_honest_appellant_keeps_its_bond(
         assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + 2 * (ETHER // 2)
 
 
-@pytest.mark.slow
 def test_an_honest_trainer_wins_its_trial(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,10 +44,19 @@ TROUBLE = {
 }
 
 
+QUICK = "a direction just beyond the radius"
+QUICK_FILE = ("/v1/log/", "bomb-in-disguise")
+
+
 def cases(*gone: Gone) -> list[Any]:
-    """Return every forgery in both modes that allow it."""
+    """Return every forgery in both modes that allow it; `QUICK` is, in the first."""
     return [
-        pytest.param(rounding, forgery, id=f"{rounding.mode:#x}-{name}")
+        pytest.param(
+            rounding,
+            forgery,
+            id=f"{rounding.mode:#x}-{name}",
+            marks=[] if name == QUICK and rounding is SPARSE else [pytest.mark.slow],
+        )
         for rounding in (SPARSE, DENSE)
         for name, forgery in FORGERIES.items()
         if rounding.bits <= forgery.most_bits and forgery.gone in gone
@@ -114,7 +123,6 @@ def test_whoever_follows_finds_the_honest_follower_right_and_the_liar_wrong(roun
                 assert (claimed == honest) == (forgery.gone is Gone.IDLE), name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("rounding", "forgery"), cases(*HARMLESS))
 def test_entries_that_an_honest_trainer_may_have_written_are_no_fault(
     anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery
@@ -126,7 +134,6 @@ def test_entries_that_an_honest_trainer_may_have_written_are_no_fault(
     assert not any(event["event"] == "log.forged" for event in played.told)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("rounding", "forgery"), cases(*HARMFUL))
 def test_the_liar_loses(anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery) -> None:
     played = play(anvil, tmp_path, rounding, forgery, knows=False)
@@ -151,7 +158,13 @@ def bad_servers() -> list[Any]:
     lies = [("/v1/log/", name, lie) for name, lie in OF_STEPS.items()]
     lies += [(f"/v1/tree/{Tag.LOG_RUN_TREE:02x}/", name, lie) for name, lie in OF_RUNS.items()]
     return [
-        pytest.param(kind, lie, id=f"{'step' if 'log' in kind else 'run'}-{name}") for kind, name, lie in lies
+        pytest.param(
+            kind,
+            lie,
+            id=f"{'step' if 'log' in kind else 'run'}-{name}",
+            marks=[] if (kind, name) == QUICK_FILE else [pytest.mark.slow],
+        )
+        for kind, name, lie in lies
     ]
 
 
@@ -160,7 +173,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainer_node.job_runner.RETRY_S", 0.01)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize(("kind", "lie"), bad_servers())
 def test_files_that_were_not_committed_to_are_refused(

@@ -51,8 +51,7 @@ class LateArena(WatchedArena):
         )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", [Fault.NONE, Fault.WRONG_OP_OUTPUT])
+@pytest.mark.parametrize("fault", [Fault.NONE, pytest.param(Fault.WRONG_OP_OUTPUT, marks=pytest.mark.slow)])
 def test_whoever_reads_late_does_nothing_twice_and_is_paid(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
 ) -> None:

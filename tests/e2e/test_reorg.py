@@ -36,7 +36,6 @@ def rpc(arena: Arena, method: str, *params: object) -> object:
     return arena.web3.provider.make_request(method, list(params))["result"]  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
 def test_claims_that_are_taken_back_are_made_again(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     """Everything since the posting is undone, nonces too, and nothing of it comes back by itself."""
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.STALE_WEIGHTS]) as arena:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 
@@ -15,7 +13,6 @@ from .counting import requests_of
 LOG_RANGE = 100
 
 
-@pytest.mark.slow
 def test_requests_do_not_grow_with_the_chain(
     start_anvil: Callable[..., Anvil], tmp_path: Path, bundle: Bundle
 ) -> None:

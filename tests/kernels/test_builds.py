@@ -1,7 +1,7 @@
 """Every compiler, level of optimisation and processor gives the same bits: a C program replays recorded calls.
 
-They use other options, other machines and the sanitizers. Compilers: gcc, and clang from the package ziglang, which
-also has the C libraries of other machines.
+The slow tests use other options, other machines and the sanitizers. Compilers: gcc, and clang from the package ziglang,
+which also has the C libraries of other machines.
 """
 
 import os
@@ -25,10 +25,8 @@ GCC = ("gcc", "-fopenmp")
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 OUTSIDE = recording.HERE / "outside.c"
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(900),  # the first build for another machine makes its C library
-]
+pytestmark = pytest.mark.timeout(900)  # the first build for another machine makes its C library
+slow = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -71,6 +69,7 @@ def run_python(library, *arguments):
     )
 
 
+@slow
 def test_selftest_of_a_library_built_by_clang(tmp_path):
     """Runs what a user of that build would run."""
     library = recording.build_library(tmp_path, CLANG, ["-O1"], link=["gcc"])
@@ -79,10 +78,12 @@ def test_selftest_of_a_library_built_by_clang(tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+@slow
 def test_clang(calls, tmp_path):
     assert_same_bits(replay(recording.build(tmp_path, CLANG, ["-O2"], link=["gcc"]), calls))
 
 
+@slow
 def test_fusion_by_clang(tmp_path):
     library = recording.build_library(tmp_path, CLANG, ["-O3"], link=["gcc"])
     cache = f"cache_dir={tmp_path}"
@@ -111,13 +112,15 @@ BUILDS = {
     "clang-O0": ((*ZIG, "-target", f"{MACHINE}-linux-musl"), ("-O0", "-static", "-fno-sanitize=all")),
     "clang-O3-native": ((*ZIG, "-target", f"{MACHINE}-linux-musl", "-mcpu=native"), ("-O3", "-static")),
 }
+QUICK = "gcc-every-item-apart"
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("build", [pytest.param(b, marks=[] if b == QUICK else [slow]) for b in BUILDS])
 def test_other_options(build, calls, tmp_path):
     assert_same_bits(replay(recording.build(tmp_path, *BUILDS[build]), calls))
 
 
+@slow
 @pytest.mark.parametrize("machine", ["aarch64", "riscv64"])
 def test_other_processors(machine, calls, tmp_path):
     emulators = (shutil.which(f"qemu-{machine}"), shutil.which(f"qemu-{machine}-static"))
@@ -128,10 +131,12 @@ def test_other_processors(machine, calls, tmp_path):
     assert_same_bits(replay(program, calls, emulator))
 
 
+@slow
 def test_no_kernel_leaves_its_arrays(calls, tmp_path):
     assert_same_bits(replay(recording.build(tmp_path, GCC, SANITIZE), calls))
 
 
+@slow
 @pytest.mark.parametrize(
     ("name", "report"), [("arange", "heap-buffer-overflow"), ("neg", "cannot be represented")]
 )

@@ -127,7 +127,7 @@ def test_a_tip_is_not_raised_for_ever_while_no_block_comes(slow: Bench) -> None:
     manager = slow.manager(replace_after_s=1.0, poll_s=1.0)
     transaction = manager.submit(slow.pay())
     with pytest.raises(TransactionPending):
-        manager.wait(transaction, timeout_s=60)
+        manager.wait(transaction, timeout_s=120)
     attempts = manager._outbox.row(transaction).attempts
     assert 8 * GWEI < attempts[-1].priority_fee <= 10 * GWEI
 

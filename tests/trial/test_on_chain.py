@@ -41,7 +41,7 @@ MODES = {
 @pytest.mark.parametrize(
     ("mode", "times"),
     [
-        pytest.param("repops-f32", 1, id="quick"),
+        *(pytest.param(mode, 1, id=f"{mode}, quick") for mode in ("repops-f32", "exact")),
         *(pytest.param(mode, 3, id=mode, marks=slow) for mode in MODES),
     ],
 )
@@ -65,8 +65,7 @@ def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str, times:
         assert played == times, name
 
 
-@slow
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [pytest.param(m, marks=[] if m == "exact" else [slow]) for m in MODES])
 def test_one_wrong_element_of_bf16_loses(stand: Stand, mode: str) -> None:
     """Every operator that gives bf16; the honest party is either side."""
     rng = np.random.default_rng(6)
