@@ -31,6 +31,7 @@ MARGIN = 2.0
 """Factor for a machine that is busier later than during the measurement."""
 TRIES = 5
 SHORT_SUM = 64
+MANY_SUMS = 256
 """Terms that a sum counts for besides its own, for what each element costs."""
 SHORT_S = 5.0
 """Longer measurements are not repeated. NOTE: the libraries of rounded-f64 take a second to start."""
@@ -112,12 +113,17 @@ def hardest_s(program: Program) -> float:
 
     That is if each element has to be summed without rounding: terms that cancel, in every sum.
     """
-    terms = 0
+    seconds = 0.0
     for node in program.nodes:
         types = [program.type_of(operand) for operand in node.inputs]
         if node.row.arithmetic is Arithmetic.SUM and types[0].dtype.is_float:
-            terms += (longest_chain(node, types, MODE_EXACT) + SHORT_SUM) * node.outputs[0].count
-    return terms * NANOSECONDS_A_TERM * 1e-9 / repops.get_num_threads()
+            sums = node.outputs[0].count
+            terms = (longest_chain(node, types, MODE_EXACT) + SHORT_SUM) * sums
+            # NOTE: few sums are not spread over cores, and what is found out for a column is for one element then.
+            alone = 2 if sums < MANY_SUMS else 1
+            threads = min(repops.get_num_threads(), max(1, sums // MANY_SUMS))
+            seconds += alone * terms * NANOSECONDS_A_TERM * 1e-9 / threads
+    return seconds
 
 
 class _Limit(NodeHook):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import repops
 from repops.opset import MAX_RANK
 
 from referee_py.commit.tensor import Array
@@ -22,6 +23,8 @@ from .rounded import UNFOLDED_BYTES
 
 MAX_HEADER_BYTES = 2 + 8 * MAX_RANK
 """Largest header of a served tensor: dtype, rank and dims."""
+MAX_SEARCHES = 1 << 26
+"""Limit on the blocks of 256 taps that the gradient of a strided convolution looks through, some 50 ns each."""
 MAX_RUN_LEAVES = 1 << 20
 """Limit on the leaves of a run tree at any level: 32 MiB of hashes, served and fetched whole in a dispute."""
 
@@ -55,6 +58,7 @@ def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], 
     """
     check_leaves(terms)
     program = load_program(fetcher, terms, file_hash, uris)
+    check_strides(program)
     descriptors = (*program.constants, *program.initial)
     sizes = [descriptor.type.nbytes for descriptor in descriptors]
     needed = memory_needed(program, terms)
@@ -69,6 +73,24 @@ def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], 
     split = len(program.constants)
     program.check_tensors(tensors[:split], tensors[split:])
     return Package(terms, program, tuple(tensors[:split]), tuple(tensors[split:]))
+
+
+def check_strides(program: Program) -> None:
+    """Raise InvalidProgram for a convolution whose stride makes its gradient look for taps that are hardly ever there.
+
+    SAFETY: a kernel cannot be interrupted, and such a search has no multiply-adds that the first step would show.
+    """
+    for number, node in enumerate(program.nodes):
+        if node.name != "conv2d_input_grad":
+            continue
+        size, stride = node.outputs[0].shape[2:], node.attrs["stride"]
+        taps = math.prod(program.type_of(node.inputs[1]).shape) // max(1, node.outputs[0].shape[1])
+        parts = math.prod(min(step, side) for step, side in zip(stride, size, strict=True))
+        if parts * (1 + taps // 256) > MAX_SEARCHES:
+            raise InvalidProgram(
+                f"node {number} has {parts} positions with taps of their own, of {taps} each to look through: "
+                f"their product is limited to {256 * MAX_SEARCHES}; leave the job to others"
+            )
 
 
 def check_leaves(terms: Terms) -> None:
@@ -91,8 +113,20 @@ def check_leaves(terms: Terms) -> None:
 def memory_needed(program: Program, terms: Terms) -> int:
     """Return the bytes that the job's tensors and one step of it take."""
     tensors = sum(descriptor.type.nbytes for descriptor in (*program.constants, *program.initial))
-    beside = max((_binary64(program, node, terms) for node in range(len(program.nodes))), default=0)
+    nodes = range(len(program.nodes))
+    beside = max(
+        (max(_binary64(program, k, terms), _frames(program.nodes[k], program)) for k in nodes), default=0
+    )
     return tensors + StepPlan(program).peak_bytes + beside
+
+
+def _frames(structure: Structure, program: Program) -> int:
+    """Return the bytes of the framed planes of a depthwise convolution (kernels/csrc/depthwise.c), on each core."""
+    if not structure.name.startswith("conv2d") or structure.attrs["groups"] == 1:
+        return 0
+    types = [*map(program.type_of, structure.inputs), *structure.outputs]
+    planes = max(math.prod(type_.shape[2:]) for type_ in types)
+    return repops.get_num_threads() * (24 * 2 * planes + (1 << 16))
 
 
 def _binary64(program: Program, node: int, terms: Terms) -> int:

@@ -226,11 +226,32 @@ typedef struct {
     int64_t phase, positions, taps, first, step, start, turn;
 } class;
 
+static int64_t gcd(int64_t a, int64_t b) {
+    while (b) {
+        const int64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a;
+}
+
+// Return x with a x = 1 modulo m, for a and m without a common divisor: Euclid's algorithm.
+static int64_t inverse(int64_t a, int64_t m) {
+    int64_t old = 1, now = 0, high = a % m, low = m;
+    while (low) {
+        const int64_t quotient = high / low, rest = high % low, next = old - quotient * now;
+        high = low, low = rest, old = now, now = next;
+    }
+    return (old % m + m) % m;
+}
+
 static class class_of(int64_t phase, int64_t size, int64_t kernel, int64_t stride, int64_t padding,
                       int64_t dilation) {
-    int64_t first = 0, step = 1;
-    while (first < kernel && (phase + padding - first * dilation) % stride) first++;
-    while (step < kernel && step * dilation % stride) step++;
+    // SAFETY: a stranger's stride and kernel may be so large that nobody can try one tap after the other.
+    const int64_t common = gcd(stride, dilation), step = stride / common;
+    const int64_t target = (phase + padding) % stride;
+    // first * dilation = target modulo stride: if there is a solution, the least is below `step`.
+    const int64_t first =
+        target % common ? kernel : target / common * inverse(dilation / common, step) % step;
     return (class){
         .phase = phase,
         .positions = ceil_div(size - phase, stride),

@@ -75,9 +75,9 @@ int depthwise_takes(const depthwise *d, int64_t count, call k) {
         if (d->padding[i] < 0 || d->padding[i] > bound || d->dilation[i] > bound || d->stride[i] > bound ||
             d->from[i] > bound || d->to[i] > bound)
             return 0;
-        framed *= d->from[i] + 2 * d->padding[i] + LONGEST * d->dilation[i];
+        framed *= d->from[i] + 2 * d->padding[i] + d->kernel[i] * d->dilation[i];
     }
-    most += 8 * (d->from[0] * d->from[1] + d->to[0] * d->to[1]);
+    most += 2 * (d->from[0] * d->from[1] + d->to[0] * d->to[1]);
     if (framed > most) return 0;
     search s = {d, k.isa, 0};
     parallel(k.threads, count, THREAD_WORK, search_range, &s);

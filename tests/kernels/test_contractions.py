@@ -183,3 +183,32 @@ def test_far_outside_the_image(name):
         (want,) = reference.execute_exact(name, narrow, {**attrs, **more})
     (got,) = exact.execute(name, narrow, {**attrs, **more})
     assert canonical(got).tobytes() == canonical(want).tobytes()
+
+
+def test_taps_of_a_stride_are_found_whatever_their_common_divisor():
+    rng = np.random.default_rng(5)
+    for stride, dilation, kernel, size in (
+        (6, 4, 5, 9),
+        (4, 6, 7, 11),
+        (9, 6, 4, 10),
+        (5, 10, 3, 7),
+        (12, 8, 3, 13),
+    ):
+        out = max(1, (size + 2 * 20 - dilation * (kernel - 1) - 1) // stride + 1)
+        attrs = {"stride": (stride, 2), "padding": (20, 1), "dilation": (dilation, 1), "groups": 1}
+        dy, w = draw(rng, 1, 2, out, 3), draw(rng, 2, 2, kernel, 3)
+        check("conv2d_input_grad", [dy, w], {**attrs, "input_hw": (size, 5)})
+
+
+def test_a_stride_beyond_the_image_takes_no_search_of_every_tap():
+    """2^36 pairs of a position and a tap, of which 2^16 exist."""
+    dy, w = np.ones((1, 1, 1, 1), np.float32), np.ones((1, 1, 256, 256), np.float32)
+    attrs = {
+        "stride": (2**30,) * 2,
+        "padding": (128,) * 2,
+        "dilation": (1, 1),
+        "groups": 1,
+        "input_hw": (64, 64),
+    }
+    (found,) = cpu.execute("conv2d_input_grad", [dy, w], attrs)
+    assert (found == 1).all()

@@ -20,10 +20,10 @@ from referee_py.errors import InvalidProgram, Unavailable
 from referee_py.program import Program, SlotSource, TensorDescriptor, TensorType
 from referee_py.program.mode import MODE_EXACT
 from referee_py.rounding import Rounding
-from tests.referee_py.program.tiny import Writer, constant
+from tests.referee_py.program.tiny import Writer, constant, slot
 from tests.referee_py.trial.parties import structure_of
 from trainer_node.chain import JobPhase, JobView
-from trainer_node.cost_estimate import MARGIN, SHORT_SUM, CostEstimate, measure
+from trainer_node.cost_estimate import MARGIN, SHORT_SUM, CostEstimate, hardest_s, measure
 from trainer_node.decide import too_late, too_slow
 from trainer_node.min_stake import TRIAL_MOVES
 from trainer_node.package import Package
@@ -120,6 +120,26 @@ def test_the_worst_data_take_no_longer_than_that() -> None:
     taken, after = time.process_time() - began, decided()
     assert after.by_compensated_sums + after.by_sums_without_rounding > sum(before)
     assert taken <= n**2 * (n + SHORT_SUM) * NANOSECONDS_A_TERM * 1e-9 + 0.5
+
+
+def test_one_long_sum_is_not_spread_over_cores() -> None:
+    """The bound for a program with one sum of a million products is the same on any number of cores."""
+    k = 1 << 20
+    a, b = np.zeros((1, k), np.float32), np.zeros((k, 1), np.float32)
+    op = Writer([b], [a])
+    product = op("mm", slot(0), constant(0))
+    kept = op("expand", product, shape=(1, k))
+    described = TensorDescriptor.of(b), TensorDescriptor.of(a)
+    program = Program(tuple(op.nodes), (SlotSource(kept.index, 0),), described[:1], described[1:])
+    before = repops.get_num_threads()
+    try:
+        bounds = []
+        for threads in (1, 16):
+            repops.set_num_threads(threads)
+            bounds.append(hardest_s(program))
+    finally:
+        repops.set_num_threads(before)
+    assert bounds[0] == bounds[1] >= k * 28e-9
 
 
 def test_a_job_that_cannot_be_trained_in_time_is_left_to_others() -> None:

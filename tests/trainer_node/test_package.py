@@ -27,7 +27,14 @@ from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, constant, slot
 from trainer_node.errors import Corrupt
 from trainer_node.fetch import Fetcher
-from trainer_node.package import check_leaves, check_operator, load, load_program, memory_needed
+from trainer_node.package import (
+    check_leaves,
+    check_operator,
+    check_strides,
+    load,
+    load_program,
+    memory_needed,
+)
 from trainer_node.rounded import UNFOLDED_BYTES
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
@@ -187,6 +194,23 @@ def images(x: Array, w: Array) -> Program:
     op("conv2d_weight_grad", y, slot(0), **attrs, kernel_hw=w.shape[2:])
     described = TensorDescriptor.of(w), TensorDescriptor.of(x)
     return Program(tuple(op.nodes), (SlotSource(back.index, 0),), described[:1], described[1:])
+
+
+def test_a_stride_that_makes_a_kernel_search_for_hours_is_refused() -> None:
+    """Two small tensors: each of 2^18 positions has taps of its own among 2^22."""
+    x, w = np.zeros((1, 1, 512, 512), np.float32), np.zeros((1, 1, 2048, 2048), np.float32)
+    attrs: dict[str, Any] = {"stride": (2**30,) * 2, "padding": (1024, 1024), "dilation": (1, 1), "groups": 1}
+    for weight, refused in ((w, True), (w[:, :, :64, :64], False)):
+        op = Writer([weight], [x])
+        dy = op("conv2d", slot(0), constant(0), **{**attrs, "stride": (2**30,) * 2})
+        back = op("conv2d_input_grad", dy, constant(0), **attrs, input_hw=(512, 512))
+        described = TensorDescriptor.of(weight), TensorDescriptor.of(x)
+        program = Program(tuple(op.nodes), (SlotSource(back.index, 0),), described[:1], described[1:])
+        if refused:
+            with pytest.raises(InvalidProgram, match=r"262144 positions .* 4194304 each to look through"):
+                check_strides(program)
+        else:
+            check_strides(program)
 
 
 def test_run_trees_are_bounded_at_every_level() -> None:

@@ -43,6 +43,9 @@ def iota(c: Context, n: int, *, start: int, step: int, **_: Any) -> Ref:
 # -------------------------------------------------------------------------------------------------- embeddings
 
 
+_MOST_WRITTEN = 4096  # rows that are compared with each other
+
+
 def _check(c: Context, index: Ref, size: int, lowest: int, what: str) -> None:
     """Check an index. NOTE: a missing row reads as zeros where PyTorch raises, so known indices are checked here."""
     bounds = c.known.bounds(index)
@@ -75,27 +78,28 @@ def embedding_dense_backward(
 
 
 class _Places:
-    """Dimensions [first, last) of a shape, indexed by tensors that broadcast; `rows` is their common row number."""
+    """Dimensions of a shape indexed by tensors that broadcast; `rows` is their common row number.
+
+    As in PyTorch, their place in the result is that of the first one if they are neighbours, else in front.
+    """
 
     def __init__(self, c: Context, shape: Sequence[int], indices: Sequence[Ref | None]) -> None:
         used = [d for d, index in enumerate(indices) if index is not None]
-        self.first, self.last = used[0], used[-1] + 1
-        if len(used) != self.last - self.first or any(i is not None and i.dtype == BOOL for i in indices):
-            raise Unsupported(
-                "indexing by a mask, or by tensors with a slice between them",
-                "use torch.where for a mask; index neighbouring dimensions",
-            )
-        self.c, self.shape = c, tuple(shape)
-        self.sizes = self.shape[self.first : self.last]
-        self.rest = (*self.shape[: self.first], *self.shape[self.last :])
-        rank = len(self.shape)
-        self._front = [*range(self.first, self.last), *range(self.first), *range(self.last, rank)]
+        if any(index is not None and index.dtype == BOOL for index in indices):
+            raise Unsupported("indexing by a mask", "use torch.where: the size would depend on values")
+        together = used[-1] - used[0] + 1 == len(used)
+        self.c, self.shape, self.first = c, tuple(shape), used[0] if together else 0
+        self.sizes = tuple(self.shape[d] for d in used)
+        others = [d for d in range(len(self.shape)) if d not in used]
+        self.rest = tuple(self.shape[d] for d in others)
+        self._front = [*used, *others]
         rows: Ref | None = None
-        for size, index in zip(self.sizes, indices[self.first : self.last], strict=True):
+        for d in used:
+            index = indices[d]
             assert index is not None
-            place = self._positive(index, size)
+            place = self._positive(index, self.shape[d])
             if rows is not None:
-                place = c.b.op("add", c.b.op("mul", rows, c.b.full(size, I64)), place)
+                place = c.b.op("add", c.b.op("mul", rows, c.b.full(self.shape[d], I64)), place)
             rows = place
         assert rows is not None
         self.rows = rows
@@ -143,15 +147,69 @@ def index_(c: Context, x: Ref, indices: Sequence[Ref | None]) -> Ref:
 def index_put(
     c: Context, x: Ref, indices: Sequence[Ref | None], values: Ref, accumulate: bool = False, *_: Any
 ) -> Ref:
-    if not accumulate or x.dtype != F32:
-        raise Unsupported("assignment to an index", "use torch.where, or index_put with accumulate=True")
+    if indices[0] is not None and indices[0].dtype == BOOL:
+        return _masked(c, x, indices, values, accumulate)
     places = _Places(c, x.shape, indices)
     base = places.in_front(x)
     order = places.taken(places.rows.rank + base.rank - 1)
     shape = (*places.rows.shape, *base.shape[1:])
-    values = c.b.op("expand", values, shape=tuple(shape[d] for d in order))
+    values = c.b.op("expand", c.tensor(values, x.dtype), shape=tuple(shape[d] for d in order))
     source = c.b.op("permute", values, dims=tuple(order.index(d) for d in range(len(order))))
+    if not accumulate:
+        return places.back(_assigned(c, base, places.rows, source))
+    if x.dtype != F32:
+        raise Unsupported("adding integers at an index", "add as float, or use torch.where")
     return places.back(c.b.op("scatter_add", base, places.rows, source))
+
+
+def _masked(c: Context, x: Ref, indices: Sequence[Ref | None], values: Ref, accumulate: bool) -> Ref:
+    """Assign or add where a mask of the first dimensions is 1: values that are the same for all its elements."""
+    mask = indices[0]
+    assert mask is not None
+    if any(index is not None for index in indices[1:]) or values.rank > x.rank - mask.rank:
+        raise Unsupported(
+            "assignment of a tensor to the places of a mask",
+            "use torch.where(mask, values, x) with a whole tensor",
+        )
+    aligned = c.b.op("reshape", mask, shape=(*mask.shape, *(1,) * (x.rank - mask.rank)))
+    values = c.tensor(values, x.dtype)
+    return c.b.op("where", aligned, c.b.op("add", x, values) if accumulate else values, x)
+
+
+def _assigned(c: Context, base: Ref, rows: Ref, source: Ref) -> Ref:
+    """Replace rows of the base. Of several that are written to one place, the last stays, as on PyTorch's CPU.
+
+    A place gets the number of the element that is written last to it, and takes that element.
+    """
+    n = rows.count
+    rows = c.b.op("reshape", rows, shape=(n,))
+    known = c.known.value(rows)
+    if known is None or len(np.unique(known)) < n:
+        if n > _MOST_WRITTEN:
+            raise Unsupported(
+                f"assignment of {n} rows to places that are not known to differ",
+                f"assign at most {_MOST_WRITTEN} at once, or use scatter_add into zeros",
+            )
+        column = c.b.op("reshape", rows, shape=(n, 1))
+        places = c.b.op("arange", n=n)
+        later = c.b.op("gt", places, c.b.op("reshape", places, shape=(n, 1)))
+        again = c.b.op("logical_and", c.b.op("eq", rows, column), later)
+        overwritten = c.b.op("gt", c.b.op("amax", c.tensor(again, F32), dims=(1,), keepdim=0), c.b.full(0.0))
+        rows = c.b.op("where", overwritten, c.b.full(-1, I64), rows)
+    numbers = c.tensor(c.b.op("add", c.b.op("arange", n=n), c.b.full(1, I64)), F32)
+    writer = c.b.op("scatter_add", c.b.full(0.0, F32, (base.shape[0],)), rows, numbers)
+    found = c.b.op("sub", c.tensor(writer, I64), c.b.full(1, I64))
+    taken = c.b.op("take", c.b.op("reshape", source, shape=(n, *base.shape[1:])), found)
+    hit = c.b.op(
+        "reshape", c.b.op("ge", found, c.b.full(0, I64)), shape=(base.shape[0], *(1,) * (base.rank - 1))
+    )
+    return c.b.op("where", hit, taken, base)
+
+
+@lowers("aten.put.default")
+def put(c: Context, x: Ref, index: Ref, source: Ref, accumulate: bool = False) -> Ref:
+    flat = c.b.op("reshape", x, shape=(x.count,))
+    return c.b.op("reshape", index_put(c, flat, [index], source, accumulate), shape=x.shape)
 
 
 @lowers("aten.index_select.default")
@@ -201,9 +259,14 @@ def scatter_add(c: Context, x: Ref, dim: int, index: Ref, source: Ref) -> Ref:
     return index_put(c, x, _everywhere(c, x.shape, dim % x.rank, index), source, True)
 
 
-@lowers("aten.scatter.src")
-def scatter(c: Context, x: Ref, dim: int, index: Ref, source: Ref) -> Ref:
-    """Scatter into zeros, as the gradient of a maximum does: each place is written once."""
-    if not c.b.is_zero(x) or not c.backward:
-        raise Unsupported("scatter", "use scatter_add, or torch.where")
-    return scatter_add(c, x, dim, index, source)
+@lowers("aten.scatter.src", "aten.scatter.value")
+def scatter(c: Context, x: Ref, dim: int, index: Ref, source: Ref | float) -> Ref:
+    if not x.rank:
+        return c.tensor(source, x.dtype)
+    if not isinstance(source, Ref):
+        return index_put(c, x, _everywhere(c, x.shape, dim % x.rank, index), c.tensor(source, x.dtype))
+    if c.b.is_zero(x) and c.backward:  # the gradient of a maximum: each place is written once
+        return scatter_add(c, x, dim, index, source)
+    for d, size in enumerate(index.shape):
+        source = c.b.op("slice", source, dim=d, start=0, stop=size, step=1)
+    return index_put(c, x, _everywhere(c, x.shape, dim % x.rank, index), source)

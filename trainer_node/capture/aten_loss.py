@@ -92,6 +92,10 @@ def nll_loss_backward(
     column, classes = _classes(c, logp, target, ignore)
     rows = c.b.op("reshape", grad, shape=(logp.shape[0], 1)) if reduction == _NONE else grad
     if reduction == _MEAN:
+        if c.b.scalar_value(total_weight) is None:
+            # NOTE: if no target counts, the loss is NaN and no row has a gradient, as in PyTorch.
+            none = c.b.op("eq", total_weight, c.b.full(0.0))
+            total_weight = c.b.op("where", none, c.b.full(1.0), total_weight)
         rows = c.b.op("div", rows, total_weight)
     if weight is not None:
         weights = _weights(c, logp, target, weight, ignore)

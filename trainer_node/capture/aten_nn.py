@@ -7,7 +7,6 @@ Letters: N images, C channels, (H, W) input, (Y, X) output.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,10 +39,11 @@ def bmm(c: Context, a: Ref, b: Ref) -> Ref:
 
 @lowers("aten.addmm.default")
 def addmm(c: Context, bias: Ref, a: Ref, b: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
-    if (beta, alpha) != (1, 1):
-        raise Unsupported(f"addmm with beta {beta} and alpha {alpha}", "scale the operands instead")
     _factors(a, b)
-    return _biased(c, c.b.op("mm", c.tensor(a, F32), c.tensor(b, F32)), bias)
+    product = c.b.op("mm", c.tensor(a, F32), c.tensor(b, F32))
+    if alpha != 1:
+        product = c.b.op("mul", product, c.b.full(alpha))
+    return _biased(c, product, bias if beta == 1 else c.b.op("mul", c.tensor(bias, F32), c.b.full(beta)))
 
 
 def _biased(c: Context, product: Ref, bias: Ref) -> Ref:
@@ -192,77 +192,3 @@ def max_pool2d_backward(
     place = c.b.op("add", index, c.b.op("reshape", first, shape=(*x.shape[:2], 1, 1)))
     flat = c.b.op("scatter_add", c.b.full(0.0, F32, (x.count,)), place, grad)
     return c.b.op("reshape", flat, shape=x.shape)
-
-
-def _averaging(
-    c: Context,
-    x: Ref,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor: int | None,
-) -> tuple[Ref, dict[str, object]]:
-    """Express average pooling as a convolution of each channel with a constant kernel."""
-    if ceil_mode or x.rank != 4 or (any(padding) and not count_include_pad):
-        raise Unsupported(
-            "average pooling with ceil_mode, count_include_pad=False, or without a batch dimension",
-            "use [N, C, H, W] and the default options",
-        )
-    window = _window(stride or kernel, padding, (1,))
-    weight = c.b.full(1 / (divisor or math.prod(_pair(kernel))), F32, (x.shape[1], 1, *_pair(kernel)))
-    return weight, {**window, "groups": x.shape[1]}
-
-
-@lowers("aten.avg_pool2d.default")
-def avg_pool2d(
-    c: Context,
-    x: Ref,
-    kernel: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor: int | None = None,
-) -> Ref:
-    weight, attrs = _averaging(c, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
-    return c.b.op("conv2d", x, weight, **attrs)
-
-
-@lowers("aten.avg_pool2d_backward.default")
-def avg_pool2d_backward(
-    c: Context,
-    grad: Ref,
-    x: Ref,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor: int | None,
-) -> Ref:
-    weight, attrs = _averaging(c, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
-    return c.b.op("conv2d_input_grad", grad, weight, **attrs, input_hw=x.shape[2:])
-
-
-def _even(x: Ref, grid: Sequence[int]) -> dict[str, Any]:
-    """Express adaptive pooling with equal windows as plain pooling with that window."""
-    if x.rank != 4 or x.shape[2] % grid[0] or x.shape[3] % grid[1]:
-        raise Unsupported(
-            f"adaptive pooling of {list(x.shape)} to {list(grid)}", "use an output size that divides [H, W]"
-        )
-    kernel = (x.shape[2] // grid[0], x.shape[3] // grid[1])
-    return {"kernel": kernel, "stride": kernel, "padding": (0, 0)}
-
-
-@lowers("aten._adaptive_avg_pool2d.default")
-def adaptive_avg_pool2d(c: Context, x: Ref, grid: Sequence[int]) -> Ref:
-    return avg_pool2d(c, x, **_even(x, grid))
-
-
-@lowers("aten._adaptive_avg_pool2d_backward.default")
-def adaptive_avg_pool2d_backward(c: Context, grad: Ref, x: Ref) -> Ref:
-    return avg_pool2d_backward(
-        c, grad, x, **_even(x, grad.shape[2:]), ceil_mode=False, count_include_pad=True, divisor=None
-    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from repops.opset import BOOL, F32, I64
+import torch
+from repops.opset import BF16, BOOL, F32, I64
 
 from .builder import Ref
 from .errors import Unsupported
@@ -18,7 +18,8 @@ def _register_binary(op: str) -> None:
     """Register a rule that casts both operands to the result's dtype: PyTorch has already decided the promotion."""
 
     def rule(c: Context, a: Operand, b: Operand) -> Ref:
-        return c.b.op(op, c.tensor(a, c.out.dtype), c.tensor(b, c.out.dtype))
+        name = "logical_and" if c.out.dtype == BOOL else op
+        return c.b.op(name, c.tensor(a, c.out.dtype), c.tensor(b, c.out.dtype))
 
     lowers(f"aten.{op}.Tensor", f"aten.{op}.Scalar", f"prims.{op}.default")(rule)
 
@@ -33,7 +34,8 @@ def _register_unary(op: str) -> None:
 def _register_comparison(op: str) -> None:
     def rule(c: Context, a: Operand, b: Operand) -> Ref:
         dtype = _common(a, b)
-        return c.b.op(op, c.tensor(a, dtype), c.tensor(b, dtype))
+        left, right = (c.tensor(_as_compared(c, x), dtype) for x in (a, b))
+        return c.b.op(op, left, right)
 
     lowers(f"aten.{op}.Tensor", f"aten.{op}.Scalar", f"prims.{op}.default")(rule)
 
@@ -41,6 +43,15 @@ def _register_comparison(op: str) -> None:
 def _common(*operands: Operand) -> Any:
     floats = any(x.dtype == F32 if isinstance(x, Ref) else isinstance(x, float) for x in operands)
     return F32 if floats else I64
+
+
+def _as_compared(c: Context, x: Operand) -> Operand:
+    """Return a number, or a tensor without dimensions, as PyTorch compares it: rounded to bf16 if the other is."""
+    dtypes = {traced.dtype for traced in c.traced if isinstance(traced, torch.Tensor) and traced.ndim}
+    scalar = not isinstance(x, Ref) or (not x.rank and x.dtype == F32)
+    if dtypes != {torch.bfloat16} or not scalar:
+        return x
+    return c.tensor(c.b.op("cast", c.tensor(x, F32), dtype=BF16), F32)
 
 
 for _op in ("mul", "div"):
@@ -53,6 +64,8 @@ for _op in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 @lowers("aten.add.Tensor", "aten.add.Scalar", "prims.add.default")
 def add(c: Context, a: Operand, b: Operand, alpha: float = 1) -> Ref:
+    if c.out.dtype == BOOL:
+        return c.b.op("logical_or", c.tensor(a, BOOL), c.tensor(b, BOOL))
     left, right = c.tensor(a, c.out.dtype), _scaled(c, b, alpha)
     return _rows_into(c, left, right) or _side_by_side(c, left, right) or c.b.op("add", left, right)
 
@@ -181,41 +194,6 @@ def expm1(c: Context, x: Ref) -> Ref:
     return o.where(small, near, o.sub(o.exp(x), one))
 
 
-_EXACT = 1 << 23  # below it, the quotient of two integers in f32 is never rounded up to the next integer
-
-
-def _shifted(c: Context, x: Ref, divisor: int) -> tuple[Ref, int]:
-    """Return x plus a multiple of the divisor that makes it non-negative, and the number of divisors added."""
-    bounds = c.known.bounds(x)
-    if bounds is None or divisor < 1 or bounds[1] - min(bounds[0], 0) + divisor >= _EXACT:
-        raise Unsupported(
-            f"an integer division by {divisor}",
-            f"the operator set divides floats; divide values that are known to stay below {_EXACT}, or as data",
-        )
-    times = max(0, -(bounds[0] // divisor))
-    return c.b.op("add", x, c.b.full(times * divisor, I64)), times
-
-
-@lowers("aten.floor_divide.default", "aten.div.Tensor_mode", "aten.div.Scalar_mode")
-def floor_divide(c: Context, x: Ref, divisor: Operand, *, rounding_mode: str | None = "floor") -> Ref:
-    """Divide integers by a known positive number."""
-    n = c.known.value(divisor) if isinstance(divisor, Ref) else divisor
-    bounds = c.known.bounds(x)
-    below = bounds is None or bounds[0] < 0
-    if c.out.dtype != I64 or n is None or np.size(n) != 1 or (below and rounding_mode != "floor"):
-        raise Unsupported("a rounded division", "divide an i64 tensor by a positive Python integer")
-    positive, times = _shifted(c, x, int(n))
-    quotient = c.b.op("div", c.tensor(positive, F32), c.b.full(int(n)))
-    return c.b.op("sub", c.tensor(quotient, I64), c.b.full(times, I64))
-
-
-@lowers("aten.remainder.Scalar", "aten.remainder.Tensor", "prims.remainder.default")
-def remainder(c: Context, x: Ref, divisor: Operand) -> Ref:
-    """Return the remainder with the divisor's sign, as in Python."""
-    whole = floor_divide(c, x, divisor)
-    return c.b.op("sub", x, c.b.op("mul", whole, c.tensor(divisor, I64)))
-
-
 @lowers("aten.pow.Tensor_Tensor", "aten.pow.Scalar", "prims.pow.default")
 def pow_tensors(c: Context, x: Operand, exponent: Operand) -> Ref:
     if c.out.dtype != F32:
@@ -258,6 +236,7 @@ def to_copy(c: Context, x: Ref, *_: Any, **__: Any) -> Ref:
 @lowers(
     "aten.clone.default",
     "aten.detach.default",
+    "aten.detach_.default",
     "aten.alias.default",
     "aten.lift_fresh_copy.default",
     "aten.lift_fresh.default",
@@ -294,9 +273,18 @@ def empty(c: Context, *_: Any, **__: Any) -> Ref | Uninitialised:
     return Uninitialised() if c.out.count else c.like(0, c.out)
 
 
-@lowers("aten.fill.Scalar", "aten.fill.Tensor", "aten.copy.default", "prims.copy_to.default")
+@lowers(
+    "aten.fill.Scalar", "aten.fill.Tensor", "aten.copy.default", "aten.copy_.default", "prims.copy_to.default"
+)
 def fill(c: Context, _: Any, value: Operand, *__: Any) -> Ref:
     return c.b.op("expand", c.tensor(value, c.out.dtype), shape=c.out.shape)
+
+
+@lowers("aten.eye.default", "aten.eye.m")
+def eye(c: Context, *_: Any, **__: Any) -> Ref:
+    rows, columns = c.out.shape
+    row = c.b.op("reshape", c.b.op("arange", n=rows), shape=(rows, 1))
+    return c.tensor(c.b.op("eq", row, c.b.op("arange", n=columns)), c.out.dtype)
 
 
 @lowers("aten.scalar_tensor.default")

@@ -8,10 +8,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from repops.opset import BOOL, F32
+from repops.opset import BOOL, F32, I64
 
+from .aten_index import index_put
 from .builder import Ref
-from .errors import Unsupported
 from .lowering import Context, lowers
 
 
@@ -80,6 +80,11 @@ def any_(c: Context, x: Ref, dims: int | Sequence[int] | None = None, keepdim: b
 @lowers("aten.all.default", "aten.all.dim", "aten.all.dims")
 def all_(c: Context, x: Ref, dims: int | Sequence[int] | None = None, keepdim: bool = False) -> Ref:
     return c.b.op("logical_not", any_(c, c.b.op("logical_not", c.tensor(x, BOOL)), dims, keepdim))
+
+
+@lowers("aten.argmin.default")
+def argmin(c: Context, x: Ref, dim: int | None = None, keepdim: bool = False) -> Ref:
+    return argmax(c, c.b.op("neg", x), dim, keepdim)
 
 
 @lowers("aten.argmax.default")
@@ -229,11 +234,13 @@ def slice_scatter(
     step: int = 1,
 ) -> Ref:
     """Return `x` with a slice of it replaced."""
-    if step != 1:
-        raise Unsupported("assignment to a slice with a step", "slice without a step, or use torch.where")
     dim %= x.rank
     first, stop, _ = slice(start, end).indices(x.shape[dim])
-    return _replaced(c, x, source, dim, first, max(first, stop))
+    if step == 1:
+        return _replaced(c, x, source, dim, first, max(first, stop))
+    rows = c.b.op("arange", n=source.shape[dim])
+    rows = c.b.op("add", c.b.op("mul", rows, c.b.full(step, I64)), c.b.full(first, I64))
+    return index_put(c, x, [*[None] * dim, rows], source)
 
 
 @lowers("aten.select_scatter.default")
@@ -275,34 +282,3 @@ def roll(c: Context, x: Ref, shifts: Sequence[int], dims: Sequence[int] = ()) ->
             tail = c.b.op("slice", x, dim=dim, start=cut, stop=size, step=1)
             x = c.b.op("cat", tail, c.b.op("slice", x, dim=dim, start=0, stop=cut, step=1), dim=dim)
     return c.b.op("reshape", x, shape=shape)
-
-
-def _check_strides(
-    c: Context, x: Ref, size: Sequence[int], stride: Sequence[int], offset: int | None
-) -> None:
-    """Raise unless as_strided is a reshape or repeats the tensor's own strides: a program has no strides."""
-    traced = c.traced[0]
-    dense = [math.prod(size[d + 1 :]) for d in range(len(size))]
-    wanted = traced.stride() if tuple(size) == x.shape else dense if traced.is_contiguous() else ()
-    same = len(wanted) == len(size) and all(
-        n == 1 or a == b for n, a, b in zip(size, stride, wanted, strict=True)
-    )
-    if not same or offset or math.prod(size) != x.count:
-        raise Unsupported(f"as_strided of {list(x.shape)}", "use view, permute, slices, or an index")
-
-
-@lowers("aten.as_strided.default")
-def as_strided(
-    c: Context, x: Ref, size: Sequence[int], stride: Sequence[int], offset: int | None = None
-) -> Ref:
-    _check_strides(c, x, size, stride, offset)
-    return c.b.op("reshape", x, shape=tuple(size))
-
-
-@lowers("aten.as_strided_scatter.default")
-def as_strided_scatter(
-    c: Context, x: Ref, source: Ref, size: Sequence[int], stride: Sequence[int], offset: int | None = None
-) -> Ref:
-    """Replace all of x."""
-    _check_strides(c, x, size, stride, offset)
-    return c.b.op("reshape", source, shape=x.shape)

@@ -188,6 +188,14 @@ class Builder:
             )
         self._updates[slot.index] = value
 
+    def updated(self, slot: Ref) -> Ref:
+        """Return the slot's value after the step, as it is set so far."""
+        return self._updates.get(slot.index, slot)
+
+    def initial(self, slot: Ref) -> Source:
+        """Return the source of the slot's value before the first step."""
+        return self._slots[slot.index][1]
+
     def metric(self, name: str, value: Ref) -> None:
         self._metrics[name] = self._as_node(value)
 

@@ -66,6 +66,10 @@ class Knowledge:
     def _of_node(self, node: DraftNode) -> Bounds | None:
         if node.name in (*_MOVED, "take", "cast"):
             return self.bounds(node.inputs[0])
+        if node.name == "argmax":
+            return 0, node.inputs[0].shape[node.attrs["dim"]] - 1
+        if node.name == "where" and (clamped := self._clamped(node)) is not None:
+            return clamped
         parts = node.inputs[1:] if node.name == "where" else node.inputs
         if node.name not in ("cat", "where", "add", "sub", "mul"):
             return None
@@ -83,6 +87,24 @@ class Knowledge:
         }[node.name]
         low, high = min(corners), max(corners)
         return (low, high) if low >= -(1 << 63) and high < 1 << 63 else None
+
+    def _clamped(self, node: DraftNode) -> Bounds | None:
+        """Return the bounds of where(x < limit, limit, x), or with >, for a limit known now."""
+        condition, limit, x = node.inputs
+        compared = self._builder.made_by(condition, "lt", "gt")
+        known, bounds = self.value(limit), self.bounds(x)
+        if (
+            compared is None
+            or compared.inputs != (x, limit)
+            or known is None
+            or known.size != 1
+            or bounds is None
+        ):
+            return None
+        end = int(known.item())
+        if compared.name == "lt":
+            return max(bounds[0], end), max(bounds[1], end)
+        return min(bounds[0], end), min(bounds[1], end)
 
     def leaves(self, ref: Ref) -> list[Array] | None:
         """Return arrays that hold every number of an i64 value that only moves numbers about, else None."""

@@ -80,6 +80,23 @@ _OVERWRITES = {
     "aten.copy.default",
 }
 _OVERWRITES |= {"aten.fill.Scalar", "aten.fill.Tensor", "aten.zero.default", "prims.copy_to.default"}
+_OVERWRITES |= {"aten.uniform.default", "aten.normal_functional.default", "aten.exponential.default"}
+_OVERWRITES |= {"aten.bernoulli.p", "aten.bernoulli.Tensor", "aten.copy_.default"}
+
+
+_PARTS = {
+    "aten.slice.Tensor",
+    "aten.select.int",
+    "aten.view.default",
+    "aten.expand.default",
+    "aten.alias.default",
+}
+_PARTS |= {"aten.transpose.int", "aten.permute.default", "aten.t.default", "aten.unsqueeze.default"}
+"""Views: those of what is not initialised are not either."""
+_FILLS = {"aten.slice_scatter.default", "aten.select_scatter.default", "aten.index_put.default"}
+"""Operators that fill a part of a tensor, whose rest may not be initialised: zeros here."""
+_WRITES = ("prims.copy_to.default", "aten.copy_.default")
+"""Writes in place that some of PyTorch's decompositions make."""
 
 
 @dataclass
@@ -183,6 +200,14 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
             raise Unsupported(f"{what} has no lowering", _remedy(aten))
         context.traced = torch.fx.map_arg(node.args, lambda argument: argument.meta.get("val"))
         context.backward = "backward" in origin
+        if str(node.target) in _WRITES and not _is_fresh(node.args[0], node):
+            raise Unsupported(
+                "it writes into a part of a tensor", "write into a new tensor, or use torch.where"
+            )
+        if args and isinstance(args[0], Uninitialised) and str(node.target) in _PARTS:
+            return Uninitialised()
+        if args and isinstance(args[0], Uninitialised) and str(node.target) in _FILLS:
+            args = (context.like(0, context.out), *args[1:])
         if str(node.target) not in _OVERWRITES and any(isinstance(a, Uninitialised) for a in args):
             raise Unsupported("it reads a tensor that is not initialised", "use zeros, ones or full")
         result = _applied(rule, context, str(node.target), args, kwargs)
@@ -194,6 +219,15 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
         # INVARIANT: a rule gives the types that PyTorch gives. A difference is a bug in the rule.
         assert not isinstance(ref, Ref) or ref.type == expected, f"{node.target}: {ref.type}, not {expected}"
     return result
+
+
+def _is_fresh(node: Any, write: torch.fx.Node) -> bool:
+    """Return whether the tensor written to is not read after the write, and is no view of another one.
+
+    SAFETY: a write gives a new value here; whoever has the old one, or a view of it, would not see it.
+    """
+    returns = node.target._schema.returns
+    return all(user <= write for user in node.users) and not any(value.alias_info for value in returns)
 
 
 def _applied(rule: Callable[..., Any], context: Context, name: str, args: Any, kwargs: Any) -> Any:
@@ -211,7 +245,7 @@ def _applied(rule: Callable[..., Any], context: Context, name: str, args: Any, k
 def _remedy(target: Any) -> str:
     tags = getattr(target, "tags", ())
     if torch.Tag.nondeterministic_seeded in tags:
-        return "dropout is the only random operator of a program: draw other noise beforehand, as data"
+        return "draw with dropout, rand, randn, bernoulli, uniform, normal, exponential or randint, or draw it as data"
     return "use layers made of the operators in trainer_node.capture.RULES, or add a rule for it there"
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -30,12 +30,16 @@ LearningRate = float | Sequence[float]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A trained tensor: its name, the module's own tensor, its slot, and its gradient in this step."""
+    """A trained tensor: its name, the module's own tensor, its slot, its gradient in this step, and its value now.
+
+    The value is the slot's, unless the forward pass writes to the parameter.
+    """
 
     name: str
     origin: torch.Tensor
-    value: Ref
+    slot: Ref
     gradient: Ref
+    value: Ref
 
 
 class Optimizer(ABC):
@@ -74,7 +78,7 @@ class SGD(Optimizer):
                     decay=self.weight_decay,
                 )
                 b.update(old, velocity)
-            b.update(p.value, after)
+            b.update(p.slot, after)
 
     def _with_momentum(self, b: Builder, p: Parameter, rate: Ref) -> Ref:
         """Return the direction v with v = mu v + (1 - dampening) g and v_1 = g, or g + mu v with nesterov."""
@@ -118,8 +122,39 @@ class Adam(Optimizer):
                 decay=self.weight_decay,
                 decoupled=self.decoupled,
             )
-            for slot, after in ((p.value, value), (first, m), (second, v)):
+            for slot, after in ((p.slot, value), (first, m), (second, v)):
                 b.update(slot, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Maximized(Optimizer):
+    """Another rule that goes up the gradient."""
+
+    rule: Optimizer
+
+    def build(self, b: Builder, parameters: Sequence[Parameter], steps: int) -> None:
+        self.rule.build(b, [replace(p, gradient=b.op("neg", p.gradient)) for p in parameters], steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Averaged(Optimizer):
+    """Another rule, and a moving average of the weights after each step, in slots `average.<name>`.
+
+    The average begins with the weights themselves; after a step it is `decay` times itself plus `1 - decay` times the
+    weights, as `torch.optim.swa_utils.get_ema_multi_avg_fn(decay)`.
+    """
+
+    rule: Optimizer
+    decay: float = 0.999
+
+    def build(self, b: Builder, parameters: Sequence[Parameter], steps: int) -> None:
+        self.rule.build(b, parameters, steps)
+        o = b.compose
+        for p in parameters:
+            b.label = f"average of {p.name}"
+            average = b.slot(f"average.{p.name}", b.initial(p.slot))
+            old = o.mul(o.scalar(self.decay), average)
+            b.update(average, o.add(old, o.mul(o.scalar(1 - self.decay), b.updated(p.slot))))
 
 
 @dataclass(frozen=True)
@@ -163,6 +198,13 @@ def learning_rate(b: Builder, lr: LearningRate, steps: int) -> Ref:
 def step_index(b: Builder) -> Ref:
     """Return t - 1: the row of this step in a table."""
     return b.op("sub", b.step(), b.full(1, I64))
+
+
+def clip_values(b: Builder, gradients: Sequence[Ref], limit: float) -> list[Ref]:
+    """Bring every element of the gradients to +-`limit` at most, as `torch.nn.utils.clip_grad_value_`."""
+    b.label = "gradient clipping"
+    o = b.compose
+    return [o.minimum(o.maximum(g, o.scalar(-limit)), o.scalar(limit)) for g in gradients]
 
 
 def clip(b: Builder, gradients: Sequence[Ref], limit: float) -> list[Ref]:

@@ -32,7 +32,8 @@ class Recipe:
     """The definition of a training job.
 
     `initial` is "seeded" (drawn from `seed`, the same on every machine) or "module" (the module's own values). `seed`
-    also seeds dropout. `loss`, `data`, `inputs`, `accumulate`, `clip_norm` and `autocast` are those of `capture`.
+    also seeds dropout. `loss`, `data`, `inputs`, `accumulate`, `clip_norm`, `clip_value`, `expert_capacity` and
+    `autocast` are those of `capture`.
     """
 
     name: str
@@ -48,6 +49,8 @@ class Recipe:
     inputs: tuple[str, ...] | None = None
     accumulate: int = 1
     clip_norm: float | None = None
+    clip_value: float | None = None
+    expert_capacity: float | None = None
     autocast: torch.dtype | None = None
 
 
@@ -83,6 +86,8 @@ def build(recipe: Recipe | RecipeJob) -> Bundle:
         seed=recipe.seed,
         accumulate=recipe.accumulate,
         clip_norm=recipe.clip_norm,
+        clip_value=recipe.clip_value,
+        expert_capacity=recipe.expert_capacity,
         autocast=recipe.autocast,
     )
     return bundle_of(recipe.name, built, recipe.steps, recipe.strides)

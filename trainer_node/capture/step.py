@@ -25,13 +25,17 @@ from . import (  # noqa: F401  (they register their rules)
     aten_nn,
     aten_norm,
     aten_pointwise,
+    aten_random,
+    aten_rounding,
     aten_shape,
+    aten_strided,
 )
 from .builder import Builder, Ref
 from .draft import Built, Draft, Source
 from .errors import CaptureError
 from .lowering import RULES, Noise, dtype_of, lower, source_of
-from .optimizers import Optimizer, Parameter, clip, step_index
+from .optimizers import Optimizer, Parameter, clip, clip_values, step_index
+from .replacements import experts
 from .trace import Loss, Objective, Traced, trace
 
 Initial = Mapping[str, Array | Callable[[], Array]]
@@ -50,7 +54,10 @@ def capture(
     seed: int = 0,
     accumulate: int = 1,
     clip_norm: float | None = None,
+    clip_value: float | None = None,
+    expert_capacity: float | None = None,
     gradients: bool = False,
+    outputs: bool = False,
     autocast: torch.dtype | None = None,
 ) -> Built:
     """Return the program that trains `module` for `len(order)` steps, with its tensors.
@@ -64,8 +71,11 @@ def capture(
     seed        of dropout, below 2^64
     accumulate  number of parts into which the batch is split; their gradients (and losses) are averaged
     clip_norm   scales the gradients so that their common norm is at most this
+    clip_value  brings each element of the gradients into +-this, after clip_norm
+    expert_capacity  places of each expert of a mixture, in even shares of the tokens; None: no token is left out
     autocast    torch.bfloat16: forward pass and loss run as inside torch.autocast
     gradients   adds a metric `gradient.<parameter>` for each parameter: its gradient before clipping
+    outputs     adds a metric `output.<module>.<call>` for what each module gives
 
     Raises CaptureError, or Unsupported, which names module path, ATen operator and remedy. Does not change the module.
     """
@@ -75,7 +85,10 @@ def capture(
         seed=seed,
         accumulate=accumulate,
         clip_norm=clip_norm,
+        clip_value=clip_value,
+        expert_capacity=expert_capacity,
         gradients=gradients,
+        outputs=outputs,
         autocast=autocast,
     ).build()
 
@@ -92,7 +105,10 @@ def sketch(
     seed: int = 0,
     accumulate: int = 1,
     clip_norm: float | None = None,
+    clip_value: float | None = None,
+    expert_capacity: float | None = None,
     gradients: bool = False,
+    outputs: bool = False,
     autocast: torch.dtype | None = None,
 ) -> Draft:
     """Capture without reading any tensor of the module, which may be on the meta device or made of fake tensors."""
@@ -103,7 +119,8 @@ def sketch(
         _check_dtype(name, parameter)
     rows = _check_data(data, order, accumulate)
     example = {name: ((rows, *array.shape[1:]), from_numpy(array[:1]).dtype) for name, array in data.items()}
-    traced = trace(module, objective, example, list(RULES), autocast)
+    with experts.capacity(expert_capacity):
+        traced = trace(module, objective, example, list(RULES), autocast, outputs)
     b = Builder()
     step = _Step(b, traced, _Initial(initial or {}, traced), Noise(b, seed))
     step.run(_batches(b, data, order, accumulate))
@@ -115,10 +132,13 @@ def sketch(
             b.metric(f"gradient.{name}", gradient)
     found = list(step.gradients.values())
     clipped = found if clip_norm is None else clip(b, found, clip_norm)
+    clipped = clipped if clip_value is None else clip_values(b, clipped, clip_value)
+    for name in step.rewritten:
+        b.update(step.slots[name], step.value(name))
     optimizer.build(
         b,
         [
-            Parameter(name, traced.parameters[name], step.slots[name], gradient)
+            Parameter(name, traced.parameters[name], step.slots[name], gradient, step.value(name))
             for name, gradient in zip(step.gradients, clipped, strict=True)
         ],
         len(order),
@@ -134,27 +154,31 @@ class _Step:
     def __init__(self, b: Builder, traced: Traced, initial: _Initial, noise: Noise) -> None:
         self._b, self._traced, self._noise = b, traced, noise
         self.slots = {n: b.slot(f"param.{n}", initial.master(n, t)) for n, t in traced.parameters.items()}
-        self._frozen = [b.constant(f"frozen.{n}", initial(n, t)) for n, t in traced.frozen.items()]
-        changed = _changed_buffers(traced)
-        self._buffers = {
-            n: (b.slot if n in changed else b.constant)(f"buffer.{n}", initial(n, t))
-            for n, t in traced.buffers.items()
+        changed = _written(traced)
+        rest = [("frozen", n, t) for n, t in traced.frozen.items()]
+        rest += [("buffer", n, t) for n, t in traced.buffers.items()]
+        self._rest = {
+            n: (b.slot if n in changed else b.constant)(f"{kind}.{n}", initial(n, t)) for kind, n, t in rest
         }
-        self._buffer_slots = {n: self._buffers[n] for n in changed}
+        self._written = {n: self._rest[n] for _, n, _ in rest if n in changed}
+        b.label = "parameters"
+        self._weights = {n: self._narrow(n, slot) for n, slot in self.slots.items()}
+        self.rewritten = [name for name in self.slots if name in changed]
         self.gradients: dict[str, Ref] = {}
         """Gradients of the parameters that the loss depends on. As in PyTorch, others get no update and no decay."""
         self.metrics: dict[str, Ref] = {}
 
     def run(self, batches: Sequence[Sequence[Ref]]) -> None:
         for batch in batches:
-            inputs = [*self._parameters(), *self._frozen, *self._buffers.values(), *batch]
+            inputs = [*self._weights.values(), *self._rest.values(), *batch]
             loss, *rest = lower(self._traced.graph, inputs, self._b, self._noise)
-            first, second = len(self.slots), len(self.slots) + len(self._buffers)
-            self._add(self.gradients, self.slots, rest[:first])
-            self._buffers = dict(zip(self._buffers, rest[first:second], strict=True))
-            self._add(self.metrics, ["loss", *self._traced.metric_names], [loss, *rest[second:]])
-        for name, slot in self._buffer_slots.items():
-            self._b.update(slot, self._buffers[name])
+            n, after = len(self.slots), rest[len(self.slots) : len(self.slots) + len(inputs) - len(batch)]
+            self._add(self.gradients, self.slots, rest[:n])
+            self._weights = dict(zip(self._weights, after[:n], strict=True))
+            self._rest = dict(zip(self._rest, after[n:], strict=True))
+            self._add(self.metrics, ["loss", *self._traced.metric_names], [loss, *rest[n + len(after) :]])
+        for name, slot in self._written.items():
+            self._b.update(slot, self._rest[name])
         if len(batches) > 1:
             self._b.label = "average over the batch's parts"
             share = self._b.full(1 / len(batches))
@@ -164,11 +188,15 @@ class _Step:
                         raise CaptureError(f"metric {name} is {value.type}; to be averaged it must be f32")
                     values[name] = self._b.op("mul", value, share)
 
-    def _parameters(self) -> list[Ref]:
-        """Return the parameters in the module's dtypes. NOTE: those of bfloat16 have a master copy in f32."""
-        self._b.label = "parameters"
-        types = (dtype_of(tensor.dtype) for tensor in self._traced.parameters.values())
-        return [self._b.op("cast", s, dtype=t) for s, t in zip(self.slots.values(), types, strict=True)]
+    def _narrow(self, name: str, slot: Ref) -> Ref:
+        """Return a parameter in the module's dtype. NOTE: one of bfloat16 has a master copy in f32."""
+        return self._b.op("cast", slot, dtype=dtype_of(self._traced.parameters[name].dtype))
+
+    def value(self, name: str) -> Ref:
+        """Return the f32 value that the optimizer starts from: the slot, or what the forward pass wrote to it."""
+        if name not in self.rewritten:
+            return self.slots[name]
+        return self._b.op("cast", self._weights[name], dtype=F32)
 
     def _add(self, totals: dict[str, Ref], names: Iterable[str], values: Sequence[Ref | None]) -> None:
         self._b.label = "sum over the batch's parts"
@@ -179,13 +207,15 @@ class _Step:
                 totals[name] = self._b.op("add", totals[name], value) if name in totals else value
 
 
-def _changed_buffers(traced: Traced) -> list[str]:
-    """Return the buffers whose value changes in the step: they are part of the state."""
+def _written(traced: Traced) -> set[str]:
+    """Return the parameters and buffers that the forward pass writes to: the latter are part of the state."""
     nodes = list(traced.graph.graph.nodes)
     inputs = [node for node in nodes if node.op == "placeholder"]
-    first = len(traced.parameters) + len(traced.frozen)
+    names = [*traced.parameters, *traced.frozen, *traced.buffers]
     after = nodes[-1].args[0][1 + len(traced.parameters) :]
-    return [name for k, name in enumerate(traced.buffers) if _origin(after[k]) is not inputs[first + k]]
+    return {
+        name for name, node, given in zip(names, after, inputs, strict=False) if _origin(node) is not given
+    }
 
 
 def _origin(node: torch.fx.Node) -> torch.fx.Node:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from . import update_rules
 from .errors import CaptureError
-from .optimizers import SGD, Adam, Groups, LearningRate, Optimizer, Parameter
+from .optimizers import SGD, Adam, Groups, LearningRate, Maximized, Optimizer, Parameter
 
-_NEVER = {"amsgrad": False, "maximize": False, "differentiable": False}  # options that must have this value
-_SPEED = {"foreach", "fused", "capturable", "params", "param_names"}  # these change no result
+_NEVER = {"differentiable": False}  # options that must have this value
+_SPEED = {
+    "foreach",
+    "fused",
+    "capturable",
+    "params",
+    "param_names",
+    "maximize",
+}  # these change no result here
 _SCHEDULE = {"lr", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"}  # a scheduler's options
 
 
@@ -25,11 +34,20 @@ def from_torch(
     A scheduler is run for `steps` steps to note its rates, and then put back. Raises CaptureError for a kind or an
     option without a counterpart.
     """
-    rule = _RULES.get(type(optimizer))
+    kind: Any = type(optimizer)
+    # NOTE: a subclass that only sets options, as many libraries have, makes the steps of its parent. PyTorch wraps the
+    # method anew for each class.
+    step = inspect.unwrap(kind.step)
+    rule = next((_RULES[b] for b in kind.__mro__ if b in _RULES and inspect.unwrap(b.step) is step), None)
     if rule is None:
         known = ", ".join(kind.__name__ for kind in _RULES)
-        raise CaptureError(f"{type(optimizer).__name__} has no counterpart; use one of torch.optim's {known}")
-    if optimizer.state:
+        raise CaptureError(
+            f"{type(optimizer).__name__} has no counterpart; use one of torch.optim's {known}, or write its update as "
+            "an UpdateRule(update, lr, states) of trainer_node.capture"
+        )
+    if any(
+        float(state.get("step", 1)) for state in optimizer.state.values()
+    ):  # Adagrad has states from the start
         raise CaptureError("the optimizer has stepped already; a run starts with a new one")
     rates: list[LearningRate] = [float(group["lr"]) for group in optimizer.param_groups]
     if scheduler is not None:
@@ -39,7 +57,7 @@ def from_torch(
             )
         rates = list(_schedule(optimizer, scheduler, steps))
     groups = [
-        (rule(group, rate), _members(group))
+        (Maximized(rule(group, rate)) if group.get("maximize") else rule(group, rate), _members(group))
         for group, rate in zip(optimizer.param_groups, rates, strict=True)
     ]
     return Groups(groups)
@@ -102,18 +120,71 @@ def _sgd(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
 
 
 def _adam(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
-    options = _options("Adam", group, "betas", "eps", "weight_decay", "decoupled_weight_decay")
-    return Adam(
-        rate,
-        (float(options["betas"][0]), float(options["betas"][1])),
-        options["eps"],
-        options["weight_decay"],
-        options["decoupled_weight_decay"],
+    o = _options("Adam", group, "betas", "eps", "weight_decay", "decoupled_weight_decay", "amsgrad")
+    betas, decoupled = _betas(o), o["decoupled_weight_decay"]
+    if o["amsgrad"]:
+        return update_rules.amsgrad(rate, betas, o["eps"], o["weight_decay"], decoupled)
+    return Adam(rate, betas, o["eps"], o["weight_decay"], decoupled)
+
+
+def _betas(options: Mapping[str, Any]) -> tuple[float, float]:
+    first, second = options["betas"]
+    return float(first), float(second)
+
+
+def _rmsprop(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
+    o = _options("RMSprop", group, "alpha", "eps", "weight_decay", "momentum", "centered")
+    return update_rules.rmsprop(rate, *o.values())
+
+
+def _adagrad(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
+    o = _options("Adagrad", group, "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
+    return update_rules.adagrad(rate, *o.values())
+
+
+def _adadelta(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
+    return update_rules.adadelta(rate, *_options("Adadelta", group, "rho", "eps", "weight_decay").values())
+
+
+def _adamax(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
+    o = _options("Adamax", group, "betas", "eps", "weight_decay")
+    return update_rules.adamax(rate, _betas(o), o["eps"], o["weight_decay"])
+
+
+def _nadam(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
+    o = _options("NAdam", group, "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay")
+    return update_rules.nadam(rate, _betas(o), *list(o.values())[1:])
+
+
+def _radam(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
+    o = _options("RAdam", group, "betas", "eps", "weight_decay", "decoupled_weight_decay")
+    return update_rules.radam(rate, _betas(o), *list(o.values())[1:])
+
+
+def _adafactor(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
+    o = _options("Adafactor", group, "beta2_decay", "eps", "d", "weight_decay")
+    return update_rules.adafactor(rate, *o.values())
+
+
+def _muon(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
+    o = _options(
+        "Muon",
+        group,
+        *("weight_decay", "momentum", "nesterov", "ns_coefficients", "eps", "ns_steps", "adjust_lr_fn"),
     )
+    return update_rules.muon(rate, *o.values())
 
 
 _RULES: dict[type, Callable[[Mapping[str, Any], LearningRate], Optimizer]] = {
     torch.optim.SGD: _sgd,
     torch.optim.Adam: _adam,
     torch.optim.AdamW: _adam,
+    torch.optim.RMSprop: _rmsprop,
+    torch.optim.Adagrad: _adagrad,
+    torch.optim.Adadelta: _adadelta,
+    torch.optim.Adamax: _adamax,
+    torch.optim.NAdam: _nadam,
+    torch.optim.RAdam: _radam,
+    torch.optim.Adafactor: _adafactor,
+    torch.optim.Muon: _muon,
 }

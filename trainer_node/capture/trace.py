@@ -19,7 +19,6 @@ from typing import Any, cast
 import torch
 import torch.fx.traceback
 from torch._decomp import decomposition_table
-from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -29,7 +28,7 @@ from torch.func import functional_call, functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .errors import CaptureError, Unsupported
-from .whole import WholeOperators
+from .replacements import DECOMPOSED, REPLACED, in_place
 
 Loss = Callable[..., Any]
 """`loss(output, *targets)` gives a scalar tensor, or (scalar tensor, {name: metric tensor})."""
@@ -85,8 +84,9 @@ def _own_loss(output: Any) -> torch.Tensor:
 class Traced:
     """A traced step. The graph takes the tensors of `parameters`, `frozen`, `buffers` and the batch, in that order.
 
-    It gives: loss, a gradient for each parameter (None if the loss does not depend on it), the new value of each
-    buffer, the metrics in order of `metric_names`. The tensors are the module's own, possibly without data.
+    It gives: loss, a gradient for each parameter (None if the loss does not depend on it), the value after the forward
+    pass of each parameter, frozen parameter and buffer, the metrics in order of `metric_names`. The tensors are the
+    module's own, possibly without data.
     """
 
     parameters: dict[str, torch.Tensor]
@@ -102,12 +102,13 @@ def trace(
     batch: Mapping[str, tuple[tuple[int, ...], torch.dtype]],
     lowered: Sequence[str],
     autocast: torch.dtype | None = None,
+    outputs: bool = False,
 ) -> Traced:
     """Trace one step on a batch of these shapes and dtypes.
 
     `lowered` names the ATen operators that must not be decomposed. With `autocast`, torch.bfloat16, forward and loss
-    are traced inside torch.autocast. The module may be on the meta device or made under
-    a FakeTensorMode. Raises CaptureError.
+    are traced inside torch.autocast. With `outputs`, what each module gives is a metric (`module_outputs`). The module
+    may be on the meta device or made under a FakeTensorMode. Raises CaptureError.
     """
     traced = Traced(
         {n: p for n, p in module.named_parameters() if p.requires_grad},
@@ -124,27 +125,108 @@ def trace(
     def step(tensors: list[torch.Tensor]) -> list[torch.Tensor | None]:
         given = dict(zip(names, tensors[: len(names)], strict=True))
         trained = [given[name].requires_grad_() for name in traced.parameters]
-        # NOTE: clones, so that in-place writes to buffers (running statistics) become values to return.
-        state = {**given, **{name: given[name].clone() for name in traced.buffers}}
+        # NOTE: clones, so that in-place writes (running statistics, momentum encoders) become values to return.
+        state = {**given, **{name: given[name].clone() for name in (*traced.frozen, *traced.buffers)}}
+        memory = {name: state[name].untyped_storage()._cdata for name in names}
         inputs = dict(zip(batch, tensors[len(names) :], strict=True))
         forward = lambda *args, **kwargs: functional_call(module, state, args, kwargs)  # noqa: E731
         # NOTE: without the cache each use of a weight is cast; equal nodes are merged anyway.
-        with torch.autocast("cpu", autocast, enabled=autocast is not None, cache_enabled=False):
+        with (
+            module_outputs(module if outputs else None) as found,
+            torch.autocast("cpu", autocast, enabled=autocast is not None, cache_enabled=False),
+        ):
             value, metrics = _split(objective(forward, inputs))
+        metrics = {**metrics, **found}
         traced.metric_names[:] = list(metrics)
+        for name in names:
+            if state[name].untyped_storage()._cdata != memory[name]:
+                raise Unsupported(
+                    f"{name}.data is given another tensor",
+                    f"write with torch.no_grad(): {name}.copy_(...)",
+                    "module",
+                )
         with phases.gradient():
             gradients = torch.autograd.grad(value, trained, allow_unused=True)
         return [
             value.detach(),
             *gradients,
-            *(state[name].detach() for name in traced.buffers),
+            *(state[name].detach() for name in names),
             *(m.detach() for m in metrics.values()),
         ]
 
     state = {**traced.parameters, **traced.frozen, **traced.buffers}
+    before = _attributes(module)
     shapes = [*((tuple(t.shape), t.dtype) for t in state.values()), *batch.values()]
     traced.graph = functional_graph(step, shapes, module, lowered, phases)
+    after = _attributes(module)
+    changed = [".".join(key) for key, value in after.items() if before.get(key, value) != value]
+    if changed:
+        again = functional_graph(step, shapes, module, lowered, phases)
+        _restore(module, before)
+        if again.code != traced.graph.code:
+            raise Unsupported(
+                f"the step depends on {', '.join(sorted(changed)[:3])}, which it changes itself",
+                "a program is the same in every step: keep what changes in a buffer",
+                "module",
+            )
+    gradients = _outputs(traced.graph)[1 : 1 + len(traced.parameters)]
+    if not any(gradients):
+        raise CaptureError(
+            "no parameter gets a gradient: the loss does not depend on any; nothing would be trained"
+        )
+    without = [name for name, gradient in zip(traced.parameters, gradients, strict=True) if gradient is None]
+    if without:
+        more = f" and {len(without) - 5} more" if len(without) > 5 else ""
+        warnings.warn(
+            f"parameters with no gradient: {', '.join(without[:5])}{more}; they keep their values, as in PyTorch. "
+            "If they should be trained, the loss does not depend on them",
+            stacklevel=3,
+        )
     return traced
+
+
+@contextlib.contextmanager
+def module_outputs(module: torch.nn.Module | None) -> Iterator[dict[str, torch.Tensor]]:
+    """Collect the float tensors that each module gives, in the order in which they finish: `output.<path>.<call>`."""
+    found: dict[str, torch.Tensor] = {}
+
+    def keep(path: str) -> Callable[..., None]:
+        def hook(_module: Any, _inputs: Any, result: Any) -> None:
+            first = result[0] if isinstance(result, tuple | list) and result else result
+            if isinstance(first, torch.Tensor) and first.is_floating_point():
+                calls = sum(name.rpartition(".")[0] == f"output.{path}" for name in found)
+                found[f"output.{path}.{calls}"] = first.detach().clone()
+
+        return hook
+
+    named = module.named_modules() if module else ()
+    handles = [child.register_forward_hook(keep(path)) for path, child in named if path]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _outputs(graph: torch.fx.GraphModule) -> Sequence[Any]:
+    """Return the nodes that a graph gives; None for no value."""
+    return cast("Sequence[Any]", next(iter(reversed(graph.graph.nodes))).args[0])
+
+
+def _attributes(module: torch.nn.Module) -> dict[tuple[str, str], Any]:
+    """Return the numbers, flags and words among the attributes of all modules, by path and name."""
+    return {
+        (path, name): value
+        for path, child in module.named_modules()
+        for name, value in vars(child).items()
+        if isinstance(value, bool | int | float | str)
+    }
+
+
+def _restore(module: torch.nn.Module, attributes: Mapping[tuple[str, str], Any]) -> None:
+    modules = dict(module.named_modules())
+    for (path, name), value in attributes.items():
+        setattr(modules[path], name, value)
 
 
 def functional_graph(
@@ -161,15 +243,47 @@ def functional_graph(
     with FakeTensorMode(allow_non_fake_inputs=True):
         tensors = [torch.empty(shape, dtype=dtype, device="cpu") for shape, dtype in shapes]
     table = cast("Mapping[torch._ops.OpOverload[..., Any], Callable[..., Any]]", decomposition_table)
-    decompositions = {op: rule for op, rule in table.items() if str(op) not in lowered}
+    rules = {**table, **DECOMPOSED, **REPLACED}
+    decompositions = {op: rule for op, rule in rules.items() if str(op) not in lowered}
     with _capture_settings(), phases.module_paths(module):
         with phases.explained():
             first = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(tensors)
-        plain = functionalize(torch.fx.Interpreter(first).run, remove="mutations")
+        lifted = {
+            node.target: getattr(first, node.target) for node in first.graph.nodes if node.op == "get_attr"
+        }
+
+        def again(given: list[torch.Tensor], constants: list[torch.Tensor]) -> Any:
+            return _Given(first, dict(zip(lifted, constants, strict=True))).run(given)
+
+        plain = functionalize(again, remove="mutations")
         graph: torch.fx.GraphModule = make_fx(
             plain, tracing_mode="fake", decomposition_table=decompositions, _allow_non_fake_inputs=True
-        )(tensors)
+        )(tensors, list(lifted.values()))
+        _put_back(graph, lifted)
         return graph
+
+
+class _Given(torch.fx.Interpreter):
+    """Runs a graph with its constants as inputs: writes to what is made of constants alone would stay in place else."""
+
+    def __init__(self, graph: torch.fx.GraphModule, constants: Mapping[Any, torch.Tensor]) -> None:
+        super().__init__(graph)
+        self._constants = constants
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG002
+        return self._constants[target]
+
+
+def _put_back(graph: torch.fx.GraphModule, constants: Mapping[Any, torch.Tensor]) -> None:
+    """Make the last inputs of a graph constants of it again."""
+    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    for node, (name, tensor) in zip(inputs[len(inputs) - len(constants) :], constants.items(), strict=True):
+        setattr(graph, name, tensor)
+        with graph.graph.inserting_after(inputs[-1]):
+            constant = graph.graph.get_attr(name)
+        constant.meta = dict(node.meta)
+        node.replace_all_uses_with(constant)
+        graph.graph.erase_node(node)
 
 
 def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -186,8 +300,7 @@ def _capture_settings() -> Iterator[None]:
     """Set what keeps the traced graph independent of the machine."""
     with (
         warnings.catch_warnings(action="ignore"),
-        enable_python_dispatcher(),
-        WholeOperators(),
+        in_place(),
         torch.backends.mkldnn.flags(enabled=False),
         torch.fx.traceback.preserve_node_meta(),
     ):
@@ -224,6 +337,8 @@ class Phases:
                 "a program is one graph for all batches: use torch.where in place of a Python branch or a mask",
                 self.where(),
             ) from error
+        except Unsupported as error:
+            raise Unsupported(error.what, error.remedy, error.where or self.where()) from error
         except RuntimeError as error:
             if "torch.utils.checkpoint" in str(error):
                 raise Unsupported(*_CHECKPOINTING, self.where()) from error
@@ -232,8 +347,11 @@ class Phases:
     @contextlib.contextmanager
     def gradient(self) -> Iterator[None]:
         self._backward = True
-        with torch.fx.traceback.annotate({"backward": True}):
-            yield
+        try:
+            with torch.fx.traceback.annotate({"backward": True}):
+                yield
+        finally:
+            self._backward = False
 
     @contextlib.contextmanager
     def module_paths(self, module: torch.nn.Module) -> Iterator[None]:

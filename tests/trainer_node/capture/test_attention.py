@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from referee_py.execute import Run
 from trainer_node.capture import SGD, Built, Unsupported, capture, synthetic
+from trainer_node.capture.replacements.attention import attention
 from trainer_node.capture.sampling import data_order
-from trainer_node.capture.whole import attention
 
 from . import eager
 from .families import EXAMPLES, Family, distilbert, gpt2

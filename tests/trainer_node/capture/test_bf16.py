@@ -160,3 +160,30 @@ def test_a_bias_below_the_last_place_is_not_lost(layer: nn.Module, shape: tuple[
                 parameter.copy_(parameter.bfloat16())
         expected = layer.double()(torch.from_numpy(x).bfloat16().double()).mean().item()
     assert abs(losses[0] - expected) < 3e-4
+
+
+@pytest.mark.parametrize("number", [0.7, torch.tensor(0.7)])
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "ge"])
+def test_a_number_is_compared_as_bf16_where_the_other_side_is(
+    name: str, number: float | torch.Tensor
+) -> None:
+    """As in PyTorch: a tensor of bf16 that holds the bf16 nearest to 0.7 equals 0.7."""
+
+    class Compared(nn.Module):
+        table: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4))
+            self.register_buffer("table", torch.tensor([0.7, 0.5, 0.9, 0.7]).bfloat16())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            chosen = getattr(torch, name)(self.table, number)
+            return self.weight * x * self.table.masked_fill(chosen, 9.0).float()
+
+    x, y = np.ones((4, 4), np.float32), np.zeros((4, 4), np.float32)
+    module = Compared()
+    built = capture(module, nn.functional.mse_loss, SGD(0.1), {"x": x, "y": y}, np.arange(4).reshape(1, 4))
+    losses, _ = run_program(built, 1)
+    want = nn.functional.mse_loss(module(torch.from_numpy(x)), torch.from_numpy(y)).item()
+    np.testing.assert_allclose(losses[0], want, rtol=1e-5)

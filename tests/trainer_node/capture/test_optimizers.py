@@ -15,12 +15,16 @@ from torch.optim import lr_scheduler
 from trainer_node.capture import (
     SGD,
     Adam,
+    Averaged,
     Built,
     CaptureError,
     Groups,
     Optimizer,
+    UpdateRule,
     capture,
     from_torch,
+    like_parameter,
+    lion,
     synthetic,
 )
 from trainer_node.capture.sampling import data_order
@@ -77,6 +81,23 @@ KINDS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "adamw": lambda p: torch.optim.AdamW(p, 0.01),
     "adamw, decay": lambda p: torch.optim.AdamW(p, 0.01, weight_decay=0.3, betas=(0.8, 0.99)),
     "adamw without decay": lambda p: torch.optim.AdamW(p, 0.01, weight_decay=0.0),
+    "amsgrad": lambda p: torch.optim.Adam(p, 0.01, amsgrad=True, weight_decay=0.01),
+    "amsgrad, decoupled": lambda p: torch.optim.AdamW(p, 0.01, amsgrad=True, weight_decay=0.1),
+    "maximize": lambda p: torch.optim.SGD(p, 0.003, momentum=0.5, maximize=True),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, 0.005),
+    "rmsprop, all": lambda p: torch.optim.RMSprop(
+        p, 0.005, alpha=0.9, momentum=0.5, centered=True, weight_decay=0.01
+    ),
+    "adagrad": lambda p: torch.optim.Adagrad(
+        p, 0.05, lr_decay=0.1, weight_decay=0.01, initial_accumulator_value=0.1
+    ),
+    "adadelta": lambda p: torch.optim.Adadelta(p, 1.0, weight_decay=0.01),
+    "adamax": lambda p: torch.optim.Adamax(p, 0.01, weight_decay=0.01),
+    "nadam": lambda p: torch.optim.NAdam(p, 0.01, weight_decay=0.01),
+    "nadam, decoupled": lambda p: torch.optim.NAdam(p, 0.01, weight_decay=0.1, decoupled_weight_decay=True),
+    "radam": lambda p: torch.optim.RAdam(p, 0.01, weight_decay=0.01),
+    "adafactor": lambda p: torch.optim.Adafactor(p, 0.05, weight_decay=0.01),
+    "subclass": lambda p: type("AdamWOfALibrary", (torch.optim.AdamW,), {})(p, 0.01),
     "a rate that is a tensor": lambda p: torch.optim.Adam(p, torch.tensor(0.01)),
 }
 
@@ -258,13 +279,18 @@ def scheduled(p: Parameters, steps: int | None, own: bool = True) -> Optimizer:
 
 
 REFUSED: dict[str, tuple[Callable[[Parameters], Optimizer], str]] = {
-    "amsgrad": (lambda p: from_torch(torch.optim.Adam(p, amsgrad=True)), "amsgrad=True has no counterpart"),
-    "maximize": (lambda p: from_torch(torch.optim.SGD(p, 0.1, maximize=True)), "maximize=True has no"),
     "differentiable": (
         lambda p: from_torch(torch.optim.SGD(p, 0.1, differentiable=True)),
         "differentiable=True has no",
     ),
-    "rmsprop": (lambda p: from_torch(torch.optim.RMSprop(p)), "RMSprop has no counterpart; use one of"),
+    "lbfgs": (
+        lambda p: from_torch(torch.optim.LBFGS(p)),
+        "LBFGS has no counterpart; use one of .* UpdateRule",
+    ),
+    "muon of a vector": (
+        lambda p: from_torch(torch.optim.Muon([x for x in p if x.ndim == 2])),
+        "no parameter group",
+    ),
     "plateau": (plateau, "ReduceLROnPlateau cannot be run by itself"),
     "a cycle of momentum": (cycled, "OneCycleLR changes momentum, not only the rate"),
     "an optimizer that has stepped": (stepped, "has stepped already"),
@@ -288,6 +314,87 @@ def test_what_has_no_counterpart_is_refused(name: str) -> None:
     module = mlp()
     with pytest.raises(CaptureError, match=message):
         captured(module, make(module.parameters()))
+
+
+def matrices() -> nn.Module:
+    torch.manual_seed(4)
+    return nn.Sequential(nn.Linear(6, 16, bias=False), nn.Tanh(), nn.Linear(16, 4, bias=False))
+
+
+@pytest.mark.parametrize("adjust", ["original", "match_rms_adamw"])
+def test_muon(adjust: str) -> None:
+    """NOTE: PyTorch iterates in bfloat16, so only the first losses are near."""
+    module = matrices()
+    optimizer = torch.optim.Muon(module.parameters(), 0.01, adjust_lr_fn=adjust)
+    ours, _ = eager.run_program(captured(module, from_torch(optimizer)), STEPS)
+    np.testing.assert_allclose(ours, plain(optimizer)(module), rtol=0.02)
+
+
+def test_lion_and_a_rule_of_ones_own() -> None:
+    def signum(
+        p: torch.Tensor, g: torch.Tensor, state: dict[str, torch.Tensor], n: Any
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        momentum = 0.9 * state["momentum"] + 0.1 * g
+        return p - n[0] * momentum.sign(), {"momentum": momentum}
+
+    def train(own: bool) -> Callable[[nn.Module], list[float]]:
+        def eager_steps(module: nn.Module) -> list[float]:
+            kept = {name: torch.zeros_like(p) for name, p in module.named_parameters()}
+            losses = []
+            for batch in eager.batches(DATA, ORDER):
+                module.zero_grad()
+                value = eager.of(cross_entropy)(module, batch)
+                value.backward()
+                losses.append(value.item())
+                with torch.no_grad():
+                    for name, p in module.named_parameters():
+                        assert p.grad is not None
+                        m = kept[name]
+                        direction = (0.9 * m + 0.1 * p.grad).sign()
+                        kept[name] = 0.9 * m + 0.1 * p.grad if own else 0.99 * m + 0.01 * p.grad
+                        p.sub_(0.001 * direction if own else 0.001 * direction + 0.001 * 0.1 * p)
+            return losses
+
+        return eager_steps
+
+    rule = UpdateRule(signum, lr=0.001, states={"momentum": like_parameter})
+    check(captured(mlp(), rule), mlp(), train(True))
+    check(captured(mlp(), lion(0.001, weight_decay=0.1)), mlp(), train(False))
+
+
+def test_an_average_of_the_weights_after_each_step() -> None:
+    module = mlp()
+    built = captured(module, Averaged(SGD(0.1), 0.9))
+    averaged = torch.optim.swa_utils.AveragedModel(
+        module, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
+    )
+    averaged.update_parameters(module)  # PyTorch's first update copies
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    for batch in eager.batches(DATA, ORDER):
+        optimizer.zero_grad()
+        eager.of(cross_entropy)(module, batch).backward()
+        optimizer.step()
+        averaged.update_parameters(module)
+    _, slots = eager.run_program(built, STEPS)
+    for name, p in averaged.module.named_parameters():
+        np.testing.assert_allclose(slots[f"average.{name}"], p.detach(), rtol=1e-3, atol=1e-4)
+
+
+def test_gradients_are_clipped_by_value() -> None:
+    module = mlp()
+
+    def train(module: nn.Module) -> list[float]:
+        optimizer, losses = torch.optim.SGD(module.parameters(), 0.1), []
+        for batch in eager.batches(DATA, ORDER):
+            optimizer.zero_grad()
+            value = eager.of(cross_entropy)(module, batch)
+            value.backward()
+            nn.utils.clip_grad_value_(module.parameters(), 0.01)
+            optimizer.step()
+            losses.append(value.item())
+        return losses
+
+    check(captured(module, SGD(0.1), clip_value=0.01), module, train)
 
 
 def test_a_batch_that_cannot_be_parted_is_refused() -> None:

@@ -8,29 +8,19 @@ before it can be recognised, so it is sent to the operator that has its own grad
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 
-from .errors import Unsupported
+from ..errors import Unsupported
+from .registry import replaces
 
-
-class WholeOperators(TorchFunctionMode):
-    """Replaces PyTorch's attention and `rms_norm` with the functions below, wherever they are called from."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Sequence[Any], args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if func is functional.scaled_dot_product_attention:
-            return attention(*args, **(kwargs or {}))
-        if func in (torch.rms_norm, functional.rms_norm):
-            return rms_norm(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+aten = torch.ops.aten
 
 
+@replaces(aten.rms_norm.default)
 def rms_norm(
     x: torch.Tensor,
     normalized_shape: Sequence[int],
@@ -64,6 +54,7 @@ class _RmsNorm(torch.autograd.Function):
         return of_x, None, of_weight, None
 
 
+@replaces(aten.scaled_dot_product_attention.default)
 def attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -71,6 +62,7 @@ def attention(
     attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
+    *,
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:

@@ -1,0 +1,188 @@
+"""The guard: a first step of the program beside a first step of eager PyTorch, on the first batch.
+
+A trace may lose something without a word: a write behind PyTorch's back, a decomposition or a rule that is wrong. So
+loss and gradients are compared before anybody pays for a run. Dropout is left out on both sides, since the two draw
+different numbers; with other random numbers nothing can be compared.
+
+    capture again, with gradients as metrics ──> one step ──┐
+                                                            ├─ differ? ──> again, with modules' outputs as metrics:
+    the module itself: forward, backward ───────────────────┘              the first module that differs
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import repops
+import torch
+from repops.torch_arrays import from_numpy, to_numpy
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn import functional
+
+from referee_py.commit.tensor import Array
+from referee_py.execute import Metrics, Run
+
+from .draft import Built
+from .errors import CaptureError
+from .optimizers import SGD
+from .step import Initial, capture
+from .trace import Objective, module_outputs
+
+if TYPE_CHECKING:
+    from .recipe import Recipe
+
+TOLERANCE, TOLERANCE_BF16 = 1e-3, 0.25
+"""Largest difference of an element, in units of the largest element of its gradient."""
+_DROPOUTS = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
+Values = Mapping[str, Array]
+
+
+def check_first_step(recipe: Recipe, order: Array, initial: Initial) -> str:
+    """Compare the first step. Return what was compared, in words; raise CaptureError if the two differ.
+
+    order    i64 [steps, batch]
+    initial  values of parameters that replace the module's
+    """
+    tensors = [*recipe.module.parameters(), *recipe.module.buffers()]
+    if any(tensor.is_meta or isinstance(tensor, FakeTensor) for tensor in tensors):
+        return "not compared with PyTorch: the module has no values"
+    rows = order[:1, : order.shape[1] // recipe.accumulate]
+    with _without_dropout():
+        built = _captured(recipe, rows, initial, outputs=False)
+        if any(node.name == "philox" for node in built.program.nodes):
+            return "not compared with PyTorch: the module draws random numbers besides dropout"
+        found, wanted = _first_metrics(built), _eager(recipe, rows, initial, outputs=False)
+        apart = _differences(found, wanted, recipe)
+        if apart:
+            raise CaptureError(_where(recipe, rows, initial, apart))
+    return "loss and gradients of the first step are those of PyTorch"
+
+
+def _captured(recipe: Recipe, rows: Array, initial: Initial, outputs: bool) -> Built:
+    return capture(
+        recipe.module,
+        recipe.loss,
+        SGD(0.0),
+        recipe.data,
+        rows,
+        initial,
+        inputs=recipe.inputs,
+        autocast=recipe.autocast,
+        gradients=True,
+        outputs=outputs,
+    )
+
+
+def _first_metrics(built: Built) -> Values:
+    metrics = Metrics(built.labels.metrics)
+    backend = repops.backend("cpu")
+    run = Run(built.program, built.constants, built.initial, 1, (1,), backend, hook=metrics)
+    run.advance(run.initial(), 1)
+    return metrics.latest
+
+
+def _eager(recipe: Recipe, rows: Array, initial: Initial, outputs: bool) -> Values:
+    """Return loss, gradients and module outputs of eager PyTorch, by the names of the metrics."""
+    module = copy.deepcopy(recipe.module)
+    with torch.no_grad():
+        for name, parameter in (*module.named_parameters(), *module.named_buffers()):
+            if (value := initial.get(name)) is not None:
+                parameter.copy_(from_numpy(value() if callable(value) else value))
+    objective = Objective.of(recipe.loss, recipe.inputs, list(recipe.data))
+    batch = {name: from_numpy(np.ascontiguousarray(array[rows[0]])) for name, array in recipe.data.items()}
+    with (
+        module_outputs(module if outputs else None) as found,
+        torch.autocast("cpu", recipe.autocast, enabled=recipe.autocast is not None),
+    ):
+        result = objective(module, batch)
+        loss = result[0] if isinstance(result, tuple) else result
+    loss.backward()
+    values = {"loss": loss.detach(), **found}
+    values |= {f"gradient.{n}": p.grad for n, p in module.named_parameters() if p.grad is not None}
+    return {name: to_numpy(tensor.detach().float().contiguous()) for name, tensor in values.items()}
+
+
+def _differences(found: Values, wanted: Values, recipe: Recipe) -> dict[str, float]:
+    """Return the metrics that differ by more than rounding does, with their differences."""
+    narrow = recipe.autocast is not None or any(p.dtype == torch.bfloat16 for p in recipe.module.parameters())
+    limit = TOLERANCE_BF16 if narrow else TOLERANCE
+    largest = max(
+        (_size(value) for name, value in wanted.items() if name.startswith("gradient.")), default=0.0
+    )
+    apart = {}
+    for name, value in wanted.items():
+        if name not in found:
+            apart[name] = np.inf
+            continue
+        # NOTE: some gradients are differences of much larger terms, so the unit is at least a part of the largest.
+        unit = max(_size(value), 1e-2 * largest if name.startswith("gradient.") else 1e-6, 1e-30)
+        with np.errstate(invalid="ignore"):
+            distance = np.abs(found[name].astype(np.float32) - value)
+        distance = np.where(_same(found[name].astype(np.float32), value), 0, distance)
+        worst = float(np.nan_to_num(distance, nan=np.inf, posinf=np.inf).max(initial=0.0)) / unit
+        if worst > limit:
+            apart[name] = worst
+    return apart
+
+
+def _same(a: Array, b: Array) -> Array:
+    """Return where both are the same infinity or both NaN."""
+    same: Array = (a == b) | (np.isnan(a) & np.isnan(b))
+    return same
+
+
+def _size(value: Array) -> float:
+    finite = value[np.isfinite(value)]
+    return float(np.abs(finite).max(initial=0.0))
+
+
+def _where(recipe: Recipe, rows: Array, initial: Initial, apart: Mapping[str, float]) -> str:
+    """Say what differs, and the first module whose output does."""
+    worst = max(apart, key=lambda name: apart[name])
+    what = f"the program's first step is not PyTorch's: {worst} differs by {apart[worst]:.2g} of its size"
+    built = _captured(recipe, rows, initial, outputs=True)
+    found, wanted = _first_metrics(built), _eager(recipe, rows, initial, outputs=True)
+    outputs = {name: value for name, value in wanted.items() if name.startswith("output.")}
+    for name in _differences(found, outputs, recipe):
+        place = built.labels.metrics.get(name)
+        node = f", node {built.labels.nodes[place.node]}" if place is not None else ""
+        path, _, call = name.removeprefix("output.").rpartition(".")
+        return (
+            f"{what}. The first module whose output differs is {path} (call {call}){node}; "
+            "write this module with other functions, and report the difference"
+        )
+    module = worst.removeprefix("gradient.").rpartition(".")[0]
+    return (
+        f"{what}. All modules' outputs agree, so the loss or the gradient of module {module or 'itself'} does not; "
+        "write it with other functions, and report the difference"
+    )
+
+
+@contextlib.contextmanager
+def _without_dropout() -> Iterator[None]:
+    """Make dropout the identity, for capture and for eager PyTorch."""
+    attention = functional.scaled_dot_product_attention
+
+    def identity(x: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+        return x
+
+    def plain(
+        query: Any, key: Any, value: Any, mask: Any = None, _dropout: float = 0.0, *rest: Any, **more: Any
+    ) -> Any:
+        more.pop("dropout_p", None)
+        return attention(query, key, value, more.pop("attn_mask", mask), 0.0, *rest, **more)
+
+    replaced: dict[str, Callable[..., Any]] = {**dict.fromkeys(_DROPOUTS, identity)}
+    replaced["scaled_dot_product_attention"] = plain
+    before = {name: getattr(functional, name) for name in replaced}
+    try:
+        for name, function in replaced.items():
+            setattr(functional, name, function)
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(functional, name, function)
