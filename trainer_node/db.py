@@ -192,17 +192,11 @@ class Database:
         with self.session() as session:
             session.merge(row)
 
-    def get_checkpoint(self, job: int, step: int) -> tuple[bytes | None, list[bytes]] | None:
-        """Return ``(C_step, tensor hashes)``, or None."""
-        with self.session() as session:
-            row = session.get(Checkpoint, (job, step))
-            return (row.checkpoint, _split(row.state)) if row else None
-
-    def checkpoints(self, job: int) -> dict[int, bytes]:
-        """Return every known ``C_step`` of a job by its step, ascending."""
+    def checkpoints(self, job: int) -> dict[int, tuple[bytes | None, list[bytes]]]:
+        """Return every kept state of a job by its step, ascending: ``(C_step or None, tensor hashes)``."""
         with self.session() as session:
             rows = session.scalars(select(Checkpoint).where(Checkpoint.job == job))
-            known = {row.step: row.checkpoint for row in rows if row.checkpoint is not None}
+            known = {row.step: (row.checkpoint, _split(row.state)) for row in rows}
         return dict(sorted(known.items()))
 
     # ------------------------------------------------------------------ rounding logs

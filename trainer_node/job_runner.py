@@ -20,7 +20,7 @@ import hashlib
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -36,6 +36,7 @@ from referee_py.rounding.log_source import DryRunLogs, LogSource
 from referee_py.rounding.thresholds import Thresholds, fixed
 
 from .chain import JobView
+from .checkpoints import StoredCheckpoints
 from .cost_estimate import CostEstimate, measure
 from .db import Database
 from .errors import Corrupt
@@ -43,7 +44,7 @@ from .fetch import Fetcher
 from .log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
 from .onchain_logs import Shown
 from .package import Package, load, memory_needed
-from .replay import Checkpoint, Interrupted, Replay
+from .replay import Interrupted, Replay
 
 RETRY_S = 5.0
 MAX_RETRY_S = {True: 600.0, False: 60.0}
@@ -88,30 +89,6 @@ class _Work:
     def busy(self) -> bool:
         """True while the package is being fetched or the run executed."""
         return any(future is not None and not future.done() for future in (self.prepared, self.claim))
-
-
-class _Checkpoints:
-    """A run's checkpoints in the node's database. The key identifies the run, not the job: see `_Work`."""
-
-    def __init__(self, database: Database, key: int) -> None:
-        self._database = database
-        self._key = key
-
-    @property
-    def last(self) -> int:
-        """The last step with a checkpoint; 0 if there is none."""
-        return max(self._database.checkpoints(self._key), default=0)
-
-    def all(self) -> Sequence[Checkpoint]:
-        found = []
-        for step, root in self._database.checkpoints(self._key).items():
-            row = self._database.get_checkpoint(self._key, step)
-            assert row is not None
-            found.append(Checkpoint(step, root, tuple(row[1])))
-        return found
-
-    def add(self, checkpoint: Checkpoint) -> None:
-        self._database.put_checkpoint(self._key, checkpoint.step, checkpoint.root, list(checkpoint.slots))
 
 
 class JobRunner:
@@ -173,7 +150,7 @@ class JobRunner:
         if prepared is None:
             return None
         if work.claim is None:
-            done = _Checkpoints(self._database, work.key).last == job.program.steps
+            done = StoredCheckpoints(self._database, work.key).last == job.program.steps
             pool = self._known if done else self._runner
             work.claim = pool.submit(self._train, work, prepared.package)
         claim = self._result(work, work.claim)
@@ -250,7 +227,7 @@ class JobRunner:
     # ------------------------------------------------------------------ inside
 
     def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
-        done = _Checkpoints(self._database, self._key(job)).last
+        done = StoredCheckpoints(self._database, self._key(job)).last
         return estimate.train_s(job.program) * (1 - done / job.program.steps)
 
     def _key(self, job: JobView) -> int:
@@ -270,7 +247,7 @@ class JobRunner:
         if work.refused is not None or time.monotonic() < work.retry_at:
             return None
         if work.prepared is None:
-            known = ours or _Checkpoints(self._database, work.key).last > 0
+            known = ours or StoredCheckpoints(self._database, work.key).last > 0
             pool = self._known if known else self._strangers
             work.prepared = pool.submit(self._prepare, job, math.inf if known else TRIAL_S)
         prepared = self._result(work, work.prepared)
@@ -341,7 +318,7 @@ class JobRunner:
         return work.log_source
 
     def _train(self, work: _Work, package: Package) -> RunClaim:
-        checkpoints = _Checkpoints(self._database, work.key)
+        checkpoints = StoredCheckpoints(self._database, work.key)
         _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
         log_source = self._log_source(work, package.program)
         backend = self._computes(work.job, log_source)
