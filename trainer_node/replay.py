@@ -53,7 +53,8 @@ class Interrupted(AssayError):
 
 class Replay:
     """The solver's ``OwnRun``. ``backend`` uses the logs of ``log_source``, if there is one. ``latest`` has the
-    ``metrics`` of the step that was computed last; it is empty in a run with an executor of its own."""
+    ``metrics`` of the step that was computed last; it is empty in a run with an executor of its own. ``now`` is the
+    state that `train` has reached, to be read in ``on_step``."""
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class Replay:
             metrics=metrics,
         )
         self.latest = self._run.latest
+        self.now = self._run.initial()
         self._store = store
         self._checkpoints = checkpoints
         self._log_source = log_source
@@ -118,6 +120,7 @@ class Replay:
         """
 
         def after(state: State, trace: StepTrace | None) -> None:
+            self.now = state
             on_step(state.step)
             keep, stopping = due(), stop() and state.step < self.terms.steps
             if trace is not None or keep or stopping:
