@@ -43,7 +43,9 @@ from .errors import Corrupt
 from .fetch import Fetcher
 from .log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
 from .onchain_logs import Shown
+from .pace import left_words, rate_words
 from .package import Package, load, memory_needed
+from .progress import Board, Reporter, told_outputs
 from .replay import Interrupted, Replay
 
 RETRY_S = 5.0
@@ -97,7 +99,7 @@ class JobRunner:
 
     ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
     ``exact_slowdown`` is the factor of time kept for later steps of the mode exact.
-    ``thresholds`` are for the dense logs that a trainer writes.
+    ``thresholds`` are for the dense logs that a trainer writes. ``board`` gets reports about the run in progress.
     """
 
     def __init__(
@@ -113,7 +115,9 @@ class JobRunner:
         thresholds: Thresholds = fixed,
         follows: bool = False,
         replay: type[Replay] = Replay,
+        board: Board | None = None,
     ) -> None:
+        self._board = board or Board()
         self._follows = follows
         self._evaluator = evaluator
         self._thresholds = thresholds
@@ -322,15 +326,32 @@ class JobRunner:
         _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
         log_source = self._log_source(work, package.program)
         backend = self._computes(work.job, log_source)
-        replay = self._replay(package, backend, self._fetcher.store, checkpoints, log_source=log_source)
+        outputs, terms = told_outputs(package.program), package.terms
+        replay = self._replay(
+            package, backend, self._fetcher.store, checkpoints, log_source=log_source, metrics=outputs
+        )
+        reporter = Reporter(work.job.id, terms.hash(), outputs, checkpoints.last, terms.steps)
         began = told = time.monotonic()
 
         def progress(step: int) -> None:
             nonlocal told
+            reporter.note(step)
             now = time.monotonic()
-            if step == package.terms.steps or reports(began, told, now):
+            if step == terms.steps or reports(began, told, now):
                 told = now
-                _log.info("train.progress", job=work.job.id, step=step, of=package.terms.steps)
+                # NOTE: the checkpoint of this very step is written after this.
+                kept = (step - 1) // terms.strides[0] * terms.strides[0]
+                report = reporter.report(replay.latest, kept)
+                self._board.put(report)
+                _log.info(
+                    "train.progress",
+                    job=work.job.id,
+                    step=step,
+                    of=terms.steps,
+                    numbers=[float(f"{number:.6g}") for number in report.history[-1].numbers],
+                    rate=rate_words(reporter.pace.rate),
+                    left=left_words(reporter.pace.left_s),
+                )
 
         claim = replay.train(progress, self._stop.is_set)
         work.replay = replay

@@ -54,7 +54,7 @@ class MetricsFile:
             raise InvalidInput(
                 f"a metric is named {' or '.join(RESERVED & set(metrics))}; give it another name"
             )
-        row = {"step": step, "seconds": round(seconds, 6), **{k: _plain(v) for k, v in metrics.items()}}
+        row = {"step": step, "seconds": round(seconds, 6), **{k: json_number(v) for k, v in metrics.items()}}
         data = json.dumps(row).encode() + b"\n"
         # NOTE: a disk that fills up takes a part of the bytes first, and refuses the rest.
         while data:
@@ -68,7 +68,8 @@ class MetricsFile:
         self._file.close()
 
 
-def _plain(value: float) -> float | str:
+def json_number(value: float) -> float | str:
+    """Return a number as JSON can say it."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

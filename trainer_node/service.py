@@ -31,6 +31,7 @@ from .keys import load_account
 from .logs import configure_logging
 from .metrics import Metrics
 from .process import exclusive, stop_on_signals
+from .progress import Board
 from .reserve import Reserve
 from .server import ArtifactServer
 from .store import Store
@@ -58,6 +59,8 @@ class Daemon:
     stop: threading.Event = field(default_factory=threading.Event)
     problems: dict[str, str] = field(default_factory=dict)
     """Reasons why the daemon is not ready, by topic; /readyz shows them."""
+    board: Board = field(default_factory=Board)
+    """Reports about runs, which the server shows."""
     reserve: Reserve = field(init=False)
     """Wei that jobs on which we have staked may still take (`funds`)."""
 
@@ -115,7 +118,8 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
             stop=stop,
         )
         problems: dict[str, str] = {"start": "still starting"}
-        server = _serve(settings, database, store, problems, metrics)
+        board = Board()
+        server = _serve(settings, database, store, problems, metrics, board)
         stack.callback(server.stop)
         with stop_on_signals(stop):
             client = _patiently(stop, problems, lambda: open_client(settings))
@@ -139,6 +143,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
                 transactions,
                 stop,
                 problems,
+                board,
             )
             _log.info(
                 "node.open", role=role, address=node.address, artifacts=server.uri, chain=settings.chain_id
@@ -148,7 +153,12 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
 
 
 def _serve(
-    settings: Settings, database: Database, store: Store, problems: dict[str, str], metrics: Metrics
+    settings: Settings,
+    database: Database,
+    store: Store,
+    problems: dict[str, str],
+    metrics: Metrics,
+    board: Board,
 ) -> ArtifactServer:
     """Start the artifact server. NOTE: claims name its address on-chain, so a free port, once chosen, is kept."""
     remembered: int = database.get(_PORT, 0)
@@ -160,6 +170,7 @@ def _serve(
             port,
             readiness=lambda: [f"{topic}: {reason}" for topic, reason in sorted(problems.items())],
             registry=metrics.registry,
+            board=board,
         )
         try:
             server.start()
