@@ -20,6 +20,7 @@ from referee_py.errors import InvalidInput
 from referee_py.execute import State
 
 from ..bundle import Bundle
+from ..evaluation import Evaluation
 from ..health import Health
 from ..local_run import LocalRun, Result
 from ..process import stop_on_signals
@@ -64,6 +65,13 @@ def run_command(
         float,
         typer.Option(help="With --out: seconds after which the state is kept, between checkpoints.", min=0),
     ] = 60.0,
+    evaluate: Annotated[
+        Path | None,
+        typer.Option(help="A bundle that evaluates the state: its slots take the tensors of the same names."),
+    ] = None,
+    evaluate_every: Annotated[
+        int, typer.Option(help="With --evaluate: steps between two evaluations; also after the last.", min=1)
+    ] = 100,
     threads: Annotated[int | None, typer.Option(help="Number of threads of a kernel.", min=1)] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     evaluator: Annotated[
@@ -94,13 +102,16 @@ def run_command(
         repops.set_num_threads(threads)
     if device not in ("cpu", "cuda"):
         raise InvalidInput(f"device {device!r}; choose cpu or cuda")
+    evaluation = None
+    if evaluate is not None:
+        evaluation = Evaluation(Bundle.read(evaluate), bundle, device)
     with contextlib.ExitStack() as stack:
         folder = None
         if out is not None:
             opened = open_run(out, terms, mode_words(terms.mode), resume=resume, keep_s=keep_every)
             folder = stack.enter_context(opened)
         run = LocalRun(bundle, last, device, evaluator, root, folder)
-        session = _Session(run, stop_on_nan, tensorboard, every)
+        session = _Session(run, stop_on_nan, tensorboard, every, evaluation, evaluate_every)
         try:
             result = session.compute()
         except Interrupted as interrupted:
@@ -118,9 +129,19 @@ def run_command(
 class _Session:
     """One attempt at a run: from the first step that is computed here to the last."""
 
-    def __init__(self, run: LocalRun, stop_on_nan: bool, tensorboard: bool, every_s: float) -> None:
+    def __init__(
+        self,
+        run: LocalRun,
+        stop_on_nan: bool,
+        tensorboard: bool,
+        every_s: float,
+        evaluation: Evaluation | None,
+        evaluate_every: int,
+    ) -> None:
         self._run, self._folder = run, run.folder
-        self._stop_on_nan, self._every_s = stop_on_nan, every_s
+        self._evaluation, self._evaluate_every = evaluation, evaluate_every
+        self._evaluated: Mapping[str, float] = {}
+        self._stop_on_nan = stop_on_nan
         self._health = Health()
         self._stop = threading.Event()
         self._signal: signal.Signals | None = None
@@ -188,6 +209,13 @@ class _Session:
     def _on_step(self, state: State, metrics: Mapping[str, float]) -> None:
         if self._folder is not None and not self._aligned:
             self._align(self._folder, state.step - 1)
+        if self._evaluation is not None and (
+            state.step % self._evaluate_every == 0 or state.step == self._run.last
+        ):
+            self._evaluated = self._evaluation.of(state)
+            words = "  ".join(f"{name} {value:.6g}" for name, value in self._evaluated.items())
+            self._follower.say(f"step {state.step} of {self._run.last}  {words}")
+            metrics = {**metrics, **self._evaluated}
         self._step, self._latest, self._ended = state.step, metrics, time.monotonic()
         for warning in self._health.see(state.step, metrics):
             self._follower.say(f"warning: {warning}")
