@@ -23,12 +23,12 @@ from typing import Any
 
 from sqlalchemy import ForeignKey, LargeBinary, String, create_engine, delete, event, select
 from sqlalchemy.engine import Dialect, Engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, sessionmaker
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.types import TypeDecorator
 
-from .errors import SchemaMismatch
+from .errors import ConfigError, SchemaMismatch
 
 SCHEMA_VERSION = 2
 HASH_BYTES = 32
@@ -143,7 +143,8 @@ class Database:
     """The database file. Each method is a short transaction; safe for several threads of one process."""
 
     def __init__(self, path: Path | None) -> None:
-        """Open or create the file; None is a database in memory. Raises SchemaMismatch."""
+        """Open or create the file; None is a database in memory. Raises SchemaMismatch, or ConfigError if the disk
+        refuses it."""
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
@@ -151,6 +152,10 @@ class Database:
         self._sessions = sessionmaker(self._engine, expire_on_commit=False)
         try:
             Base.metadata.create_all(self._engine)
+        except OperationalError as error:
+            raise ConfigError(
+                f"cannot write to {path}: {error.orig}; make room, or use another folder"
+            ) from error
         except SQLAlchemyError as error:
             raise SchemaMismatch(f"{path} is not a database of Assay: {error.__cause__ or error}") from error
         self._pin(
@@ -192,17 +197,11 @@ class Database:
         with self.session() as session:
             session.merge(row)
 
-    def get_checkpoint(self, job: int, step: int) -> tuple[bytes | None, list[bytes]] | None:
-        """Return ``(C_step, tensor hashes)``, or None."""
-        with self.session() as session:
-            row = session.get(Checkpoint, (job, step))
-            return (row.checkpoint, _split(row.state)) if row else None
-
-    def checkpoints(self, job: int) -> dict[int, bytes]:
-        """Return every known ``C_step`` of a job by its step, ascending."""
+    def checkpoints(self, job: int) -> dict[int, tuple[bytes | None, list[bytes]]]:
+        """Return every kept state of a job by its step, ascending: ``(C_step or None, tensor hashes)``."""
         with self.session() as session:
             rows = session.scalars(select(Checkpoint).where(Checkpoint.job == job))
-            known = {row.step: row.checkpoint for row in rows if row.checkpoint is not None}
+            known = {row.step: (row.checkpoint, _split(row.state)) for row in rows}
         return dict(sorted(known.items()))
 
     # ------------------------------------------------------------------ rounding logs

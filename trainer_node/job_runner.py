@@ -20,7 +20,7 @@ import hashlib
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -36,14 +36,17 @@ from referee_py.rounding.log_source import DryRunLogs, LogSource
 from referee_py.rounding.thresholds import Thresholds, fixed
 
 from .chain import JobView
+from .checkpoints import StoredCheckpoints
 from .cost_estimate import CostEstimate, measure
 from .db import Database
 from .errors import Corrupt
 from .fetch import Fetcher
 from .log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
 from .onchain_logs import Shown
+from .pace import left_words, rate_words
 from .package import Package, load, memory_needed
-from .replay import Checkpoint, Interrupted, Replay
+from .progress import Board, Reporter, told_outputs
+from .replay import Interrupted, Replay
 
 RETRY_S = 5.0
 MAX_RETRY_S = {True: 600.0, False: 60.0}
@@ -90,37 +93,13 @@ class _Work:
         return any(future is not None and not future.done() for future in (self.prepared, self.claim))
 
 
-class _Checkpoints:
-    """A run's checkpoints in the node's database. The key identifies the run, not the job: see `_Work`."""
-
-    def __init__(self, database: Database, key: int) -> None:
-        self._database = database
-        self._key = key
-
-    @property
-    def last(self) -> int:
-        """The last step with a checkpoint; 0 if there is none."""
-        return max(self._database.checkpoints(self._key), default=0)
-
-    def all(self) -> Sequence[Checkpoint]:
-        found = []
-        for step, root in self._database.checkpoints(self._key).items():
-            row = self._database.get_checkpoint(self._key, step)
-            assert row is not None
-            found.append(Checkpoint(step, root, tuple(row[1])))
-        return found
-
-    def add(self, checkpoint: Checkpoint) -> None:
-        self._database.put_checkpoint(self._key, checkpoint.step, checkpoint.root, list(checkpoint.slots))
-
-
 class JobRunner:
     """Executes and fetches in threads. ``replay`` is the class of a job's run. ``backend`` returns the backend for a
     mode without rounding logs.
 
     ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
     ``exact_slowdown`` is the factor of time kept for later steps of the mode exact.
-    ``thresholds`` are for the dense logs that a trainer writes.
+    ``thresholds`` are for the dense logs that a trainer writes. ``board`` gets reports about the run in progress.
     """
 
     def __init__(
@@ -136,7 +115,9 @@ class JobRunner:
         thresholds: Thresholds = fixed,
         follows: bool = False,
         replay: type[Replay] = Replay,
+        board: Board | None = None,
     ) -> None:
+        self._board = board or Board()
         self._follows = follows
         self._evaluator = evaluator
         self._thresholds = thresholds
@@ -173,7 +154,7 @@ class JobRunner:
         if prepared is None:
             return None
         if work.claim is None:
-            done = _Checkpoints(self._database, work.key).last == job.program.steps
+            done = StoredCheckpoints(self._database, work.key).last == job.program.steps
             pool = self._known if done else self._runner
             work.claim = pool.submit(self._train, work, prepared.package)
         claim = self._result(work, work.claim)
@@ -250,7 +231,7 @@ class JobRunner:
     # ------------------------------------------------------------------ inside
 
     def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
-        done = _Checkpoints(self._database, self._key(job)).last
+        done = StoredCheckpoints(self._database, self._key(job)).last
         return estimate.train_s(job.program) * (1 - done / job.program.steps)
 
     def _key(self, job: JobView) -> int:
@@ -270,7 +251,7 @@ class JobRunner:
         if work.refused is not None or time.monotonic() < work.retry_at:
             return None
         if work.prepared is None:
-            known = ours or _Checkpoints(self._database, work.key).last > 0
+            known = ours or StoredCheckpoints(self._database, work.key).last > 0
             pool = self._known if known else self._strangers
             work.prepared = pool.submit(self._prepare, job, math.inf if known else TRIAL_S)
         prepared = self._result(work, work.prepared)
@@ -341,19 +322,36 @@ class JobRunner:
         return work.log_source
 
     def _train(self, work: _Work, package: Package) -> RunClaim:
-        checkpoints = _Checkpoints(self._database, work.key)
+        checkpoints = StoredCheckpoints(self._database, work.key)
         _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
         log_source = self._log_source(work, package.program)
         backend = self._computes(work.job, log_source)
-        replay = self._replay(package, backend, self._fetcher.store, checkpoints, log_source=log_source)
+        outputs, terms = told_outputs(package.program), package.terms
+        replay = self._replay(
+            package, backend, self._fetcher.store, checkpoints, log_source=log_source, metrics=outputs
+        )
+        reporter = Reporter(work.job.id, terms.hash(), outputs, checkpoints.last, terms.steps)
         began = told = time.monotonic()
 
         def progress(step: int) -> None:
             nonlocal told
+            reporter.note(step)
             now = time.monotonic()
-            if step == package.terms.steps or reports(began, told, now):
+            if step == terms.steps or reports(began, told, now):
                 told = now
-                _log.info("train.progress", job=work.job.id, step=step, of=package.terms.steps)
+                # NOTE: the checkpoint of this very step is written after this.
+                kept = (step - 1) // terms.strides[0] * terms.strides[0]
+                report = reporter.report(replay.latest, kept)
+                self._board.put(report)
+                _log.info(
+                    "train.progress",
+                    job=work.job.id,
+                    step=step,
+                    of=terms.steps,
+                    numbers=[float(f"{number:.6g}") for number in report.history[-1].numbers],
+                    rate=rate_words(reporter.pace.rate),
+                    left=left_words(reporter.pace.left_s),
+                )
 
         claim = replay.train(progress, self._stop.is_set)
         work.replay = replay

@@ -65,6 +65,7 @@ def open_runner(node: Daemon, *, follows: bool = False, replay: type[Replay] = R
         evaluator=lambda: evaluator_of(settings.evaluator, settings.device),
         thresholds=fixed if settings.calibration is None else Calibration.read(settings.calibration).tau,
         replay=replay,
+        board=node.board,
     )
     try:
         yield runner

@@ -14,9 +14,8 @@ committed data go to the store, where the artifact server offers them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from referee_py.adjudication import adjudicate
 from referee_py.commit import NO_LOG, Record, Tree
@@ -33,10 +32,12 @@ from referee_py.execute import (
     State,
     StepTrace,
 )
+from referee_py.program import SlotSource
 from referee_py.rounding.entries import Log
 from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 
+from .checkpoints import Checkpoint, Checkpoints
 from .devices import backend_of
 from .log_sources import RunLogs
 from .package import Package
@@ -50,27 +51,10 @@ class Interrupted(AssayError):
     """The run was asked to stop; its finished steps are on disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A checkpoint of the first stride: the root ``C_step``, and the hashes of the slots after the step."""
-
-    step: int
-    root: bytes
-    slots: tuple[bytes, ...]
-
-
-class Checkpoints(Protocol):
-    """The storage of a run's checkpoints."""
-
-    def all(self) -> Sequence[Checkpoint]:
-        """Return all checkpoints in the order of their steps."""
-        ...
-
-    def add(self, checkpoint: Checkpoint) -> None: ...
-
-
 class Replay:
-    """The solver's ``OwnRun``. ``backend`` uses the logs of ``log_source``, if there is one."""
+    """The solver's ``OwnRun``. ``backend`` uses the logs of ``log_source``, if there is one. ``latest`` has the
+    ``metrics`` of the step that was computed last; it is empty in a run with an executor of its own. ``now`` is the
+    state that `train` has reached, to be read in ``on_step``."""
 
     def __init__(
         self,
@@ -80,6 +64,7 @@ class Replay:
         checkpoints: Checkpoints,
         *,
         log_source: RunLogs | None = None,
+        metrics: Mapping[str, SlotSource] | None = None,
     ) -> None:
         terms, program = package.terms, package.program
         self.program = program
@@ -94,7 +79,10 @@ class Replay:
             terms.strides,
             backend,
             executor=self._executor(),
+            metrics=metrics,
         )
+        self.latest = self._run.latest
+        self.now = self._run.initial()
         self._store = store
         self._checkpoints = checkpoints
         self._log_source = log_source
@@ -117,25 +105,27 @@ class Replay:
     # ------------------------------------------------------------------ training
 
     def train(
-        self, on_step: Callable[[int], None] = lambda _: None, stop: Callable[[], bool] = bool
+        self,
+        on_step: Callable[[int], None] = lambda _: None,
+        stop: Callable[[], bool] = bool,
+        due: Callable[[], bool] = bool,
     ) -> RunClaim:
-        """Return the claim. Call ``on_step`` with each finished step, and then ``stop``, which returns whether to stop.
+        """Return the claim. After each step, call ``on_step`` with its number; then ``due``, which returns whether to
+        keep the state though the step is no checkpoint; then ``stop``, which returns whether to stop.
 
-        Raises Interrupted when asked to stop. INVARIANT: a checkpoint is recorded after its tensors are on disk. So
-        after a crash at any moment, the run resumes at the last recorded checkpoint and gives the identical root. The
-        logs up to that checkpoint are on disk, too. Later logs are followed if they are on disk, and written if not.
+        Raises Interrupted when asked to stop; the state is kept. INVARIANT: a checkpoint is recorded after its tensors
+        are on disk, and after ``on_step`` has returned. So after a crash at any moment, the run resumes at the last
+        recorded checkpoint and gives the identical root, and the caller knows every step up to there. The logs up to
+        that checkpoint are on disk, too. Later logs are followed if they are on disk, and written if not.
         """
 
         def after(state: State, trace: StepTrace | None) -> None:
-            if trace is not None:
-                self._keep_logs()
-                slots = tuple(self._store.put_tensor(array) for array in state.arrays)
-                self._checkpoints.add(Checkpoint(state.step, trace.root, slots))
-                if state.step == self.terms.steps:
-                    self._publish_result(trace)
+            self.now = state
             on_step(state.step)
-            if stop():
-                self._keep_logs()
+            keep, stopping = due(), stop() and state.step < self.terms.steps
+            if trace is not None or keep or stopping:
+                self._keep_state(state, trace)
+            if stopping:
                 raise Interrupted(f"stopped after step {state.step} of {self.terms.steps}")
 
         done, state = self._resume()
@@ -144,11 +134,21 @@ class Replay:
             self.terms.steps,
             self.terms.strides[0],
             start=0,
-            done=[checkpoint.root for checkpoint in done],
+            done=[checkpoint.root for checkpoint in done if checkpoint.root is not None],
             on_step=after,
         )
         self._keep(0, 0, self.terms.steps, interval.tree)
         return replace(interval.claim(), logs=self._publish_logs())
+
+    def state(self, step: int) -> State:
+        """Return the state after a step, computed from the nearest kept state up to it that can be restored."""
+        state = self._run.initial()
+        for checkpoint in sorted(self._checkpoints.all(), key=lambda known: known.step, reverse=True):
+            if checkpoint.step <= step:
+                with contextlib.suppress(Unavailable):
+                    state = self._restore(checkpoint)
+                    break
+        return self._run.advance(state, step)
 
     # ------------------------------------------------------------------ what the dispute asks for (OwnRun)
 
@@ -159,7 +159,7 @@ class Replay:
             stride = self.terms.strides[level]
             # NOTE: at the last stride every step is committed, so we serve each step's tree before anybody descends.
             keep = self._keep_step if stride == 1 else None
-            interval = self._run.commit_interval(self._state(start), end, stride, on_step=keep)
+            interval = self._run.commit_interval(self.state(start), end, stride, on_step=keep)
             self._keep(*key, interval.tree)
         return self._trees[key]
 
@@ -195,7 +195,7 @@ class Replay:
 
     def operator(self, step: int, node: int) -> Operator:
         """Return the inputs and outputs of a node in a step, as this run computes them, with its log."""
-        found, log = self._values(self._state(step - 1), node), self._log(step, node)
+        found, log = self._values(self.state(step - 1), node), self._log(step, node)
         tensors = [*map(canonical, found.inputs)], [*map(canonical, found.outputs)]
         return Operator(*tensors, log.opened() if log else None)
 
@@ -255,7 +255,7 @@ class Replay:
 
     def _step(self, step: int) -> StepTrace:
         if step not in self._traces:
-            self._keep_step(*self._run.commit_step(self._state(step - 1)))
+            self._keep_step(*self._run.commit_step(self.state(step - 1)))
         return self._traces[step]
 
     def _keep_step(self, state: State, trace: StepTrace | None) -> None:
@@ -265,6 +265,14 @@ class Replay:
             del self._traces[next(iter(self._traces))]
         self._store.put_tree(trace.tree)
         self._traces[state.step] = trace
+
+    def _keep_state(self, state: State, trace: StepTrace | None) -> None:
+        """Keep a state to go on from, with its root if the step is committed."""
+        self._keep_logs()
+        slots = tuple(self._store.put_tensor(array) for array in state.arrays)
+        self._checkpoints.add(Checkpoint(state.step, trace.root if trace is not None else None, slots))
+        if trace is not None and state.step == self.terms.steps:
+            self._publish_result(trace)
 
     def _publish_result(self, trace: StepTrace) -> None:
         """Offer the data that open ``C_n``: its tree, and the records of the nodes that write the slots."""
@@ -277,7 +285,7 @@ class Replay:
         if self._log_source is None:
             return NO_LOG
         for step in self._log_source.missing():  # NOTE: logs that the disk has lost are written again
-            self._run.advance(self._state(step - 1), step)
+            self._run.advance(self.state(step - 1), step)
         self._keep_logs()
         self._store.put_tree(self._log_source.tree)
         return self._log_source.tree.root
@@ -294,16 +302,6 @@ class Replay:
                 return done, self._restore(done[-1])
             done.pop()
         return done, self._run.initial()
-
-    def _state(self, step: int) -> State:
-        """Return the state after a step, computed from the nearest checkpoint up to it that can be restored."""
-        state = self._run.initial()
-        for checkpoint in sorted(self._checkpoints.all(), key=lambda known: known.step, reverse=True):
-            if checkpoint.step <= step:
-                with contextlib.suppress(Unavailable):
-                    state = self._restore(checkpoint)
-                    break
-        return self._run.advance(state, step)
 
     def _restore(self, checkpoint: Checkpoint) -> State:
         return self._run.restore(checkpoint.step, [self._store.get_tensor(slot) for slot in checkpoint.slots])

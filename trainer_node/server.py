@@ -2,6 +2,7 @@
 
     GET /v1/blob/<sha256>   /v1/tensor/<hash>   /v1/tree/<tag>/<root>[?count=n]   /v1/record/<hash>
         /v1/log/<root>?count=n
+    GET /v1/progress/<job>  a report about a run, as the node wrote it last (:mod:`trainer_node.progress`)
     GET /healthz  the process lives        /readyz  it can work: 200, or 503 with the reasons
     GET /metrics  Prometheus text
 
@@ -24,6 +25,7 @@ from referee_py.errors import InvalidInput
 
 from .artifacts import Kind, Name, parse_hash, parse_tag
 from .errors import ConfigError
+from .progress import Board
 from .store import Store
 
 Readiness = Callable[[], list[str]]
@@ -35,9 +37,13 @@ _START_TIMEOUT_S = 10.0
 
 
 def create_app(
-    store: Store, *, readiness: Readiness = list, registry: CollectorRegistry | None = None
+    store: Store,
+    *,
+    readiness: Readiness = list,
+    registry: CollectorRegistry | None = None,
+    board: Board | None = None,
 ) -> FastAPI:
-    """Return the ASGI application that serves a store."""
+    """Return the ASGI application that serves a store, and the reports on a board."""
     app = FastAPI(title="Assay artifacts", openapi_url=None, docs_url=None, redoc_url=None)
 
     def send(name: Name) -> FileResponse:
@@ -70,6 +76,14 @@ def create_app(
     def log(root: str, count: int) -> FileResponse:
         return send(Name(Kind.LOG, parse_hash(root), count=count))
 
+    @app.get("/v1/progress/{job}")
+    def progress(job: int) -> Response:
+        report = board.get(job) if board is not None else None
+        if report is None:
+            raise HTTPException(404, f"nothing is known about a run of job {job}")
+        headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        return Response(report.model_dump_json(), media_type="application/json", headers=headers)
+
     @app.get("/healthz")
     def health() -> dict[str, str]:
         return {"status": "alive"}
@@ -98,8 +112,9 @@ class ArtifactServer:
         *,
         readiness: Readiness = list,
         registry: CollectorRegistry | None = None,
+        board: Board | None = None,
     ) -> None:
-        app = create_app(store, readiness=readiness, registry=registry)
+        app = create_app(store, readiness=readiness, registry=registry, board=board)
         config = uvicorn.Config(
             app,
             log_config=None,

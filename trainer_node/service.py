@@ -9,14 +9,9 @@ An error in a round is logged and shown by /readyz, and the round is retried aft
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import FrameType
 from typing import Any, TypeVar
 
 import structlog
@@ -30,11 +25,13 @@ from .chain.contracts import error_decoder
 from .chain.events import MIN_DEPTH, EventCache
 from .config import Settings
 from .db import Database
-from .errors import AlreadyRunning, ConfigError, RpcUnavailable
+from .errors import ConfigError, RpcUnavailable
 from .fetch import Fetcher
 from .keys import load_account
 from .logs import configure_logging
 from .metrics import Metrics
+from .process import exclusive, stop_on_signals
+from .progress import Board
 from .reserve import Reserve
 from .server import ArtifactServer
 from .store import Store
@@ -44,28 +41,6 @@ _PORT = "artifact server port"
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
-
-
-@contextlib.contextmanager
-def exclusive(path: Path, what: str) -> Iterator[None]:
-    """Lock a file for this process; the system releases it even if we are killed. Raises AlreadyRunning."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise ConfigError(
-            f"{what} cannot be used: {error.strerror}; name a folder that this user can write"
-        ) from error
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AlreadyRunning(
-                f"{what} is in use by another process; stop that process, or use another"
-            ) from None
-        yield
-    finally:
-        os.close(descriptor)
 
 
 @dataclass
@@ -84,6 +59,8 @@ class Daemon:
     stop: threading.Event = field(default_factory=threading.Event)
     problems: dict[str, str] = field(default_factory=dict)
     """Reasons why the daemon is not ready, by topic; /readyz shows them."""
+    board: Board = field(default_factory=Board)
+    """Reports about runs, which the server shows."""
     reserve: Reserve = field(init=False)
     """Wei that jobs on which we have staked may still take (`funds`)."""
 
@@ -141,7 +118,8 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
             stop=stop,
         )
         problems: dict[str, str] = {"start": "still starting"}
-        server = _serve(settings, database, store, problems, metrics)
+        board = Board()
+        server = _serve(settings, database, store, problems, metrics, board)
         stack.callback(server.stop)
         with stop_on_signals(stop):
             client = _patiently(stop, problems, lambda: open_client(settings))
@@ -165,6 +143,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
                 transactions,
                 stop,
                 problems,
+                board,
             )
             _log.info(
                 "node.open", role=role, address=node.address, artifacts=server.uri, chain=settings.chain_id
@@ -174,7 +153,12 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
 
 
 def _serve(
-    settings: Settings, database: Database, store: Store, problems: dict[str, str], metrics: Metrics
+    settings: Settings,
+    database: Database,
+    store: Store,
+    problems: dict[str, str],
+    metrics: Metrics,
+    board: Board,
 ) -> ArtifactServer:
     """Start the artifact server. NOTE: claims name its address on-chain, so a free port, once chosen, is kept."""
     remembered: int = database.get(_PORT, 0)
@@ -186,6 +170,7 @@ def _serve(
             port,
             readiness=lambda: [f"{topic}: {reason}" for topic, reason in sorted(problems.items())],
             registry=metrics.registry,
+            board=board,
         )
         try:
             server.start()
@@ -305,25 +290,3 @@ def _patiently(stop: threading.Event, problems: dict[str, str], act: Callable[[]
             if stop.wait(wait):
                 raise
             wait = min(wait * 2, MAX_BACKOFF_S)
-
-
-@contextlib.contextmanager
-def stop_on_signals(stop: threading.Event) -> Iterator[None]:
-    """Let SIGTERM and SIGINT set ``stop``. Another signal acts as without us. Works only in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        stop.set()
-        signal.signal(number, before[signal.Signals(number)])
-        _log.info("node.stopping", signal=signal.Signals(number).name)
-
-    for number in before:
-        signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

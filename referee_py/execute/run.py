@@ -8,19 +8,19 @@ Only checkpointed steps are hashed. A run may stop after any step, and resume fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..commit import NO_LOG, Tag, Tree
 from ..commit.tensor import Array
 from ..errors import InvalidInput
-from ..program import Program, TensorType
+from ..program import Program, SlotSource, TensorType
 from ..program.mode import MODE_EXACT, MODE_REPOPS_F32
 from ..program.terms import Terms
 from ..rounding.backend import Rounded
 from .fast import FastExecutor, machine_for
-from .hooks import Capture, NodeValues
+from .hooks import Capture, Chain, Metrics, NodeValues
 from .interpreter import Backend, Executor, Interpreter, NodeHook, StepTrace
 from .values import State, Value
 
@@ -81,6 +81,23 @@ def executor_for(
     return FastExecutor(program, constants, backend, machine=machine)
 
 
+def _measuring(
+    program: Program,
+    constants: Sequence[Array],
+    backend: Backend,
+    hook: NodeHook | None,
+    metrics: Mapping[str, SlotSource],
+) -> tuple[Executor, Mapping[str, Array]]:
+    """Return the executor of `executor_for`, and the metrics of the last step that it has run."""
+    machine = machine_for(backend) if hook is None else None
+    if machine is not None:
+        fast = FastExecutor(program, constants, backend, metrics, machine)
+        return fast, fast.latest
+    watched = Metrics(metrics)
+    hooks = watched if hook is None else Chain(hook, watched)
+    return Interpreter(program, constants, backend, hooks), watched.latest
+
+
 def mode_of(backend: Backend) -> int:
     """Return the mode byte of a backend's arithmetic."""
     if isinstance(backend, Rounded):
@@ -92,7 +109,8 @@ class Run:
     """One party's execution of a job. All tensors are checked against the program before anything runs.
 
     `executor` replaces the way a step is computed; the default is the fastest honest one. A `hook` sees every node, so
-    every step then runs node by node; for metrics alone, pass an executor that has them.
+    every step then runs node by node. `latest` has the `metrics` of the last step; it stays empty with an `executor` of
+    the caller's.
     """
 
     def __init__(
@@ -106,10 +124,14 @@ class Run:
         *,
         hook: NodeHook | None = None,
         executor: Executor | None = None,
+        metrics: Mapping[str, SlotSource] | None = None,
     ) -> None:
         program.check_tensors(constants, initial)
         self.program = program
         self.terms = Terms.of(program, steps, strides, mode_of(backend))
+        self.latest: Mapping[str, Array] = {}
+        if executor is None and metrics:
+            executor, self.latest = _measuring(program, constants, backend, hook, metrics)
         self.executor = executor or executor_for(program, constants, backend, hook)
         self._constants = constants
         self._backend = backend

@@ -58,6 +58,19 @@ def stats(graph: Graph, largest: int = 5) -> Stats:
     )
 
 
+def commitment_steps(graph: Graph) -> float:
+    """Estimate how many plain steps' time it takes to commit to one step, besides computing it: 3 to 20.
+
+    A committed step pays for each node a call from Python and a few hashes, and hashes every intermediate value. NOTE:
+    an estimate from declared types, so that strides which are chosen by it are the same on every machine. The rates are
+    those of one core of a server; it is within a factor of two for the models of docs/benchmarks.md.
+    """
+    found = stats(graph)
+    commit_s = found.nodes * 22e-6 + found.intermediate_bytes / 2e9
+    step_s = found.nodes * 1.2e-6 + found.intermediate_bytes / 16e9 + found.flops / 150e9
+    return commit_s / step_s if step_s else 0.0
+
+
 def node_flops(graph: Graph, node: Structure) -> int:
     """Return the operations of one node, taps in the padding included."""
     out = math.prod(node.outputs[0].shape)

@@ -96,10 +96,11 @@ def check_strides(strides: Sequence[int]) -> None:
             raise InvalidProgram(f"strides {list(strides)}: {fine} is not a proper divisor of {coarse}")
 
 
-def suggest_strides(steps: int, leaves: int = 64, factor: int = 8) -> tuple[int, ...]:
-    """Return powers of `factor`; the coarsest lets the first run tree have at most `leaves` checkpoints."""
+def suggest_strides(steps: int, apart: int = 1, leaves: int = 64, factor: int = 8) -> tuple[int, ...]:
+    """Return powers of `factor`. The coarsest lets the first run tree have at most `leaves` checkpoints, at least
+    `apart` steps from each other, or a single one."""
     strides = [1]
-    while len(strides) < MAX_STRIDES and steps > leaves * strides[0]:
+    while len(strides) < MAX_STRIDES and (steps > leaves * strides[0] or strides[0] < min(apart, steps)):
         strides.insert(0, strides[0] * factor)
     return tuple(strides)
 

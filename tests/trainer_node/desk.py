@@ -20,12 +20,12 @@ from referee_py.program import Program
 from referee_py.program.terms import Terms
 from tests.referee_py.program import tiny
 from trainer_node.chain import Call, JobPhase, JobView
+from trainer_node.checkpoints import Checkpoint
 from trainer_node.db import Database
 from trainer_node.due import Due
 from trainer_node.fetch import Fetcher
 from trainer_node.job_runner import JobRunner
 from trainer_node.package import Package
-from trainer_node.replay import Checkpoint
 from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store

@@ -38,11 +38,11 @@ def test_checkpoints(path: Path) -> None:
         database.put_checkpoint(1, step, h(step % 7), [h(1), h(2)])
     database.put_checkpoint(1, 2000, None, [])
     database.put_checkpoint(2, 5, h(5), [])
-    assert database.get_checkpoint(1, 20) == (h(6), [h(1), h(2)])
-    assert database.get_checkpoint(1, 21) is None
-    assert list(database.checkpoints(1)) == [3, 20, 1000]
+    assert database.checkpoints(1)[20] == (h(6), [h(1), h(2)])
+    assert database.checkpoints(1)[2000] == (None, [])
+    assert list(database.checkpoints(1)) == [3, 20, 1000, 2000]
     database.put_checkpoint(1, 20, h(9), [h(3)])
-    assert database.get_checkpoint(1, 20) == (h(9), [h(3)])
+    assert database.checkpoints(1)[20] == (h(9), [h(3)])
 
 
 def test_progress(path: Path) -> None:

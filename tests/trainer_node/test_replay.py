@@ -49,11 +49,33 @@ def test_stopped_after_any_step_it_goes_on_to_the_identical_claim(store: Store, 
     steps: list[int] = []
     with pytest.raises(Interrupted):
         replay(store, checkpoints).train(steps.append, lambda: steps[-1] == stop_after)
-    assert [known.step for known in checkpoints.found] == [s for s in (4, 8, 12) if s <= stop_after]
+    committed = [known.step for known in checkpoints.found if known.root is not None]
+    assert committed == [s for s in (4, 8, 12) if s <= stop_after]
 
     steps.clear()
     assert replay(store, checkpoints).train(steps.append) == honest_run().commit_run().claim()
-    assert steps[0] == 4 * (stop_after // 4) + 1, "it must go on from the last checkpoint"
+    assert steps[0] == stop_after + 1, "no step is computed twice"
+
+
+def test_a_state_that_is_due_is_kept_between_checkpoints(store: Store) -> None:
+    checkpoints = Remembered()
+    steps: list[int] = []
+    claim = replay(store, checkpoints).train(steps.append, due=lambda: steps[-1] in (2, 4, 7))
+    assert [known.step for known in checkpoints.found] == [2, 4, 7, 8, 12]
+    assert [known.step for known in checkpoints.found if known.root is None] == [2, 7]
+    steps.clear()
+    again = replay(store, Remembered(checkpoints.found[:3]))
+    assert again.train(steps.append) == claim
+    assert steps[0] == 8
+
+
+def test_a_step_is_told_before_its_checkpoint_is_recorded(store: Store) -> None:
+    checkpoints = Remembered()
+
+    def on_step(step: int) -> None:
+        assert all(known.step < step for known in checkpoints.found)
+
+    replay(store, checkpoints).train(on_step)
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])

@@ -26,7 +26,8 @@ from trainer_node.db import Database
 from trainer_node.deploy import Parameters, deploy
 from trainer_node.errors import AlreadyRunning, ConfigError, KeystoreError, RpcUnavailable, SchemaMismatch
 from trainer_node.keys import create_key
-from trainer_node.service import Daemon, Service, exclusive, open_daemon
+from trainer_node.process import exclusive
+from trainer_node.service import Daemon, Service, open_daemon
 
 
 @pytest.fixture(autouse=True)

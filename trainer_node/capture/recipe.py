@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from referee_py.commit.tensor import Array
+from referee_py.program.describe_stats import commitment_steps
 from referee_py.program.terms import Terms, suggest_strides
 
 from ..bundle import Bundle
@@ -25,6 +26,9 @@ from .optimizers import Optimizer
 from .sampling import data_order, uniform
 from .step import capture
 from .trace import Loss
+
+SHARE = 0.05
+"""Largest share of a run's time that commitments at suggested strides may take."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +98,14 @@ def build(recipe: Recipe | RecipeJob) -> Bundle:
 
 
 def bundle_of(name: str, built: Built, steps: int, strides: tuple[int, ...] | None) -> Bundle:
-    """Return the bundle of a run of `steps` steps. Strides are suggested if not given."""
+    """Return the bundle of a run of `steps` steps. Strides are suggested if not given: such that commitments take at
+    most `SHARE` of the time, apart from that of the last step."""
+    if strides is None:
+        strides = suggest_strides(steps, math.ceil(commitment_steps(built.program) / SHARE))
     return Bundle(
         name,
         built.program,
-        Terms.of(built.program, steps, strides or suggest_strides(steps)),
+        Terms.of(built.program, steps, strides),
         tuple(built.constants),
         tuple(built.initial),
         {

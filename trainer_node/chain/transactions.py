@@ -53,7 +53,7 @@ _log = structlog.get_logger(__name__)
 
 
 class TransactionManager:
-    """Sends for one account. Safe for several threads; two managers with one key are not (see `service.exclusive`)."""
+    """Sends for one account. Safe for several threads; two managers with one key are not (see `process.exclusive`)."""
 
     def __init__(
         self,

@@ -10,8 +10,8 @@ import typer
 
 from ..config import Settings
 from ..metrics import Metrics
+from ..process import stop_on_signals
 from ..server import ArtifactServer
-from ..service import stop_on_signals
 from ..store import Store
 from .common import SERVE, out, with_settings
 

@@ -21,7 +21,8 @@ from ..config import Mode, Settings, load_settings
 from ..db import Database
 from ..keys import load_account
 from ..logs import configure_logging
-from ..service import exclusive, open_client, open_web3, transaction_manager
+from ..process import exclusive
+from ..service import open_client, open_web3, transaction_manager
 from .flags import CommandFunction, flag, with_flags
 
 out = Console(highlight=False)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
+import signal
+import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,38 +16,62 @@ import repops
 import typer
 from safetensors.numpy import save_file
 
-from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
-from referee_py.execute import (
-    Backend,
-    FastExecutor,
-    Interpreter,
-    Metrics,
-    Run,
-    State,
-    StepTrace,
-    machine_for,
-)
-from referee_py.program.mode import Rounding, is_rounded
-from referee_py.rounding.backend import Rounded
-from referee_py.rounding.log_source import MemoryLogs, run_log_tree
-from referee_py.rounding.step_log import StepLog
+from referee_py.execute import State
 
 from ..bundle import Bundle
-from ..devices import backend_of, evaluator_of
+from ..evaluation import Evaluation
+from ..health import Health
+from ..local_run import LocalRun, Result
+from ..process import stop_on_signals
+from ..replay import Interrupted
+from ..run_folder import RunFolder, open_run
+from ..tensorboard import Scalars
 from .arithmetic import ModeFlags, mode_words, with_mode
-from .common import progress_bar, show_rows
+from .common import show_rows
+from .follow import Follower
+
+STOPPED_ON_NAN = 3
+"""Exit code of a run that --stop-on-nan has stopped."""
 
 
 @with_mode
 def run_command(
     mode: ModeFlags,
-    folder: Annotated[Path, typer.Argument(help="A bundle.")],
+    job: Annotated[Path, typer.Argument(help="A bundle.")],
     steps: Annotated[int | None, typer.Option(help="Stop after this many steps.", min=1)] = None,
     root: Annotated[
         bool, typer.Option(help="Commit as a trainer does, and show the run root; needs all steps.")
     ] = True,
     save: Annotated[Path | None, typer.Option(help="Where to write the state, as safetensors.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for states and metrics.jsonl: what --resume needs to go on after a stop."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out, or begin it if there is none.")
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write the metrics for TensorBoard, into --out.")
+    ] = False,
+    stop_on_nan: Annotated[
+        bool, typer.Option("--stop-on-nan", help="Stop when a metric is NaN or infinite.")
+    ] = False,
+    every: Annotated[
+        float,
+        typer.Option(help="Least seconds between two lines about progress; a terminal has a bar.", min=0),
+    ] = 10.0,
+    keep_every: Annotated[
+        float,
+        typer.Option(help="With --out: seconds after which the state is kept, between checkpoints.", min=0),
+    ] = 60.0,
+    evaluate: Annotated[
+        Path | None,
+        typer.Option(help="A bundle that evaluates the state: its slots take the tensors of the same names."),
+    ] = None,
+    evaluate_every: Annotated[
+        int, typer.Option(help="With --evaluate: steps between two evaluations; also after the last.", min=1)
+    ] = 100,
     threads: Annotated[int | None, typer.Option(help="Number of threads of a kernel.", min=1)] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     evaluator: Annotated[
@@ -53,75 +82,169 @@ def run_command(
         ),
     ] = "torch",
 ) -> None:
-    """Execute a bundle's program on this machine: show its metrics, and the root that an honest trainer claims."""
-    bundle = Bundle.read(folder)
+    """Execute a bundle's program on this machine: show its metrics, and the root that an honest trainer claims.
+
+    Ctrl-C and SIGTERM end the run after the current step; with --out it can go on from there. Exit codes: 130 after
+    Ctrl-C, 143 after SIGTERM, 3 after --stop-on-nan.
+    """
+    bundle = Bundle.read(job)
     bundle = bundle.with_mode(mode.over(bundle.terms.mode))
     terms, last = bundle.terms, steps or bundle.terms.steps
     if last > terms.steps:
         raise InvalidInput(f"{last} steps of a program that has {terms.steps}")
+    if out is None and (resume or tensorboard):
+        raise InvalidInput(
+            f"{'--resume' if resume else '--tensorboard'} needs the folder of a run; add --out RUN"
+        )
+    if out is not None and not root:
+        raise InvalidInput("a run in a folder is committed; leave out --no-root, or --out")
     if threads:
         repops.set_num_threads(threads)
     if device not in ("cpu", "cuda"):
         raise InvalidInput(f"device {device!r}; choose cpu or cuda")
-    log_source = MemoryLogs() if is_rounded(terms.mode) else None
-    run, latest = _run(bundle, device, evaluator, log_source)
-    began = time.monotonic()
-    with progress_bar() as progress:
-        bar = progress.add_task("", total=last)
-
-        def tell(state: State, _trace: StepTrace | None) -> None:
-            words = [f"{name} {_number(value)}" for name, value in sorted(latest.items())]
-            progress.update(bar, completed=state.step, description="  ".join(words))
-
-        rows: dict[str, object] = {"program hash": terms.hash().hex(), "arithmetic": mode_words(terms.mode)}
-        if root and last == terms.steps:
-            interval = run.commit_interval(
-                run.initial(), last, terms.strides[0], snapshots=[last], on_step=tell
-            )
-            rows["run root"], state = interval.root.hex(), interval.snapshots[last]
-        else:
-            state = run.advance(run.initial(), last, tell)
-    rows["steps"] = f"{last} of {terms.steps}, {last / (time.monotonic() - began):.3g} a second"
-    rows |= {name: _number(value) for name, value in sorted(latest.items())}
-    if log_source is not None:
-        size = sum(len((log_source.get(step) or StepLog.empty()).encode()) for step in range(1, last + 1))
-        logs = (
-            run_log_tree(log_source.roots(terms.node_count)).root.hex() + "  " if last == terms.steps else ""
-        )
-        rows["rounding logs"] = f"{logs}{size:,} bytes"
+    evaluation = None
+    if evaluate is not None:
+        evaluation = Evaluation(Bundle.read(evaluate), bundle, device)
+    with contextlib.ExitStack() as stack:
+        folder = None
+        if out is not None:
+            opened = open_run(out, terms, mode_words(terms.mode), resume=resume, keep_s=keep_every)
+            folder = stack.enter_context(opened)
+        run = LocalRun(bundle, last, device, evaluator, root, folder)
+        session = _Session(run, stop_on_nan, tensorboard, every, evaluation, evaluate_every)
+        try:
+            result = session.compute()
+        except Interrupted as interrupted:
+            raise typer.Exit(session.stopped(interrupted)) from None
+        except KeyboardInterrupt:
+            session.stopped(None)
+            raise
+    rows: dict[str, object] = {"program hash": terms.hash().hex(), "arithmetic": mode_words(terms.mode)}
+    rows |= session.rows(result)
     if save is not None:
-        names = bundle.labels.get("slots", [])
-        if len(names) != len(state.values):
-            raise InvalidInput(
-                f"{len(names)} names for {len(state.values)} slots in {folder / 'labels.json'}"
-            )
-        save.parent.mkdir(parents=True, exist_ok=True)
-        save_file(dict(zip(names, state.arrays, strict=True)), save, {"program": terms.hash().hex()})
-        rows["state"] = save
-    show_rows(f"{bundle.name}  {folder}", rows)
+        rows["state"] = _save(bundle, result.state, save, job)
+    show_rows(f"{bundle.name}  {job}", rows)
 
 
-def _run(
-    bundle: Bundle, device: str, evaluator: str, log_source: MemoryLogs | None
-) -> tuple[Run, Mapping[str, Array]]:
-    """Return the run, and its metrics of the latest step. In rounded-f64, ``log_source`` receives the logs."""
-    terms = bundle.terms
-    tensors = bundle.program, bundle.constants
-    if log_source is None:
-        backend: Backend = backend_of(device, terms.mode)
-    else:
-        backend = Rounded(Rounding.of(terms.mode), log_source, evaluator_of(evaluator, device))
-    machine = machine_for(backend)
-    executor: FastExecutor | Interpreter
-    latest: Mapping[str, Array]
-    if machine is None:
-        metrics = Metrics(bundle.metrics)
-        executor, latest = Interpreter(*tensors, backend, metrics), metrics.latest
-    else:
-        executor = FastExecutor(*tensors, backend, bundle.metrics, machine)
-        latest = executor.latest
-    return Run(*tensors, bundle.initial, terms.steps, terms.strides, backend, executor=executor), latest
+class _Session:
+    """One attempt at a run: from the first step that is computed here to the last."""
+
+    def __init__(
+        self,
+        run: LocalRun,
+        stop_on_nan: bool,
+        tensorboard: bool,
+        every_s: float,
+        evaluation: Evaluation | None,
+        evaluate_every: int,
+    ) -> None:
+        self._run, self._folder = run, run.folder
+        self._evaluation, self._evaluate_every = evaluation, evaluate_every
+        self._evaluated: Mapping[str, float] = {}
+        self._stop_on_nan = stop_on_nan
+        self._health = Health()
+        self._stop = threading.Event()
+        self._signal: signal.Signals | None = None
+        self._first = self._step = run.folder.step if run.folder else 0
+        self._aligned = False
+        """Whether the file of metrics ends with the step before ours."""
+        self._before_s = 0.0
+        """Seconds that earlier sessions took for the steps up to ours."""
+        self._latest: Mapping[str, float] = {}
+        self._scalars: Scalars | None = None
+        if tensorboard and run.folder is not None:
+            self._scalars = Scalars(run.folder.path / "tensorboard", self._first + 1)
+        self._began = self._ended = time.monotonic()
+        self._follower = Follower(self._first, run.last, every_s)
+
+    def compute(self) -> Result:
+        """Compute the run and tell how it goes. Raises Interrupted."""
+        if self._first:
+            self._follower.say(f"going on after step {self._first} of {self._run.last}")
+        try:
+            with stop_on_signals(self._stop, self._take), self._follower:
+                result = self._run.compute(self._on_step, self._stopping)
+            if self._folder is not None and not self._aligned:
+                self._align(self._folder, self._run.last)
+            return result
+        finally:
+            if self._scalars is not None:
+                self._scalars.close()
+
+    def stopped(self, interrupted: Interrupted | None) -> int:
+        """Say what was stopped and how to go on; return the exit code. None: in the middle of a step."""
+        where = str(interrupted or f"stopped in step {self._step + 1} of {self._run.last}")
+        if self._folder is None:
+            how = "nothing was kept; with --out RUN a run can go on after a stop"
+        else:
+            again = [] if "--resume" in sys.argv else ["--resume"]
+            how = f"go on with: {shlex.join(['assay', *sys.argv[1:], *again])}"
+        if self._signal is None and self._health.broken and interrupted:
+            where = f"{where}, because {self._health.broken}"
+        self._follower.say(f"{where}; {how}")
+        return STOPPED_ON_NAN if self._signal is None else 128 + self._signal
+
+    def rows(self, result: Result) -> dict[str, object]:
+        """Return what there is to show about the run."""
+        rows: dict[str, object] = {}
+        if result.root is not None:
+            rows["run root"] = result.root.hex()
+        took, done = self._ended - self._began, self._step - self._first
+        pace = f", {done / took:.3g} a second" if done and took > 0 else ""
+        rows["steps"] = f"{self._run.last} of {self._run.bundle.terms.steps}{pace}"
+        rows |= {name: f"{value:.6g}" for name, value in self._latest.items()}
+        if result.log_bytes is not None:
+            root = f"{result.log_root.hex()}  " if result.log_root is not None else ""
+            rows["rounding logs"] = f"{root}{result.log_bytes:,} bytes"
+        if self._folder is not None:
+            rows["run folder"] = self._folder.path
+        return rows
+
+    def _take(self, number: signal.Signals) -> None:
+        self._signal = number
+
+    def _stopping(self) -> bool:
+        return self._stop.is_set() or (self._stop_on_nan and self._health.broken is not None)
+
+    def _on_step(self, state: State, metrics: Mapping[str, float]) -> None:
+        if self._folder is not None and not self._aligned:
+            self._align(self._folder, state.step - 1)
+        if self._evaluation is not None and (
+            state.step % self._evaluate_every == 0 or state.step == self._run.last
+        ):
+            self._evaluated = self._evaluation.of(state)
+            words = "  ".join(f"{name} {value:.6g}" for name, value in self._evaluated.items())
+            self._follower.say(f"step {state.step} of {self._run.last}  {words}")
+            metrics = {**metrics, **self._evaluated}
+        self._step, self._latest, self._ended = state.step, metrics, time.monotonic()
+        for warning in self._health.see(state.step, metrics):
+            self._follower.say(f"warning: {warning}")
+        if self._folder is not None:
+            seconds = self._before_s + self._ended - self._began
+            self._folder.metrics.append(state.step, seconds, metrics)
+        if self._scalars is not None:
+            self._scalars.add(state.step, metrics)
+        self._follower.step(state.step, metrics)
+
+    def _align(self, folder: RunFolder, step: int) -> None:
+        """Drop the metrics of steps that are computed again. NOTE: known only now, since a state may have been lost."""
+
+        def row(step: int, metrics: Mapping[str, float]) -> None:
+            self._health.see(step, metrics)
+            self._latest = metrics
+
+        self._aligned = True
+        self._first = self._step = step
+        last, self._before_s = folder.metrics.cut(step, row)
+        if last < step:
+            self._follower.say(f"warning: {folder.metrics.path} has no lines for steps {last + 1} to {step}")
 
 
-def _number(value: Array) -> str:
-    return f"{float(value):.6g}" if value.ndim == 0 else f"{value.dtype} {list(value.shape)}"
+def _save(bundle: Bundle, state: State, path: Path, job: Path) -> Path:
+    """Write a state as a safetensors file, by the names of its slots; return the path. Raises InvalidInput."""
+    names = bundle.labels.get("slots", [])
+    if len(names) != len(state.values):
+        raise InvalidInput(f"{len(names)} names for {len(state.values)} slots in {job / 'labels.json'}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(dict(zip(names, state.arrays, strict=True)), path, {"program": bundle.terms.hash().hex()})
+    return path

@@ -23,6 +23,7 @@ from ..package import load_program
 from ..posting import Offer, post_job
 from ..result import fetch_result, save_result
 from ..store import Store
+from . import watch
 from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import (
     ACCOUNT,
@@ -344,3 +345,6 @@ def _print_terms(job: JobView, pool: PoolInfo, behind: int) -> None:
     if is_rounded(job.program.mode):
         rows["rounding logs"] = job.logs.hex() if any(job.logs) else "not revealed yet"
     show_rows(f"job {job.id}", rows)
+
+
+app.command("watch")(watch.watch)

@@ -9,10 +9,12 @@ identifies the model; the results are in the slots after the last step.
 loop     any step function over a module as a program: `loop`
 decode   greedy decoding: the whole prefix each step, or one token with keys and values in slots
 predict  a module over a data set, its outputs in a table
+evaluate the loss of a recipe over held-out data
 """
 
 from .decode import Decode
+from .evaluate import Evaluate
 from .loop import loop, row
 from .predict import Predict
 
-__all__ = ["Decode", "Predict", "loop", "row"]
+__all__ = ["Decode", "Evaluate", "Predict", "loop", "row"]

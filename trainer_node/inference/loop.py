@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.fx.traceback
+from repops.torch_arrays import from_numpy
 from torch.func import functional_call
 
 from referee_py.commit.tensor import Array
@@ -77,7 +78,7 @@ def loop(
             *(v.clone() for v in watched.values()),
         ]
 
-    arrays = [torch.from_numpy(array) for array in (*state.values(), *fixed.values())]
+    arrays = [from_numpy(array) for array in (*state.values(), *fixed.values())]
     shapes = [(tuple(t.shape), t.dtype) for t in (*weights.values(), *arrays)]
     for (_, dtype), name in zip(shapes, [name for group in names for name in group], strict=True):
         _check_dtype(name, dtype)

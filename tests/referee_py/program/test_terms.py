@@ -81,3 +81,11 @@ def test_suggested_strides_are_possible(steps: int) -> None:
     strides = suggest_strides(steps)
     check_strides(strides)
     assert len(strides) == 8 or -(-steps // strides[0]) <= 64
+
+
+@pytest.mark.parametrize(
+    ("steps", "apart", "strides"),
+    [(100, 1, (8, 1)), (5000, 100, (512, 64, 8, 1)), (12, 512, (64, 8, 1)), (1, 512, (1,))],
+)
+def test_checkpoints_are_far_enough_apart(steps: int, apart: int, strides: tuple[int, ...]) -> None:
+    assert suggest_strides(steps, apart)[: len(strides)] == strides

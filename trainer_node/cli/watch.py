@@ -1,0 +1,130 @@
+"""`assay job watch`: a paid run, as it goes on."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from referee_py.program import SlotSource
+
+from ..bundle import Bundle
+from ..chain import JobPhase, JobView
+from ..config import Settings
+from ..metrics_file import json_number
+from ..pace import left_words, rate_words
+from ..watched_job import Standing, standing
+from .common import CHAIN, moment, printable, reader, with_settings
+
+MAX_SERVERS = 16
+"""Trainers that are asked: as many as a job has slots."""
+JobNumber = Annotated[int, typer.Argument(help="Number of the job.", min=1, max=(1 << 64) - 1)]
+
+
+@with_settings(CHAIN)
+def watch(
+    settings: Settings,
+    job: JobNumber,
+    trainer: Annotated[
+        list[str] | None,
+        typer.Option(help="URI of a trainer, before its claim names it on the chain. Repeatable."),
+    ] = None,
+    bundle: Annotated[
+        Path | None, typer.Option(help="The job's bundle: its labels name the numbers.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON at each look.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1)] = 5.0,
+) -> None:
+    """Show how a job goes on until it ends: its phase, and what its trainers tell about their runs.
+
+    What trainers tell is not proven; only the result is.
+    """
+    client = reader(settings)
+    names = _names(bundle, client.snapshot().job(job))
+    before = ""
+    while True:
+        snapshot = client.snapshot()
+        found = snapshot.job(job)
+        standings = [standing(found, uri) for uri in _servers(found, trainer or [])]
+        if as_json:
+            text = json.dumps(_row(found, standings, names))
+        else:
+            text = "\n".join(_lines(found, standings, names, snapshot.now))
+        if text != before or as_json:
+            typer.echo(text)
+            before = text
+        if found.phase.ended:
+            return
+        time.sleep(every)
+
+
+def _names(path: Path | None, job: JobView) -> dict[SlotSource, str]:
+    """Return the names of a bundle's metrics. Raises InvalidProgram for the bundle of another job."""
+    if path is None:
+        return {}
+    bundle = Bundle.read(path)
+    job.program.check(bundle.program)
+    return {source: name for name, source in bundle.metrics.items()}
+
+
+def _servers(job: JobView, given: list[str]) -> list[str]:
+    """Return the addresses of those who may compute the job: those given, then those of claims of slot holders."""
+    claimed = [claim.uri for claim in job.claims if claim.slot and claim.uri]
+    return list(dict.fromkeys([*given, *claimed]))[:MAX_SERVERS]
+
+
+_ENDS = {
+    JobPhase.TRAINING: "commit_end",
+    JobPhase.REVEAL: "reveal_end",
+    JobPhase.CHALLENGE: "challenge_end",
+}
+"""The instant at which a phase is over at the latest."""
+
+
+def _lines(job: JobView, standings: list[Standing], names: dict[SlotSource, str], now: int) -> list[str]:
+    phase = job.phase.name.lower()
+    if job.phase in _ENDS:
+        end = getattr(job, _ENDS[job.phase])
+        phase += f" until {moment(end)}, {left_words(max(end - now, 0))}"
+    parts = [f"job {job.id}: {phase}", f"{len(job.trainers)} of {job.slots} trainers"]
+    parts.append(f"{job.commitments} commitments, {len(job.claims)} claims, {job.open_matches} open matches")
+    lines = ["  ".join(parts)]
+    for found in standings:
+        lines.append(f"  {printable(found.uri)}  {_words(found, names)}")
+    if not standings and job.phase is JobPhase.TRAINING:
+        lines.append("  trainers name their address with their claim; --trainer URI asks one before")
+    return lines
+
+
+def _words(found: Standing, names: dict[SlotSource, str]) -> str:
+    report = found.report
+    if report is None:
+        return printable(found.reason, 200)
+    numbers = [f"{printable(name)} {value:.6g}" for name, value in found.numbers(names).items()]
+    pace = [rate_words(report.rate), left_words(found.left_s)] if report.step < report.steps else []
+    return "  ".join([f"step {report.step} of {report.steps}", *numbers, *pace])
+
+
+def _row(job: JobView, standings: list[Standing], names: dict[SlotSource, str]) -> dict[str, Any]:
+    """Return one look for scripts. Numbers that are not finite are strings, since JSON has no others."""
+    return {
+        "job": job.id,
+        "phase": job.phase.name.lower(),
+        "until": getattr(job, _ENDS[job.phase]) if job.phase in _ENDS else None,
+        "trainers": len(job.trainers),
+        "commitments": job.commitments,
+        "claims": len(job.claims),
+        "runs": [_run(found, names) for found in standings],
+    }
+
+
+def _run(found: Standing, names: dict[SlotSource, str]) -> dict[str, Any]:
+    report = found.report
+    if report is None:
+        return {"uri": found.uri, "reason": found.reason}
+    told = report.model_dump(mode="json", exclude={"job", "program", "nodes"})
+    numbers = {name: json_number(value) for name, value in found.numbers(names).items()}
+    return {"uri": found.uri, **told, "left_s": found.left_s, "numbers": numbers}

@@ -1,0 +1,143 @@
+"""The folder of a run on this machine, from which it goes on after a stop of any kind.
+
+run.json        what it is a run of: the terms of the program
+lock            held while a process computes the run
+state.sqlite3   kept states by their tensors' hashes, checkpoints, roots of rounding logs
+artifacts/      a Store with the tensors of the last states, run trees and rounding logs
+metrics.jsonl   the metrics of each step
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sqlalchemy.exc import OperationalError
+
+from referee_py.errors import InvalidInput
+from referee_py.program.terms import Terms
+
+from .artifacts import Kind, Name
+from .checkpoints import Checkpoint, StoredCheckpoints
+from .db import Database
+from .errors import ConfigError
+from .metrics_file import MetricsFile
+from .process import exclusive
+from .store import Store
+
+KEPT_STATES = 2
+"""Number of states whose tensors are kept: the last, and the one before in case the disk has damaged the last."""
+SHARE = 50
+"""A state is kept again after this many times as long as it took to write the last one."""
+
+
+class RunFolder:
+    """The parts of an open folder. It keeps the checkpoints of its run (`checkpoints.Checkpoints`).
+
+    ``keep_s``: seconds of computing after which `due` asks for the state to be kept.
+    """
+
+    def __init__(self, path: Path, terms: Terms, keep_s: float) -> None:
+        self.path = path
+        # NOTE: no fsync for each tensor: a torn one is noticed when it is read, and the state before it is restored.
+        self.store = Store(path / "artifacts", sync=False)
+        self.database = Database(path / "state.sqlite3")
+        self.metrics = MetricsFile(path / "metrics.jsonl")
+        self.key = int.from_bytes(terms.hash(), "big")
+        self._checkpoints = StoredCheckpoints(self.database, self.key)
+        self._keep_s = keep_s
+        self._asked = self._kept = time.monotonic()
+        self._wait_s = keep_s
+        self._last = [set(known.slots) for known in self._checkpoints.all()[-KEPT_STATES:]]
+
+    @property
+    def step(self) -> int:
+        """The last step after which the state is kept; 0 if there is none."""
+        return self._checkpoints.last
+
+    def all(self) -> Sequence[Checkpoint]:
+        return self._checkpoints.all()
+
+    def add(self, checkpoint: Checkpoint) -> None:
+        """Record a state whose tensors are in the store, and drop the tensors of the state before the last.
+
+        INVARIANT: the metrics of every step up to a recorded state are on disk.
+        """
+        self.metrics.sync()
+        self._checkpoints.add(checkpoint)
+        self._last.append(set(checkpoint.slots))
+        if len(self._last) > KEPT_STATES:
+            for tensor in self._last.pop(0).difference(*self._last):
+                self.store.forget(Name(Kind.TENSOR, tensor))
+        self._kept = time.monotonic()
+        self._wait_s = max(self._keep_s, SHARE * (self._kept - self._asked))
+
+    def due(self) -> bool:
+        """Return whether the state is to be kept now. To be asked after each step, before its state is written."""
+        self._asked = time.monotonic()
+        return self._asked - self._kept >= self._wait_s
+
+    def close(self) -> None:
+        self.metrics.close()
+        self.database.close()
+
+
+@contextlib.contextmanager
+def open_run(
+    path: Path, terms: Terms, arithmetic: str, *, resume: bool, keep_s: float
+) -> Iterator[RunFolder]:
+    """Open the folder of a run, or create it. ``arithmetic``: the mode in words. ``resume``: it may have begun.
+
+    Raises InvalidInput for a run of something else, or a run that has begun without ``resume``; AlreadyRunning while
+    another process computes it; ConfigError if the disk is full or refuses a file, also for what the block writes.
+    """
+    if (path / "job.json").exists():
+        raise InvalidInput(f"{path} is a bundle; name another folder for the run")
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(exclusive(path / "lock", f"run folder {path}"))
+            _identify(path / "run.json", _description(terms, arithmetic), resume)
+            folder = RunFolder(path, terms, keep_s)
+            stack.callback(folder.close)
+            yield folder
+    except (OSError, OperationalError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error.orig
+        raise ConfigError(
+            f"cannot write to {path}: {reason}; make room or repair that, and go on with --out {path} --resume: "
+            "what was computed up to the last kept state is there"
+        ) from error
+
+
+def _description(terms: Terms, arithmetic: str) -> dict[str, object]:
+    """Return what identifies a run, in the order in which differences are worth telling."""
+    first = {"steps": terms.steps, "arithmetic": arithmetic, "strides": list(terms.strides)}
+    roots = {name: getattr(terms, name) for name in Terms.__slots__ if name.endswith("_root")}
+    return {**first, "opset": terms.opset, **{name: root.hex() for name, root in roots.items()}}
+
+
+def _identify(path: Path, wanted: dict[str, object], resume: bool) -> None:
+    """Create the file that says what is run, or compare it. Raises InvalidInput."""
+    if not path.exists():
+        # NOTE: whole or not at all: a process that is killed in between leaves no half of it under this name.
+        unnamed = path.with_suffix(".new")
+        unnamed.write_text(json.dumps(wanted, indent=1) + "\n")
+        unnamed.replace(path)
+        return
+    try:
+        found = json.loads(path.read_text())
+        differing = [name for name in wanted if found[name] != wanted[name]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"{path} does not say what is run: {error!r}; use another folder") from error
+    if differing:
+        name = differing[0]
+        raise InvalidInput(
+            f"{path.parent} holds a run with {name} {found[name]}, this program has {name} {wanted[name]}; "
+            "resume with the same program, steps and arithmetic, or use another folder"
+        )
+    if not resume:
+        raise InvalidInput(
+            f"{path.parent} holds a run of this program already; --resume goes on with it, another folder begins anew"
+        )
