@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -32,13 +32,15 @@ class Recipe:
     """The definition of a training job.
 
     `initial` is "seeded" (drawn from `seed`, the same on every machine) or "module" (the module's own values). `seed`
-    also seeds dropout. `loss`, `data`, `inputs`, `accumulate`, `clip_norm` and `autocast` are those of `capture`.
+    also seeds dropout. `order`, i64 [steps, batch], replays the examples of a run of elsewhere; if not given, every
+    epoch is shuffled by `seed`. `processor` is the tokenizer or image processor of a `transformers` model, kept for
+    those who export the result. The other fields are those of `capture`.
     """
 
     name: str
     module: torch.nn.Module
     loss: Loss | None
-    optimizer: Optimizer
+    optimizer: Optimizer | torch.optim.Optimizer
     data: Mapping[str, Array]
     steps: int
     batch_size: int
@@ -49,6 +51,21 @@ class Recipe:
     accumulate: int = 1
     clip_norm: float | None = None
     autocast: torch.dtype | None = None
+    scheduler: Any = None
+    order: Array | None = None
+    tables: Mapping[str, Array] | None = None
+    processor: Any = None
+
+    @classmethod
+    def from_trainer(cls, trainer: Any, name: str | None = None) -> Recipe:
+        """Return the run that `trainer.train()` of `transformers` or TRL would do; docs/programs.md, section 7.
+
+        The trainer must not have trained yet, and stays as it is. Raises CaptureError, which names what has no
+        counterpart, and the remedy.
+        """
+        from ..huggingface.trainer import recipe_of
+
+        return recipe_of(trainer, name)
 
 
 @runtime_checkable
@@ -77,15 +94,28 @@ def build(recipe: Recipe | RecipeJob) -> Bundle:
         recipe.loss,
         recipe.optimizer,
         recipe.data,
-        data_order(recipe.seed, sizes[0], recipe.batch_size, recipe.steps),
+        _order(recipe, sizes[0]),
         seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else None,
         inputs=recipe.inputs,
+        tables=recipe.tables,
+        scheduler=recipe.scheduler,
         seed=recipe.seed,
         accumulate=recipe.accumulate,
         clip_norm=recipe.clip_norm,
         autocast=recipe.autocast,
     )
     return bundle_of(recipe.name, built, recipe.steps, recipe.strides)
+
+
+def _order(recipe: Recipe, size: int) -> Array:
+    if recipe.order is None:
+        return data_order(recipe.seed, size, recipe.batch_size, recipe.steps)
+    if recipe.order.shape != (recipe.steps, recipe.batch_size):
+        raise CaptureError(
+            f"order is {list(recipe.order.shape)} for {recipe.steps} steps of {recipe.batch_size} examples; "
+            "it needs a row for each step, and an entry for each example of a batch"
+        )
+    return recipe.order
 
 
 def bundle_of(name: str, built: Built, steps: int, strides: tuple[int, ...] | None) -> Bundle:
