@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -89,13 +89,14 @@ def build(recipe: Recipe | RecipeJob) -> Bundle:
     sizes = [len(array) for array in recipe.data.values() if array.ndim]
     if not sizes or not sizes[0]:
         raise CaptureError("the data set is empty")
+    initial = seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else {}
     built = capture(
         recipe.module,
         recipe.loss,
         recipe.optimizer,
         recipe.data,
         _order(recipe, sizes[0]),
-        seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else None,
+        initial,
         inputs=recipe.inputs,
         tables=recipe.tables,
         scheduler=recipe.scheduler,
@@ -104,7 +105,10 @@ def build(recipe: Recipe | RecipeJob) -> Bundle:
         clip_norm=recipe.clip_norm,
         autocast=recipe.autocast,
     )
-    return bundle_of(recipe.name, built, recipe.steps, recipe.strides)
+    from ..huggingface.describe import describe
+
+    extras = describe(recipe.module, recipe.processor, built, initial)
+    return replace(bundle_of(recipe.name, built, recipe.steps, recipe.strides), extras=extras)
 
 
 def _order(recipe: Recipe, size: int) -> Array:

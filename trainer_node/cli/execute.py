@@ -30,8 +30,10 @@ from referee_py.rounding.step_log import StepLog
 
 from ..bundle import Bundle
 from ..devices import backend_of, evaluator_of
+from ..huggingface.card import local_run
+from ..huggingface.export import export
 from .arithmetic import ModeFlags, mode_words, with_mode
-from .common import progress_bar, show_rows
+from .common import HuggingFaceOption, OptimizerStateOption, progress_bar, show_rows
 
 
 @with_mode
@@ -43,6 +45,8 @@ def run_command(
         bool, typer.Option(help="Commit as a trainer does, and show the run root; needs all steps.")
     ] = True,
     save: Annotated[Path | None, typer.Option(help="Where to write the state, as safetensors.")] = None,
+    hf: HuggingFaceOption = None,
+    optimizer_state: OptimizerStateOption = False,
     threads: Annotated[int | None, typer.Option(help="Number of threads of a kernel.", min=1)] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     evaluator: Annotated[
@@ -98,6 +102,9 @@ def run_command(
         save.parent.mkdir(parents=True, exist_ok=True)
         save_file(dict(zip(names, state.arrays, strict=True)), save, {"program": terms.hash().hex()})
         rows["state"] = save
+    if hf is not None:
+        known = local_run({name: str(value) for name, value in rows.items()})
+        rows["model"] = export(bundle, state.arrays, hf, known, optimizer_state=optimizer_state)
     show_rows(f"{bundle.name}  {folder}", rows)
 
 
