@@ -58,7 +58,7 @@ class Recipe:
 
     @classmethod
     def from_trainer(cls, trainer: Any, name: str | None = None) -> Recipe:
-        """Return the run that `trainer.train()` of `transformers` or TRL would do; docs/programs.md, section 7.
+        """Return the run that `trainer.train()` of `transformers` or TRL would do; docs/programs.md, section 10.
 
         The trainer must not have trained yet, and stays as it is. Raises CaptureError, which names what has no
         counterpart, and the remedy.

@@ -1,13 +1,18 @@
 """What becomes of each of the TrainingArguments: translated, harmless, or refused unless it has a value that is.
 
 Nothing is ignored in silence: an argument that this table does not know is refused unless it has its default.
+`read_arguments` reads them from a YAML file.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from referee_py.errors import InvalidEncoding, InvalidInput
 
 from ..capture.errors import CaptureError
 
@@ -124,3 +129,59 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 def _is_empty(value: Any) -> bool:
     """Whether an option that is a dictionary holds nothing but empty values, as TrainingArguments fill them in."""
     return isinstance(value, Mapping) and not any(value.values())
+
+
+_MAX_FILE_BYTES = 1 << 20
+
+
+def read_arguments(path: Path | None, scratch: Path, steps: int | None, seed: int | None) -> Any:
+    """Return the TrainingArguments of a YAML file, by name; `steps` and `seed` replace its own.
+
+    Raises InvalidInput for a name that there is not, or a value that the library refuses.
+    """
+    import transformers
+
+    given = {} if path is None else _read(path)
+    known = {field.name: str(field.type) for field in dataclasses.fields(transformers.TrainingArguments)}
+    for name, value in given.items():
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, 1)
+            raise InvalidInput(
+                f"{path}: there is no argument {str(name)[:80]!r}; "
+                + (f"perhaps {near[0]}" if near else "leave it out")
+            )
+        if isinstance(value, str) and "float" in known[name]:  # NOTE: to YAML, 5e-5 without a point is a text
+            given[name] = _number(path, name, value)
+    if "output_dir" in given:
+        raise InvalidInput(f"{path}: output_dir is for a trainer; the command names the folder to write")
+    replaced = {"max_steps": steps, "seed": seed}
+    given |= {name: value for name, value in replaced.items() if value is not None}
+    own = {"output_dir": str(scratch), "report_to": "none", "use_cpu": True, "dataloader_pin_memory": False}
+    try:
+        return transformers.TrainingArguments(**{**given, **own})
+    except (ImportError, TypeError, ValueError) as error:
+        raise InvalidInput(f"{path or 'the arguments'}: {error}") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            raise InvalidInput(f"{path} has more than {_MAX_FILE_BYTES} bytes, the limit")
+        # SAFETY: the safe loader makes plain values only.
+        found = yaml.safe_load(path.read_text()) or {}
+    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
+        raise InvalidEncoding(
+            f"{path} cannot be read as YAML: {' '.join(str(error).split())[:200]}"
+        ) from error
+    if not isinstance(found, dict):
+        raise InvalidEncoding(f"{path} holds no names with values; write a line such as learning_rate: 5e-5")
+    return found
+
+
+def _number(path: Path | None, name: str, text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"{path}: {name} is {text[:80]!r}, no number") from None
