@@ -11,6 +11,7 @@ with copies that weigh nothing. Whether filling and padding are neutral is for t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,8 +91,8 @@ class Collected:
         return [self._number(tuple(arrays[name][k] for name in self.names)) for k in range(size)]
 
     def _number(self, row: Row) -> int:
-        # NOTE: rows are compared by their bytes, so equal examples of a data set become one row.
-        key = tuple((array.shape, array.dtype.str, array.tobytes()) for array in row)
+        # NOTE: rows are compared by the hash of their bytes, so equal examples of a data set become one row.
+        key = tuple((array.shape, hashlib.sha256(array.tobytes()).digest()) for array in row)
         if key not in self._known:
             self._known[key] = len(self.rows)
             self.rows.append(tuple(np.array(array, order="C") for array in row))

@@ -206,12 +206,13 @@ def _check_neutral(
     that average over it). So the loss itself decides.
     """
     module = loss.trainer.model
-    count = None if items is None else torch.tensor(items)
+    device = next(module.parameters()).device
+    count = None if items is None else torch.tensor(items, device=device)
     training = module.training
     try:
         module.eval()
         with torch.no_grad():
-            before, after = (float(loss.unscaled(module, dict(batch), count)) for batch in (own, ours))
+            before, after = (float(loss.unscaled(module, _on(device, batch), count)) for batch in (own, ours))
     finally:
         module.train(training)
     narrow = any(p.dtype == torch.bfloat16 for p in module.parameters())
@@ -220,6 +221,10 @@ def _check_neutral(
             f"padding changes the loss of a batch from {before:.6g} to {after:.6g}: this model sees it; collate to one "
             "shape (padding='max_length') and set dataloader_drop_last=True"
         )
+
+
+def _on(device: torch.device, batch: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in batch.items()}
 
 
 def _check_filling(module: torch.nn.Module) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -105,6 +106,12 @@ def trained(model: Any, data: dict[str, Any], processor: Any = None) -> tuple[Bu
     return bundle, tiny.run(bundle)[1]
 
 
+@functools.cache
+def story() -> tuple[Bundle, list[Any]]:
+    """Return a bundle and its result. NOTE: shared between tests, none of which changes it."""
+    return trained(tiny.gpt2(), WORDS)
+
+
 def check_equal(loaded: Any, model: Any, data: dict[str, Any]) -> None:
     inputs = {name: torch.from_numpy(array) for name, array in data.items()}
     with torch.no_grad():
@@ -132,7 +139,7 @@ def test_the_library_loads_every_key(name: str, tmp_path: Path) -> None:
 
 
 def test_auto_classes_know_the_model(tmp_path: Path) -> None:
-    bundle, state = trained(tiny.gpt2(), WORDS)
+    bundle, state = story()
     export(bundle, state, tmp_path, KNOWN)
     assert type(hf.AutoModelForCausalLM.from_pretrained(tmp_path)) is hf.GPT2LMHeadModel
 
@@ -180,14 +187,14 @@ def test_seeded_weights_are_those_of_the_program(tmp_path: Path) -> None:
 
 
 def test_the_optimizer_s_state_is_written_on_request(tmp_path: Path) -> None:
-    bundle, state = trained(tiny.gpt2(), WORDS)
+    bundle, state = story()
     assert "optimizer.safetensors" in export(bundle, state, tmp_path, KNOWN, optimizer_state=True)
     moments = load_file(tmp_path / "optimizer.safetensors")
     assert set(moments) == {name for name in bundle.labels["slots"] if name.startswith("momentum.")}
 
 
 def test_the_card_says_what_is_known_and_what_is_not(tmp_path: Path) -> None:
-    bundle, state = trained(tiny.gpt2(), WORDS)
+    bundle, state = story()
     export(bundle, state, tmp_path, local_run({"steps": "3 of 3"}))
     card = (tmp_path / "README.md").read_text()
     assert bundle.terms.hash().hex() in card
@@ -197,7 +204,7 @@ def test_the_card_says_what_is_known_and_what_is_not(tmp_path: Path) -> None:
 
 
 def test_what_is_no_model_of_the_library_is_refused(tmp_path: Path) -> None:
-    bundle, state = trained(tiny.gpt2(), WORDS)
+    bundle, state = story()
     with pytest.raises(InvalidInput, match="no model of transformers or peft"):
         export(replace(bundle, extras={}), state, tmp_path / "out", KNOWN)
     (tmp_path / "out").mkdir()
@@ -235,14 +242,14 @@ def with_index(bundle: Bundle, **changes: Any) -> Bundle:
     ],
 )
 def test_an_index_that_does_not_fit_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
-    bundle, state = trained(tiny.gpt2(), WORDS)
+    bundle, state = story()
     with pytest.raises(InvalidEncoding):
         export(with_index(bundle, **changes), state, tmp_path / "out", KNOWN)
     assert not (tmp_path / "out").exists()
 
 
 def test_files_that_are_no_plain_data_are_not_written(tmp_path: Path) -> None:
-    bundle, state = trained(tiny.gpt2(), WORDS)
+    bundle, state = story()
     added = {"modeling_evil.py": b"1", "weights.bin": b"2", "README.md": b"3", "model.safetensors": b"4"}
     files = export(replace(bundle, extras={**bundle.extras, **added}), state, tmp_path, KNOWN)
     assert {path.name for path in tmp_path.iterdir()} == set(files)
@@ -253,13 +260,13 @@ def test_files_that_are_no_plain_data_are_not_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../x.json", "/etc/x.json", ".hidden", "a/b.json", "", "x" * 65])
 def test_a_name_that_could_be_a_path_is_refused(name: str) -> None:
-    bundle, _ = trained(tiny.gpt2(), WORDS)
+    bundle, _ = story()
     with pytest.raises(InvalidInput, match="use a plain name"):
         replace(bundle, extras={name: b""})
 
 
 def test_extras_are_checked_when_a_bundle_is_read(tmp_path: Path) -> None:
-    bundle, _ = trained(tiny.gpt2(), WORDS)
+    bundle, _ = story()
     bundle.write(tmp_path)
     assert Bundle.read(tmp_path).extras == bundle.extras
     file = next((tmp_path / "extras").iterdir())
