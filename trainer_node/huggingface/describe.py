@@ -27,6 +27,7 @@ from referee_py.commit.tensor import Array
 
 from ..bundle import EXTRA_NAME, MAX_EXTRA_BYTES
 from ..capture.draft import Built
+from ..capture.errors import CaptureError
 from .export import FORMAT, INDEX, UNREAD
 
 Initial = Mapping[str, Callable[[], Array]]
@@ -36,25 +37,31 @@ _DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.int64: "i64", tor
 def describe(module: Any, processor: Any, built: Built, initial: Initial) -> dict[str, bytes]:
     """Return the files that an export of this model needs; none for a model that is not of the library.
 
-    `initial` holds the values that replaced the module's own. A model that cannot be exported gives a warning: its
-    program is none the worse.
+    `initial` holds the values that replaced the module's own. A model that cannot be exported gives a warning, because
+    its program is none the worse.
     """
+    try:
+        return _described(module, processor, built, initial)
+    except Exception as error:  # NOTE: code of libraries, with errors of every kind
+        warnings.warn(f"the result cannot be exported: {error}", stacklevel=3)
+        return {}
+
+
+def _described(module: Any, processor: Any, built: Built, initial: Initial) -> dict[str, bytes]:
+    """Return the files. Raises CaptureError for a model that the library would not load whole."""
     kept = _Kept.adapter(module) if hasattr(module, "peft_config") else _Kept.whole(module)
     if kept is None:
         return {}
     tensors, unread = _matched(module, kept, built, initial)
     if missing := _lost(built, tensors):
-        warnings.warn(f"the result cannot be exported: nothing in {kept.file} is {missing}", stacklevel=3)
-        return {}
+        raise CaptureError(f"nothing in {kept.file} is {missing}; save the state itself as safetensors")
     index = {"format": FORMAT, "file": kept.file, "library": kept.library, "tensors": tensors}
     files = {**kept.files, **_saved(processor), INDEX: json.dumps(index, indent=1).encode()}
     if unread:
         files[UNREAD] = save(unread)
-    if large := [name for name, data in files.items() if len(data) > MAX_EXTRA_BYTES]:
-        warnings.warn(
-            f"the result cannot be exported: {large[0]} is above {MAX_EXTRA_BYTES} bytes", stacklevel=3
-        )
-        return {}
+    for name, data in files.items():
+        if len(data) > MAX_EXTRA_BYTES:
+            raise CaptureError(f"{name} has {len(data)} bytes; the limit is {MAX_EXTRA_BYTES}")
     return files
 
 

@@ -219,6 +219,14 @@ def test_what_is_no_model_of_the_library_is_refused(tmp_path: Path) -> None:
 PLAIN = {"x": np.ones((4, 3), np.float32), "y": np.ones((4, 1), np.float32)}
 
 
+def test_a_model_that_cannot_be_exported_is_built_all_the_same() -> None:
+    model = tiny.gpt2()
+    model.register_parameter("beside", torch.nn.Parameter(torch.zeros(3)))
+    model.state_dict = lambda **_: {}
+    with pytest.warns(UserWarning, match=r"cannot be exported: nothing in model\.safetensors is param\."):
+        assert not trained(model, WORDS)[0].extras
+
+
 # ------------------------------------------------------------------------------------------- hostile bundles
 
 
