@@ -103,14 +103,14 @@ class Collected:
 class Static:
     """Rows of one shape by name; `order` [steps, parts of a step x examples]; `weights` [steps, parts], 0 for filling.
 
-    `padded` and `filled` are the numbers of a step that was padded most, and of one that was filled up, if any was.
+    `smallest` holds the places (step, part) of the batches that were padded most and filled up most, if any were.
     """
 
     data: dict[str, Array]
     order: Array
     weights: Array
-    padded: int | None
-    filled: int | None
+    smallest: list[tuple[int, int]]
+    filled: bool
 
 
 def _array(name: str, value: Any) -> Array:
@@ -140,21 +140,23 @@ def static(collected: Collected, filling: Filling) -> Static:
         )
         for row in collected.rows
     ]
-    longest = None
-    if any(len(set(of)) > 1 for of in shapes.values()):
-        longest = _most_padded(collected)
+    places = {(s, p): part for s, parts in enumerate(collected.taken) for p, part in enumerate(parts)}
     parts, batch = _largest(collected)
+    smallest = []
+    if any(len(set(of)) > 1 for of in shapes.values()):
+        smallest.append(min(places, key=lambda place: sum(a.size for a in collected.rows[places[place][0]])))
+    if any(len(part) < batch for part in places.values()):
+        smallest.append(min(places, key=lambda place: len(places[place])))
     ignored: dict[int, int] = {}
-    order, weights, filled = [], [], None
-    for step, numbers in enumerate(collected.taken):
-        if len(numbers) < parts or any(len(part) < batch for part in numbers):
-            filled = step
+    order, weights = [], []
+    for numbers in collected.taken:
         rows = [_full([moved[n] for n in part], batch, padded, ignored) for part in numbers]
         rows += [rows[0]] * (parts - len(rows))
         order.append([n for part in rows for n in part])
         weights.append([float(k < len(numbers)) for k in range(parts)])
     data = {name: np.stack([row[k] for row in padded.rows]) for k, name in enumerate(collected.names)}
-    return Static(data, np.array(order, np.int64), np.array(weights, np.float32), longest, filled)
+    filled = any(len(numbers) < parts for numbers in collected.taken) or bool(ignored)
+    return Static(data, np.array(order, np.int64), np.array(weights, np.float32), smallest, filled)
 
 
 def _largest(collected: Collected) -> tuple[int, int]:
@@ -163,15 +165,6 @@ def _largest(collected: Collected) -> tuple[int, int]:
         max(len(parts) for parts in collected.taken),
         max(len(part) for parts in collected.taken for part in parts),
     )
-
-
-def _most_padded(collected: Collected) -> int:
-    """Return the step whose batches are the smallest."""
-    sizes = [
-        min(sum(a.size for a in collected.rows[n]) for part in parts for n in part)
-        for parts in collected.taken
-    ]
-    return int(np.argmin(sizes))
 
 
 def _padded(name: str, array: Array, shapes: Sequence[tuple[int, ...]], filling: Filling) -> Array:

@@ -47,10 +47,10 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
     rows = static(collected, _filling(trainer))
     loss = TrainerLoss.of_trainer(trainer)
     if collected.dropped:
-        _check_neutral(loss, dict(first.parts[0]), _part(rows, 0), items[0])
-    for step in {step for step in (rows.padded, rows.filled) if step is not None}:
-        _check_neutral(loss, _collected_part(collected, step), _part(rows, step, -1, collected), items[step])
-    if rows.filled is not None:
+        _check_neutral(loss, first.parts[0], _part(rows, 0, 0), items[0])
+    for step, part in rows.smallest:
+        _check_neutral(loss, _collected_part(collected, step, part), _part(rows, step, part), items[step])
+    if rows.filled:
         _check_filling(module)
     optimizer, scheduler = _update(trainer, len(items))
     parts = rows.weights.shape[1]
@@ -180,20 +180,16 @@ def _tables(trainer: Any, rows: Static, items: list[float | None]) -> dict[str, 
     return tables
 
 
-def _part(
-    rows: Static, step: int, part: int = 0, collected: Collected | None = None
-) -> dict[str, torch.Tensor]:
-    """Return a batch of a step as the program takes it; with `part` -1, the last that was not filling."""
-    parts = rows.weights.shape[1]
-    number = part if collected is None else len(collected.taken[step]) - 1
-    size = rows.order.shape[1] // parts
-    chosen = rows.order[step, number * size : (number + 1) * size]
+def _part(rows: Static, step: int, part: int) -> dict[str, torch.Tensor]:
+    """Return a batch of a step as the program takes it."""
+    size = rows.order.shape[1] // rows.weights.shape[1]
+    chosen = rows.order[step, part * size : (part + 1) * size]
     return {name: from_numpy(array[chosen]) for name, array in rows.data.items()}
 
 
-def _collected_part(collected: Collected, step: int) -> dict[str, torch.Tensor]:
-    """Return the last batch of a step as the trainer takes it."""
-    chosen = [collected.rows[n] for n in collected.taken[step][-1]]
+def _collected_part(collected: Collected, step: int, part: int) -> dict[str, torch.Tensor]:
+    """Return a batch of a step as the trainer takes it."""
+    chosen = [collected.rows[n] for n in collected.taken[step][part]]
     return {name: from_numpy(np.stack([row[k] for row in chosen])) for k, name in enumerate(collected.names)}
 
 
