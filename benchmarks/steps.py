@@ -97,7 +97,7 @@ def _theirs(recipe: Recipe) -> Work:
     return one
 
 
-def optimizer_of(ours: Optimizer, module: torch.nn.Module) -> torch.optim.Optimizer:
+def optimizer_of(ours: Optimizer | torch.optim.Optimizer, module: torch.nn.Module) -> torch.optim.Optimizer:
     """Return torch's own optimizer. Raise ValueError if there is none for these options."""
     match ours:
         case SGD(lr=float(lr)):

@@ -2,21 +2,24 @@
 
 program.cbor      the program file
 job.json          steps, strides, roots, and the SHA-256 of program.cbor
-labels.json       names of nodes, slots, constants and metrics, for people
+labels.json       names of nodes, slots, constants and metrics, for people; names and SHA-256 of the extras
 artifacts/        a Store with the program file and its tensors, by hash
+extras/           small files for those who take the result elsewhere (a configuration, a tokenizer), by SHA-256
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json
 
-from referee_py.errors import HashMismatch, InvalidEncoding, UnknownVersion
+from referee_py.errors import HashMismatch, InvalidEncoding, InvalidInput, Unavailable, UnknownVersion
 from referee_py.program import Program, SlotSource
 from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
@@ -25,11 +28,18 @@ from .artifacts import Array, parse_hash
 from .store import Store
 
 FORMAT = 1
+MAX_EXTRAS = 64
+MAX_EXTRA_BYTES = 64 << 20
+EXTRA_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Names of extras. SAFETY: in a bundle they are no paths; where they become paths, they cannot leave their folder."""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A program, its terms and its tensors. `labels` is the content of labels.json."""
+    """A program, its terms and its tensors. `labels` is the content of labels.json, apart from the extras.
+
+    `extras` are small files by name. Raises InvalidInput for one that is too large, or has no plain name.
+    """
 
     name: str
     program: Program
@@ -37,6 +47,17 @@ class Bundle:
     constants: tuple[Array, ...] = field(repr=False)
     initial: tuple[Array, ...] = field(repr=False)
     labels: dict[str, Any] = field(default_factory=dict, repr=False)
+    extras: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.extras) > MAX_EXTRAS:
+            raise InvalidInput(f"{len(self.extras)} files beside a program; the limit is {MAX_EXTRAS}")
+        for name, data in self.extras.items():
+            if not EXTRA_NAME.fullmatch(name) or len(data) > MAX_EXTRA_BYTES:
+                raise InvalidInput(
+                    f"{name[:80]!r} of {len(data)} bytes cannot be kept beside a program: use a plain name, and at "
+                    f"most {MAX_EXTRA_BYTES} bytes"
+                )
 
     @property
     def metrics(self) -> dict[str, SlotSource]:
@@ -54,7 +75,12 @@ class Bundle:
         program = self.program.to_bytes()
         self.put(Store(folder / "artifacts"))
         (folder / "program.cbor").write_bytes(program)
-        _write_json(folder / "labels.json", {"format": FORMAT, **self.labels})
+        named = {name: hashlib.sha256(data).hexdigest() for name, data in self.extras.items()}
+        if named:
+            (folder / "extras").mkdir(exist_ok=True)
+        for name, digest in named.items():
+            (folder / "extras" / digest).write_bytes(self.extras[name])
+        _write_json(folder / "labels.json", {"format": FORMAT, "extras": named, **self.labels})
         _write_json(folder / "job.json", self._job(program))
         return folder
 
@@ -86,6 +112,7 @@ class Bundle:
             steps, strides, mode = (job["terms"][name] for name in ("steps", "strides", "mode"))
             file_hash, program_hash = parse_hash(job["program_file"]), parse_hash(job["program_hash"])
             name = str(job["name"])
+            extras = {str(name): parse_hash(digest) for name, digest in labels.pop("extras", {}).items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidEncoding(f"{folder} is not a bundle: {error}; build it again") from error
         data = (folder / "program.cbor").read_bytes()
@@ -107,7 +134,20 @@ class Bundle:
             tuple(store.get_tensor(tensor.hash) for tensor in program.constants),
             tuple(store.get_tensor(tensor.hash) for tensor in program.initial),
             labels,
+            {name: _read_extra(folder / "extras" / digest.hex(), digest) for name, digest in extras.items()},
         )
+
+
+def _read_extra(path: Path, digest: bytes) -> bytes:
+    """Return a file beside the program. Raises Unavailable or HashMismatch."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_EXTRA_BYTES + 1)
+    except OSError as error:
+        raise Unavailable(f"{path} is missing ({error.strerror}); build the bundle again") from error
+    if hashlib.sha256(data).digest() != digest:
+        raise HashMismatch(f"{path} is not the file that labels.json names; build the bundle again")
+    return data
 
 
 def _write_json(path: Path, value: Any) -> None:

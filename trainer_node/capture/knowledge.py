@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import repops
 from repops.opset import BOOL, I64
 
@@ -17,6 +18,7 @@ from referee_py.program import Kind
 from .builder import Builder, DraftNode, Ref
 
 _MAX_ELEMENTS = 1 << 24  # of a value that is computed here
+_COMPARISONS = {"eq": np.equal, "lt": np.less, "gt": np.greater}
 _MOVED = ("reshape", "permute", "expand", "slice")
 Bounds = tuple[int, int]
 
@@ -129,11 +131,13 @@ class Knowledge:
         return [array for arrays in found if arrays is not None for array in arrays]
 
     def _replaced(self, node: DraftNode) -> list[Array] | None:
-        """Return the numbers of where(x == number, other, x): those of x except that one, and those of the other."""
+        """Return the numbers of where(x == number, other, x), or with < or >: those of x for which that is false, and
+        those of the other."""
         condition, other, x = node.inputs
-        equal = self._builder.made_by(condition, "eq")
-        number = self.value(equal.inputs[1]) if equal and equal.inputs[0] == x else None
+        compared = self._builder.made_by(condition, *_COMPARISONS)
+        number = self.value(compared.inputs[1]) if compared and compared.inputs[0] == x else None
         kept, new = self.leaves(x), self.leaves(other)
-        if kept is None or new is None or number is None or number.size != 1:
+        if compared is None or kept is None or new is None or number is None or number.size != 1:
             return self._together(node.inputs[1:])
-        return [*(array[array != number.item()] for array in kept), *new]
+        holds = _COMPARISONS[compared.name]
+        return [*(array[~holds(array, number.item())] for array in kept), *new]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -36,14 +36,15 @@ class Recipe:
     """The definition of a training job.
 
     `initial` is "seeded" (drawn from `seed`, the same on every machine) or "module" (the module's own values). `seed`
-    also seeds dropout. `loss`, `data`, `inputs`, `accumulate`, `clip_norm`, `clip_value`, `expert_capacity` and
-    `autocast` are those of `capture`.
+    also seeds dropout. `order`, i64 [steps, batch], replays the examples of a run of elsewhere; if not given, every
+    epoch is shuffled by `seed`. `processor` is the tokenizer or image processor of a `transformers` model, kept for
+    those who export the result. The other fields are those of `capture`.
     """
 
     name: str
     module: torch.nn.Module
     loss: Loss | None
-    optimizer: Optimizer
+    optimizer: Optimizer | torch.optim.Optimizer
     data: Mapping[str, Array]
     steps: int
     batch_size: int
@@ -56,6 +57,21 @@ class Recipe:
     clip_value: float | None = None
     expert_capacity: float | None = None
     autocast: torch.dtype | None = None
+    scheduler: Any = None
+    order: Array | None = None
+    tables: Mapping[str, Array] | None = None
+    processor: Any = None
+
+    @classmethod
+    def from_trainer(cls, trainer: Any, name: str | None = None) -> Recipe:
+        """Return the run that `trainer.train()` of `transformers` or TRL would do; docs/programs.md, section 11.
+
+        The trainer must not have trained yet, and stays as it is. Raises CaptureError, which names what has no
+        counterpart, and the remedy.
+        """
+        from ..huggingface.trainer import recipe_of
+
+        return recipe_of(trainer, name)
 
 
 @runtime_checkable
@@ -79,14 +95,17 @@ def build(recipe: Recipe | RecipeJob) -> Bundle:
     sizes = [len(array) for array in recipe.data.values() if array.ndim]
     if not sizes or not sizes[0]:
         raise CaptureError("the data set is empty")
+    initial = seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else {}
     built = capture(
         recipe.module,
         recipe.loss,
         recipe.optimizer,
         recipe.data,
-        data_order(recipe.seed, sizes[0], recipe.batch_size, recipe.steps),
-        seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else None,
+        _order(recipe, sizes[0]),
+        initial,
         inputs=recipe.inputs,
+        tables=recipe.tables,
+        scheduler=recipe.scheduler,
         seed=recipe.seed,
         accumulate=recipe.accumulate,
         clip_norm=recipe.clip_norm,
@@ -94,7 +113,21 @@ def build(recipe: Recipe | RecipeJob) -> Bundle:
         expert_capacity=recipe.expert_capacity,
         autocast=recipe.autocast,
     )
-    return bundle_of(recipe.name, built, recipe.steps, recipe.strides)
+    from ..huggingface.describe import describe
+
+    extras = describe(recipe.module, recipe.processor, built, initial)
+    return replace(bundle_of(recipe.name, built, recipe.steps, recipe.strides), extras=extras)
+
+
+def _order(recipe: Recipe, size: int) -> Array:
+    if recipe.order is None:
+        return data_order(recipe.seed, size, recipe.batch_size, recipe.steps)
+    if recipe.order.shape != (recipe.steps, recipe.batch_size):
+        raise CaptureError(
+            f"order is {list(recipe.order.shape)} for {recipe.steps} steps of {recipe.batch_size} examples; "
+            "it needs a row for each step, and an entry for each example of a batch"
+        )
+    return recipe.order
 
 
 def bundle_of(name: str, built: Built, steps: int, strides: tuple[int, ...] | None) -> Bundle:

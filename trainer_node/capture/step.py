@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,6 +37,7 @@ from .errors import CaptureError
 from .lowering import RULES, Noise, dtype_of, lower, source_of
 from .optimizers import Optimizer, Parameter, clip, clip_values, step_index
 from .replacements import experts
+from .torch_optim import as_optimizer
 from .trace import Loss, Objective, Traced, trace
 
 Initial = Mapping[str, Array | Callable[[], Array]]
@@ -45,12 +47,14 @@ Initial = Mapping[str, Array | Callable[[], Array]]
 def capture(
     module: torch.nn.Module,
     loss: Loss | None,
-    optimizer: Optimizer,
+    optimizer: Optimizer | torch.optim.Optimizer,
     data: Mapping[str, Array],
     order: Array,
     initial: Initial | None = None,
     *,
     inputs: Sequence[str] | None = None,
+    tables: Mapping[str, Array] | None = None,
+    scheduler: Any = None,
     seed: int = 0,
     accumulate: int = 1,
     clip_norm: float | None = None,
@@ -63,10 +67,14 @@ def capture(
     """Return the program that trains `module` for `len(order)` steps, with its tensors.
 
     data        arrays of the same length, f32, bf16, i64 or bool
-    loss        `loss(output, *rest)`, where `rest` are the arrays not in `inputs`; None: the output's own `.loss`
+    loss        `loss(output, *rest)`, where `rest` are the arrays not in `inputs`; None: the output's own `.loss`. An
+                `Objective` of one's own decides itself what the module gets
+    optimizer   one of ours, or one of torch.optim that has not stepped; `scheduler` is the latter's, if it has one
     inputs      names of the arrays given to the module: the first array if None; several are given by keyword. With no
                 loss, every array is given by keyword
     order       i64 [steps, batch]: `order[t-1]` lists the examples of step t
+    tables      f32 [steps, accumulate] by name: a number for each step and part of its batch, which the objective gets
+                beside the arrays
     initial     replaces parameters and buffers by name; the others start with the module's values
     seed        of dropout, below 2^64
     accumulate  number of parts into which the batch is split; their gradients (and losses) are averaged
@@ -82,6 +90,8 @@ def capture(
     return sketch(
         *(module, loss, optimizer, data, order, initial),
         inputs=inputs,
+        tables=tables,
+        scheduler=scheduler,
         seed=seed,
         accumulate=accumulate,
         clip_norm=clip_norm,
@@ -96,12 +106,14 @@ def capture(
 def sketch(
     module: torch.nn.Module,
     loss: Loss | None,
-    optimizer: Optimizer,
+    optimizer: Optimizer | torch.optim.Optimizer,
     data: Mapping[str, Array],
     order: Array,
     initial: Initial | None = None,
     *,
     inputs: Sequence[str] | None = None,
+    tables: Mapping[str, Array] | None = None,
+    scheduler: Any = None,
     seed: int = 0,
     accumulate: int = 1,
     clip_norm: float | None = None,
@@ -114,16 +126,20 @@ def sketch(
     """Capture without reading any tensor of the module, which may be on the meta device or made of fake tensors."""
     if not 0 <= seed < 1 << 64:
         raise CaptureError(f"seed {seed}; it must be at least 0 and below 2^64")
-    objective = Objective.of(loss, inputs, list(data))
+    objective = loss if isinstance(loss, Objective) else Objective.of(loss, inputs, [*data, *(tables or {})])
     for name, parameter in module.named_parameters():
         _check_dtype(name, parameter)
     rows = _check_data(data, order, accumulate)
     example = {name: ((rows, *array.shape[1:]), from_numpy(array[:1]).dtype) for name, array in data.items()}
+    example |= _check_tables(tables or {}, data, len(order), accumulate)
     with experts.capacity(expert_capacity):
         traced = trace(module, objective, example, list(RULES), autocast, outputs)
     b = Builder()
     step = _Step(b, traced, _Initial(initial or {}, traced), Noise(b, seed))
-    step.run(_batches(b, data, order, accumulate))
+    numbers = _numbers(b, tables or {}, accumulate)
+    step.run(
+        [[*batch, *row] for batch, row in zip(_batches(b, data, order, accumulate), numbers, strict=True)]
+    )
     b.label = "metric"
     for name, value in step.metrics.items():
         b.metric(name, value)
@@ -135,7 +151,7 @@ def sketch(
     clipped = clipped if clip_value is None else clip_values(b, clipped, clip_value)
     for name in step.rewritten:
         b.update(step.slots[name], step.value(name))
-    optimizer.build(
+    as_optimizer(optimizer, scheduler, len(order)).build(
         b,
         [
             Parameter(name, traced.parameters[name], step.slots[name], gradient, step.value(name))
@@ -238,6 +254,30 @@ def _batches(b: Builder, data: Mapping[str, Array], order: Array, parts: int) ->
         for k in range(parts)
     ]
     return [[b.op("take", constant, rows) for constant in constants] for rows in slices]
+
+
+def _numbers(b: Builder, tables: Mapping[str, Array], parts: int) -> list[list[Ref]]:
+    """Return this step's entry of every table, for each part of the batch."""
+    rows = [b.op("take", b.constant(f"table.{name}", table), step_index(b)) for name, table in tables.items()]
+    return [
+        [b.op("reshape", b.op("slice", row, dim=0, start=k, stop=k + 1, step=1), shape=()) for row in rows]
+        for k in range(parts)
+    ]
+
+
+def _check_tables(
+    tables: Mapping[str, Array], data: Mapping[str, Array], steps: int, parts: int
+) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+    """Return shape and dtype of an entry of each table. Raises CaptureError."""
+    for name, table in tables.items():
+        if name in data:
+            raise CaptureError(f"{name} is an array of the data and a table; rename one of them")
+        if table.dtype != np.float32 or table.shape != (steps, parts) or not np.isfinite(table).all():
+            raise CaptureError(
+                f"table {name} is {table.dtype} {list(table.shape)}; it must be finite f32 [{steps}, {parts}]: "
+                "a number for each step and part of its batch"
+            )
+    return dict.fromkeys(tables, ((), torch.float32))
 
 
 def _check_data(data: Mapping[str, Array], order: Array, parts: int) -> int:

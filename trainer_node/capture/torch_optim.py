@@ -26,6 +26,24 @@ _SPEED = {
 _SCHEDULE = {"lr", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"}  # a scheduler's options
 
 
+def as_optimizer(
+    optimizer: Optimizer | torch.optim.Optimizer, scheduler: Any = None, steps: int | None = None
+) -> Optimizer:
+    """Return an optimizer of either kind as one of ours. Raises CaptureError."""
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return from_torch(optimizer, scheduler, steps)
+    if not isinstance(optimizer, Optimizer):
+        raise CaptureError(
+            f"optimizer is {type(optimizer).__name__}; give one of trainer_node.capture or of torch.optim"
+        )
+    if scheduler is not None:
+        raise CaptureError(
+            f"a scheduler beside {type(optimizer).__name__}, which has a rate of its own; "
+            "give the rates as a list with one number for each step, or use an optimizer of torch.optim"
+        )
+    return optimizer
+
+
 def from_torch(
     optimizer: torch.optim.Optimizer, scheduler: Any = None, steps: int | None = None
 ) -> Optimizer:

@@ -77,6 +77,16 @@ CourtOnlyOption = Annotated[
     typer.Option("--court-only", help="Without verifiers: only the court judges a disputed operator."),
 ]
 
+HuggingFaceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--hf", help="Folder for the trained model, to be loaded by from_pretrained of transformers or peft."
+    ),
+]
+OptimizerStateOption = Annotated[
+    bool, typer.Option("--optimizer-state", help="With --hf: also write the optimizer's state.")
+]
+
 
 def with_settings(options: dict[str, Any]) -> Callable[[CommandFunction], CommandFunction]:
     """Give a command these flags; it gets the resulting ``settings``."""

@@ -22,13 +22,15 @@ from referee_py.execute import State
 from ..bundle import Bundle
 from ..evaluation import Evaluation
 from ..health import Health
+from ..huggingface.card import local_run
+from ..huggingface.export import export
 from ..local_run import LocalRun, Result
 from ..process import stop_on_signals
 from ..replay import Interrupted
 from ..run_folder import RunFolder, open_run
 from ..tensorboard import Scalars
 from .arithmetic import ModeFlags, mode_words, with_mode
-from .common import show_rows
+from .common import HuggingFaceOption, OptimizerStateOption, show_rows
 from .follow import Follower
 
 STOPPED_ON_NAN = 3
@@ -72,6 +74,8 @@ def run_command(
     evaluate_every: Annotated[
         int, typer.Option(help="With --evaluate: steps between two evaluations; also after the last.", min=1)
     ] = 100,
+    hf: HuggingFaceOption = None,
+    optimizer_state: OptimizerStateOption = False,
     threads: Annotated[int | None, typer.Option(help="Number of threads of a kernel.", min=1)] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     evaluator: Annotated[
@@ -123,6 +127,9 @@ def run_command(
     rows |= session.rows(result)
     if save is not None:
         rows["state"] = _save(bundle, result.state, save, job)
+    if hf is not None:
+        known = local_run({name: str(value) for name, value in rows.items()})
+        rows["model"] = export(bundle, result.state.arrays, hf, known, optimizer_state=optimizer_state)
     show_rows(f"{bundle.name}  {job}", rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,8 @@ from ..chain.codec.watch import PoolInfo
 from ..chain.outbox import Call
 from ..config import Settings
 from ..fetch import Fetcher
+from ..huggingface.accepted import accepted_result
+from ..huggingface.export import export
 from ..package import load_program
 from ..posting import Offer, post_job
 from ..result import fetch_result, save_result
@@ -30,6 +33,8 @@ from .common import (
     CHAIN,
     SERVE,
     CourtOnlyOption,
+    HuggingFaceOption,
+    OptimizerStateOption,
     ether,
     moment,
     out,
@@ -243,25 +248,48 @@ def finalize(settings: Settings, job: JobNumber) -> None:
 def result(
     settings: Settings,
     job: JobNumber,
-    file: Annotated[Path, typer.Argument(help="Where to write the trained state, as safetensors.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="Where to write the trained state, as safetensors.")
+    ] = None,
     bundle: Annotated[
         Path | None, typer.Option(help="The job's bundle: its labels name the tensors.")
     ] = None,
+    hf: HuggingFaceOption = None,
+    optimizer_state: OptimizerStateOption = False,
 ) -> None:
     """Fetch the trained state of an accepted job, proven against the accepted root."""
-    found = reader(settings).snapshot().job(job)
+    if file is None and hf is None:
+        raise InvalidInput("name a file for the state, or with --hf a folder for the model")
+    if hf is not None and bundle is None:
+        raise InvalidInput("--hf needs the job's --bundle: the chain does not know names and configuration")
+    client = reader(settings)
+    snapshot = client.snapshot()
+    found = snapshot.job(job)
     limits = settings.limits
     store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
     fetcher = Fetcher(store, timeout_s=limits.fetch_timeout_s, min_rate=limits.fetch_rate)
-    if bundle is None:
+    content = None if bundle is None else Bundle.read(bundle)
+    if content is None:
         program = load_program(fetcher, found.program, found.program_file, [found.uri])
         names = [f"slot.{number}" for number in range(len(program.slots))]
     else:
-        content = Bundle.read(bundle)
         found.program.check(content.program)
         program, names = content.program, content.labels["slots"]
-    save_result(fetch_result(fetcher, found, program), names, file, found)
-    out.print(f"{file}  [dim]{len(names)} tensors of {found.accepted_root.hex()}[/dim]", soft_wrap=True)
+    arrays = fetch_result(fetcher, found, program)
+    if file is not None:
+        save_result(arrays, names, file, found)
+        out.print(f"{file}  [dim]{len(names)} tensors of {found.accepted_root.hex()}[/dim]", soft_wrap=True)
+    if hf is not None and content is not None:
+        deployment = client.deployment
+        known = accepted_result(
+            *(mode_words(found.program.mode), found, deployment.chain_id, deployment.jobs),
+            matches=len(snapshot.matches_of(job)),
+            watchers=snapshot.pool(found).watchers,
+        )
+        written = export(
+            replace(content, terms=found.program), arrays, hf, known, optimizer_state=optimizer_state
+        )
+        out.print(f"{hf}  [dim]{', '.join(written)}[/dim]", soft_wrap=True)
 
 
 @app.command()

@@ -16,7 +16,7 @@ from referee_py.program.mode import MODE_REPOPS_F32
 from ..bundle import Bundle
 from ..datasets import Dataset
 from ..errors import ConfigError
-from . import inspect
+from . import huggingface, inspect
 from .arithmetic import ModeFlags, with_mode
 from .common import out
 from .execute import run_command
@@ -27,7 +27,12 @@ app.command("run")(run_command)
 
 _option = functools.partial(flag, panel="ONNX files")
 _ONNX: dict[str, Any] = {
-    "data": _option(Path, "--data", "A data set, written by assay data build."),
+    "data": flag(
+        list[Path],
+        "--data",
+        "A data set, written by assay data build; with --hf .jsonl, .csv, .parquet and folders, and may be repeated.",
+        "ONNX files",
+    ),
     "batch": _option(int, "--batch", "Examples in a step: 32."),
     "loss": _option(str, "--loss", "cross-entropy, binary, mse, or next-token for rows of tokens."),
     "optimizer": _option(str, "--optimizer", "sgd, adam or adamw."),
@@ -57,9 +62,9 @@ def _capture() -> Any:
 
 @app.command()
 @with_mode
-@with_flags("onnx", _ONNX, only_given)
+@with_flags("given", _ONNX | huggingface.FLAGS, only_given)
 def build(
-    onnx: dict[str, Any],
+    given: dict[str, Any],
     mode: ModeFlags,
     recipe: Annotated[
         str,
@@ -67,7 +72,7 @@ def build(
             help="A built-in recipe, path/to/file.py:function (that file is run), or model.onnx (it is not)."
         ),
     ],
-    folder: Annotated[Path, typer.Argument(help="Folder to write the bundle to.")],
+    folder: Annotated[Path | None, typer.Argument(help="Folder to write the bundle to.")] = None,
     steps: Annotated[int | None, typer.Option(help="Number of training steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of initial weights and data order.")] = None,
     strides: Annotated[
@@ -77,15 +82,24 @@ def build(
     """Capture a job into a bundle: program, terms and tensors."""
     chosen = mode.over(MODE_REPOPS_F32)
     capture = _capture()
-    if recipe.endswith(".onnx") and ("predict" in onnx or "decode" in onnx):
+    if "hf" in given:
+        if folder is not None:
+            raise InvalidInput(f"with --hf there is no recipe; leave out {recipe}")
+        folder = Path(recipe)
+        training = huggingface.from_folder(given, steps, seed)
+    elif folder is None:
+        raise InvalidInput("name the folder to write the bundle to, after the recipe")
+    elif foreign := sorted(set(given) & set(huggingface.FLAGS)):
+        raise InvalidInput(f"--{foreign[0].replace('_', '-')} is for models of transformers; add --hf")
+    elif recipe.endswith(".onnx") and ("predict" in given or "decode" in given):
         if steps is not None or seed is not None:
             raise InvalidInput("--steps and --seed are for training; the data sets the length of inference")
-        training = _inference(Path(recipe), onnx)
+        training = _inference(Path(recipe), given)
     elif recipe.endswith(".onnx"):
-        training = _from_onnx(Path(recipe), steps or 200, seed or 0, onnx)
-    elif onnx:
-        flag = next(iter(onnx)).replace("_", "-")
-        raise InvalidInput(f"--{flag} is for ONNX files; recipe {recipe} defines this itself")
+        training = _from_onnx(Path(recipe), steps or 200, seed or 0, given)
+    elif given:
+        name = next(iter(given)).replace("_", "-")
+        raise InvalidInput(f"--{name} is for ONNX files; recipe {recipe} defines this itself")
     else:
         training = capture.load_recipe(recipe, steps=steps, seed=seed)
     if strides is not None:
@@ -115,7 +129,7 @@ def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
     )
     return training.recipe(
         path,
-        Dataset.read(given["data"]).tensors,
+        _dataset(given),
         loss=given["loss"],
         optimizer=rule,
         steps=steps,
@@ -141,7 +155,7 @@ def _inference(path: Path, given: dict[str, Any]) -> Any:
     from ..capture.onnx import load
     from ..inference import Decode, Predict
 
-    module, data = load(path, output=given.get("output")), Dataset.read(given["data"]).tensors
+    module, data = load(path, output=given.get("output")), _dataset(given)
     if "predict" in given:
         names = (
             _listed(given.get("inputs")) or [name for name in module.inputs if name in data] or list(data)[:1]
@@ -155,6 +169,12 @@ def _inference(path: Path, given: dict[str, Any]) -> Any:
             f"decoding takes one array of tokens [rows, places]; the data set has {', '.join(data)}"
         )
     return Decode(path.stem, module, prompts.tolist(), given["decode"], given.get("stop"))
+
+
+def _dataset(given: dict[str, Any]) -> Any:
+    if len(given["data"]) != 1:
+        raise InvalidInput("a program of an ONNX file takes one data set; give --data once")
+    return Dataset.read(given["data"][0]).tensors
 
 
 def _listed(names: str | None) -> list[str] | None:

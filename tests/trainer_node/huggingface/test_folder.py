@@ -1,0 +1,310 @@
+"""`assay program build --hf`: a model in a local folder, files of data, arguments; and back to a folder."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import peft
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import torch
+import transformers as hf
+from PIL import Image
+
+from referee_py.errors import InvalidEncoding, InvalidInput
+from trainer_node.bundle import Bundle
+from trainer_node.capture import CaptureError
+from trainer_node.cli import main
+from trainer_node.huggingface.folder import Source
+from trainer_node.huggingface.lora import Lora
+from trainer_node.huggingface.text import examples, read_rows
+
+from . import tiny
+
+Assay = Callable[..., tuple[int, str, str]]
+TEXTS = [{"text": " ".join(tiny.VOCABULARY[k] for k in row)} for row in tiny.sentences(24, 10)]
+TEMPLATE = "{% for m in messages %}{{ m['role'][0] }} {{ m['content'] }} {% endfor %}"
+
+
+@pytest.fixture
+def assay(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Assay:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["assay", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        output, errors = capfd.readouterr()
+        return int(caught.value.code or 0), output, errors
+
+    return run
+
+
+def saved(model: Any, folder: Path, words: bool = True) -> Path:
+    model.save_pretrained(folder)
+    if words:
+        tiny.tokenizer(chat_template=TEMPLATE, model_max_length=32).save_pretrained(folder)
+    return folder
+
+
+def jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def arguments(path: Path, **given: Any) -> Path:
+    base = {"max_steps": 6, "per_device_train_batch_size": 4, "learning_rate": "5e-3", "warmup_steps": 1}
+    path.write_text("".join(f"{name}: {value}\n" for name, value in (base | given).items()))
+    return path
+
+
+def test_from_a_folder_to_a_folder(assay: Assay, tmp_path: Path) -> None:
+    saved(tiny.gpt2(), tmp_path / "model")
+    jsonl(tmp_path / "texts.jsonl", TEXTS)
+    arguments(tmp_path / "arguments.yaml", lr_scheduler_type="cosine", gradient_accumulation_steps=2)
+    build = ("program", "build", "--hf", "model", "--task", "causal-lm", "--data", "texts.jsonl")
+    code, output, errors = assay(*build, "--arguments", "arguments.yaml", "job")
+    assert code == 0, errors
+    bundle = Bundle.read(tmp_path / "job")
+    assert (bundle.name, bundle.terms.steps) == ("model", 6)
+    assert bundle.terms.hash().hex() in output
+    code, output, errors = assay("program", "run", "job", "--hf", "out", "--optimizer-state")
+    assert code == 0, errors
+    loaded, info = hf.AutoModelForCausalLM.from_pretrained("out", output_loading_info=True)
+    assert not info["missing_keys"]
+    assert not info["unexpected_keys"]
+    _, state = tiny.run(bundle)
+    model = tiny.gpt2()
+    tiny.put(model, bundle, state)
+    for name, parameter in model.named_parameters():
+        assert torch.equal(loaded.get_parameter(name), parameter)
+    assert hf.AutoTokenizer.from_pretrained("out")("a b")["input_ids"] == [6, 7]
+    card = Path("out/README.md").read_text()
+    assert "run root" in card
+    assert assay(*build, "--arguments", "arguments.yaml", "again")[0] == 0
+    assert Bundle.read(tmp_path / "again").terms.hash() == bundle.terms.hash(), (
+        "the same, whenever it is built"
+    )
+
+
+def test_adapters_from_a_folder(assay: Assay, tmp_path: Path) -> None:
+    saved(tiny.llama(), tmp_path / "model")
+    jsonl(tmp_path / "texts.jsonl", TEXTS)
+    code, _, errors = assay(
+        *("program", "build", "--hf", "model", "--task", "causal-lm", "--data", "texts.jsonl", "job"),
+        *("--lora", "r=4,alpha=8,targets=q_proj,v_proj", "--packing", "--max-length", "16", "--steps", "3"),
+    )
+    assert code == 0, errors
+    assert assay("program", "run", "job", "--hf", "out")[0] == 0
+    base = hf.AutoModelForCausalLM.from_pretrained("model")
+    loaded = peft.PeftModel.from_pretrained(base, "out")
+    assert any(p.abs().sum() for n, p in loaded.named_parameters() if "lora_B" in n), "it was trained"
+
+
+def recipe(tmp_path: Path, model: Any, task: str, rows: list[dict[str, Any]]) -> Any:
+    folder = saved(model, tmp_path / "model")
+    source = Source(folder, task, [jsonl(tmp_path / "rows.jsonl", rows)])
+    return source.recipe(steps=2, seed=1)
+
+
+def test_classes_are_those_of_the_data(tmp_path: Path) -> None:
+    rows = [{**row, "label": ("good", "bad", "fair")[k % 3]} for k, row in enumerate(TEXTS)]
+    found = recipe(tmp_path, tiny.bert(hf.BertForSequenceClassification), "sequence-classification", rows)
+    assert found.module.config.id2label == {0: "bad", 1: "fair", 2: "good"}
+    assert set(found.data["labels"][found.order.ravel()].tolist()) <= {0, 1, 2}
+
+
+def test_tags_stand_at_the_first_token_of_a_word(tmp_path: Path) -> None:
+    rows = [
+        {"tokens": row["text"].split(), "tags": [k % 2 for k, _ in enumerate(row["text"].split())]}
+        for row in TEXTS
+    ]
+    found = recipe(tmp_path, tiny.bert(hf.BertForTokenClassification), "token-classification", rows)
+    assert found.module.num_labels == 2
+    labels = found.data["labels"]
+    assert set(labels.ravel().tolist()) == {-100, 0, 1}
+    assert ((labels != -100) == (found.data["attention_mask"] == 1)).all()
+
+
+def test_masks_and_translations(tmp_path: Path) -> None:
+    masked = recipe(tmp_path, tiny.bert(hf.BertForMaskedLM), "masked-lm", TEXTS)
+    assert (masked.data["labels"] != -100).any()
+    assert (masked.data["labels"] == -100).any()
+    config = hf.T5Config(
+        vocab_size=32, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, decoder_start_token_id=0
+    )
+    rows = [{"source": row["text"], "target": row["text"][::-1]} for row in TEXTS]
+    model = hf.T5ForConditionalGeneration(config)
+    found = recipe(tmp_path, model, "seq2seq-lm", rows)
+    assert {"input_ids", "attention_mask", "labels", "decoder_input_ids"} == set(found.data)
+
+
+def test_images_are_normalised_as_the_folder_says(tmp_path: Path) -> None:
+    config = hf.ViTConfig(
+        image_size=8,
+        patch_size=4,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+    )
+    folder = saved(hf.ViTForImageClassification(config), tmp_path / "model", words=False)
+    (folder / "preprocessor_config.json").write_text(
+        '{"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}'
+    )
+    for name, level in (("dark", 0), ("light", 255)):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for k in range(4):
+            Image.new("RGB", (8, 8), (level,) * 3).save(tmp_path / "images" / name / f"{k}.png")
+    found: Any = Source(folder, "image-classification", [tmp_path / "images"]).recipe(2, 1)
+    assert found.module.config.id2label == {0: "dark", 1: "light"}
+    for pixels, label in zip(found.data["pixel_values"], found.data["labels"], strict=True):
+        np.testing.assert_array_equal(pixels, np.full((3, 8, 8), (-1.0, 1.0)[label], np.float32))
+
+
+# ------------------------------------------------------------------------------------------------------- files
+
+
+def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
+    rows = [{"text": "a b"}, {"text": 'c, "d"\ne'}]
+    jsonl(tmp_path / "a.jsonl", rows)
+    with (tmp_path / "a.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["text"])
+        writer.writeheader()
+        writer.writerows(rows)
+    pyarrow.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "folder")
+    for name in ("a.jsonl", "a.csv", "a.parquet", "folder"):
+        assert read_rows([tmp_path / name]) == rows
+    assert read_rows([tmp_path / "a.jsonl", tmp_path / "a.csv"]) == rows + rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("x.txt", b"a", "rows are read from .jsonl"),
+        ("x.jsonl", b"[1]\n", "line 1 is no object"),
+        ("x.jsonl", b'{"a": 1}\n{"a"\n', "line 2"),
+        ("x.jsonl", b"[" * 100_000, "line 1"),
+        ("x.jsonl", b"\n", "hold no rows"),
+        ("x.csv", b"text\n\xff\xfe\n", "no CSV file"),
+        ("x.parquet", b"PAR1", "no Parquet file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises((InvalidInput, InvalidEncoding), match=words):
+        read_rows([tmp_path / name])
+
+
+@pytest.mark.parametrize("name", ["../a.arrow", "/a.arrow", 3])
+def test_a_folder_that_names_files_elsewhere_is_refused(name: Any, tmp_path: Path) -> None:
+    datasets.Dataset.from_list([{"text": "a"}]).save_to_disk(tmp_path / "folder")
+    state = tmp_path / "folder" / "state.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"_data_files": [{"filename": name}]}))
+    with pytest.raises(InvalidEncoding, match="no folder written by"):
+        read_rows([tmp_path / "folder"])
+
+
+def test_conversations_prompts_and_packs() -> None:
+    words = tiny.tokenizer(chat_template=TEMPLATE)
+    number = {word: k for k, word in enumerate(tiny.VOCABULARY)}
+    rows = [{"messages": [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]}]
+    (talk,) = examples("causal-lm", rows, words, 99, packing=False).rows
+    assert talk["input_ids"] == [number[word] for word in "uabac"]
+    (asked,) = examples("causal-lm", [{"prompt": "a b", "completion": "c"}], words, 99, packing=False).rows
+    assert asked["labels"] == [-100, -100, number["c"], number["</s>"]]
+    packed = examples("causal-lm", [{"text": "a b"}, {"text": "c d e"}], words, 3, packing=True).rows
+    assert [row["input_ids"] for row in packed] == [
+        [number["a"], number["b"], number["</s>"]],
+        [number["c"], number["d"], number["e"]],
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- refusals
+
+
+def test_weights_that_would_be_unpickled_are_refused(tmp_path: Path) -> None:
+    folder = saved(tiny.gpt2(), tmp_path / "model")
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"x")
+    with pytest.raises(InvalidInput, match=r"pytorch_model\.bin would be unpickled.*save_pretrained"):
+        Source(folder, "causal-lm", []).recipe()
+
+
+def test_code_of_the_folder_is_never_run(tmp_path: Path) -> None:
+    folder = saved(tiny.gpt2(), tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {
+        "model_type": "evil",
+        "auto_map": {name: f"evil.{name}" for name in ("AutoConfig", "AutoModelForCausalLM")},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(InvalidInput, match="cannot be loaded for causal-lm"):
+        Source(folder, "causal-lm", [jsonl(tmp_path / "x.jsonl", TEXTS)]).recipe()
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"learning_rat": 1}, "there is no argument 'learning_rat'; perhaps learning_rate"),
+        ({"learning_rate": "fast"}, "learning_rate is 'fast', no number"),
+        ({"output_dir": "x"}, "output_dir is for a trainer"),
+        ({"fp16": True}, "fp16"),
+        ({"optim": "nowhere"}, "optim|nowhere"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(given: dict[str, Any], words: str, tmp_path: Path) -> None:
+    folder = saved(tiny.gpt2(), tmp_path / "model")
+    rows = jsonl(tmp_path / "x.jsonl", TEXTS)
+    with pytest.raises((InvalidInput, CaptureError), match=words):
+        Source(folder, "causal-lm", [rows], arguments(tmp_path / "a.yaml", **given)).recipe()
+
+
+@pytest.mark.parametrize("text", ["- 1", "a: [", "!!python/object:os.system {}"])
+def test_what_is_no_list_of_arguments_is_refused(text: str, tmp_path: Path) -> None:
+    folder = saved(tiny.gpt2(), tmp_path / "model")
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(InvalidEncoding):
+        Source(folder, "causal-lm", [jsonl(tmp_path / "x.jsonl", TEXTS)], tmp_path / "a.yaml").recipe()
+
+
+@pytest.mark.parametrize("text", ["r=0", "r=1.5", "r=x", "rank=4", "dropout=1", "alpha=1=2,alpha=3", "x"])
+def test_adapters_that_cannot_be_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="write r=16"):
+        Lora.parse(text)
+
+
+def test_adapters_as_they_are_asked_for() -> None:
+    assert Lora.parse("r=16, alpha=32,targets=q_proj,v_proj") == Lora(16, 32, 0.0, ("q_proj", "v_proj"))
+    assert Lora.parse("targets=all-linear,dropout=0.5") == Lora(dropout=0.5)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("--hf", "m", "job"), "add --task"),
+        (("--hf", "m", "--task", "causal-lm", "job"), "add --data"),
+        (("--hf", "m", "--task", "causal-lm", "--data", "x", "gpt2-tiny", "job"), "there is no recipe"),
+        (("--hf", "m", "--task", "x", "--data", "x", "job"), "choose causal-lm"),
+        (("--hf", "m", "--task", "causal-lm", "--data", "x", "--lr", "1", "job"), "use --arguments"),
+        (("--hf", "m", "--task", "causal-lm", "--data", "x", "job"), "holds no config.json"),
+        (("--task", "causal-lm", "gpt2-tiny", "job"), "add --hf"),
+        (("gpt2-tiny",), "name the folder"),
+    ],
+)
+def test_commands_that_miss_something_are_refused(assay: Assay, command: tuple[str, ...], words: str) -> None:
+    code, _, errors = assay("program", "build", *command)
+    assert code == 2
+    assert words in errors

@@ -1,0 +1,15 @@
+"""Training with the libraries of Hugging Face, taken in as recipes, and results written as folders that they load.
+
+arguments  what becomes of each of the TrainingArguments
+batches    the batches that a trainer would take, in its order
+rows       batches of any shape as rows of one shape, and an order
+objective  the loss as the trainer computes it
+trainer    a trainer as a recipe: `recipe_of`
+folder     a model and its processor from a local folder
+lora       adapters as a person asks for them
+text       rows of a file as examples of a task
+describe   what an export needs, gathered while the model is at hand
+export     a trained state as a folder that `from_pretrained` loads
+card       the model card: what is known about a result, and what is not
+accepted   the same for the accepted result of a job
+"""

@@ -1,0 +1,113 @@
+"""A trained state as a folder that `from_pretrained` of `transformers` or `peft` loads. Needs neither, and no torch.
+
+state (slots) ─┐
+constants ─────┼─ export.json says which is which ──> model.safetensors, or adapter_model.safetensors
+unread ────────┘
+config.json, tokenizer.json, ... as they were; README.md says what is known about the result
+
+SAFETY: a bundle may come from anybody. Its files have plain names of a few kinds and known hashes (bundle.py); no file
+of them is code, none replaces a file that is written here, and nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic_core import from_json
+from repops.opset import BF16
+from repops.tensors import NUMPY_DTYPE
+from safetensors.numpy import load, save_file
+
+from referee_py.commit.tensor import Array
+from referee_py.errors import InvalidEncoding, InvalidInput
+
+from ..bundle import Bundle
+from .card import Provenance, model_card
+
+FORMAT = 1
+INDEX, UNREAD = "export.json", "unread.safetensors"
+OPTIMIZER_FILE = "optimizer.safetensors"
+_FILES = {"model.safetensors": "transformers", "adapter_model.safetensors": "peft"}
+_SUFFIXES = {".json", ".jinja", ".model", ".spm", ".txt"}
+_MAX_KEY = 512
+
+
+def export(
+    bundle: Bundle, state: Sequence[Array], folder: Path, known: Provenance, *, optimizer_state: bool = False
+) -> list[str]:
+    """Write the folder; return the names of its files.
+
+    `state` holds the slots in order, as `fetch_result` gives them. Raises InvalidInput if the bundle says nothing about
+    an export, or if the folder holds something; InvalidEncoding if what it says does not fit its program.
+    """
+    if INDEX not in bundle.extras:
+        raise InvalidInput(
+            f"{bundle.name} is no model of transformers or peft, or was built by another version; write the state "
+            "itself as safetensors, or build the bundle again"
+        )
+    if folder.exists() and any(folder.iterdir()):
+        raise InvalidInput(f"{folder} holds files already; choose a new folder")
+    file, tensors = _read_index(bundle.extras[INDEX])
+    slots = _named(bundle.labels.get("slots"), state, "slots")
+    available = {
+        **_named(bundle.labels.get("constants"), bundle.constants, "constants"),
+        **_unread(bundle.extras.get(UNREAD)),
+        **slots,
+    }
+    weights = {key: _weight(key, entry, available) for key, entry in tensors.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(weights, folder / file, {"format": "pt", "program": bundle.terms.hash().hex()})
+    written = [file]
+    for name, data in bundle.extras.items():
+        if name not in (INDEX, UNREAD) and Path(name).suffix in _SUFFIXES:
+            (folder / name).write_bytes(data)
+            written.append(name)
+    if optimizer_state:
+        moments = {name: array for name, array in slots.items() if not name.startswith(("param.", "buffer."))}
+        save_file(moments, folder / OPTIMIZER_FILE, {"program": bundle.terms.hash().hex()})
+        written.append(OPTIMIZER_FILE)
+    (folder / "README.md").write_text(model_card(bundle, known, _FILES[file], optimizer_state))
+    return [*written, "README.md"]
+
+
+def _read_index(data: bytes) -> tuple[str, dict[str, Mapping[str, Any]]]:
+    """Return the file to write, and label and dtype of each of its tensors."""
+    try:
+        # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.
+        found = from_json(data)
+        file, tensors = found["file"], found["tensors"]
+        if found["format"] != FORMAT or file not in _FILES or not isinstance(tensors, dict):
+            raise ValueError(f"format {found['format']!r}, file {str(file)[:80]!r}")
+        for key, entry in tensors.items():
+            if len(key) > _MAX_KEY or not key.isprintable() or not isinstance(entry["from"], str):
+                raise ValueError(f"tensor {key[:80]!r}")
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidEncoding(f"{INDEX} of the bundle cannot be read: {error}; build it again") from error
+    return file, tensors
+
+
+def _named(labels: object, arrays: Sequence[Array], what: str) -> dict[str, Array]:
+    if not isinstance(labels, list) or len(labels) != len(arrays):
+        raise InvalidEncoding(f"the bundle does not name its {len(arrays)} {what}; build it again")
+    return dict(zip(map(str, labels), arrays, strict=True))
+
+
+def _unread(data: bytes | None) -> dict[str, Array]:
+    try:
+        return {} if data is None else load(data)
+    except Exception as error:
+        raise InvalidEncoding(f"{UNREAD} of the bundle cannot be read: {error}; build it again") from error
+
+
+def _weight(key: str, entry: Mapping[str, Any], available: Mapping[str, Array]) -> Array:
+    """Return a tensor in the dtype that the model has it in. NOTE: master copies of bf16 weights are f32."""
+    array = available.get(entry["from"])
+    if array is None:
+        raise InvalidEncoding(
+            f"{INDEX} says that {key[:80]!r} is {entry['from'][:80]!r}, which the bundle lacks"
+        )
+    wanted = NUMPY_DTYPE[BF16] if entry.get("dtype") == "bf16" else array.dtype
+    return np.array(array, wanted, order="C")

@@ -1,0 +1,96 @@
+"""The loss of a batch as the trainer computes it: the model's own, a smoothed one, or that of a function.
+
+Losses of tokens are divided by the number of labels in the whole step, not in one of its batches. That number depends
+on the step, so it is a table of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..capture.errors import CaptureError
+from ..capture.trace import Objective
+
+ITEMS, SCALE = "num_items_in_batch", "loss_scale"
+"""Tables of the program: labels in a step; and the factor that undoes the average over a step's parts."""
+_OURS = ("transformers.trainer", "transformers.trainer_seq2seq", "trl.trainer.sft_trainer")
+
+
+@dataclass(frozen=True)
+class TrainerLoss(Objective):
+    """Computes what `trainer.compute_loss` would, without what it only reports."""
+
+    trainer: Any
+
+    @classmethod
+    def of_trainer(cls, trainer: Any) -> TrainerLoss:
+        return cls(None, (), trainer)
+
+    def __call__(self, forward: Callable[..., Any], batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        inputs = dict(batch)
+        items, scale = inputs.pop(ITEMS, None), inputs.pop(SCALE, None)
+        loss = self.unscaled(forward, inputs, items)
+        return loss if scale is None else loss * scale
+
+    def unscaled(
+        self, forward: Callable[..., Any], inputs: dict[str, torch.Tensor], items: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Return the loss of one batch. `items` is the number of labels in the step."""
+        trainer = self.trainer
+        if defined_in(trainer, "compute_loss") not in _OURS:
+            own: torch.Tensor = trainer.compute_loss(
+                _Model(forward, trainer.model), inputs, num_items_in_batch=items
+            )
+            return own
+        custom = trainer.compute_loss_func or trainer.label_smoother
+        labels = inputs.pop("labels", None) if custom is not None else None
+        if trainer.model_accepts_loss_kwargs and items is not None:
+            inputs[ITEMS] = items
+        outputs = forward(**inputs)
+        if trainer.compute_loss_func is not None:
+            return _tensor(trainer.compute_loss_func(outputs, labels, num_items_in_batch=items))
+        if labels is not None:
+            return _tensor(
+                trainer.label_smoother(
+                    outputs, labels, shift_labels=_predicts_next(trainer.model), num_items_in_batch=items
+                )
+            )
+        return _tensor(outputs["loss"] if isinstance(outputs, dict) else outputs[0])
+
+
+def defined_in(trainer: Any, method: str) -> str:
+    """Return the name of the module whose class defines this method of the trainer."""
+    return next(kind.__module__ for kind in type(trainer).__mro__ if method in vars(kind))
+
+
+def _tensor(loss: Any) -> torch.Tensor:
+    if not isinstance(loss, torch.Tensor):
+        raise CaptureError(
+            f"the model gives {type(loss).__name__} as its loss; give it labels, or the trainer a compute_loss_func"
+        )
+    return loss
+
+
+def _predicts_next(model: Any) -> bool:
+    """Whether labels are shifted before they are smoothed: for causal language models, as in the trainer."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    base = model.get_base_model() if hasattr(model, "peft_config") else model
+    return type(base).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+
+
+class _Model:
+    """The model with the tensors that are traced, for a `compute_loss` of somebody's own."""
+
+    def __init__(self, forward: Callable[..., Any], model: Any) -> None:
+        self._forward, self._model = forward, model
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._forward(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
