@@ -42,7 +42,9 @@ Values = Mapping[str, Array]
 
 
 def check_first_step(recipe: Recipe, order: Array, initial: Initial) -> str:
-    """Compare the first step. Return what was compared, in words; raise CaptureError if the two differ.
+    """Compare the first step, of the first part of its batch. Return what was compared, in words.
+
+    Raises CaptureError if the two differ.
 
     order    i64 [steps, batch]
     initial  values of parameters that replace the module's
@@ -71,6 +73,8 @@ def _captured(recipe: Recipe, rows: Array, initial: Initial, outputs: bool) -> B
         rows,
         initial,
         inputs=recipe.inputs,
+        tables={name: table[:1, :1] for name, table in (recipe.tables or {}).items()},
+        expert_capacity=recipe.expert_capacity,
         autocast=recipe.autocast,
         gradients=True,
         outputs=outputs,
@@ -92,8 +96,12 @@ def _eager(recipe: Recipe, rows: Array, initial: Initial, outputs: bool) -> Valu
         for name, parameter in (*module.named_parameters(), *module.named_buffers()):
             if (value := initial.get(name)) is not None:
                 parameter.copy_(from_numpy(value() if callable(value) else value))
-    objective = Objective.of(recipe.loss, recipe.inputs, list(recipe.data))
+    tables = recipe.tables or {}
+    names = [*recipe.data, *tables]
+    loss_of = recipe.loss
+    objective = loss_of if isinstance(loss_of, Objective) else Objective.of(loss_of, recipe.inputs, names)
     batch = {name: from_numpy(np.ascontiguousarray(array[rows[0]])) for name, array in recipe.data.items()}
+    batch |= {name: torch.tensor(table[0, 0]) for name, table in tables.items()}
     with (
         module_outputs(module if outputs else None) as found,
         torch.autocast("cpu", recipe.autocast, enabled=recipe.autocast is not None),

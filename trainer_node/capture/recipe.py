@@ -22,6 +22,7 @@ from referee_py.program.terms import Terms, suggest_strides
 from ..bundle import Bundle
 from .draft import Built
 from .errors import CaptureError
+from .guard import check_first_step
 from .optimizers import Optimizer
 from .sampling import data_order, uniform
 from .step import capture
@@ -81,8 +82,12 @@ class RecipeJob(Protocol):
     def build(self) -> Bundle: ...
 
 
-def build(recipe: Recipe | RecipeJob) -> Bundle:
-    """Capture the recipe's training step. Raises CaptureError."""
+def build(recipe: Recipe | RecipeJob, check: bool = True) -> Bundle:
+    """Capture the recipe's training step. Raises CaptureError.
+
+    With `check`, the first step's loss and gradients are compared with eager PyTorch's, which takes another capture and
+    two steps; what was compared is in the labels, as "checked".
+    """
     if not isinstance(recipe, Recipe):
         return recipe.build()
     if recipe.steps < 1 or recipe.batch_size < 1 or not 0 <= recipe.seed < 1 << 64:
@@ -96,12 +101,13 @@ def build(recipe: Recipe | RecipeJob) -> Bundle:
     if not sizes or not sizes[0]:
         raise CaptureError("the data set is empty")
     initial = seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else {}
+    order = _order(recipe, sizes[0])
     built = capture(
         recipe.module,
         recipe.loss,
         recipe.optimizer,
         recipe.data,
-        _order(recipe, sizes[0]),
+        order,
         initial,
         inputs=recipe.inputs,
         tables=recipe.tables,
@@ -116,7 +122,9 @@ def build(recipe: Recipe | RecipeJob) -> Bundle:
     from ..huggingface.describe import describe
 
     extras = describe(recipe.module, recipe.processor, built, initial)
-    return replace(bundle_of(recipe.name, built, recipe.steps, recipe.strides), extras=extras)
+    bundle = bundle_of(recipe.name, built, recipe.steps, recipe.strides)
+    checked = check_first_step(recipe, order, initial) if check else "not compared with PyTorch"
+    return replace(bundle, labels={**bundle.labels, "checked": checked}, extras=extras)
 
 
 def _order(recipe: Recipe, size: int) -> Array:
