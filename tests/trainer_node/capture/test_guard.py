@@ -1,0 +1,78 @@
+"""The guard: a program whose first step is not eager PyTorch's is not written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from trainer_node.capture import SGD, CaptureError, Recipe, build
+from trainer_node.capture.lowering import RULES, Context
+
+X = np.random.default_rng(0).standard_normal((16, 6)).astype(np.float32)
+Y = np.random.default_rng(1).integers(0, 3, 16)
+
+
+def recipe(*layers: nn.Module) -> Recipe:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(6, 8), nn.Sequential(*layers), nn.Linear(8, 3))
+    return Recipe("guarded", module, nn.functional.cross_entropy, SGD(0.1), {"x": X, "y": Y}, 2, 4)
+
+
+def checked(given: Recipe) -> str:
+    return str(build(given).labels["checked"])
+
+
+def test_a_program_says_that_it_was_compared() -> None:
+    assert checked(recipe(nn.Tanh())) == "loss and gradients of the first step are those of PyTorch"
+    assert checked(recipe(nn.Dropout(0.5), nn.Tanh())).startswith("loss and gradients")
+    assert checked(replace(recipe(nn.Tanh()), accumulate=2, initial="module")).startswith(
+        "loss and gradients"
+    )
+    assert build(recipe(nn.Tanh()), check=False).labels["checked"] == "not compared with PyTorch"
+
+
+def test_other_random_numbers_are_not_compared_and_that_is_said() -> None:
+    class Noisy(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.randn_like(x)
+
+    assert "draws random numbers besides dropout" in checked(recipe(Noisy()))
+
+
+def test_a_rule_that_is_wrong_is_found_with_its_module_and_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = RULES["aten.tanh.default"]
+    monkeypatch.setitem(RULES, "aten.tanh.default", lambda c, x: c.b.op("mul", right(c, x), c.b.full(1.01)))
+    with pytest.raises(CaptureError, match=r"first module whose output differs is 1\.0 .*aten\.tanh"):
+        build(recipe(nn.Tanh(), nn.Sigmoid()))
+
+
+def test_a_gradient_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(c: Context, grad: object, y: object) -> object:
+        return grad
+
+    monkeypatch.setitem(RULES, "aten.tanh_backward.default", wrong)
+    with pytest.raises(CaptureError, match=r"gradient\.0\.(weight|bias) differs .*outputs agree"):
+        build(recipe(nn.Tanh()))
+
+
+def test_a_function_that_the_trace_does_not_see_is_found() -> None:
+    class Hidden(nn.Module):
+        """A number that PyTorch's tensors do not know of: it differs between the trace and the step."""
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen = type(x) is torch.Tensor
+            return x * (2.0 if seen else 1.0)
+
+    with pytest.raises(CaptureError, match=r"first module whose output differs is 1"):
+        build(recipe(Hidden()))
+
+
+def test_the_module_stays_as_it_was() -> None:
+    given = recipe(nn.BatchNorm1d(8))
+    before = {name: value.clone() for name, value in given.module.state_dict().items()}
+    build(given)
+    assert all(torch.equal(value, before[name]) for name, value in given.module.state_dict().items())
