@@ -111,6 +111,7 @@ def show_summary(opened: Opened) -> None:
     rows["opset"] = graph.opset
     if bundle is not None:
         rows["metrics"] = ", ".join(printable(name) for name in sorted(opened.names.metrics)) or "none"
+        rows |= {"checked": printable(str(checked))} if (checked := bundle.labels.get("checked")) else {}
     title = f"{printable(bundle.name)}  {opened.path}" if bundle is not None else str(opened.path)
     show_rows(title, rows)
 
