@@ -18,6 +18,7 @@ from trainer_node.config import load_settings
 from trainer_node.db import Database
 from trainer_node.fetch import Fetcher
 from trainer_node.participant import open_runner
+from trainer_node.progress import Board
 from trainer_node.rounded.divergence import Compared
 from trainer_node.rounded.evaluators import evaluator_of
 from trainer_node.server import ArtifactServer
@@ -58,6 +59,7 @@ class Desk:
     def train(self, name: str, shown: JobView, *, follows: bool = False, **settings: Any) -> RunClaim:
         database = Database(None)
         node: Any = SimpleNamespace(
+            board=Board(),
             settings=load_settings(**settings),
             fetcher=Fetcher(self.store(name), timeout_s=60.0, attempts=1),
             database=database,

@@ -248,9 +248,9 @@ def functional_graph(
     with _capture_settings(), phases.module_paths(module):
         with phases.explained():
             first = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(tensors)
-        lifted = {
-            node.target: getattr(first, node.target) for node in first.graph.nodes if node.op == "get_attr"
-        }
+        _without_generators(first)
+        constants = (node.target for node in first.graph.nodes if node.op == "get_attr" and node.users)
+        lifted = {name: getattr(first, name) for name in constants}
 
         def again(given: list[torch.Tensor], constants: list[torch.Tensor]) -> Any:
             return _Given(first, dict(zip(lifted, constants, strict=True))).run(given)
@@ -263,6 +263,17 @@ def functional_graph(
         return graph
 
 
+def _without_generators(graph: torch.fx.GraphModule) -> None:
+    """Drop PyTorch's generators: a program draws from its own seed. NOTE: PyTorch crashes if it traces one again."""
+    for node in graph.graph.nodes:
+        if node.kwargs.get("generator") is not None:
+            node.kwargs = {name: value for name, value in node.kwargs.items() if name != "generator"}
+            name = str(getattr(node.target, "_overloadname", ""))
+            if name.endswith("generator"):
+                plain = name.removesuffix("generator").removesuffix("_") or "default"
+                node.target = getattr(node.target.overloadpacket, plain)
+
+
 class _Given(torch.fx.Interpreter):
     """Runs a graph with its constants as inputs: writes to what is made of constants alone would stay in place else."""
 
@@ -271,7 +282,7 @@ class _Given(torch.fx.Interpreter):
         self._constants = constants
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG002
-        return self._constants[target]
+        return self._constants.get(target)
 
 
 def _put_back(graph: torch.fx.GraphModule, constants: Mapping[Any, torch.Tensor]) -> None:
