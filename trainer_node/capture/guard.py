@@ -12,7 +12,6 @@ different numbers; with other random numbers nothing can be compared.
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ from .draft import Built
 from .errors import CaptureError
 from .optimizers import SGD
 from .step import Initial, capture
-from .trace import Objective, module_outputs
+from .trace import Objective, attributes, module_outputs, restore
 
 if TYPE_CHECKING:
     from .recipe import Recipe
@@ -91,27 +90,47 @@ def _first_metrics(built: Built) -> Values:
 
 def _eager(recipe: Recipe, rows: Array, initial: Initial, outputs: bool) -> Values:
     """Return loss, gradients and module outputs of eager PyTorch, by the names of the metrics."""
-    module = copy.deepcopy(recipe.module)
-    with torch.no_grad():
-        for name, parameter in (*module.named_parameters(), *module.named_buffers()):
-            if (value := initial.get(name)) is not None:
-                parameter.copy_(from_numpy(value() if callable(value) else value))
-    tables = recipe.tables or {}
-    names = [*recipe.data, *tables]
-    loss_of = recipe.loss
+    module, tables = recipe.module, recipe.tables or {}
+    loss_of, names = recipe.loss, [*recipe.data, *tables]
     objective = loss_of if isinstance(loss_of, Objective) else Objective.of(loss_of, recipe.inputs, names)
     batch = {name: from_numpy(np.ascontiguousarray(array[rows[0]])) for name, array in recipe.data.items()}
     batch |= {name: torch.tensor(table[0, 0]) for name, table in tables.items()}
     with (
+        _put_back(module),
         module_outputs(module if outputs else None) as found,
-        torch.autocast("cpu", recipe.autocast, enabled=recipe.autocast is not None),
     ):
-        result = objective(module, batch)
+        with torch.no_grad():
+            for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+                if (value := initial.get(name)) is not None:
+                    tensor.copy_(from_numpy(value() if callable(value) else value))
+        with torch.autocast("cpu", recipe.autocast, enabled=recipe.autocast is not None):
+            result = objective(module, batch)
         loss = result[0] if isinstance(result, tuple) else result
-    loss.backward()
-    values = {"loss": loss.detach(), **found}
-    values |= {f"gradient.{n}": p.grad for n, p in module.named_parameters() if p.grad is not None}
-    return {name: to_numpy(tensor.detach().float().contiguous()) for name, tensor in values.items()}
+        loss.backward()
+        values = {"loss": loss.detach(), **found}
+        values |= {f"gradient.{n}": p.grad for n, p in module.named_parameters() if p.grad is not None}
+        return {name: to_numpy(tensor.detach().float().clone()) for name, tensor in values.items()}
+
+
+@contextlib.contextmanager
+def _put_back(module: torch.nn.Module) -> Iterator[None]:
+    """Take the gradients away, and put values, gradients and attributes back at the end.
+
+    NOTE: the module itself is run, not a copy: a copy has no hooks of its parameters, and some modules have none.
+    """
+    tensors = [*module.parameters(), *module.buffers()]
+    values, gradients = [tensor.detach().clone() for tensor in tensors], [tensor.grad for tensor in tensors]
+    before = attributes(module)
+    for tensor in tensors:
+        tensor.grad = None
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, value, gradient in zip(tensors, values, gradients, strict=True):
+                tensor.copy_(value)
+                tensor.grad = gradient
+        restore(module, before)
 
 
 def _differences(found: Values, wanted: Values, recipe: Recipe) -> dict[str, float]:

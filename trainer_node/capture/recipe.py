@@ -25,8 +25,8 @@ from .errors import CaptureError
 from .guard import check_first_step
 from .optimizers import Optimizer
 from .sampling import data_order, uniform
-from .step import capture
-from .trace import Loss
+from .step import capture, exactly
+from .trace import Loss, plain_module
 
 SHARE = 0.05
 """Largest share of a run's time that commitments at suggested strides may take."""
@@ -100,6 +100,7 @@ def build(recipe: Recipe | RecipeJob, check: bool = True) -> Bundle:
     sizes = [len(array) for array in recipe.data.values() if array.ndim]
     if not sizes or not sizes[0]:
         raise CaptureError("the data set is empty")
+    recipe = replace(recipe, module=plain_module(recipe.module), data=exactly(recipe.data))
     initial = seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else {}
     order = _order(recipe, sizes[0])
     built = capture(

@@ -38,7 +38,7 @@ from .lowering import RULES, Noise, dtype_of, lower, source_of
 from .optimizers import Optimizer, Parameter, clip, clip_values, step_index
 from .replacements import experts
 from .torch_optim import as_optimizer
-from .trace import Loss, Objective, Traced, trace
+from .trace import Loss, Objective, Traced, plain_module, trace
 
 Initial = Mapping[str, Array | Callable[[], Array]]
 """Values of parameters and buffers by name: an array, or a function that reads one when it is needed."""
@@ -126,6 +126,7 @@ def sketch(
     """Capture without reading any tensor of the module, which may be on the meta device or made of fake tensors."""
     if not 0 <= seed < 1 << 64:
         raise CaptureError(f"seed {seed}; it must be at least 0 and below 2^64")
+    module, data = plain_module(module), exactly(data)
     objective = loss if isinstance(loss, Objective) else Objective.of(loss, inputs, [*data, *(tables or {})])
     for name, parameter in module.named_parameters():
         _check_dtype(name, parameter)
@@ -263,6 +264,26 @@ def _numbers(b: Builder, tables: Mapping[str, Array], parts: int) -> list[list[R
         [b.op("reshape", b.op("slice", row, dim=0, start=k, stop=k + 1, step=1), shape=()) for row in rows]
         for k in range(parts)
     ]
+
+
+_EXACT = {
+    "b": np.int64,
+    "h": np.int64,
+    "i": np.int64,
+    "B": np.int64,
+    "H": np.int64,
+    "I": np.int64,
+    "e": np.float32,
+}
+"""By the characters of numpy's types: smaller ones, each value of which is one of the larger."""
+
+
+def exactly(data: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays with smaller integers as i64 and float16 as f32, which changes no value."""
+    return {
+        name: array.astype(_EXACT[array.dtype.char]) if array.dtype.char in _EXACT else array
+        for name, array in data.items()
+    }
 
 
 def _check_tables(

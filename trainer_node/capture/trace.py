@@ -147,22 +147,26 @@ def trace(
                 )
         with phases.gradient():
             gradients = torch.autograd.grad(value, trained, allow_unused=True)
+            found_gradients = [
+                _hooked(name, parameter, gradient)
+                for (name, parameter), gradient in zip(traced.parameters.items(), gradients, strict=True)
+            ]
         return [
             value.detach(),
-            *gradients,
+            *found_gradients,
             *(state[name].detach() for name in names),
             *(m.detach() for m in metrics.values()),
         ]
 
     state = {**traced.parameters, **traced.frozen, **traced.buffers}
-    before = _attributes(module)
+    before = attributes(module)
     shapes = [*((tuple(t.shape), t.dtype) for t in state.values()), *batch.values()]
     traced.graph = functional_graph(step, shapes, module, lowered, phases)
-    after = _attributes(module)
+    after = attributes(module)
     changed = [".".join(key) for key, value in after.items() if before.get(key, value) != value]
     if changed:
         again = functional_graph(step, shapes, module, lowered, phases)
-        _restore(module, before)
+        restore(module, before)
         if again.code != traced.graph.code:
             raise Unsupported(
                 f"the step depends on {', '.join(sorted(changed)[:3])}, which it changes itself",
@@ -208,12 +212,26 @@ def module_outputs(module: torch.nn.Module | None) -> Iterator[dict[str, torch.T
             handle.remove()
 
 
+def _hooked(name: str, parameter: torch.Tensor, gradient: torch.Tensor | None) -> torch.Tensor | None:
+    """Return a gradient after the hooks of its parameter (`register_hook`), as backward() leaves it."""
+    if getattr(parameter, "_post_accumulate_grad_hooks", None):
+        raise Unsupported(
+            f"{name} has a hook after its gradient is accumulated",
+            "make it a part of the optimizer",
+            "module",
+        )
+    for hook in (parameter._backward_hooks or {}).values():
+        if gradient is not None and (changed := hook(gradient)) is not None:
+            gradient = changed
+    return gradient
+
+
 def _outputs(graph: torch.fx.GraphModule) -> Sequence[Any]:
     """Return the nodes that a graph gives; None for no value."""
     return cast("Sequence[Any]", next(iter(reversed(graph.graph.nodes))).args[0])
 
 
-def _attributes(module: torch.nn.Module) -> dict[tuple[str, str], Any]:
+def attributes(module: torch.nn.Module) -> dict[tuple[str, str], Any]:
     """Return the numbers, flags and words among the attributes of all modules, by path and name."""
     return {
         (path, name): value
@@ -223,7 +241,7 @@ def _attributes(module: torch.nn.Module) -> dict[tuple[str, str], Any]:
     }
 
 
-def _restore(module: torch.nn.Module, attributes: Mapping[tuple[str, str], Any]) -> None:
+def restore(module: torch.nn.Module, attributes: Mapping[tuple[str, str], Any]) -> None:
     modules = dict(module.named_modules())
     for (path, name), value in attributes.items():
         setattr(modules[path], name, value)
@@ -295,6 +313,27 @@ def _put_back(graph: torch.fx.GraphModule, constants: Mapping[Any, torch.Tensor]
         constant.meta = dict(node.meta)
         node.replace_all_uses_with(constant)
         graph.graph.erase_node(node)
+
+
+def plain_module(module: torch.nn.Module) -> torch.nn.Module:
+    """Return the module inside a compiled or parallel one. Raises CaptureError for what cannot be traced."""
+    while True:
+        inner = getattr(module, "_orig_mod", None)
+        if isinstance(module, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
+            inner = module.module
+        if inner is None:
+            break
+        module = inner
+    for path, child in module.named_modules():
+        where = path or type(child).__name__
+        if isinstance(child, torch.jit.ScriptModule):
+            raise CaptureError(f"module {where} is scripted; give the module that it was made of")
+        for name, parameter in child.named_parameters(recurse=False):
+            if torch.nn.parameter.is_lazy(parameter):
+                raise CaptureError(
+                    f"module {where}: {name} has no shape yet; call the module once on an example, then capture it"
+                )
+    return module
 
 
 def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

@@ -208,3 +208,56 @@ def test_the_margin_loss_of_several_labels() -> None:
     """PyTorch's own decomposition of it gives another number."""
     labels = np.array([[3, 0, -1, 1], [-1, 2, 0, 1], [1, 2, 3, 0], [2, -1, -1, -1]] * 4)
     check(nn.Linear(6, 4), nn.functional.multilabel_margin_loss, {"x": X, "y": labels})
+
+
+def test_hooks_of_parameters_change_their_gradients() -> None:
+    module = nn.Linear(6, 3)
+    module.weight.register_hook(lambda gradient: gradient * 2)
+    module.weight.register_hook(lambda gradient: gradient.clamp(max=0.01))
+    built = capture(module, cross_entropy, SGD(0.1), DATA, ORDER)
+    ours, slots = eager.run_program(built, STEPS)
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    want = eager.run_eager(module, eager.of(cross_entropy), optimizer, DATA, ORDER)
+    np.testing.assert_allclose(ours, want, rtol=1e-5)
+    np.testing.assert_allclose(slots["param.weight"], module.weight.detach(), rtol=1e-4)
+
+
+def test_a_hook_that_steps_by_itself_is_refused() -> None:
+    module = nn.Linear(6, 3)
+    module.weight.register_post_accumulate_grad_hook(lambda _: None)
+    with pytest.raises(Unsupported, match=r"weight has a hook after its gradient .*part of the optimizer"):
+        capture(module, cross_entropy, SGD(0.1), DATA, ORDER)
+
+
+def test_the_module_inside_a_compiled_or_parallel_one_is_taken() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(6, 3))
+    plain = capture(module, cross_entropy, SGD(0.1), DATA, ORDER)
+    wrapped: list[Any] = [torch.compile(module), nn.DataParallel(module)]
+    for other in (capture(w, cross_entropy, SGD(0.1), DATA, ORDER) for w in wrapped):
+        assert other.program.to_bytes() == plain.program.to_bytes()
+        assert other.labels.slots == plain.labels.slots
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Sequential(nn.LazyLinear(3)), r"module 0: weight has no shape yet; call the module once"),
+        (lambda: torch.jit.script(nn.Linear(6, 3)), r"is scripted; give the module that it was made of"),
+    ],
+)
+def test_what_cannot_be_traced_is_refused(make: Callable[[], nn.Module], message: str) -> None:
+    with pytest.raises(CaptureError, match=message):
+        capture(make(), cross_entropy, SGD(0.1), DATA, ORDER)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int16, np.uint8, np.int8])
+def test_smaller_integers_are_those_of_64_bits(dtype: type) -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Embedding(10, 6), nn.Linear(6, 3))
+    x = np.random.default_rng(0).integers(0, 10, 16)
+    wide, small = (
+        capture(module, cross_entropy, SGD(0.1), {"x": array, "y": Y}, ORDER).program.to_bytes()
+        for array in (x, x.astype(dtype))
+    )
+    assert wide == small
