@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,15 +18,12 @@ from typing import Any, cast
 import torch
 import torch.fx.traceback
 from torch._decomp import decomposition_table
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-)
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .errors import CaptureError, Unsupported
+from .phases import Phases
 from .replacements import DECOMPOSED, REPLACED, in_place
 
 Loss = Callable[..., Any]
@@ -355,82 +351,3 @@ def _capture_settings() -> Iterator[None]:
         torch.fx.traceback.preserve_node_meta(),
     ):
         yield
-
-
-_CHECKPOINTING = (
-    "it runs a second time in the backward pass (activation checkpointing)",
-    "switch checkpointing off for the capture: the executor of the program decides what to keep",
-)
-
-
-class Phases:
-    """Annotates the nodes of the forward pass with the path of their module, and knows when the backward pass runs."""
-
-    def __init__(self) -> None:
-        self._open: list[tuple[str, Any]] = []
-        self._failed = ""
-        self._backward = False
-
-    def where(self) -> str:
-        """Name the module that is running, or the one that raised the error being handled."""
-        path = self._open[-1][0] if self._open else self._failed
-        return f"module {path}" if path else "loss or gradient"
-
-    @contextlib.contextmanager
-    def explained(self) -> Iterator[None]:
-        """Add the module's path and a remedy to PyTorch's errors while it traces."""
-        try:
-            yield
-        except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            raise Unsupported(
-                f"{error.func} makes the program depend on values of a tensor",
-                "a program is one graph for all batches: use torch.where in place of a Python branch or a mask",
-                self.where(),
-            ) from error
-        except Unsupported as error:
-            raise Unsupported(error.what, error.remedy, error.where or self.where()) from error
-        except RuntimeError as error:
-            if "torch.utils.checkpoint" in str(error):
-                raise Unsupported(*_CHECKPOINTING, self.where()) from error
-            raise CaptureError(f"{self.where()}: on tensors without data, PyTorch says: {error}") from error
-
-    @contextlib.contextmanager
-    def gradient(self) -> Iterator[None]:
-        self._backward = True
-        try:
-            with torch.fx.traceback.annotate({"backward": True}):
-                yield
-        finally:
-            self._backward = False
-
-    @contextlib.contextmanager
-    def module_paths(self, module: torch.nn.Module) -> Iterator[None]:
-        handles = []
-        for path, child in module.named_modules():
-            handles.append(child.register_forward_pre_hook(self._enter(path or type(module).__name__)))
-            handles.append(child.register_forward_hook(self._leave, always_call=True))
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def _enter(self, path: str) -> Callable[..., None]:
-        def hook(*_: Any) -> None:
-            # SAFETY: a layer that runs again in the backward pass would draw other dropout masks there, and the
-            # gradients would be wrong without any sign of it.
-            if self._backward:
-                raise Unsupported(*_CHECKPOINTING, f"module {path}")
-            annotation = torch.fx.traceback.annotate({"module": path})
-            annotation.__enter__()
-            self._open.append((path, annotation))
-
-        return hook
-
-    def _leave(self, *_: Any) -> None:
-        # NOTE: the forward hook is called even if the module's pre-hook raised; then there is nothing to close.
-        if self._open:
-            path, annotation = self._open.pop()
-            annotation.__exit__(None, None, None)
-            if sys.exc_info()[0] is not None:
-                self._failed = self._failed or path

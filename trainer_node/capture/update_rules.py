@@ -26,7 +26,8 @@ from .draft import Source
 from .errors import CaptureError
 from .lowering import RULES, Noise, lower
 from .optimizers import LearningRate, Optimizer, Parameter, step_index
-from .trace import Phases, functional_graph
+from .phases import Phases
+from .trace import functional_graph
 
 Tensor = torch.Tensor
 State = dict[str, Tensor]

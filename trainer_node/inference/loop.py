@@ -22,7 +22,8 @@ from ..capture import RULES, Built, CaptureError
 from ..capture.builder import Builder, Ref
 from ..capture.lowering import Noise, dtype_of, lower, source_of
 from ..capture.optimizers import step_index
-from ..capture.trace import Phases, functional_graph
+from ..capture.phases import Phases
+from ..capture.trace import functional_graph
 
 Tensors = dict[str, torch.Tensor]
 Forward = Callable[..., Any]
