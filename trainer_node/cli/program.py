@@ -40,6 +40,7 @@ _ONNX: dict[str, Any] = {
     "momentum": _option(float, "--momentum", "Momentum of sgd: 0."),
     "weight_decay": _option(float, "--weight-decay", "0 if not given."),
     "freeze": _option(list[str], "--freeze", 'Tensors not to train: "encoder.*"; may be repeated.'),
+    "train": _option(list[str], "--train", "Tensors to train that the file does not call parameters."),
     "output": _option(str, "--output", "The output to score; the first if not given."),
     "inputs": _option(str, "--inputs", 'Arrays for the model: "input_ids,mask"; the first.'),
     "predict": _option(bool, "--predict", "Do not train: run the model over the data."),
@@ -138,6 +139,7 @@ def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
         inputs=_listed(given.get("inputs")),
         output=given.get("output"),
         freeze=given.get("freeze", ()),
+        train=given.get("train", ()),
     )
 
 

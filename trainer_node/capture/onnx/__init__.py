@@ -5,6 +5,7 @@
 
 model      reads an untrusted file: bounded, nothing outside its folder, known versions only
 tensors    its tensors, including those in files beside it
+roles      which tensors are parameters, by the evidence in the file
 values     the operands of an operator: tensors, and values that are known before tracing
 module     the module that runs the graph
 operators  the rules, one function for each operator: `math`, `shape`, `nn`

@@ -24,6 +24,7 @@ try:
 except ModuleNotFoundError as error:
     raise ConfigError("ONNX files need onnx; install it with: pip install 'assay-referee[onnx]'") from error
 
+from .roles import Roles, roles_of
 from .tensors import to_torch
 
 MAX_FILE_BYTES = (2 << 30) - 1
@@ -51,7 +52,7 @@ class OnnxNode:
 
 @dataclass(frozen=True)
 class Graph:
-    """A model: its nodes in order, its tensors, and its inputs with the shapes of the export, "?" if open."""
+    """A model: nodes in order, tensors and their roles, and inputs with the shapes of the export, "?" if open."""
 
     opset: int
     inputs: tuple[str, ...]
@@ -59,6 +60,7 @@ class Graph:
     outputs: tuple[str, ...]
     nodes: tuple[OnnxNode, ...]
     tensors: Mapping[str, torch.Tensor] = field(repr=False)
+    roles: Roles = field(default_factory=Roles, repr=False)
 
 
 def read(path: Path, supported: Callable[[str], bool]) -> Graph:
@@ -90,7 +92,7 @@ def read(path: Path, supported: Callable[[str], bool]) -> Graph:
     inputs = tuple(value.name for value in given)
     outputs = tuple(value.name for value in graph.output)
     _check_names(inputs, outputs, nodes, tensors, len(graph.initializer))
-    return Graph(opset, inputs, tuple(map(_shape, given)), outputs, nodes, tensors)
+    return Graph(opset, inputs, tuple(map(_shape, given)), outputs, nodes, tensors, roles_of(graph))
 
 
 def _shape(value: onnx.ValueInfoProto) -> str:

@@ -1,7 +1,8 @@
 """An ONNX graph as a module: it runs the rules in order, so eager PyTorch and the capture see ordinary operators.
 
-f32 tensors of the file with at least one dimension are parameters, under the names of the file. Running statistics
-that the graph updates in training mode are buffers, written in place. All other values are known before tracing.
+f32 tensors of the file with at least one dimension are parameters or buffers, under the names of the file, as `roles`
+finds. Running statistics that the graph updates in training mode are buffers, written in place. All other values are
+known before tracing.
 """
 
 from __future__ import annotations
@@ -18,25 +19,39 @@ import torch.fx.traceback
 from ..errors import CaptureError, Unsupported
 from .model import Graph, OnnxNode, read
 from .operators import OPERATORS
-from .values import Call, Given, Known, check_size, untraced
+from .roles import Role
+from .values import TRAINING_FORM, Call, Given, Known, check_size, untraced
 
 MAX_FOLDED_INPUT = 1 << 20
 """Largest operand, in elements, of an operator that is computed before tracing. Larger ones are traced as constants."""
 
+MAX_LISTED = 20
+"""Most names in a refusal."""
 
-def load(path: Path, *, output: str | None = None, freeze: Sequence[str] = ()) -> OnnxModule:
+
+def load(
+    path: Path, *, output: str | None = None, freeze: Sequence[str] = (), train: Sequence[str] = ()
+) -> OnnxModule:
     """Return the module of an ONNX file. Raises the errors of `read`.
 
     `output` names the module's output, by default the first output of the file. Tensors whose name matches a pattern
-    of `freeze` (as `encoder.*`) are not trained.
+    of `freeze` (as `encoder.*`) are not trained, those of `train` are; the file decides about the rest. If it does
+    not, `forward` raises in training mode.
     """
-    return OnnxModule(read(path, OPERATORS.__contains__), output=output, freeze=freeze)
+    return OnnxModule(read(path, OPERATORS.__contains__), output=output, freeze=freeze, train=train)
 
 
 class OnnxModule(torch.nn.Module):
     """A module that takes the graph's inputs in order and gives one output. Raises CaptureError, Unsupported."""
 
-    def __init__(self, graph: Graph, *, output: str | None = None, freeze: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        output: str | None = None,
+        freeze: Sequence[str] = (),
+        train: Sequence[str] = (),
+    ) -> None:
         super().__init__()
         self.inputs = graph.inputs
         self.output = output or graph.outputs[0]
@@ -50,6 +65,9 @@ class OnnxModule(torch.nn.Module):
         self._nodes = _needed(graph, self.output)
         self._known: dict[str, Known] = {}
         self._places: dict[str, tuple[torch.nn.Module, str]] = {}
+        self._folded_norm = graph.roles.folded_norm
+        self._doubtful: list[str] = []
+        roles = _decided(graph, self._statistics, freeze, train)
         read_names = {name for node in self._nodes for name in node.inputs} | {self.output}
         for name, tensor in graph.tensors.items():
             if name not in read_names:
@@ -57,10 +75,10 @@ class OnnxModule(torch.nn.Module):
             if tensor.dtype != torch.float32 or not tensor.ndim:
                 self._known[name] = Known(tensor)
                 continue
-            trained = name not in self._statistics and not any(fnmatch.fnmatchcase(name, p) for p in freeze)
-            self._places[name] = _register(
-                self, name, tensor, buffer=name in self._statistics, trained=trained
-            )
+            role = roles[name]
+            if role is Role.DOUBTFUL:
+                self._doubtful.append(f"{name[:80]} {list(tensor.shape)}")
+            self._places[name] = _register(self, name, tensor, role is Role.BUFFER, role is Role.PARAMETER)
         self._last = _last_uses(self._nodes, self.output)
 
     def forward(self, *given: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
@@ -69,6 +87,8 @@ class OnnxModule(torch.nn.Module):
             raise CaptureError(
                 f"the model takes {', '.join(self.inputs)}; {len(given)} tensors were given, and {list(named)}"
             )
+        if self.training:
+            self._check_training()
         values: dict[str, Given] = {"": None, **batch, **self._known}
         for name, (scope, leaf) in self._places.items():
             values[name] = getattr(scope, leaf)
@@ -82,6 +102,21 @@ class OnnxModule(torch.nn.Module):
         if not isinstance(result, torch.Tensor):
             raise CaptureError(f"output {self.output[:80]!r} does not depend on the inputs")
         return result
+
+    def _check_training(self) -> None:
+        """Raise if the file does not say what the model does, or what changes, in training."""
+        if self._folded_norm:
+            raise Unsupported(
+                f"batch norm that was folded into other tensors, in a job that trains ({self._folded_norm})",
+                TRAINING_FORM,
+            )
+        if self._doubtful:
+            count, shown = len(self._doubtful), ", ".join(self._doubtful[:MAX_LISTED])
+            more = f" and {count - MAX_LISTED} more" if count > MAX_LISTED else ""
+            raise CaptureError(
+                f"the file does not say which of {count} tensors are parameters and which are buffers: {shown}{more}; "
+                "say --train NAME or --freeze NAME for each (train=, freeze= in Python; patterns such as 'encoder.*')"
+            )
 
     def _run(self, node: OnnxNode, inputs: list[Given]) -> Sequence[Given]:
         """Return the outputs of one node, without those that its operator does not give."""
@@ -134,6 +169,35 @@ def _statistics(graph: Graph) -> set[str]:
     return {name for node in graph.nodes if node.op == "BatchNormalization" for name in node.inputs[3:5]}
 
 
+def _decided(
+    graph: Graph, statistics: set[str], freeze: Sequence[str], train: Sequence[str]
+) -> dict[str, Role | None]:
+    """Return the roles after the user's decisions; None for a parameter that is not trained. Raises CaptureError."""
+    roles: dict[str, Role | None] = {}
+    matched: set[str] = set()
+    for name in graph.tensors:
+        found = {pattern for pattern in (*freeze, *train) if fnmatch.fnmatchcase(name, pattern)}
+        matched |= found
+        frozen, trained = found.intersection(freeze), found.intersection(train)
+        if frozen and trained:
+            raise CaptureError(
+                f"tensor {name[:80]!r} is to be frozen ({min(frozen)}) and to be trained ({min(trained)}); "
+                "leave out one of the patterns"
+            )
+        role = graph.roles.of.get(name, Role.DOUBTFUL)
+        if name in statistics:
+            roles[name] = Role.BUFFER
+        elif trained:
+            roles[name] = Role.PARAMETER
+        else:
+            roles[name] = None if frozen and role is not Role.BUFFER else role
+    if unmatched := sorted({*freeze, *train} - matched):
+        raise CaptureError(
+            f"no tensor of the model matches {unmatched[0]!r}; it has {', '.join(list(graph.tensors)[:20])}"
+        )
+    return roles
+
+
 def _needed(graph: Graph, output: str) -> tuple[OnnxNode, ...]:
     """Return the nodes that the output depends on, in order."""
     wanted = {output}
@@ -160,7 +224,7 @@ class _Scope(torch.nn.Module):
 
 
 def _register(
-    root: torch.nn.Module, name: str, tensor: torch.Tensor, *, buffer: bool, trained: bool
+    root: torch.nn.Module, name: str, tensor: torch.Tensor, buffer: bool, trained: bool
 ) -> tuple[torch.nn.Module, str]:
     """Make a parameter or buffer with (nearly) the file's name; return its scope and its name there.
 

@@ -75,13 +75,14 @@ def recipe(
     inputs: Sequence[str] | None = None,
     output: str | None = None,
     freeze: Sequence[str] = (),
+    train: Sequence[str] = (),
 ) -> Recipe:
     """Return a recipe that trains the model of an ONNX file, from the weights in it.
 
     The model gets the arrays named in `inputs` (by default the first of `data`), the loss its output and the rest.
     Raises CaptureError, Unsupported.
     """
-    module: torch.nn.Module = load(path, output=output, freeze=freeze)
+    module: torch.nn.Module = load(path, output=output, freeze=freeze, train=train)
     objective = None  # the module's own loss
     if loss == NEXT_TOKEN:
         if len(data) != 1:

@@ -22,6 +22,11 @@ from .model import OnnxNode
 
 MAX_KNOWN_ELEMENTS = 1 << 28
 """Largest value, in elements, that is computed before tracing: a small file must not become a large tensor."""
+TRAINING_FORM = (
+    "export again with the older exporter: torch.onnx.export(..., dynamo=False, "
+    "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)"
+)
+"""Remedy for files that hold the evaluation form of a model."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def check(case: Case, known: set[int], folder: Path) -> None:
     expected = ReferenceEvaluator(model).run(None, given)
     graph = read(save(model, folder), OPERATORS.__contains__)
     for number, wanted in enumerate(expected):
-        module = OnnxModule(graph, output=f"y{number}")
+        module = OnnxModule(graph, output=f"y{number}").eval()
         tensors = [torch.from_numpy(np.array(array)) for array in given.values()]
         if not given:
             # All inputs are known: the module has nothing to trace, and raises after it has computed everything.

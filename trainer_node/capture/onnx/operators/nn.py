@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.nn import functional as f
 
-from ..values import Call, Given
+from ..values import TRAINING_FORM, Call, Given
 from .registry import operator
 
 Tensor = torch.Tensor
@@ -142,9 +142,11 @@ def batch_norm(c: Call, x: Given, w: Given, b: Given, mean: Given, variance: Giv
 
     NOTE: ONNX averages the population variance. PyTorch's own layer averages the sample variance, n / (n - 1) of it.
     """
+    if c.training and not c.get("training_mode", 0):
+        raise c.unsupported("batch norm in its evaluation form, in a job that trains", TRAINING_FORM)
     image, eps = c.tensor(x), c.get("epsilon", 1e-5)
     scale, shift, old_mean, old_variance = (c.tensor(value) for value in (w, b, mean, variance))
-    if not c.get("training_mode", 0) or not c.training:
+    if not c.training:
         return f.batch_norm(image, old_mean, old_variance, scale, shift, False, 0.0, eps)
     y = f.batch_norm(image, None, None, scale, shift, True, 0.0, eps)
     if len(c.node.outputs) < 3:
