@@ -155,6 +155,8 @@ def _value(attribute: onnx.AttributeProto, where: str) -> Any:
             return _bounded(attribute.floats, where)
         case kind.INTS:
             return _bounded(attribute.ints, where)
+        case kind.STRINGS:
+            return tuple(_text(item, where) for item in _bounded(attribute.strings, where))
         case kind.TENSOR:
             return to_torch(attribute.t, None)
     raise Unsupported(

@@ -223,6 +223,20 @@ CASES |= {
     "Conv, SAME_UPPER": Case("Conv", [IMAGE, f32(3, 4, 3, 2)], {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
     "Conv, SAME_LOWER": Case("Conv", [IMAGE, f32(3, 4, 2, 3)], {"auto_pad": "SAME_LOWER"}),
     "Conv, one dimension": Case("Conv", [f32(2, 4, 9), f32(3, 4, 3)], {"pads": [1, 1]}),
+    "ConvTranspose": Case(
+        "ConvTranspose",
+        [IMAGE, f32(4, 3, 3, 2), f32(3)],
+        {"strides": [2, 3], "pads": [1, 0, 1, 0], "output_padding": [1, 2]},
+    ),
+    "ConvTranspose, uneven padding": Case(
+        "ConvTranspose", [IMAGE, f32(4, 3, 3, 2)], {"pads": [0, 1, 2, 0], "dilations": [1, 2]}
+    ),
+    "ConvTranspose, SAME_UPPER": Case(
+        "ConvTranspose", [IMAGE, f32(4, 3, 4, 3)], {"auto_pad": "SAME_UPPER", "strides": [2, 2]}
+    ),
+    "ConvTranspose, SAME_LOWER": Case("ConvTranspose", [IMAGE, f32(4, 3, 5, 4)], {"auto_pad": "SAME_LOWER"}),
+    "ConvTranspose, VALID": Case("ConvTranspose", [IMAGE, f32(4, 3, 2, 3), f32(3)], {"auto_pad": "VALID"}),
+    "ConvTranspose, 1-d": Case("ConvTranspose", [f32(2, 4, 9), f32(4, 3, 3)], {"pads": [1, 1]}),
     "MaxPool": Case("MaxPool", [IMAGE], {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
     "MaxPool, uneven padding": Case("MaxPool", [IMAGE], {"kernel_shape": [3, 3], "pads": [0, 1, 1, 1]}),
     "AveragePool": Case("AveragePool", [IMAGE], {"kernel_shape": [2, 3], "strides": [1, 2]}),
@@ -271,7 +285,7 @@ def test_the_shape_of_a_traced_tensor_is_known(tmp_path: Path) -> None:
 
 
 def test_every_operator_has_a_case() -> None:
-    elsewhere = {"Constant", "SplitToSequence", "SequenceAt"}
+    elsewhere = {"LSTM", "GRU", "RNN", "Constant", "SplitToSequence", "SequenceAt"}
     assert {case.op for case in CASES.values()} | elsewhere == set(OPERATORS)
 
 
@@ -286,6 +300,14 @@ def test_a_size_that_depends_on_data_is_refused_with_a_remedy(tmp_path: Path) ->
 
 UNSUPPORTED: dict[str, tuple[Case, str]] = {
     "a volume": (Case("Conv", [f32(1, 1, 3, 3, 3), f32(1, 1, 2, 2, 2)]), "3 spatial dimensions"),
+    "a transposed volume": (
+        Case("ConvTranspose", [f32(1, 1, 3, 3, 3), f32(1, 1, 2, 2, 2)]),
+        "3 spatial dimensions; use one or two",
+    ),
+    "negative padding": (
+        Case("ConvTranspose", [IMAGE, f32(4, 3, 2, 2)], {"output_shape": [9, 7]}),
+        r"padding \[0, 0, -1, 0\]; use padding of 0 or more",
+    ),
     "indices of a maximum": (
         Case("MaxPool", [IMAGE], {"kernel_shape": [2, 2]}, outputs=2),
         "the indices of MaxPool",

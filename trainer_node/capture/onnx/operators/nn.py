@@ -85,6 +85,53 @@ def conv(c: Call, x: Given, w: Given, bias: Given = None) -> Tensor:
     return function(image, weight, shift, stride, padding, dilation, c.get("group", 1))
 
 
+@operator("ConvTranspose")
+def conv_transpose(c: Call, x: Given, w: Given, bias: Given = None) -> Tensor:
+    """Spread each place over a window. Padding is what is cut off the result."""
+    image, weight = c.tensor(x), c.tensor(w)
+    kernel = weight.shape[2:]
+    if len(kernel) not in (1, 2):
+        raise c.unsupported(f"a transposed convolution of {len(kernel)} spatial dimensions", "use one or two")
+    stride, dilation, extra = (
+        c.ints(name, (default,) * len(kernel)) or ()
+        for name, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
+    )
+    full = [
+        s * (size - 1) + (k - 1) * d + 1 + e
+        for size, k, s, d, e in zip(image.shape[2:], kernel, stride, dilation, extra, strict=True)
+    ]
+    pads = _cut(c, image, full, stride)
+    begins, ends = pads[: len(kernel)], pads[len(kernel) :]
+    even = begins == ends
+    function: Any = f.conv_transpose1d if len(kernel) == 1 else f.conv_transpose2d
+    shift = None if bias is None else c.tensor(bias)
+    padding = tuple(begins) if even else 0
+    y: Tensor = function(image, weight, shift, stride, padding, extra, c.get("group", 1), dilation)
+    for d, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        y = y if even else y.narrow(d + 2, begin, full[d] - begin - end)
+    return y
+
+
+def _cut(c: Call, x: Tensor, full: Sequence[int], stride: Sequence[int]) -> list[int]:
+    """Return how much of each spatial dimension is cut off: all begins, then all ends."""
+    mode, wanted = c.get("auto_pad", "NOTSET"), c.ints("output_shape")
+    if mode not in ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise c.unsupported(f"auto_pad {mode}", "give the padding explicitly")
+    if wanted is None and mode.startswith("SAME"):
+        wanted = tuple(size * s for size, s in zip(x.shape[2:], stride, strict=True))
+    if wanted is None:
+        pads = (
+            [0] * (2 * len(full)) if mode == "VALID" else list(c.ints("pads", (0,) * (2 * len(full))) or ())
+        )
+    else:
+        total = [size - out for size, out in zip(full, wanted[-len(full) :], strict=True)]
+        begins = [t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total]
+        pads = [*begins, *(t - b for t, b in zip(total, begins, strict=True))]
+    if min(pads, default=0) < 0:
+        raise c.unsupported(f"a transposed convolution with padding {pads}", "use padding of 0 or more")
+    return pads
+
+
 def _window(c: Call, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return kernel, strides and dilations of a pool."""
     kernel = c.ints("kernel_shape") or ()
