@@ -35,7 +35,11 @@ def trainer(steps: int = 50) -> hf.Trainer:
     )
     rows = [{"input_ids": row, "labels": row} for row in common.blocks(words, 32)]
     arguments = hf.TrainingArguments(
-        **common.QUIET, max_steps=steps, per_device_train_batch_size=4, learning_rate=2e-3
+        **common.QUIET,
+        max_steps=steps,
+        per_device_train_batch_size=4,
+        dataloader_drop_last=True,  # the balance of the loads would count what fills a smaller batch up
+        learning_rate=1e-3,
     )
     return hf.Trainer(model, arguments, train_dataset=rows, processing_class=words)
 

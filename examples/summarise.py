@@ -33,7 +33,7 @@ def trainer(steps: int = 50) -> hf.Seq2SeqTrainer:
         **common.QUIET,
         max_steps=steps,
         per_device_train_batch_size=8,
-        learning_rate=5e-3,
+        learning_rate=1e-3,
         predict_with_generate=True,
     )
     rows = [

@@ -33,7 +33,7 @@ def model() -> Any:
 
 
 def update(parameters: Any) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.05)
+    return torch.optim.AdamW(parameters, lr=3e-4, weight_decay=0.05)
 
 
 def train(steps: int = 50) -> list[float]:
