@@ -37,9 +37,7 @@ def trainer(steps: int = 50) -> hf.Trainer:
         warmup_steps=5,
     )
     rows = [{**words(text), "labels": liked} for text, liked in common.reviews()]
-    return hf.Trainer(
-        model, arguments, hf.DataCollatorWithPadding(words), rows, processing_class=words
-    )
+    return hf.Trainer(model, arguments, hf.DataCollatorWithPadding(words), rows, processing_class=words)
 
 
 def recipe(steps: int = 50) -> Recipe:

@@ -48,15 +48,15 @@ def tokenizer(kind: str = "plain") -> Any:
     words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     words.decoder = decoders.ByteLevel()
     sources = [*lines(), *(text for text, _ in reviews()), *(text for text, _ in reports())]
-    words.train_from_iterator(sources, trainers.BpeTrainer(vocab_size=512, special_tokens=SPECIAL, show_progress=False))
+    words.train_from_iterator(
+        sources, trainers.BpeTrainer(vocab_size=512, special_tokens=SPECIAL, show_progress=False)
+    )
     if kind == "bert":
         words.post_processor = processors.TemplateProcessing(
             single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
         )
     elif kind == "t5":
-        words.post_processor = processors.TemplateProcessing(
-            single="$A </s>", special_tokens=[("</s>", 5)]
-        )
+        words.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 5)])
     return hf.PreTrainedTokenizerFast(
         tokenizer_object=words,
         pad_token="[PAD]",

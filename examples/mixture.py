@@ -1,4 +1,4 @@
-"""A mixture of experts (Mixtral's kind): each token goes to two of four experts, and an extra loss balances their loads.
+"""A mixture of experts (Mixtral's kind): each token goes to two of four experts; a second loss balances their loads.
 
 Mixtral has no dropout, so the losses can be compared with those of the program.
 """

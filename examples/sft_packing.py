@@ -1,7 +1,7 @@
 """Supervised fine-tuning with packing: TRL's `SFTTrainer` puts several prompts with their answers into one row.
 
-Only the answers count, and no answer sees another one's prompt. Llama has no dropout, so the losses can be compared with
-those of the program.
+Only the answers count, and no answer sees another one's prompt. Llama has no dropout, so the losses can be compared
+with those of the program.
 """
 
 from __future__ import annotations
