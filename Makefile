@@ -70,6 +70,10 @@ $(CONTRACTS): $(PACKAGES) $(NODE) foundry.toml scripts/solc scripts/solc.js scri
 demo: setup ## Run the demonstration on a local chain
 	$(BIN)/assay demo $(ARGS)
 
+.PHONY: examples
+examples: setup ## Train the examples as programs and as their scripts do, and compare; ARGS="lora vit" chooses
+	$(BIN)/python scripts/run_examples.py $(ARGS)
+
 .PHONY: test
 test: ## Lint, contract tests and the quick Python tests
 	@# Side by side: compiling the contracts' tests uses every core for minutes; the Python tests wait for chains and clocks.
@@ -174,4 +178,4 @@ bench-rounding: setup ## Measure rounding logs: sizes, corrections, overhead, ru
 .PHONY: clean
 clean: ## Remove everything that setup and the tests made
 	rm -rf .venv node_modules .build dist .hypothesis referee_py/abi/*.json kernels/repops/librepops.*
-	find assay_lab kernels referee_py scripts tests trainer_node -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find assay_lab examples kernels referee_py scripts tests trainer_node -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
