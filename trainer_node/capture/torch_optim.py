@@ -63,6 +63,11 @@ def from_torch(
             f"{type(optimizer).__name__} has no counterpart; use one of torch.optim's {known}, or write its update as "
             "an UpdateRule(update, lr, states) of trainer_node.capture"
         )
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+        raise CaptureError(
+            "the optimizer has hooks around its steps, which a program would leave out; write the rule with what they "
+            "do as an UpdateRule, or what clamps weights into the module's forward()"
+        )
     if any(
         float(state.get("step", 1)) for state in optimizer.state.values()
     ):  # Adagrad has states from the start

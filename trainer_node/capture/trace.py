@@ -18,7 +18,7 @@ from typing import Any, cast
 import torch
 import torch.fx.traceback
 from torch._decomp import decomposition_table
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.func import functional_call, functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -116,6 +116,7 @@ def trace(
     if not traced.parameters:
         raise CaptureError("the module has no parameter that requires a gradient; there is nothing to train")
     names = [*traced.parameters, *traced.frozen, *traced.buffers]
+    _check_memory({**traced.parameters, **traced.frozen, **traced.buffers}, set(traced.parameters))
     phases = Phases()
 
     def step(tensors: list[torch.Tensor]) -> list[torch.Tensor | None]:
@@ -259,9 +260,10 @@ def functional_graph(
     table = cast("Mapping[torch._ops.OpOverload[..., Any], Callable[..., Any]]", decomposition_table)
     rules = {**table, **DECOMPOSED, **REPLACED}
     decompositions = {op: rule for op, rule in rules.items() if str(op) not in lowered}
-    with _capture_settings(), phases.module_paths(module):
+    with _capture_settings(), _tensors_kept(module), phases.module_paths(module):
         with phases.explained():
             first = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(tensors)
+        _check_writes(first)
         _without_generators(first)
         constants = (node.target for node in first.graph.nodes if node.op == "get_attr" and node.users)
         lifted = {name: getattr(first, name) for name in constants}
@@ -275,6 +277,57 @@ def functional_graph(
         )(tensors, list(lifted.values()))
         _put_back(graph, lifted)
         return graph
+
+
+def _check_memory(tensors: Mapping[str, torch.Tensor], trained: set[str]) -> None:
+    """Raise CaptureError for a trained parameter that shares its memory: an update of one would change the other."""
+    owners: dict[int, tuple[str, int, int]] = {}
+    for name, tensor in tensors.items():
+        if tensor.is_meta or isinstance(tensor, FakeTensor) or not tensor.numel():
+            continue
+        reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+        first = tensor.data_ptr()
+        last, memory = first + reach * tensor.element_size(), tensor.untyped_storage()._cdata
+        other, low, high = owners.setdefault(memory, (name, first, last))
+        if other != name and first <= high and low <= last and {name, other} & trained:
+            raise CaptureError(
+                f"{other} and {name} are two tensors in the same memory; use one nn.Parameter in both places, "
+                "transposed in forward() where it is needed"
+            )
+
+
+@contextlib.contextmanager
+def _tensors_kept(module: torch.nn.Module) -> Iterator[None]:
+    """Put all tensors back. NOTE: functional_call leaves fake ones in a module that has several names."""
+    kept = [(child, dict(child._parameters), dict(child._buffers)) for child in module.modules()]
+    try:
+        yield
+    finally:
+        for child, parameters, buffers in kept:
+            child._parameters.update(parameters)
+            child._buffers.update(buffers)
+
+
+def _check_writes(graph: torch.fx.GraphModule) -> None:
+    """Raise Unsupported for a write to a tensor that is no buffer: the next step would not see it."""
+    for node in graph.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not schema.is_mutable or not node.args:
+            continue
+        written = node.args[0]
+        while isinstance(written, torch.fx.Node) and written.op == "call_function" and _is_view(written):
+            written = written.args[0]
+        if isinstance(written, torch.fx.Node) and written.op == "get_attr":
+            raise Unsupported(
+                "it writes to a tensor that is no parameter or buffer, and the next step would not see it",
+                "register it as a buffer of its module",
+                f"module {node.meta.get('custom', {}).get('module', 'or loss')}, {node.target}",
+            )
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(value.alias_info for value in schema.returns)
 
 
 def _without_generators(graph: torch.fx.GraphModule) -> None:

@@ -80,7 +80,10 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
 
 def _check_trainer(trainer: Any) -> None:
     """Raise CaptureError for a trainer whose loop is not the one that a recipe follows."""
-    for method in ("train", "training_step", "get_batch_samples", "set_initial_training_values"):
+    for method in (
+        *("train", "training_step", "get_batch_samples", "set_initial_training_values"),
+        *("_prepare_inputs", "_prepare_input", "_inner_training_loop", "create_accelerator_and_postprocess"),
+    ):
         found = defined_in(trainer, method) if hasattr(trainer, method) else "nowhere"
         if not found.startswith(
             ("transformers.trainer", "trl.trainer.sft_trainer", "trl.trainer.base_trainer")
@@ -224,6 +227,11 @@ def _on(device: torch.device, batch: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_filling(module: torch.nn.Module) -> None:
+    if getattr(getattr(module, "config", None), "output_router_logits", False):
+        raise CaptureError(
+            "a batch has fewer examples than others, and the loss that balances experts counts all rows; set "
+            "dataloader_drop_last=True, or output_router_logits=False in the model's configuration"
+        )
     for name, layer in module.named_modules():
         if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
             raise CaptureError(

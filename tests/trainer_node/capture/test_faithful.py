@@ -261,3 +261,52 @@ def test_smaller_integers_are_those_of_64_bits(dtype: type) -> None:
         for array in (x, x.astype(dtype))
     )
     assert wide == small
+
+
+def test_hooks_of_an_optimizer_are_refused() -> None:
+    module = nn.Linear(6, 3)
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    optimizer.register_step_post_hook(lambda *_: None)
+    with pytest.raises(CaptureError, match=r"hooks around its steps"):
+        capture(module, cross_entropy, optimizer, DATA, ORDER)
+
+
+def test_two_parameters_in_one_memory_are_refused() -> None:
+    module = nn.Sequential(nn.Linear(6, 3, bias=False), nn.Linear(3, 6, bias=False), nn.Linear(6, 3))
+    module[1].weight = nn.Parameter(module[0].weight.data.t())
+    with pytest.raises(CaptureError, match=r"0\.weight and 1\.weight are two tensors in the same memory"):
+        capture(module, cross_entropy, SGD(0.1), DATA, ORDER)
+
+
+class Centred(nn.Module):
+    """A running mean in a plain attribute, which eager PyTorch keeps from step to step."""
+
+    center: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.center = nn.Linear(6, 3), torch.zeros(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layer(x)
+        with torch.no_grad():
+            self.center.mul_(0.5).add_(y.mean(0), alpha=0.5)
+        return y - self.center
+
+
+def test_state_in_a_plain_tensor_is_refused() -> None:
+    with pytest.raises(Unsupported, match=r"writes to a tensor that is no parameter or buffer.*register it"):
+        capture(Centred(), cross_entropy, SGD(0.1), DATA, ORDER)
+
+
+def test_a_module_with_several_names_keeps_its_tensors() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(*([nn.Linear(6, 6)] * 3 + [nn.Linear(6, 3)]))
+    before = [p.clone() for p in module.parameters()]
+    built = capture(module, cross_entropy, SGD(0.1), DATA, ORDER)
+    assert all(type(p) is nn.Parameter for p in module.parameters())
+    assert all(torch.equal(p, old) for p, old in zip(module.parameters(), before, strict=True))
+    ours, _ = eager.run_program(built, STEPS)
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    want = eager.run_eager(module, eager.of(cross_entropy), optimizer, DATA, ORDER)
+    np.testing.assert_allclose(ours, want, rtol=1e-4)
