@@ -272,8 +272,9 @@ def test_hooks_of_an_optimizer_are_refused() -> None:
 
 
 def test_two_parameters_in_one_memory_are_refused() -> None:
-    module = nn.Sequential(nn.Linear(6, 3, bias=False), nn.Linear(3, 6, bias=False), nn.Linear(6, 3))
-    module[1].weight = nn.Parameter(module[0].weight.data.t())
+    first, second = nn.Linear(6, 3, bias=False), nn.Linear(3, 6, bias=False)
+    second.weight = nn.Parameter(first.weight.data.t())
+    module = nn.Sequential(first, second, nn.Linear(6, 3))
     with pytest.raises(CaptureError, match=r"0\.weight and 1\.weight are two tensors in the same memory"):
         capture(module, cross_entropy, SGD(0.1), DATA, ORDER)
 
