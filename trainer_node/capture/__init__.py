@@ -6,7 +6,7 @@
 recipe      the definition of a training job; `build`
 recipes     recipes by name: `load_recipe`, and the built-in ones
 step        batch, forward, loss, backward, optimizer as one program: `capture`, `sketch`
-trace       passes 1 and 2: PyTorch to a functional ATen graph; phases says which module runs
+trace       passes 1 and 2: PyTorch to a functional ATen graph; modules keeps the module, phases says which one runs
 guard       the first step beside eager PyTorch's
 replacements    PyTorch's functions in forms that the operator set has
 lowering    pass 3: ATen to the operator set; the rules are in aten_*

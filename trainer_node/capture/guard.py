@@ -27,9 +27,10 @@ from referee_py.execute import Metrics, Run
 
 from .draft import Built
 from .errors import CaptureError
+from .modules import attributes, module_outputs, restore
 from .optimizers import SGD
 from .step import Initial, capture
-from .trace import Objective, attributes, module_outputs, restore
+from .trace import Objective
 
 if TYPE_CHECKING:
     from .recipe import Recipe

@@ -23,10 +23,11 @@ from ..bundle import Bundle
 from .draft import Built
 from .errors import CaptureError
 from .guard import check_first_step
+from .modules import plain_module
 from .optimizers import Optimizer
 from .sampling import data_order, uniform
 from .step import capture, exactly
-from .trace import Loss, plain_module
+from .trace import Loss
 
 SHARE = 0.05
 """Largest share of a run's time that commitments at suggested strides may take."""

@@ -35,10 +35,11 @@ from .builder import Builder, Ref
 from .draft import Built, Draft, Source
 from .errors import CaptureError
 from .lowering import RULES, Noise, dtype_of, lower, source_of
+from .modules import plain_module
 from .optimizers import Optimizer, Parameter, clip, clip_values, step_index
 from .replacements import experts
 from .torch_optim import as_optimizer
-from .trace import Loss, Objective, Traced, plain_module, trace
+from .trace import Loss, Objective, Traced, trace
 
 Initial = Mapping[str, Array | Callable[[], Array]]
 """Values of parameters and buffers by name: an array, or a function that reads one when it is needed."""

@@ -18,11 +18,12 @@ from typing import Any, cast
 import torch
 import torch.fx.traceback
 from torch._decomp import decomposition_table
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .errors import CaptureError, Unsupported
+from .modules import attributes, check_memory, hooked, module_outputs, restore, tensors_kept
 from .phases import Phases
 from .replacements import DECOMPOSED, REPLACED, in_place
 
@@ -116,7 +117,7 @@ def trace(
     if not traced.parameters:
         raise CaptureError("the module has no parameter that requires a gradient; there is nothing to train")
     names = [*traced.parameters, *traced.frozen, *traced.buffers]
-    _check_memory({**traced.parameters, **traced.frozen, **traced.buffers}, set(traced.parameters))
+    check_memory({**traced.parameters, **traced.frozen, **traced.buffers}, set(traced.parameters))
     phases = Phases()
 
     def step(tensors: list[torch.Tensor]) -> list[torch.Tensor | None]:
@@ -145,7 +146,7 @@ def trace(
         with phases.gradient():
             gradients = torch.autograd.grad(value, trained, allow_unused=True)
             found_gradients = [
-                _hooked(name, parameter, gradient)
+                hooked(name, parameter, gradient)
                 for (name, parameter), gradient in zip(traced.parameters.items(), gradients, strict=True)
             ]
         return [
@@ -186,62 +187,9 @@ def trace(
     return traced
 
 
-@contextlib.contextmanager
-def module_outputs(module: torch.nn.Module | None) -> Iterator[dict[str, torch.Tensor]]:
-    """Collect the float tensors that each module gives, in the order in which they finish: `output.<path>.<call>`."""
-    found: dict[str, torch.Tensor] = {}
-
-    def keep(path: str) -> Callable[..., None]:
-        def hook(_module: Any, _inputs: Any, result: Any) -> None:
-            first = result[0] if isinstance(result, tuple | list) and result else result
-            if isinstance(first, torch.Tensor) and first.is_floating_point():
-                calls = sum(name.rpartition(".")[0] == f"output.{path}" for name in found)
-                found[f"output.{path}.{calls}"] = first.detach().clone()
-
-        return hook
-
-    named = module.named_modules() if module else ()
-    handles = [child.register_forward_hook(keep(path)) for path, child in named if path]
-    try:
-        yield found
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _hooked(name: str, parameter: torch.Tensor, gradient: torch.Tensor | None) -> torch.Tensor | None:
-    """Return a gradient after the hooks of its parameter (`register_hook`), as backward() leaves it."""
-    if getattr(parameter, "_post_accumulate_grad_hooks", None):
-        raise Unsupported(
-            f"{name} has a hook after its gradient is accumulated",
-            "make it a part of the optimizer",
-            "module",
-        )
-    for hook in (parameter._backward_hooks or {}).values():
-        if gradient is not None and (changed := hook(gradient)) is not None:
-            gradient = changed
-    return gradient
-
-
 def _outputs(graph: torch.fx.GraphModule) -> Sequence[Any]:
     """Return the nodes that a graph gives; None for no value."""
     return cast("Sequence[Any]", next(iter(reversed(graph.graph.nodes))).args[0])
-
-
-def attributes(module: torch.nn.Module) -> dict[tuple[str, str], Any]:
-    """Return the numbers, flags and words among the attributes of all modules, by path and name."""
-    return {
-        (path, name): value
-        for path, child in module.named_modules()
-        for name, value in vars(child).items()
-        if isinstance(value, bool | int | float | str)
-    }
-
-
-def restore(module: torch.nn.Module, attributes: Mapping[tuple[str, str], Any]) -> None:
-    modules = dict(module.named_modules())
-    for (path, name), value in attributes.items():
-        setattr(modules[path], name, value)
 
 
 def functional_graph(
@@ -260,7 +208,7 @@ def functional_graph(
     table = cast("Mapping[torch._ops.OpOverload[..., Any], Callable[..., Any]]", decomposition_table)
     rules = {**table, **DECOMPOSED, **REPLACED}
     decompositions = {op: rule for op, rule in rules.items() if str(op) not in lowered}
-    with _capture_settings(), _tensors_kept(module), phases.module_paths(module):
+    with _capture_settings(), tensors_kept(module), phases.module_paths(module):
         with phases.explained():
             first = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(tensors)
         _check_writes(first)
@@ -277,35 +225,6 @@ def functional_graph(
         )(tensors, list(lifted.values()))
         _put_back(graph, lifted)
         return graph
-
-
-def _check_memory(tensors: Mapping[str, torch.Tensor], trained: set[str]) -> None:
-    """Raise CaptureError for a trained parameter that shares its memory: an update of one would change the other."""
-    owners: dict[int, tuple[str, int, int]] = {}
-    for name, tensor in tensors.items():
-        if tensor.is_meta or isinstance(tensor, FakeTensor) or not tensor.numel():
-            continue
-        reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-        first = tensor.data_ptr()
-        last, memory = first + reach * tensor.element_size(), tensor.untyped_storage()._cdata
-        other, low, high = owners.setdefault(memory, (name, first, last))
-        if other != name and first <= high and low <= last and {name, other} & trained:
-            raise CaptureError(
-                f"{other} and {name} are two tensors in the same memory; use one nn.Parameter in both places, "
-                "transposed in forward() where it is needed"
-            )
-
-
-@contextlib.contextmanager
-def _tensors_kept(module: torch.nn.Module) -> Iterator[None]:
-    """Put all tensors back. NOTE: functional_call leaves fake ones in a module that has several names."""
-    kept = [(child, dict(child._parameters), dict(child._buffers)) for child in module.modules()]
-    try:
-        yield
-    finally:
-        for child, parameters, buffers in kept:
-            child._parameters.update(parameters)
-            child._buffers.update(buffers)
 
 
 def _check_writes(graph: torch.fx.GraphModule) -> None:
@@ -362,27 +281,6 @@ def _put_back(graph: torch.fx.GraphModule, constants: Mapping[Any, torch.Tensor]
         constant.meta = dict(node.meta)
         node.replace_all_uses_with(constant)
         graph.graph.erase_node(node)
-
-
-def plain_module(module: torch.nn.Module) -> torch.nn.Module:
-    """Return the module inside a compiled or parallel one. Raises CaptureError for what cannot be traced."""
-    while True:
-        inner = getattr(module, "_orig_mod", None)
-        if isinstance(module, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
-            inner = module.module
-        if inner is None:
-            break
-        module = inner
-    for path, child in module.named_modules():
-        where = path or type(child).__name__
-        if isinstance(child, torch.jit.ScriptModule):
-            raise CaptureError(f"module {where} is scripted; give the module that it was made of")
-        for name, parameter in child.named_parameters(recurse=False):
-            if torch.nn.parameter.is_lazy(parameter):
-                raise CaptureError(
-                    f"module {where}: {name} has no shape yet; call the module once on an example, then capture it"
-                )
-    return module
 
 
 def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

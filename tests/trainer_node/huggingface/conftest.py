@@ -1,19 +1,5 @@
-"""Tests run in parallel, one per core: more threads in each would only wait for one another."""
+"""The models here are captured and run as those of tests/trainer_node/capture: one thread in each process."""
 
-from __future__ import annotations
+from tests.trainer_node.capture.conftest import one_thread
 
-from collections.abc import Iterator
-
-import pytest
-import torch
-from repops import cpu
-
-
-@pytest.fixture(autouse=True, scope="session")
-def one_thread() -> Iterator[None]:
-    before = cpu.get_num_threads(), torch.get_num_threads()
-    cpu.set_num_threads(1)
-    torch.set_num_threads(1)
-    yield
-    cpu.set_num_threads(before[0])
-    torch.set_num_threads(before[1])
+__all__ = ["one_thread"]

@@ -24,23 +24,21 @@ LATE_PATCHES: list[Callable[[], list[Patch]]] = []
 
 def replaces(*operators: Overload) -> Callable[[Function], Function]:
     """Register a function that is called instead of these operators, and is then differentiated."""
-
-    def register(function: Function) -> Function:
-        for operator in operators:
-            assert operator not in REPLACED, operator
-            REPLACED[operator] = function
-        return function
-
-    return register
+    return _into(REPLACED, operators)
 
 
 def decomposes(*operators: Overload) -> Callable[[Function], Function]:
     """Register a function for operators that occur after differentiation, such as in gradients."""
+    return _into(DECOMPOSED, operators)
 
+
+def _into(
+    table: dict[Overload, Callable[..., Any]], operators: tuple[Overload, ...]
+) -> Callable[[Function], Function]:
     def register(function: Function) -> Function:
         for operator in operators:
-            assert operator not in DECOMPOSED, operator
-            DECOMPOSED[operator] = function
+            assert operator not in table, operator
+            table[operator] = function
         return function
 
     return register
