@@ -4,7 +4,8 @@ config.json, tokenizer.json, ...   the library's own files
 export.json                        which tensor of the program each tensor of the library's file is
 unread.safetensors                 tensors that no node reads (a head that the loss does not use)
 
-A name of the library's file is matched with a tensor of the model by identity, so tied weights are written once.
+A name of the library's file is matched with a tensor of the model by identity. Of weights that the library ties, a file
+has only the one that is its source; weights that somebody else has tied are there under each of their names.
 """
 
 from __future__ import annotations
@@ -108,7 +109,11 @@ def _filed(module: Any) -> Mapping[str, torch.Tensor]:
 
     NOTE: where files also split or join tensors (experts), names are those in memory; `from_pretrained` loads both.
     """
-    own: Mapping[str, torch.Tensor] = module.state_dict(keep_vars=True)
+    own: dict[str, torch.Tensor] = module.state_dict(keep_vars=True)
+    # NOTE: a model without a head (AutoModel) has the sources alone, so it loads what a model with one has written.
+    for target, source in module.all_tied_weights_keys.items():
+        if source in own and own.get(target) is own[source]:
+            del own[target]
     try:
         from transformers.core_model_loading import revert_weight_conversion
     except ImportError:  # NOTE: older versions have one set of names
@@ -142,11 +147,7 @@ def _matched(
     }
     tensors: dict[str, dict[str, str]] = {}
     unread: dict[str, Array] = {}
-    seen: set[int] = set()
     for key, tensor in kept.tensors.items():
-        if id(tensor) in seen:
-            continue
-        seen.add(id(tensor))
         name = names.get(id(tensor), key)
         found = next((f"{k}.{name}" for k in ("param", "buffer") if f"{k}.{name}" in slots), None)
         found = found or next(

@@ -66,6 +66,7 @@ RESNET = {"embedding_size": 8, "hidden_sizes": [16, 32], "depths": [1, 1]}
 MODELS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "gpt2, tied": (tiny.gpt2, WORDS),
     "llama": (tiny.llama, WORDS),
+    "llama, tied": (lambda: tiny.llama(tie_word_embeddings=True), WORDS),
     "bert for masks": (lambda: tiny.bert(hf.BertForMaskedLM), WORDS),
     "bert, frozen": (frozen_backbone, CLASSES),
     "bert, unread head": (unread_head, CLASSES),
@@ -142,6 +143,36 @@ def test_auto_classes_know_the_model(tmp_path: Path) -> None:
     bundle, state = story()
     export(bundle, state, tmp_path, KNOWN)
     assert type(hf.AutoModelForCausalLM.from_pretrained(tmp_path)) is hf.GPT2LMHeadModel
+
+
+@pytest.mark.parametrize("name", ["gpt2, tied", "llama, tied", "bert for masks", "t5"])
+def test_a_model_without_its_head_loads_tied_weights(name: str, tmp_path: Path) -> None:
+    """The model comes from files, where the library ties weights in another order than in a new model."""
+    make, data = MODELS[name]
+    made = make()
+    made.save_pretrained(tmp_path / "own")
+    model = type(made).from_pretrained(tmp_path / "own")
+    bundle, state = trained(model, data)
+    export(bundle, state, tmp_path / "out", KNOWN)
+    own, ours = (set(load_file(tmp_path / folder / "model.safetensors")) for folder in ("own", "out"))
+    assert own == ours
+    for kind in (hf.AutoModel, type(made)):
+        _, info = kind.from_pretrained(tmp_path / "out", output_loading_info=True)
+        _, usual = kind.from_pretrained(tmp_path / "own", output_loading_info=True)
+        assert not (info["missing_keys"] - usual["missing_keys"])  # BERT has a pooler that was never saved
+        assert info["unexpected_keys"] == usual["unexpected_keys"]
+
+
+def test_weights_that_somebody_has_tied_are_written_under_both_names(tmp_path: Path) -> None:
+    model = tiny.llama()
+    first, second = (layer.mlp for layer in model.model.layers)
+    second.up_proj.weight = first.up_proj.weight
+    bundle, state = trained(model, WORDS)
+    export(bundle, state, tmp_path, KNOWN)
+    loaded, info = hf.AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not info["missing_keys"]
+    tiny.put(model, bundle, state)
+    check_equal(loaded, model, WORDS)
 
 
 def test_an_adapter_is_written_without_its_base(tmp_path: Path) -> None:
