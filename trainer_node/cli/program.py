@@ -16,6 +16,7 @@ from referee_py.program.mode import MODE_REPOPS_F32
 from ..bundle import Bundle
 from ..datasets import Dataset
 from ..errors import ConfigError
+from ..huggingface import library
 from . import huggingface, inspect
 from .arithmetic import ModeFlags, with_mode
 from .common import out
@@ -82,7 +83,6 @@ def build(
 ) -> None:
     """Capture a job into a bundle: program, terms and tensors."""
     chosen = mode.over(MODE_REPOPS_F32)
-    capture = _capture()
     if "hf" in given:
         if folder is not None:
             raise InvalidInput(f"with --hf there is no recipe; leave out {recipe}")
@@ -92,22 +92,29 @@ def build(
         raise InvalidInput("name the folder to write the bundle to, after the recipe")
     elif foreign := sorted(set(given) & set(huggingface.FLAGS)):
         raise InvalidInput(f"--{foreign[0].replace('_', '-')} is for models of transformers; add --hf")
-    elif recipe.endswith(".onnx") and ("predict" in given or "decode" in given):
-        if steps is not None or seed is not None:
-            raise InvalidInput("--steps and --seed are for training; the data sets the length of inference")
-        training = _inference(Path(recipe), given)
-    elif recipe.endswith(".onnx"):
-        training = _from_onnx(Path(recipe), steps or 200, seed or 0, given)
-    elif given:
-        name = next(iter(given)).replace("_", "-")
-        raise InvalidInput(f"--{name} is for ONNX files; recipe {recipe} defines this itself")
     else:
-        training = capture.load_recipe(recipe, steps=steps, seed=seed)
+        training = _training(recipe, steps, seed, given)
     if strides is not None:
         training = dataclasses.replace(training, strides=_strides(strides))
-    bundle: Bundle = capture.build(training)
+    with library.quiet():
+        bundle: Bundle = _capture().build(training)
     bundle.with_mode(chosen).write(folder)
     inspect.show_summary(inspect.Opened.read(folder))
+
+
+def _training(recipe: str, steps: int | None, seed: int | None, given: dict[str, Any]) -> Any:
+    """Return what a recipe by name or a model file defines. Raises InvalidInput for options that do not apply."""
+    capture = _capture()
+    if recipe.endswith(".onnx") and ("predict" in given or "decode" in given):
+        if steps is not None or seed is not None:
+            raise InvalidInput("--steps and --seed are for training; the data sets the length of inference")
+        return _inference(Path(recipe), given)
+    if recipe.endswith(".onnx"):
+        return _from_onnx(Path(recipe), steps or 200, seed or 0, given)
+    if given:
+        name = next(iter(given)).replace("_", "-")
+        raise InvalidInput(f"--{name} is for ONNX files; recipe {recipe} defines this itself")
+    return capture.load_recipe(recipe, steps=steps, seed=seed)
 
 
 def captured(recipe: str) -> Bundle:

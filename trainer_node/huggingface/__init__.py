@@ -1,15 +1,19 @@
 """Training with the libraries of Hugging Face, taken in as recipes, and results written as folders that they load.
 
-arguments  what becomes of each of the TrainingArguments
-batches    the batches that a trainer would take, in its order
-rows       batches of any shape as rows of one shape, and an order
-objective  the loss as the trainer computes it
-trainer    a trainer as a recipe: `recipe_of`
-folder     a model and its processor from a local folder
-lora       adapters as a person asks for them
-text       rows of a file as examples of a task
-describe   what an export needs, gathered while the model is at hand
-export     a trained state as a folder that `from_pretrained` loads
-card       the model card: what is known about a result, and what is not
-accepted   the same for the accepted result of a job
+argument_table  what becomes of each of the TrainingArguments
+argument_file   those of a YAML file
+arguments       whether a program can follow those of a trainer
+batches         the batches that a trainer would take, in its order
+rows            batches of any shape as rows of one shape, and an order
+objective       the loss as the trainer computes it
+trainer         a trainer as a recipe: `recipe_of`
+folder          a model and its processor from a local folder
+lora            adapters as a person asks for them
+files           rows of files, and whether they have the columns of a task
+text            rows as examples of a task
+library         `transformers`, loaded when it is needed, and quiet
+describe        what an export needs, gathered while the model is at hand
+export          a trained state as a folder that `from_pretrained` loads
+card            the model card: what is known about a result, and what is not
+accepted        the same for the accepted result of a job
 """

@@ -9,25 +9,27 @@ SAFETY: nothing is downloaded, no code of the folder is run, and weights that wo
 
 from __future__ import annotations
 
-import importlib
-import json
-import os
 import tempfile
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
+from pydantic_core import from_json
 
-from referee_py.errors import InvalidInput
+from referee_py.errors import InvalidEncoding, InvalidInput
 
-from ..capture.recipe import Recipe
 from ..datasets import read_images
-from ..errors import ConfigError
-from .arguments import read_arguments
+from . import library
+from .argument_file import read_file, training_arguments
+from .files import Row, read_rows
 from .lora import Lora
-from .text import Examples, examples, read_rows
+
+if TYPE_CHECKING:  # these load PyTorch, which takes seconds
+    from ..capture.recipe import Recipe
+    from .text import Examples
 
 TASKS = {
     "causal-lm": "AutoModelForCausalLM",
@@ -37,7 +39,16 @@ TASKS = {
     "token-classification": "AutoModelForTokenClassification",
     "image-classification": "AutoModelForImageClassification",
 }
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+DTYPES = ("float32", "bfloat16")
+_TOKENIZER_FILES = (
+    "tokenizer*",
+    "vocab*",
+    "*.model",
+    "*.spm",
+    "*.tiktoken",
+    "spiece*",
+    "special_tokens_map.json",
+)
 
 
 @dataclass(frozen=True)
@@ -58,28 +69,37 @@ class Source:
             raise InvalidInput(f"task {self.task!r}; choose {', '.join(TASKS)}")
         if self.dtype not in DTYPES:
             raise InvalidInput(f"dtype {self.dtype!r}; choose {' or '.join(DTYPES)}")
+        if self.packing and self.task != "causal-lm":
+            raise InvalidInput(f"--packing is for causal-lm; leave it out for {self.task}")
 
     def recipe(self, steps: int | None = None, seed: int | None = None) -> Recipe:
-        """Return the recipe. Raises InvalidInput, InvalidEncoding, ConfigError or CaptureError."""
-        _check_folder(self.folder)
-        library = _library()
-        with tempfile.TemporaryDirectory() as scratch:
-            arguments = read_arguments(self.arguments, Path(scratch), steps, seed)
-            library.set_seed(
-                arguments.seed
-            )  # NOTE: heads that the folder does not have, and adapters, are drawn
-            images = self.task == "image-classification"
-            processor = None if images else self._load(library.AutoTokenizer)
-            found = self._images() if images else self._texts(processor)
-            model = self._model(library, found.classes)
-            trainer = library.Trainer(
-                model,
-                arguments,
-                _collator(library, self.task, processor, model),
-                found.rows,
-                processing_class=processor,
-            )
+        """Return the recipe. Raises InvalidInput, InvalidEncoding, ConfigError or CaptureError.
+
+        What needs no library is checked before one is loaded, which takes seconds.
+        """
+        if steps is not None and steps < 1:
+            raise InvalidInput(f"--steps {steps}; a run has at least one step")
+        _check_folder(self.folder, tokenizer=not self._images)
+        given = read_file(self.arguments)
+        if self._images:
+            _check_images(self.data)
+        rows = [] if self._images else read_rows(self.data, self.task)
+        hf = library.load()
+        from ..capture.recipe import Recipe
+
+        with tempfile.TemporaryDirectory() as scratch, library.quiet():
+            arguments = training_arguments(given, self.arguments, Path(scratch), steps, seed)
+            hf.set_seed(arguments.seed)  # NOTE: heads that the folder does not have, and adapters, are drawn
+            processor = None if self._images else self._load(hf.AutoTokenizer)
+            found = self._pictures() if self._images else self._texts(rows, processor)
+            model = self._model(hf, found.classes)
+            collator = _collator(hf, self.task, processor, model)
+            trainer = hf.Trainer(model, arguments, collator, found.rows, processing_class=processor)
             return replace(Recipe.from_trainer(trainer, self.folder.resolve().name), processor=processor)
+
+    @property
+    def _images(self) -> bool:
+        return self.task == "image-classification"
 
     def _load(self, kind: Any, **options: Any) -> Any:
         try:
@@ -90,8 +110,8 @@ class Source:
             reason = " ".join(str(error).split())[:300]
             raise InvalidInput(f"{self.folder} cannot be loaded for {self.task}: {reason}") from error
 
-    def _model(self, library: Any, classes: Sequence[str]) -> Any:
-        options: dict[str, Any] = {"use_safetensors": True, "dtype": DTYPES[self.dtype]}
+    def _model(self, hf: Any, classes: Sequence[str]) -> Any:
+        options: dict[str, Any] = {"use_safetensors": True, "dtype": self.dtype}
         if classes:
             options |= {
                 "num_labels": len(classes),
@@ -99,21 +119,30 @@ class Source:
                 "label2id": {name: k for k, name in enumerate(classes)},
                 "ignore_mismatched_sizes": True,
             }
-        model = self._load(getattr(library, TASKS[self.task]), **options)
+        model, info = self._load(getattr(hf, TASKS[self.task]), output_loading_info=True, **options)
+        drawn = sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
+        if drawn:
+            warnings.warn(
+                f"{self.folder} has no values of this shape for {', '.join(drawn[:4])}"
+                f"{f' and {len(drawn) - 4} more' if len(drawn) > 4 else ''}: they are drawn from the seed",
+                stacklevel=3,
+            )
         return model if self.lora is None else self.lora.applied(model, self.task)
 
-    def _texts(self, tokenizer: Any) -> Examples:
+    def _texts(self, rows: Sequence[Row], tokenizer: Any) -> Examples:
+        from .text import examples
+
         if tokenizer.pad_token is None:
             if tokenizer.eos_token is None:
                 raise InvalidInput(
                     f"the tokenizer of {self.folder} has no token to pad with; add a pad_token"
                 )
             tokenizer.pad_token = tokenizer.eos_token
-        return examples(self.task, read_rows(self.data), tokenizer, self._length(tokenizer), self.packing)
+        return examples(self.task, rows, tokenizer, self._length(tokenizer), self.packing)
 
     def _length(self, tokenizer: Any) -> int:
         """Return the most tokens of a row: what was asked for, within what model and tokenizer take."""
-        config = json.loads((self.folder / "config.json").read_bytes())
+        config = _read_object(self.folder / "config.json")
         places = [config.get(name) for name in ("max_position_embeddings", "n_positions")]
         known = [n for n in (*places, tokenizer.model_max_length) if isinstance(n, int) and 0 < n < 1 << 30]
         if self.length is None and not known:
@@ -124,42 +153,33 @@ class Source:
             )
         return self.length or min(known)
 
-    def _images(self) -> Examples:
+    def _pictures(self) -> Examples:
         """Return the images of a folder with one folder for each class, scaled and normalised for the model."""
-        if len(self.data) != 1:
-            raise InvalidInput(
-                "images come from one folder, with one folder for each class; give --data once"
-            )
-        config = json.loads((self.folder / "config.json").read_bytes())
+        from .text import Examples
+
+        config = _read_object(self.folder / "config.json")
         size, channels = config.get("image_size"), config.get("num_channels", 3)
         side = (size, size) if isinstance(size, int) else tuple(size or ())
         if len(side) != 2:
             raise InvalidInput(f"{self.folder / 'config.json'} has no image_size; add one")
         images = read_images(self.data[0], (int(side[0]), int(side[1])), channels)
-        mean, deviation = (torch.tensor(v).reshape(-1, 1, 1) for v in _normalisation(self.folder, channels))
-        pixels = (torch.from_numpy(images.tensors["x"]) - mean) / deviation
+        mean, deviation = (
+            np.array(v, np.float32).reshape(-1, 1, 1) for v in _normalisation(self.folder, channels)
+        )
+        pixels = (images.tensors["x"] - mean) / deviation
         rows = [
             {"pixel_values": x, "labels": int(y)} for x, y in zip(pixels, images.tensors["y"], strict=True)
         ]
         return Examples(rows, [str(name) for name in images.origin["classes"]])
 
 
-def _library() -> Any:
-    # NOTE: read when the library is imported; what is loaded later is also told to stay local.
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    try:
-        importlib.import_module("accelerate")
-        return importlib.import_module("transformers")
-    except ImportError as error:
-        raise ConfigError(
-            f"this needs {error.name}; install it with: pip install 'assay-referee[huggingface]'"
-        ) from error
-
-
-def _check_folder(folder: Path) -> None:
-    """Raise InvalidInput unless the folder holds a configuration and weights that need no unpickling."""
+def _check_folder(folder: Path, tokenizer: bool) -> None:
+    """Raise InvalidInput unless the folder holds a configuration, weights that need no unpickling, and a tokenizer."""
+    if not folder.is_dir():
+        raise InvalidInput(f"{folder} is no folder; name the folder of a model of transformers")
     if not (folder / "config.json").is_file():
         raise InvalidInput(f"{folder} holds no config.json; name the folder of a model of transformers")
+    _read_object(folder / "config.json")
     if not any(folder.glob("*.safetensors")):
         pickled = sorted(
             path.name for path in folder.iterdir() if path.suffix in (".bin", ".pt", ".pth", ".ckpt")
@@ -171,12 +191,36 @@ def _check_folder(folder: Path) -> None:
             else "write them with save_pretrained"
         )
         raise InvalidInput(f"{folder} holds no weights as safetensors: {remedy}")
+    if tokenizer and not any(path for pattern in _TOKENIZER_FILES for path in folder.glob(pattern)):
+        raise InvalidInput(
+            f"{folder} holds no tokenizer (tokenizer.json); write that of the model there, with "
+            f"AutoTokenizer.from_pretrained(...).save_pretrained({str(folder)!r})"
+        )
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """Return a file of JSON. Raises InvalidEncoding."""
+    try:
+        # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.
+        found = from_json(path.read_bytes())
+    except ValueError as error:
+        raise InvalidEncoding(f"{path} is no JSON: {error}; write it with save_pretrained again") from error
+    if not isinstance(found, dict):
+        raise InvalidEncoding(f"{path} holds no object {{...}}; write it with save_pretrained again")
+    return found
+
+
+def _check_images(data: Sequence[Path]) -> None:
+    if len(data) != 1 or not data[0].is_dir():
+        raise InvalidInput(
+            f"--data {', '.join(map(str, data))}; images come from one folder, with one folder for each class"
+        )
 
 
 def _normalisation(folder: Path, channels: int) -> tuple[list[float], list[float]]:
     """Return mean and standard deviation of each channel; 0 and 1 if the folder does not say."""
     path = folder / "preprocessor_config.json"
-    found = json.loads(path.read_bytes()) if path.is_file() else {}
+    found = _read_object(path) if path.is_file() else {}
     mean, deviation = found.get("image_mean", [0.0]), found.get("image_std", [1.0])
     if not found.get("do_normalize", True):
         mean, deviation = [0.0], [1.0]
@@ -185,16 +229,16 @@ def _normalisation(folder: Path, channels: int) -> tuple[list[float], list[float
     return mean, deviation
 
 
-def _collator(library: Any, task: str, processor: Any, model: Any) -> Any:
+def _collator(hf: Any, task: str, processor: Any, model: Any) -> Any:
     match task:
         case "masked-lm":
-            return library.DataCollatorForLanguageModeling(processor)
+            return hf.DataCollatorForLanguageModeling(processor)
         case "causal-lm":
-            return library.DataCollatorForSeq2Seq(processor)
+            return hf.DataCollatorForSeq2Seq(processor)
         case "seq2seq-lm":
-            return library.DataCollatorForSeq2Seq(processor, model=model)
+            return hf.DataCollatorForSeq2Seq(processor, model=model)
         case "token-classification":
-            return library.DataCollatorForTokenClassification(processor)
+            return hf.DataCollatorForTokenClassification(processor)
         case "sequence-classification":
-            return library.DataCollatorWithPadding(processor)
-    return library.default_data_collator
+            return hf.DataCollatorWithPadding(processor)
+    return hf.default_data_collator

@@ -11,7 +11,8 @@ import transformers as hf
 import trl
 
 from trainer_node.capture import CaptureError
-from trainer_node.huggingface.arguments import HARMLESS, REFUSED, TRANSLATED, check_arguments
+from trainer_node.huggingface.argument_table import HARMLESS, REFUSED, TRANSLATED
+from trainer_node.huggingface.arguments import check_arguments
 
 from . import tiny
 
@@ -53,6 +54,17 @@ def test_what_would_change_the_numbers_is_refused_by_name(name: str, value: Any,
     setattr(arguments, name, value)
     with pytest.raises(CaptureError, match=f"{name}=.*has no counterpart: .{{20}}"):
         check_arguments(arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("weight_decay", -1), ("learning_rate", float("nan")), ("max_grad_norm", float("inf")), ("seed", -1)],
+)
+def test_numbers_that_the_library_takes_though_they_make_no_sense_are_refused(
+    name: str, value: float, tmp_path: Path
+) -> None:
+    with pytest.raises(CaptureError, match=f"{name} is {value}; give a (whole )?number from 0"):
+        check_arguments(tiny.arguments(tmp_path, **{name: value}))
 
 
 def test_an_argument_that_the_table_does_not_know_must_have_its_default(tmp_path: Path) -> None:

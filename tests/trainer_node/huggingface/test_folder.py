@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 import peft
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 import torch
 import transformers as hf
@@ -23,9 +20,11 @@ from referee_py.errors import InvalidEncoding, InvalidInput
 from trainer_node.bundle import Bundle
 from trainer_node.capture import CaptureError
 from trainer_node.cli import main
+from trainer_node.huggingface import library
+from trainer_node.huggingface.argument_file import read_file
 from trainer_node.huggingface.folder import Source
 from trainer_node.huggingface.lora import Lora
-from trainer_node.huggingface.text import examples, read_rows
+from trainer_node.huggingface.text import examples
 
 from . import tiny
 
@@ -74,6 +73,7 @@ def test_from_a_folder_to_a_folder(assay: Assay, tmp_path: Path) -> None:
     build = ("program", "build", "--hf", "model", "--task", "causal-lm", "--data", "texts.jsonl")
     code, output, errors = assay(*build, "--arguments", "arguments.yaml", "job")
     assert code == 0, errors
+    assert "Loading weights" not in errors, "progress bars of the library are kept off the terminal"
     bundle = Bundle.read(tmp_path / "job")
     assert (bundle.name, bundle.terms.steps) == ("model", 6)
     assert bundle.terms.hash().hex() in output
@@ -171,50 +171,6 @@ def test_images_are_normalised_as_the_folder_says(tmp_path: Path) -> None:
         np.testing.assert_array_equal(pixels, np.full((3, 8, 8), (-1.0, 1.0)[label], np.float32))
 
 
-# ------------------------------------------------------------------------------------------------------- files
-
-
-def test_the_same_rows_from_every_kind_of_file(tmp_path: Path) -> None:
-    rows = [{"text": "a b"}, {"text": 'c, "d"\ne'}]
-    jsonl(tmp_path / "a.jsonl", rows)
-    with (tmp_path / "a.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["text"])
-        writer.writeheader()
-        writer.writerows(rows)
-    pyarrow.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
-    datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "folder")
-    for name in ("a.jsonl", "a.csv", "a.parquet", "folder"):
-        assert read_rows([tmp_path / name]) == rows
-    assert read_rows([tmp_path / "a.jsonl", tmp_path / "a.csv"]) == rows + rows
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("x.txt", b"a", "rows are read from .jsonl"),
-        ("x.jsonl", b"[1]\n", "line 1 is no object"),
-        ("x.jsonl", b'{"a": 1}\n{"a"\n', "line 2"),
-        ("x.jsonl", b"[" * 100_000, "line 1"),
-        ("x.jsonl", b"\n", "hold no rows"),
-        ("x.csv", b"text\n\xff\xfe\n", "no CSV file"),
-        ("x.parquet", b"PAR1", "no Parquet file"),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_refused(name: str, content: bytes, words: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises((InvalidInput, InvalidEncoding), match=words):
-        read_rows([tmp_path / name])
-
-
-@pytest.mark.parametrize("name", ["../a.arrow", "/a.arrow", 3])
-def test_a_folder_that_names_files_elsewhere_is_refused(name: Any, tmp_path: Path) -> None:
-    datasets.Dataset.from_list([{"text": "a"}]).save_to_disk(tmp_path / "folder")
-    state = tmp_path / "folder" / "state.json"
-    state.write_text(json.dumps(json.loads(state.read_text()) | {"_data_files": [{"filename": name}]}))
-    with pytest.raises(InvalidEncoding, match="no folder written by"):
-        read_rows([tmp_path / "folder"])
-
-
 def test_conversations_prompts_and_packs() -> None:
     words = tiny.tokenizer(chat_template=TEMPLATE)
     number = {word: k for k, word in enumerate(tiny.VOCABULARY)}
@@ -241,6 +197,50 @@ def test_weights_that_would_be_unpickled_are_refused(tmp_path: Path) -> None:
         Source(folder, "causal-lm", []).recipe()
 
 
+def test_a_folder_without_a_tokenizer_or_a_configuration_is_refused(tmp_path: Path) -> None:
+    folder = saved(tiny.gpt2(), tmp_path / "model", words=False)
+    with pytest.raises(InvalidInput, match=r"model holds no tokenizer.*save_pretrained"):
+        Source(folder, "causal-lm", []).recipe()
+    (folder / "config.json").write_text("{")
+    with pytest.raises(InvalidEncoding, match=r"config\.json is no JSON.*save_pretrained"):
+        Source(folder, "causal-lm", []).recipe()
+    (folder / "config.json").unlink()
+    with pytest.raises(InvalidInput, match=r"model holds no config\.json"):
+        Source(folder, "causal-lm", []).recipe()
+
+
+def test_refusals_need_no_library(tmp_path: Path) -> None:
+    """Loading one takes seconds."""
+    folder = saved(tiny.gpt2(), tmp_path / "model")
+    jsonl(tmp_path / "x.jsonl", [{"text": None}])
+    arguments(tmp_path / "a.yaml", optim="adamw_8bit")
+    script = f"""
+import sys
+from pathlib import Path
+from referee_py.errors import AssayError
+from trainer_node.huggingface.folder import Source
+for data, given in (("x.jsonl", None), ("y.jsonl", None), ("x.jsonl", Path("a.yaml"))):
+    try:
+        Source(Path({str(folder)!r}), "causal-lm", [Path(data)], given).recipe()
+    except AssayError:
+        print("refused")
+print("torch" in sys.modules or "transformers" in sys.modules)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == ["refused"] * 3 + ["False"]
+
+
+def test_the_library_may_speak_again_afterwards() -> None:
+    talk = hf.utils.logging
+    talk.enable_progress_bar()
+    before = talk.get_verbosity()
+    with library.quiet():
+        assert (talk.get_verbosity(), talk.is_progress_bar_enabled()) == (talk.ERROR, False)
+    assert (talk.get_verbosity(), talk.is_progress_bar_enabled()) == (before, True)
+
+
 def test_code_of_the_folder_is_never_run(tmp_path: Path) -> None:
     folder = saved(tiny.gpt2(), tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
@@ -259,8 +259,18 @@ def test_code_of_the_folder_is_never_run(tmp_path: Path) -> None:
     ("given", "words"),
     [
         ({"learning_rat": 1}, "there is no argument 'learning_rat'; perhaps learning_rate"),
+        ({"max_length": 8}, "max_length is set by --max-length"),
+        ({"weight_decay": -1}, "weight_decay is -1; give a number from 0"),
+        ({"weight_decay": ".nan"}, "weight_decay is nan; give a number from 0"),
+        ({"learning_rate": "[1, 2]"}, "learning_rate is .1, 2.; give a number"),
+        ({"learning_rate": ""}, "learning_rate is None; give a number"),
+        ({"max_grad_norm": -1}, "max_grad_norm is -1; give a number from 0, which clips nothing"),
+        ({"adam_beta2": 1}, "adam_beta2 is 1; give a number from 0 to below 1"),
+        ({"max_steps": 4.5}, "max_steps is 4.5; give a whole number from 1"),
+        ({"per_device_train_batch_size": 0}, "size is 0; give a whole number from 1"),
+        ({"optim": "adamw_8bit"}, "optim is 'adamw_8bit', which has no counterpart; use one of adamw_torch"),
         ({"learning_rate": "fast"}, "learning_rate is 'fast', no number"),
-        ({"output_dir": "x"}, "output_dir is for a trainer"),
+        ({"output_dir": "x"}, "output_dir is set by the last word"),
         ({"fp16": True}, "fp16"),
         ({"optim": "nowhere"}, "optim|nowhere"),
     ],
@@ -272,12 +282,27 @@ def test_arguments_that_cannot_be_are_refused(given: dict[str, Any], words: str,
         Source(folder, "causal-lm", [rows], arguments(tmp_path / "a.yaml", **given)).recipe()
 
 
-@pytest.mark.parametrize("text", ["- 1", "a: [", "!!python/object:os.system {}"])
-def test_what_is_no_list_of_arguments_is_refused(text: str, tmp_path: Path) -> None:
-    folder = saved(tiny.gpt2(), tmp_path / "model")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- 1", "holds a list, not names with values; write lines such as"),
+        ("a: [", "cannot be read as YAML"),
+        ("!!python/object:os.system {}", "cannot be read as YAML"),
+        ("learning_rate: 1\nlearning_rate: 5", "gives 'learning_rate' 2 times; keep one"),
+        ("lr_scheduler_kwargs: {a: 1, a: 2}", "gives 'a' 2 times; keep one"),
+    ],
+)
+def test_what_is_no_list_of_arguments_is_refused(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(text)
-    with pytest.raises(InvalidEncoding):
-        Source(folder, "causal-lm", [jsonl(tmp_path / "x.jsonl", TEXTS)], tmp_path / "a.yaml").recipe()
+    with pytest.raises(InvalidEncoding, match=words):
+        read_file(tmp_path / "a.yaml")
+
+
+def test_a_file_of_arguments_may_be_empty_but_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").touch()
+    assert read_file(tmp_path / "a.yaml") == {}
+    with pytest.raises(InvalidInput, match=r"b\.yaml does not exist"):
+        read_file(tmp_path / "b.yaml")
 
 
 @pytest.mark.parametrize("text", ["r=0", "r=1.5", "r=x", "rank=4", "dropout=1", "alpha=1=2,alpha=3", "x"])
@@ -299,7 +324,7 @@ def test_adapters_as_they_are_asked_for() -> None:
         (("--hf", "m", "--task", "causal-lm", "--data", "x", "gpt2-tiny", "job"), "there is no recipe"),
         (("--hf", "m", "--task", "x", "--data", "x", "job"), "choose causal-lm"),
         (("--hf", "m", "--task", "causal-lm", "--data", "x", "--lr", "1", "job"), "use --arguments"),
-        (("--hf", "m", "--task", "causal-lm", "--data", "x", "job"), "holds no config.json"),
+        (("--hf", "m", "--task", "causal-lm", "--data", "x", "job"), "m is no folder"),
         (("--task", "causal-lm", "gpt2-tiny", "job"), "add --hf"),
         (("gpt2-tiny",), "name the folder"),
     ],
