@@ -197,7 +197,7 @@ def bundle_of(name: str, built: Built, steps: int, strides: tuple[int, ...] | No
 def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[[], Array]]:
     """Return initial values that do not depend on torch's generator. Each is made when it is read.
 
-    Weights and biases of linear and convolution layers are uniform in +-1/sqrt(fan in), as PyTorch's defaults;
+    Weights and biases of linear, convolution and recurrent layers are uniform as PyTorch's defaults (`_bound`);
     embeddings are uniform with variance 1. If a `transformers` configuration has `initializer_range`, matrices are
     uniform with that standard deviation, and biases keep their values. Parameters that begin as zeros (the second
     factor of LoRA) stay zero, and other parameters (norms) keep their values.
@@ -205,12 +205,7 @@ def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[
     bounds: dict[str, float] = {}
     spread = getattr(getattr(module, "config", None), "initializer_range", None)
     for path, layer in module.named_modules():
-        if isinstance(layer, torch.nn.Linear | torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d):
-            bound = 1 / math.sqrt(max(1, layer.weight[0].numel()))
-        elif isinstance(layer, torch.nn.Embedding):
-            bound = math.sqrt(3)
-        else:
-            bound = 0.0
+        bound = _bound(layer)
         for name, parameter in layer.named_parameters(path, recurse=False):
             if spread is not None:
                 bound = spread * math.sqrt(3) if parameter.ndim > 1 else 0.0
@@ -221,3 +216,16 @@ def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[
         for name, parameter in module.named_parameters()
         if name in bounds
     }
+
+
+def _bound(layer: torch.nn.Module) -> float:
+    """Return the largest initial value of a layer's parameters, as PyTorch draws them; 0 if they are not drawn here."""
+    if isinstance(layer, torch.nn.Linear | torch.nn.modules.conv._ConvNd):
+        return 1 / math.sqrt(max(1, layer.weight[0].numel()))
+    if isinstance(layer, torch.nn.Bilinear):
+        return 1 / math.sqrt(layer.in1_features)
+    if isinstance(layer, torch.nn.RNNBase | torch.nn.RNNCellBase):
+        return 1 / math.sqrt(layer.hidden_size)
+    if isinstance(layer, torch.nn.MultiheadAttention):
+        return math.sqrt(6 / (4 * layer.embed_dim))
+    return math.sqrt(3) if isinstance(layer, torch.nn.Embedding | torch.nn.EmbeddingBag) else 0.0

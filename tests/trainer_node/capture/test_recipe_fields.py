@@ -12,6 +12,7 @@ from torch import nn
 
 from referee_py.errors import AssayError
 from trainer_node.capture import SGD, Recipe, build
+from trainer_node.capture.recipe import seeded_parameters
 
 X = np.random.default_rng(0).standard_normal((16, 6)).astype(np.float32)
 Y = np.arange(16) % 3
@@ -72,3 +73,28 @@ def test_data_in_other_forms_are_the_same_program(data: Any) -> None:
 def test_a_loss_may_need_the_output_alone() -> None:
     bundle = build(replace(recipe(), data={"x": X}, loss=lambda output: output.square().mean()))
     assert str(bundle.labels["checked"]).startswith("loss and gradients")
+
+
+def test_seeded_layers_do_not_depend_on_torchs_generator() -> None:
+    def made(seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        return nn.ModuleList(
+            [
+                nn.Linear(4, 6),
+                nn.LSTM(4, 4, num_layers=2, bidirectional=True),
+                nn.GRUCell(4, 4),
+                nn.MultiheadAttention(4, 2),
+                nn.ConvTranspose2d(2, 3, 3, groups=1),
+                nn.Bilinear(3, 4, 2),
+                nn.EmbeddingBag(5, 4),
+            ]
+        )
+
+    first, second = made(1), made(2)
+    values, others = seeded_parameters(first, 7), seeded_parameters(second, 7)
+    assert set(values) == {name for name, parameter in first.named_parameters() if parameter.any()}
+    for name, parameter in first.named_parameters():
+        if name in values:
+            np.testing.assert_array_equal(values[name](), others[name]())
+            own, drawn = float(parameter.abs().max()), float(np.abs(values[name]()).max())
+            assert drawn <= own * 2.5, name  # the bound is PyTorch's: the largest of some values is near it
