@@ -27,8 +27,9 @@ from referee_py.execute import Metrics, Run
 
 from .draft import Built
 from .errors import CaptureError
-from .modules import attributes, module_outputs, restore
+from .modules import module_outputs
 from .optimizers import SGD
+from .python_state import PythonState
 from .step import Initial, capture
 from .trace import Objective
 
@@ -121,7 +122,7 @@ def _put_back(module: torch.nn.Module) -> Iterator[None]:
     """
     tensors = [*module.parameters(), *module.buffers()]
     values, gradients = [tensor.detach().clone() for tensor in tensors], [tensor.grad for tensor in tensors]
-    before = attributes(module)
+    before = PythonState(module)
     for tensor in tensors:
         tensor.grad = None
     try:
@@ -131,7 +132,7 @@ def _put_back(module: torch.nn.Module) -> Iterator[None]:
             for tensor, value, gradient in zip(tensors, values, gradients, strict=True):
                 tensor.copy_(value)
                 tensor.grad = gradient
-        restore(module, before)
+        before.restore()
 
 
 def _differences(found: Values, wanted: Values, recipe: Recipe) -> dict[str, float]:

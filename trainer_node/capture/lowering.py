@@ -29,6 +29,7 @@ from .builder import Builder, Compose, Ref
 from .draft import Source
 from .errors import Unsupported
 from .knowledge import Knowledge
+from .remedies import without_lowering
 from .storage import NATIVE, in_f32, narrowed, widened
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -196,7 +197,7 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
         context.outputs = tuple(map(type_of, value if isinstance(value, tuple | list) else [value]))
         rule = RULES.get(str(node.target))
         if rule is None:
-            what = "it" if aten is node.target else f"its part {node.target}"
+            what = "it" if str(aten) == str(node.target) else f"its part {node.target}"
             raise Unsupported(f"{what} has no lowering", _remedy(aten))
         context.traced = torch.fx.map_arg(node.args, lambda argument: argument.meta.get("val"))
         context.backward = "backward" in origin
@@ -243,6 +244,8 @@ def _applied(rule: Callable[..., Any], context: Context, name: str, args: Any, k
 
 
 def _remedy(target: Any) -> str:
+    if (known := without_lowering(str(target))) is not None:
+        return known
     tags = getattr(target, "tags", ())
     if torch.Tag.nondeterministic_seeded in tags:
         return "draw with dropout, rand, randn, bernoulli, uniform, normal, exponential or randint, or draw it as data"

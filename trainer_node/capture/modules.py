@@ -25,6 +25,10 @@ def plain_module(module: torch.nn.Module) -> torch.nn.Module:
         where = path or type(child).__name__
         if isinstance(child, torch.jit.ScriptModule):
             raise CaptureError(f"module {where} is scripted; give the module that it was made of")
+        if getattr(child, "track_running_stats", False) and getattr(child, "momentum", 0.0) is None:
+            raise CaptureError(
+                f"module {where}: with momentum=None its averages depend on the number of steps; give it a momentum"
+            )
         for name, parameter in child.named_parameters(recurse=False):
             if torch.nn.parameter.is_lazy(parameter):
                 raise CaptureError(
@@ -62,30 +66,18 @@ def tensors_kept(module: torch.nn.Module) -> Iterator[None]:
             child._buffers.update(buffers)
 
 
-def attributes(module: torch.nn.Module) -> dict[tuple[str, str], Any]:
-    """Return the numbers, flags and words among the attributes of all modules, by path and name."""
-    return {
-        (path, name): value
-        for path, child in module.named_modules()
-        for name, value in vars(child).items()
-        if isinstance(value, bool | int | float | str)
-    }
-
-
-def restore(module: torch.nn.Module, attributes: Mapping[tuple[str, str], Any]) -> None:
-    modules = dict(module.named_modules())
-    for (path, name), value in attributes.items():
-        setattr(modules[path], name, value)
-
-
 @contextlib.contextmanager
 def module_outputs(module: torch.nn.Module | None) -> Iterator[dict[str, torch.Tensor]]:
-    """Collect the float tensors that each module gives, in the order in which they finish: `output.<path>.<call>`."""
+    """Collect the float tensors that each module gives, in the order in which they finish: `output.<path>.<call>`.
+
+    The path of the module itself is the name of its class.
+    """
     found: dict[str, torch.Tensor] = {}
 
     def keep(path: str) -> Callable[..., None]:
         def hook(_module: Any, _inputs: Any, result: Any) -> None:
-            first = result[0] if isinstance(result, tuple | list) and result else result
+            values = list(result.values()) if isinstance(result, Mapping) else result
+            first = values[0] if isinstance(values, tuple | list) and values else values
             if isinstance(first, torch.Tensor) and first.is_floating_point():
                 calls = sum(name.rpartition(".")[0] == f"output.{path}" for name in found)
                 found[f"output.{path}.{calls}"] = first.detach().clone()
@@ -93,7 +85,7 @@ def module_outputs(module: torch.nn.Module | None) -> Iterator[dict[str, torch.T
         return hook
 
     named = module.named_modules() if module else ()
-    handles = [child.register_forward_hook(keep(path)) for path, child in named if path]
+    handles = [child.register_forward_hook(keep(path or type(child).__name__)) for path, child in named]
     try:
         yield found
     finally:

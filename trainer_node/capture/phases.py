@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.fx.traceback
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
+from . import remedies
 from .errors import CaptureError, Unsupported
 
+_HERE = str(Path(__file__).parent)
 _CHECKPOINTING = (
     "it runs a second time in the backward pass (activation checkpointing)",
     "switch checkpointing off for the capture: the executor of the program decides what to keep",
 )
+
+
+def _place(error: Exception) -> str:
+    """Name the last line of somebody's own code that an error went through; nothing if there is none."""
+    own = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "site-packages" not in frame.filename and not frame.filename.startswith((_HERE, "<"))
+    ]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
 
 class Phases:
@@ -40,7 +54,7 @@ class Phases:
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             raise Unsupported(
                 f"{error.func} makes the program depend on values of a tensor",
-                "a program is one graph for all batches: use torch.where in place of a Python branch or a mask",
+                remedies.of_values(str(error.func)),
                 self.where(),
             ) from error
         except Unsupported as error:
@@ -48,7 +62,14 @@ class Phases:
         except RuntimeError as error:
             if "torch.utils.checkpoint" in str(error):
                 raise Unsupported(*_CHECKPOINTING, self.where()) from error
-            raise CaptureError(f"{self.where()}: on tensors without data, PyTorch says: {error}") from error
+            remedy = remedies.of_error(str(error))
+            said = f"on tensors without data, PyTorch says: {error}{remedy}"
+            raise CaptureError(f"{self.where()}: {said}") from error
+        except CaptureError:
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}".rstrip(": ")
+            raise CaptureError(f"{self.where()}: {said}{_place(error)}") from error
 
     @contextlib.contextmanager
     def gradient(self) -> Iterator[None]:

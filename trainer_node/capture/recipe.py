@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 
 from referee_py.commit.tensor import Array
 from referee_py.program.describe_stats import commitment_steps
-from referee_py.program.terms import Terms, suggest_strides
+from referee_py.program.terms import Terms, check_strides, suggest_strides
 
 from ..bundle import Bundle
 from .draft import Built
@@ -91,17 +92,12 @@ def build(recipe: Recipe | RecipeJob, check: bool = True) -> Bundle:
     """
     if not isinstance(recipe, Recipe):
         return recipe.build()
-    if recipe.steps < 1 or recipe.batch_size < 1 or not 0 <= recipe.seed < 1 << 64:
-        raise CaptureError(
-            f"{recipe.steps} steps, batch size {recipe.batch_size}, seed {recipe.seed}: "
-            "steps and batch size must be at least 1, a seed must fit 64 bits"
-        )
-    if recipe.initial not in ("seeded", "module"):
-        raise CaptureError(f'initial is {recipe.initial!r}; it must be "seeded" or "module"')
+    _check_fields(recipe)
+    recipe = replace(recipe, data=exactly(recipe.data))
     sizes = [len(array) for array in recipe.data.values() if array.ndim]
     if not sizes or not sizes[0]:
         raise CaptureError("the data set is empty")
-    recipe = replace(recipe, module=plain_module(recipe.module), data=exactly(recipe.data))
+    recipe = replace(recipe, module=plain_module(recipe.module))
     initial = seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else {}
     order = _order(recipe, sizes[0])
     built = capture(
@@ -129,15 +125,53 @@ def build(recipe: Recipe | RecipeJob, check: bool = True) -> Bundle:
     return replace(bundle, labels={**bundle.labels, "checked": checked}, extras=extras)
 
 
+def _check_fields(recipe: Recipe) -> None:
+    """Raise CaptureError for fields that are not what they must be."""
+    for field in ("steps", "batch_size", "accumulate", "seed"):
+        value, least = getattr(recipe, field), 0 if field == "seed" else 1
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise CaptureError(f"{field} is {value!r}; it must be a whole number")
+        if not least <= value < 1 << 64:
+            raise CaptureError(f"{field} is {value}; it must be at least {least} and below 2^64")
+    for field in ("clip_norm", "clip_value"):
+        value = getattr(recipe, field)
+        if value is not None and not (_is_number(value) and value > 0):
+            raise CaptureError(f"{field} is {value!r}; it must be above 0, or None for gradients as they are")
+    if recipe.expert_capacity is not None and not (
+        _is_number(recipe.expert_capacity) and recipe.expert_capacity > 0
+    ):
+        raise CaptureError(f"expert_capacity is {recipe.expert_capacity!r}; it must be above 0, or None")
+    if recipe.initial not in ("seeded", "module"):
+        raise CaptureError(f'initial is {recipe.initial!r}; it must be "seeded" or "module"')
+    if not isinstance(recipe.module, torch.nn.Module):
+        raise CaptureError(f"module is {type(recipe.module).__name__}; it must be a torch.nn.Module")
+    if recipe.loss is not None and not callable(recipe.loss):
+        raise CaptureError(
+            f"loss is {recipe.loss!r}; it must be a function, or None for the module's own loss"
+        )
+    if not isinstance(recipe.strides, list | tuple | None):
+        raise CaptureError(f"strides is {recipe.strides!r}; it must be a tuple of whole numbers, or None")
+    if not all(isinstance(stride, int) for stride in recipe.strides or ()):
+        raise CaptureError(f"strides are {list(recipe.strides or ())}; they must be whole numbers")
+    check_strides(recipe.strides or (1,))
+
+
+def _is_number(value: Any) -> bool:
+    return (
+        isinstance(value, int | float | np.number) and not isinstance(value, bool) and not math.isnan(value)
+    )
+
+
 def _order(recipe: Recipe, size: int) -> Array:
     if recipe.order is None:
         return data_order(recipe.seed, size, recipe.batch_size, recipe.steps)
-    if recipe.order.shape != (recipe.steps, recipe.batch_size):
+    order = exactly({"order": recipe.order})["order"]
+    if order.shape != (recipe.steps, recipe.batch_size):
         raise CaptureError(
-            f"order is {list(recipe.order.shape)} for {recipe.steps} steps of {recipe.batch_size} examples; "
+            f"order is {list(order.shape)} for {recipe.steps} steps of {recipe.batch_size} examples; "
             "it needs a row for each step, and an entry for each example of a batch"
         )
-    return recipe.order
+    return order
 
 
 def bundle_of(name: str, built: Built, steps: int, strides: tuple[int, ...] | None) -> Bundle:
@@ -163,7 +197,7 @@ def bundle_of(name: str, built: Built, steps: int, strides: tuple[int, ...] | No
 def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[[], Array]]:
     """Return initial values that do not depend on torch's generator. Each is made when it is read.
 
-    Weights and biases of linear and convolution layers are uniform in +-1/sqrt(fan in), as PyTorch's defaults;
+    Weights and biases of linear, convolution and recurrent layers are uniform as PyTorch's defaults (`_bound`);
     embeddings are uniform with variance 1. If a `transformers` configuration has `initializer_range`, matrices are
     uniform with that standard deviation, and biases keep their values. Parameters that begin as zeros (the second
     factor of LoRA) stay zero, and other parameters (norms) keep their values.
@@ -171,12 +205,7 @@ def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[
     bounds: dict[str, float] = {}
     spread = getattr(getattr(module, "config", None), "initializer_range", None)
     for path, layer in module.named_modules():
-        if isinstance(layer, torch.nn.Linear | torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d):
-            bound = 1 / math.sqrt(max(1, layer.weight[0].numel()))
-        elif isinstance(layer, torch.nn.Embedding):
-            bound = math.sqrt(3)
-        else:
-            bound = 0.0
+        bound = _bound(layer)
         for name, parameter in layer.named_parameters(path, recurse=False):
             if spread is not None:
                 bound = spread * math.sqrt(3) if parameter.ndim > 1 else 0.0
@@ -187,3 +216,16 @@ def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[
         for name, parameter in module.named_parameters()
         if name in bounds
     }
+
+
+def _bound(layer: torch.nn.Module) -> float:
+    """Return the largest initial value of a layer's parameters, as PyTorch draws them; 0 if they are not drawn here."""
+    if isinstance(layer, torch.nn.Linear | torch.nn.modules.conv._ConvNd):
+        return 1 / math.sqrt(max(1, layer.weight[0].numel()))
+    if isinstance(layer, torch.nn.Bilinear):
+        return 1 / math.sqrt(layer.in1_features)
+    if isinstance(layer, torch.nn.RNNBase | torch.nn.RNNCellBase):
+        return 1 / math.sqrt(layer.hidden_size)
+    if isinstance(layer, torch.nn.MultiheadAttention):
+        return math.sqrt(6 / (4 * layer.embed_dim))
+    return math.sqrt(3) if isinstance(layer, torch.nn.Embedding | torch.nn.EmbeddingBag) else 0.0

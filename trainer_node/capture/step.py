@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from repops.opset import BF16, F32
 from repops.tensors import NUMPY_DTYPE
-from repops.torch_arrays import from_numpy
+from repops.torch_arrays import from_numpy, to_numpy
 
 from referee_py.commit.tensor import Array
 from referee_py.program import TensorType, validate
@@ -280,11 +280,31 @@ _EXACT = {
 
 
 def exactly(data: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays with smaller integers as i64 and float16 as f32, which changes no value."""
-    return {
-        name: array.astype(_EXACT[array.dtype.char]) if array.dtype.char in _EXACT else array
-        for name, array in data.items()
-    }
+    """Return tensors and lists as arrays, smaller integers as i64 and float16 as f32, which changes no value.
+
+    Numbers in lists are f32, as torch.tensor takes them. Raises CaptureError for what is no array.
+    """
+    if not isinstance(data, Mapping):
+        raise CaptureError(f"data is {type(data).__name__}; it must be a mapping of names to arrays")
+    return {name: _array(name, value) for name, value in data.items()}
+
+
+def _array(name: str, value: Any) -> Array:
+    if isinstance(value, torch.Tensor):
+        array = to_numpy(value.detach().cpu().contiguous())
+    elif isinstance(value, list | tuple):
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise CaptureError(f"data {name}: {error}; give every example the same shape") from error
+        array = array.astype(np.float32) if array.dtype == np.float64 else array
+    else:
+        array = value
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufV":
+        kind = getattr(array, "dtype", type(array).__name__)
+        raise CaptureError(f"data {name} is {kind}; it must be an array of numbers, or a tensor")
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return array.astype(_EXACT[array.dtype.char]) if array.dtype.char in _EXACT else array
 
 
 def _check_tables(
@@ -311,7 +331,7 @@ def _check_data(data: Mapping[str, Array], order: Array, parts: int) -> int:
     if not data or len(set(sizes.values())) != 1 or None in sizes.values():
         raise CaptureError(f"data needs arrays with as many examples each, not {sizes}")
     for name, array in data.items():
-        dtype_of(from_numpy(array[:1]).dtype)
+        _check_dtype(f"data {name}", from_numpy(array[:1]))
         if array.dtype == np.float32 and not np.isfinite(array).all():
             raise CaptureError(f"data {name} holds values that are not finite; clean it first")
     size = next(iter(sizes.values()))

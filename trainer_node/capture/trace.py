@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +24,9 @@ from torch.func import functional_call, functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .errors import CaptureError, Unsupported
-from .modules import attributes, check_memory, hooked, module_outputs, restore, tensors_kept
+from .modules import check_memory, hooked, module_outputs, tensors_kept
 from .phases import Phases
+from .python_state import PythonState, check, no_draws
 from .replacements import DECOMPOSED, REPLACED, in_place
 
 Loss = Callable[..., Any]
@@ -53,9 +55,9 @@ class Objective:
                 )
             return cls(None, tuple(names))
         chosen = tuple(names[:1] if inputs is None else inputs)
-        if not chosen or not set(chosen) <= set(names) or len(set(chosen)) == len(names):
+        if isinstance(inputs, str) or not chosen or not set(chosen) <= set(names):
             raise CaptureError(
-                f"inputs {list(chosen)} of the arrays {list(names)}: name some of them, and leave one for the loss"
+                f"inputs {inputs!r} of the arrays {list(names)}: a tuple of some of their names; the loss gets the rest"
             )
         return cls(loss, chosen)
 
@@ -125,11 +127,12 @@ def trace(
         trained = [given[name].requires_grad_() for name in traced.parameters]
         # NOTE: clones, so that in-place writes (running statistics, momentum encoders) become values to return.
         state = {**given, **{name: given[name].clone() for name in (*traced.frozen, *traced.buffers)}}
-        memory = {name: state[name].untyped_storage()._cdata for name in names}
+        memory = {name: (state[name], state[name].untyped_storage()._cdata) for name in names}
         inputs = dict(zip(batch, tensors[len(names) :], strict=True))
         forward = lambda *args, **kwargs: functional_call(module, state, args, kwargs)  # noqa: E731
         # NOTE: without the cache each use of a weight is cast; equal nodes are merged anyway.
         with (
+            no_draws(),
             module_outputs(module if outputs else None) as found,
             torch.autocast("cpu", autocast, enabled=autocast is not None, cache_enabled=False),
         ):
@@ -137,12 +140,7 @@ def trace(
         metrics = {**metrics, **found}
         traced.metric_names[:] = list(metrics)
         for name in names:
-            if state[name].untyped_storage()._cdata != memory[name]:
-                raise Unsupported(
-                    f"{name}.data is given another tensor",
-                    f"write with torch.no_grad(): {name}.copy_(...)",
-                    "module",
-                )
+            _check_written(name, state[name], *memory[name])
         with phases.gradient():
             gradients = torch.autograd.grad(value, trained, allow_unused=True)
             found_gradients = [
@@ -157,20 +155,15 @@ def trace(
         ]
 
     state = {**traced.parameters, **traced.frozen, **traced.buffers}
-    before = attributes(module)
     shapes = [*((tuple(t.shape), t.dtype) for t in state.values()), *batch.values()]
+    before = PythonState(module)
     traced.graph = functional_graph(step, shapes, module, lowered, phases)
-    after = attributes(module)
-    changed = [".".join(key) for key, value in after.items() if before.get(key, value) != value]
-    if changed:
-        again = functional_graph(step, shapes, module, lowered, phases)
-        restore(module, before)
-        if again.code != traced.graph.code:
-            raise Unsupported(
-                f"the step depends on {', '.join(sorted(changed)[:3])}, which it changes itself",
-                "a program is the same in every step: keep what changes in a buffer",
-                "module",
-            )
+    check(
+        module,
+        before,
+        traced.graph.code,
+        lambda: functional_graph(step, shapes, module, lowered, phases).code,
+    )
     gradients = _outputs(traced.graph)[1 : 1 + len(traced.parameters)]
     if not any(gradients):
         raise CaptureError(
@@ -185,6 +178,24 @@ def trace(
             stacklevel=3,
         )
     return traced
+
+
+def _check_written(name: str, after: torch.Tensor, before: torch.Tensor, memory: int) -> None:
+    """Raise Unsupported for a tensor of the module that became one of another kind. NOTE: a buffer that forward()
+    rebinds (`self.center = ...`) is found in the state afterwards, as its new value."""
+    if after is before and after.untyped_storage()._cdata != memory:
+        raise Unsupported(
+            f"{name}.data is given another tensor",
+            f"write with torch.no_grad(): {name}.copy_(...)",
+            "module",
+        )
+    if after.shape != before.shape or after.dtype != before.dtype:
+        raise Unsupported(
+            f"{name} is {before.dtype} {list(before.shape)} before the step, "
+            f"and {after.dtype} {list(after.shape)} after it",
+            "give it one shape and dtype in all steps",
+            "module",
+        )
 
 
 def _outputs(graph: torch.fx.GraphModule) -> Sequence[Any]:
@@ -293,11 +304,24 @@ def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
 
 
 @contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep PyTorch from logging an error that is raised anyway, with a place and a remedy."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+@contextlib.contextmanager
 def _capture_settings() -> Iterator[None]:
     """Set what keeps the traced graph independent of the machine."""
     with (
         warnings.catch_warnings(action="ignore"),
         in_place(),
+        _quiet(),
         torch.backends.mkldnn.flags(enabled=False),
         torch.fx.traceback.preserve_node_meta(),
     ):
