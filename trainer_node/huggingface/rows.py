@@ -60,11 +60,15 @@ class Filling:
 
 @dataclass
 class Collected:
-    """Rows of batches, each once. `taken` lists for each step the row numbers of each of its batches."""
+    """Rows of batches, each once. `taken` lists for each step the row numbers of each of its batches.
+
+    `constants` are the entries that are true or false, the same in every batch.
+    """
 
     names: tuple[str, ...] = ()
     rows: list[Row] = field(default_factory=list)
     taken: list[list[list[int]]] = field(default_factory=list)
+    constants: dict[str, bool] = field(default_factory=dict)
     dropped: bool = False
     _known: dict[tuple[object, ...], int] = field(default_factory=dict)
 
@@ -74,12 +78,19 @@ class Collected:
 
     def _numbers(self, part: Mapping[str, Any]) -> list[int]:
         self.dropped |= not KERNEL_ONLY.isdisjoint(part)
+        constants = {name: value for name, value in part.items() if isinstance(value, bool)}
         arrays = {
             name: _array(name, value)
             for name, value in part.items()
-            if name not in KERNEL_ONLY and value is not None
+            if name not in KERNEL_ONLY and name not in constants and value is not None
         }
-        self.names = self.names or tuple(arrays)
+        if not self.names:
+            self.names, self.constants = tuple(arrays), constants
+        if constants != self.constants:
+            raise CaptureError(
+                f"a batch has {constants or 'no constants'}, the first had {self.constants or 'none'}; "
+                "a program is one graph for all batches: give every batch the same, or make it a tensor in the collator"
+            )
         if set(arrays) != set(self.names):
             raise CaptureError(
                 f"a batch has {', '.join(arrays)}, the first had {', '.join(self.names)}; every batch needs the same"

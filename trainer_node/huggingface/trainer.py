@@ -45,7 +45,7 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
     if first is None:
         raise CaptureError("the training data are empty; give the trainer at least one batch")
     rows = static(collected, _filling(trainer))
-    loss = TrainerLoss.of_trainer(trainer)
+    loss = TrainerLoss.of_trainer(trainer, collected.constants)
     if collected.dropped:
         _check_neutral(loss, first.parts[0], _part(rows, 0, 0), items[0])
     for step, part in rows.smallest:
@@ -136,6 +136,7 @@ def _update(trainer: Any, steps: int) -> tuple[torch.optim.Optimizer, Any]:
     try:
         trainer.create_optimizer()
         trainer.create_scheduler(num_training_steps=steps)
+        _check_scheduler(trainer.lr_scheduler)
         return getattr(trainer.optimizer, "optimizer", trainer.optimizer), trainer.lr_scheduler
     except (ImportError, ValueError, RuntimeError) as error:
         raise CaptureError(
@@ -144,6 +145,20 @@ def _update(trainer: Any, steps: int) -> tuple[torch.optim.Optimizer, Any]:
     finally:
         for name, value in before.items():
             setattr(trainer, name, value)
+
+
+def _check_scheduler(scheduler: Any) -> None:
+    """Raise CaptureError for one whose rates are no table that depends on the step number alone."""
+    reasons = {
+        torch.optim.lr_scheduler.ReduceLROnPlateau: "sets the rate by losses that are known only while training",
+        torch.optim.swa_utils.SWALR: "is for a second phase of training, whose weights are averaged",
+    }
+    for kind, reason in reasons.items():
+        if isinstance(scheduler, kind):
+            raise CaptureError(
+                f"the scheduler {type(scheduler).__name__} {reason}; use one that depends on the step number alone, "
+                "such as lr_scheduler_type='cosine', or LambdaLR of torch.optim.lr_scheduler"
+            )
 
 
 def _filling(trainer: Any) -> Filling:
