@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import random
+import types
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
@@ -23,6 +24,8 @@ from .errors import CaptureError, Unsupported
 
 _DEPTH = 3
 """How far objects and containers inside attributes are looked into."""
+_MAX_ITEMS = 4096
+"""Largest container that is looked into; larger ones are data."""
 _OF_TORCH = frozenset(vars(torch.nn.Module())) | {"training"}
 _CONTAINERS = (list, dict, set, collections.deque)
 _REMEDY = (
@@ -35,9 +38,13 @@ Place = tuple[Any, Any]
 
 
 class PythonState:
-    """The attributes of all modules at one moment: to be compared, and to be put back."""
+    """The attributes of all modules at one moment, and those of `beside`: to be compared, and to be put back.
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    `beside` is an object that takes part in the loss, such as a trainer; only its own attributes count.
+    """
+
+    def __init__(self, module: torch.nn.Module, beside: Any = None) -> None:
+        self._module, self._beside = module, beside
         self.values: dict[str, Any] = {}
         self._owners: dict[str, Place] = {}
         self._names: list[tuple[Owner, frozenset[str]]] = []
@@ -45,6 +52,8 @@ class PythonState:
         self._seen: set[int] = set()
         for path, child in module.named_modules():
             self._attributes(f"{path}." if path else "", vars(child), 0)
+        if hasattr(beside, "__dict__") and not isinstance(beside, types.FunctionType):
+            self._attributes(f"{type(beside).__name__}.", vars(beside), _DEPTH - 1)
 
     def _attributes(self, prefix: str, owner: Owner, depth: int) -> None:
         own = [name for name in owner if name not in _OF_TORCH]
@@ -61,6 +70,8 @@ class PythonState:
         if depth == _DEPTH or id(value) in self._seen:
             return
         if isinstance(value, _CONTAINERS):
+            if len(value) > _MAX_ITEMS:
+                return
             self._seen.add(id(value))
             self._contents.append((value, value.copy()))
             self.values[f"{path}.length"] = len(value)
@@ -76,6 +87,10 @@ class PythonState:
         elif _is_plain(value):
             self._seen.add(id(value))
             self._attributes(f"{path}.", vars(value), depth + 1)
+
+    def now(self) -> PythonState:
+        """Return the present state of the same objects."""
+        return PythonState(self._module, self._beside)
 
     def restore(self) -> None:
         """Put every attribute back that is another one now, and take away what is new."""
@@ -175,12 +190,12 @@ def no_draws() -> Iterator[None]:
         )
 
 
-def check(module: torch.nn.Module, before: PythonState, code: str, again: Callable[[], str]) -> None:
+def check(before: PythonState, code: str, again: Callable[[], str]) -> None:
     """Raise Unsupported if a later step would be another program than the first, whose graph is `code`.
 
     `before` is the state before the first trace; `again` traces once more, and returns the graph. All is put back.
     """
-    after = PythonState(module)
+    after = before.now()
     changed = before.changed_in(after)
     if not changed:
         before.restore()
@@ -188,7 +203,7 @@ def check(module: torch.nn.Module, before: PythonState, code: str, again: Callab
     try:
         if _traced(again, changed) != code:
             raise _depends(", ".join(sorted(changed)[:3]))
-        counting = after.changed_in(PythonState(module))
+        counting = after.changed_in(after.now())
         if counting:
             after.watch(counting)
             if _traced(again, counting) != code:

@@ -61,6 +61,11 @@ class Objective:
             )
         return cls(loss, chosen)
 
+    @property
+    def beside(self) -> Any:
+        """An object beside the module that may have a state of its own."""
+        return self.loss
+
     def __call__(self, forward: Callable[..., Any], batch: Mapping[str, torch.Tensor]) -> Any:
         if self.loss is None:
             return _own_loss(forward(**batch))
@@ -156,10 +161,9 @@ def trace(
 
     state = {**traced.parameters, **traced.frozen, **traced.buffers}
     shapes = [*((tuple(t.shape), t.dtype) for t in state.values()), *batch.values()]
-    before = PythonState(module)
+    before = PythonState(module, objective.beside)
     traced.graph = functional_graph(step, shapes, module, lowered, phases)
     check(
-        module,
         before,
         traced.graph.code,
         lambda: functional_graph(step, shapes, module, lowered, phases).code,

@@ -53,6 +53,10 @@ class TrainerLoss(Objective):
     def of_trainer(cls, trainer: Any, constants: Mapping[str, bool]) -> TrainerLoss:
         return cls(None, (), trainer, constants)
 
+    @property
+    def beside(self) -> Any:
+        return self.trainer
+
     def __call__(self, forward: Callable[..., Any], batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         inputs = dict(batch)
         items, scale = inputs.pop(ITEMS, None), inputs.pop(SCALE, None)

@@ -194,3 +194,20 @@ def test_an_error_of_shapes_is_not_logged_twice(capfd: pytest.CaptureFixture[str
     with pytest.raises(CaptureError, match="width of the data is not the layer's"):
         built(nn.Linear(7, 3))
     assert capfd.readouterr().err == ""
+
+
+def test_a_loss_that_counts_is_refused() -> None:
+    class Loss:
+        calls = 0
+
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def __call__(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return cross_entropy(output, target) * (2 if self.calls > 100 else 1)
+
+    loss = Loss()
+    with pytest.raises(Unsupported, match=r"depends on Loss\.calls, which it changes itself"):
+        capture(nn.Linear(6, 3), loss, SGD(0.1), DATA, ORDER)
+    assert loss.calls == 0

@@ -117,3 +117,23 @@ def test_entries_of_a_batch_that_are_true_or_false_reach_the_model(tmp_path: Pat
     trainer = hf.Trainer(clip(), arguments, lambda part: pairs(part) | {"return_loss": next(turns)}, rows)
     with pytest.raises(CaptureError, match=r"a batch has .'return_loss': .*give every batch the same"):
         Recipe.from_trainer(trainer)
+
+
+def test_a_trainer_that_counts_its_losses_is_refused(tmp_path: Path) -> None:
+    class Counting(hf.Trainer):
+        calls = 0
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.calls = 0
+
+        def compute_loss(self, model, inputs, **_):
+            self.calls += 1
+            labels = inputs.pop("labels")
+            loss = summed(model(**inputs), labels) / labels.numel()
+            return loss * 2 if self.calls > 100 else loss
+
+    trainer = Counting(tiny.gpt2(), tiny.arguments(tmp_path), train_dataset=ROWS)
+    with pytest.raises(Unsupported, match=r"depends on Counting\.calls, which it changes itself"):
+        build(Recipe.from_trainer(trainer))
+    assert trainer.calls == 0
