@@ -23,7 +23,15 @@ _SPEED = {
     "param_names",
     "maximize",
 }  # these change no result here
-_SCHEDULE = {"lr", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"}  # a scheduler's options
+_SCHEDULE = {
+    "lr",
+    "initial_lr",
+    "max_lr",
+    "min_lr",
+    "swa_lr",
+    "base_momentum",
+    "max_momentum",
+}  # a scheduler's options
 
 
 def as_optimizer(

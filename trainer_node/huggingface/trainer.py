@@ -149,16 +149,12 @@ def _update(trainer: Any, steps: int) -> tuple[torch.optim.Optimizer, Any]:
 
 def _check_scheduler(scheduler: Any) -> None:
     """Raise CaptureError for one whose rates are no table that depends on the step number alone."""
-    reasons = {
-        torch.optim.lr_scheduler.ReduceLROnPlateau: "sets the rate by losses that are known only while training",
-        torch.optim.swa_utils.SWALR: "is for a second phase of training, whose weights are averaged",
-    }
-    for kind, reason in reasons.items():
-        if isinstance(scheduler, kind):
-            raise CaptureError(
-                f"the scheduler {type(scheduler).__name__} {reason}; use one that depends on the step number alone, "
-                "such as lr_scheduler_type='cosine', or LambdaLR of torch.optim.lr_scheduler"
-            )
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        raise CaptureError(
+            "the scheduler ReduceLROnPlateau sets the rate by losses that are known only while training; use one that "
+            "depends on the step number alone, such as lr_scheduler_type='cosine', or LambdaLR of "
+            "torch.optim.lr_scheduler"
+        )
 
 
 def _filling(trainer: Any) -> Filling:

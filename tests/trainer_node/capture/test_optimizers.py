@@ -146,6 +146,7 @@ SCHEDULES: dict[str, Callable[[torch.optim.Optimizer], Any]] = {
     "one cycle": lambda o: lr_scheduler.OneCycleLR(o, 0.05, total_steps=STEPS, cycle_momentum=False),
     "function": lambda o: lr_scheduler.LambdaLR(o, lambda step: 1 / (1 + step)),
     "steps": lambda o: lr_scheduler.StepLR(o, 7, 0.5),
+    "towards averaging": lambda o: torch.optim.swa_utils.SWALR(o, swa_lr=0.01, anneal_epochs=5),
 }
 
 

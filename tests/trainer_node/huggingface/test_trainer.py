@@ -311,12 +311,6 @@ class Callback(hf.TrainerCallback):
     pass
 
 
-def given_averaging(trainer: Any) -> None:
-    optimizer = torch.optim.SGD(trainer.model.parameters(), lr=0.1)
-    trainer.optimizer = optimizer
-    trainer.lr_scheduler = torch.optim.swa_utils.SWALR(optimizer, swa_lr=0.01)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -330,7 +324,6 @@ def given_averaging(trainer: Any) -> None:
             lambda t: setattr(t.args, "lr_scheduler_type", "reduce_lr_on_plateau"),
             "ReduceLROnPlateau sets.*use",
         ),
-        (given_averaging, "the scheduler SWALR is for a second phase.*use one that depends on the step"),
     ],
 )
 def test_what_has_no_counterpart_is_refused(change: Any, words: str, tmp_path: Path) -> None:
