@@ -1,4 +1,7 @@
-"""Plans of contractions in the mode exact (kernels/cuda/exact_gemm.cuh): multiply, finish if K is split, resolve."""
+"""Plans of contractions in the mode exact (kernels/cuda/exact_gemm.cuh): multiply, finish if K is split, resolve.
+
+Some products of bf16 go another way (`exact_int8`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Sequence
 
 from ..opset import ITEM_SIZE
 from ..tensors import Call
+from . import exact_int8
 from .contraction import CHUNK, Contraction, Tile, choose, named
 from .conv import convolution_of
 from .matmul import product_of
@@ -22,6 +26,8 @@ UNIT = 2.0**-52  # bound of an addition's relative error
 @planner("mm", "bmm", exact=True)
 def product(call: Call, target: Target) -> LaunchPlan:
     c, operands = product_of(call)
+    if exact_int8.applies(c, target):
+        return exact_int8.plan(c, call, target, operands)
     return _plan(c, call, target, "exact_matmul.exact_matmul", operands, TILES)
 
 
