@@ -40,7 +40,7 @@ def same(name, inputs, want, **options):
 def test_random_products_agree_with_the_reference():
     rng = np.random.default_rng(7)
     for seed in range(60):
-        m, n, k, batches = (*rng.integers(1, 9, 2), rng.integers(1, 40), rng.integers(1, 4))
+        m, n, k, batches = rng.integers(1, [9, 9, 40, 4]).tolist()
         low = int(rng.integers(-133, 100))
         high = low + int(rng.integers(1, 27))
         a, b = spread(batches, m, k, low=low, high=high, seed=seed), normal(batches, k, n, seed=seed)
