@@ -3,7 +3,7 @@
 //     1. measure, cut: planes of bytes, and facts of the lines
 //     2. multiply: sums on integer tensor cores; the result, or OPEN
 //        with split-K the sums of the runs of chunks go to a workspace, and `finish` adds and decides
-//     3. resolve: that of exact_matmul_bf16.cu
+//     3. by exact_matmul_bf16.cu: multiply tiles of which many elements are open by sums of f64; resolve
 
 #include "exact_matmul.cuh"
 #include "exact_int8_cut.cuh"

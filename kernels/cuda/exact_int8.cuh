@@ -17,9 +17,13 @@
 // + 128^2 = 2^15 in size, as one of the fourth; others are smaller. K <= 65535 terms are below 2^31. |V| is
 // below 2^61, because |X Y| < 2^44 and |X0 Y0| <= 2^14.
 //
-// INVARIANT: the real sum, in units of 2^(s + t), is within R = |X0| |Y0| + |X| |v| + |u| |Y| + |u| |v| of V,
-// where |.| are Euclidean norms. For x y = (X + u) (Y + v) = X Y + X v + u Y + u v, and X Y lacks in V only
-// X0 Y0; each of these four sums is bounded by Cauchy and Schwarz. Rounding is monotonic: if V - R and V + R
+// INVARIANT: the real sum, in units of 2^(s + t), is within
+//
+//     R = |X0| |Y0| + |X v| + |u Y| + |u| |v|,    |u Y| = min(|u| |Y|, sum of |u_k| times largest |Y_k|)
+//
+// of V, where |.| of one vector is its Euclidean norm. For x y = (X + u) (Y + v) = X Y + X v + u Y + u v, and
+// X Y lacks in V only X0 Y0; each of these four sums is bounded by Hoelder's inequality, that of Cauchy and
+// Schwarz or the other one, which is better if few u_k are not 0. Rounding is monotonic: if V - R and V + R
 // are rounded alike, so is the sum. Where no element is far below its line's largest, u and v are 0, and
 // where, besides, X0 or Y0 is 0 throughout, R is 0: nothing is left open, not even a tie.
 
@@ -35,10 +39,10 @@ constexpr u64 INFINITE = 0x7F80;
 // What a bound follows from. Integers, so that parts may be added in any order.
 // INVARIANT: none overflows, by |X| < 2^22, |u| <= 2^15 units, |X0| <= 2^7 and K < 2^16.
 struct LineFacts {
-    u64 largest; // magnitude of any element, as bits; above INFINITE there is a NaN
-    u64 squares; // sum of X^2
-    u64 rest;    // sum of u^2, each |u| in units of 2^-16 and rounded up
-    u64 low;     // sum of X0^2
+    u64 largest;            // magnitude of any element, as bits; above INFINITE there is a NaN
+    u64 squares;            // sum of X^2
+    u64 low;                // sum of X0^2
+    u64 rest, rest_squares; // sums of |u| and of u^2, each |u| in units of 2^-16 and rounded up
 };
 
 // The exponent field of an element, or of a line's largest; subnormals share that of the smallest normals.
@@ -74,7 +78,7 @@ DEVICE u32 digits_of(int whole) {
 
 // Norms of a line from above, in units of 2^scale.
 struct LineBound {
-    double size, rest, low;
+    double size, low, rest, rest_sum, most; // |X|, |X0|, |u|, sum of |u_k|, largest |X_k|
     i64 scale;
     u64 largest;
 };
@@ -83,8 +87,24 @@ DEVICE double root(u64 squares) {
     return mul_rn(sqrt_rn((double)(i64)squares), 1 + 0x1p-20);
 }
 DEVICE LineBound bound_of(const LineFacts &f) {
-    const i64 scale = exponent_of(f.largest) - 134 - BELOW; // field 1: multiples of 2^-133
-    return {root(f.squares), mul_rn(root(f.rest), 0x1p-16), root(f.low), scale, f.largest};
+    const int exponent = exponent_of(f.largest);
+    return {root(f.squares),
+            root(f.low),
+            mul_rn(root(f.rest_squares), 0x1p-16),
+            mul_rn((double)(i64)f.rest, 0x1p-16),
+            (double)scaled((bf16)f.largest, exponent).whole,
+            exponent - 134 - BELOW, // field 1: multiples of 2^-133
+            f.largest};
+}
+
+// A bound of the sum of u Y from above.
+DEVICE double rest_times(const LineBound &u, const LineBound &y) {
+    const double by_norms = mul_rn(u.rest, y.size), by_sum = mul_rn(mul_rn(u.rest_sum, y.most), 1 + 0x1p-20);
+    return by_norms < by_sum ? by_norms : by_sum;
+}
+DEVICE double radius_of(const LineBound &row, const LineBound &column) {
+    const double one = add_rn(rest_times(row, column), rest_times(column, row));
+    return add_rn(add_rn(mul_rn(row.low, column.low), one), mul_rn(row.rest, column.rest));
 }
 
 // An integer below 2^62 in size as an f64, rounded to odd (see to_odd).
@@ -101,8 +121,7 @@ DEVICE typename Bits<E>::Word decided(i64 sum, const LineBound &row, const LineB
     typedef typename Bits<E>::Word Word;
     if (row.largest > INFINITE || column.largest > INFINITE) return Bits<E>::NAN_;
     if (row.largest == INFINITE || column.largest == INFINITE) return Bits<E>::OPEN;
-    const double low = mul_rn(row.low, column.low), whole = mul_rn(row.size, column.rest);
-    const double r = add_rn(add_rn(low, whole), mul_rn(row.rest, add_rn(column.size, column.rest)));
+    const double r = radius_of(row, column);
     const i64 radius = r == 0 ? 0 : (i64)r + 1;
     const double unit = f64_of((1023 + row.scale + column.scale) << FRACTION_BITS);
     const Word least = rounded<E>(mul_rn(odd_of(sum - radius), unit));

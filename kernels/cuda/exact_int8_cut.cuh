@@ -93,7 +93,7 @@ DEVICE void cut_lines(const Cutting &p) {
         const i64 line = place.batch * place.of.lines + place.line + y;
         LineFacts &facts = place.of.facts[line];
         const int largest = exponent_of(facts.largest);
-        u64 squares = 0, rest = 0, low = 0;
+        u64 squares = 0, low = 0, rest = 0, rest_squares = 0;
         u32 digits[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -101,8 +101,9 @@ DEVICE void cut_lines(const Cutting &p) {
             digits[i] = digits_of(x.whole);
             const int x0 = (int)(digits[i] << 24) >> 24;
             squares += (u64)((i64)x.whole * x.whole);
-            rest += (u64)x.rest * x.rest;
             low += (u64)(x0 * x0);
+            rest += x.rest;
+            rest_squares += (u64)x.rest * x.rest;
         }
 #pragma unroll
         for (int i = 0; i < PLANES; i++) { // byte 2 - i of each of the four
@@ -111,11 +112,15 @@ DEVICE void cut_lines(const Cutting &p) {
                                         pick_bytes(digits[2], digits[3], selector), 0x5410);
             if (k < p.pitch) *(u32 *)(place.of.planes + i * plane + line * p.pitch + k) = four;
         }
-        squares = warp_total(squares), rest = warp_total(rest), low = warp_total(low);
+        squares = warp_total(squares), low = warp_total(low);
+        rest = warp_total(rest), rest_squares = warp_total(rest_squares);
         if (lane == 0) {
             atomic_add(&facts.squares, squares);
-            if (rest) atomic_add(&facts.rest, rest);
             if (low) atomic_add(&facts.low, low);
+            if (rest) {
+                atomic_add(&facts.rest, rest);
+                atomic_add(&facts.rest_squares, rest_squares);
+            }
         }
     }
 }

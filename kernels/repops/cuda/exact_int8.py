@@ -1,14 +1,18 @@
 """Plans of mm and bmm of bf16 in the mode exact by products of bytes (kernels/cuda/exact_int8.cu).
 
-Launches: clear the facts, measure, cut, multiply, finish if K is split; resolve, as in `exact_contraction`.
+Launches: clear the facts, measure, cut, multiply, finish if K is split. Tiles of which many elements are open, because
+their factors reach over a wide range, are multiplied again by sums of f64; then what is open is resolved. Other
+products go by sums of f64 alone (`exact_contraction`).
 """
 
 from __future__ import annotations
 
 from ..opset import BF16
 from ..tensors import Call
+from . import exact_contraction
 from .contraction import CHUNK, Contraction, Tile, choose
-from .plan import MAX_GRID, LaunchPlan, Ref, Target, Word, ceil_div, grid, launch, workspace_of
+from .matmul import product_of
+from .plan import MAX_GRID, LaunchPlan, Ref, Target, Word, ceil_div, grid, launch, planner, workspace_of
 
 MAX_K = (1 << 16) - 1
 """Terms whose sums are certain to fit in 32 bits (exact_int8.cuh)."""
@@ -16,7 +20,17 @@ MAX_PLANES = 1 << 30  # bytes
 TILES = (Tile("multiply", 64, 128, 2, 1.0),)
 PLANES, DEEP = 3, 32
 LINES, SPAN, CUT_THREADS = 32, 128, 256
-FACTS = 32  # bytes
+FACTS = 40  # bytes
+FEW = 64 * 64 // 32
+"""Open elements of a tile that are resolved one by one: a term takes some 30 times as long there as in a tile."""
+
+
+@planner("mm", "bmm", exact=True)
+def product(call: Call, target: Target) -> LaunchPlan:
+    c, operands = product_of(call)
+    if applies(c, target):
+        return plan(c, call, target, operands)
+    return exact_contraction.product(c, call, target, operands)
 
 
 def applies(c: Contraction, target: Target) -> bool:
@@ -49,9 +63,8 @@ def plan(c: Contraction, call: Call, target: Target, operands: list[Word]) -> La
     cutting: list[Word] = [c.batches, c.k, _pitch(c)]
     cutting += [c.m, c.k, 1, a, planes, facts]
     cutting += [c.n, 1, c.n, b, planes_of_b, facts_of_b]
-    product: list[Word] = [c.m, c.n, cut.tiles_m, cut.tiles_n, cut.splits, chunks, c.out_elements, c.out]
-    product += [0, 0, *operands]
-    words = [*product, c.batches, _pitch(c), planes, planes_of_b, facts, facts_of_b, sums]
+    words: list[Word] = [c.m, c.n, cut.tiles_m, cut.tiles_n, cut.splits, chunks, c.out_elements, c.out, 0, 0]
+    words += [*operands, c.batches, _pitch(c), planes, planes_of_b, facts, facts_of_b, sums]
 
     words_of_facts = FACTS // 8 * lines
     clear: list[Word] = [words_of_facts, 0, facts]
@@ -65,10 +78,10 @@ def plan(c: Contraction, call: Call, target: Target, operands: list[Word]) -> La
     if cut.splits > 1:
         finish = grid(c.out_elements, 256, target)
         launches.append(launch("exact_int8.exact_int8_finish", finish, 256, words))
-    # The struct of the resolving kernel ends with an `Exact`, of which it reads nothing.
-    resolve = grid(c.out_elements, 128, target)
-    launches.append(launch("exact_matmul_bf16.exact_matmul_bf16_resolve", resolve, 128, [*product, *[0] * 5]))
-    return LaunchPlan(tuple(launches), workspaces)
+    again, bytes_again = exact_contraction.product_again(
+        c, operands, target, FEW, workspace_of(call, len(workspaces))
+    )
+    return LaunchPlan((*launches, *again), (*workspaces, bytes_again) if bytes_again else workspaces)
 
 
 def _pitch(c: Contraction) -> int:

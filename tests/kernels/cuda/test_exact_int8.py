@@ -18,6 +18,7 @@ pytestmark = needs_gcc
 ALWAYS, NEVER = 1, 1 << 62
 FORWARDS, BACKWARDS = 0, 3
 OPEN = 0x7F81
+FACTS = ("largest", "squares", "low", "rest", "rest_squares")
 
 
 def target(multiprocessors=4, least=ALWAYS):
@@ -126,7 +127,7 @@ class Steps:
     def __init__(self, inputs):
         self.call = check("mm", inputs, {})
         self.plan = plan_of(self.call, Target(1, ALWAYS), exact=True)
-        assert len(self.plan.launches) == 5
+        assert len(self.plan.launches) == 6  # clear, measure, cut, multiply, again, resolve
         self.lines = [inputs[0].shape[0], inputs[1].shape[1]]
         self.out = Guarded(2 * int(np.prod(self.lines)))
         factors = [Guarded(array.nbytes, array.tobytes()) for array in inputs]
@@ -139,7 +140,7 @@ class Steps:
         return self
 
     def facts(self):
-        return self.works[1].view.view(np.uint64).reshape(-1, 4)
+        return self.works[1].view.view(np.uint64).reshape(-1, len(FACTS))
 
     def bits(self):
         return self.out.view.view(np.uint16).reshape(self.lines)
@@ -157,10 +158,28 @@ def test_the_radius_leaves_few_elements_open():
     assert open_share(rounded(*few)) == 0
 
 
+def test_tiles_with_many_open_elements_are_multiplied_again():
+    """The second tile only: what matters in its columns is far below the largest element, or one is infinite."""
+    a, far, infinite = normal(64, 90, seed=1), normal(90, 128, seed=2), normal(90, 128, seed=2)
+    far[:, 64:] *= 2.0**-18
+    a[:, 5], far[5, 64:] = 2.0**-20, 1
+    infinite[5, 64:] = np.inf
+    for b in (far, infinite):
+        steps = Steps(rounded(a, b)).run(0, 4)
+        first = steps.bits()[:, :64].copy()
+        assert (first == OPEN).mean() < 0.01
+        assert (steps.bits()[:, 64:] == OPEN).mean() > 0.1
+        steps.run(4, 5)
+        assert (steps.bits()[:, :64] == first).all()
+        assert (steps.bits()[:, 64:] == OPEN).mean() < 0.001
+        (want,) = cpu.execute("mm", rounded(a, b), {}, exact=True)
+        assert (steps.run(5, 6).bits() == canonical(want).view(np.uint16)).all()
+
+
 @cache
-def cancelling(lowest):
-    """Return factors with exponents from `lowest` to 0, whose sums cancel but for the last bits of a few terms."""
-    a, b = spread(20, 60, low=lowest, high=1, seed=1), spread(60, 20, low=lowest, high=1, seed=2)
+def cancelling(of_a, of_b):
+    """Return factors with exponents from these to 0, whose sums cancel but for the last bits of a few terms."""
+    a, b = spread(20, 60, low=of_a, high=1, seed=1), spread(60, 20, low=of_b, high=1, seed=2)
     a[:, 30:], b[30:] = a[:, :30], -b[:30]
     b[:8] *= np.float32(1 + 2.0**-7)
     return rounded(a, b)
@@ -168,28 +187,27 @@ def cancelling(lowest):
 
 def test_facts_are_those_of_the_lines():
     """Recompute them with other arithmetic."""
-    factors = cancelling(-30)
+    factors = cancelling(-30, -30)
     facts = Steps(factors).run(0, 3).facts()
     lines = [*factors[0].astype(np.float64), *factors[1].astype(np.float64).T]
-    for line, (largest, squares, rest, low) in zip(lines, facts.tolist(), strict=True):
+    for line, found in zip(lines, facts.tolist(), strict=True):
         top = np.abs(line).max()
-        assert np.float32(top).view(np.uint32) >> 16 == largest
         unit = 2.0 ** (np.floor(np.log2(top)) - 7 - 14)
         whole = np.sign(line) * np.floor(np.abs(line) / unit + 0.5)
-        assert squares == int((whole**2).sum())
-        assert rest == int((np.ceil(np.abs(line / unit - whole) * 2**16) ** 2).sum())
-        assert low == int((((whole + 128) % 256 - 128) ** 2).sum())
+        low, rest = (whole + 128) % 256 - 128, np.ceil(np.abs(line / unit - whole) * 2**16)
+        sums = [(whole**2).sum(), (low**2).sum(), rest.sum(), (rest**2).sum()]
+        assert found == [np.float32(top).view(np.uint32) >> 16, *map(int, sums)]
 
 
 @pytest.mark.parametrize(
-    ("lowest", "column"), [pytest.param(-30, 2, id="rest"), pytest.param(-14, 3, id="low")]
+    ("exponents", "part"), [((-6, -30), "rest"), ((-6, -30), "rest_squares"), ((-14, -14), "low")]
 )
-def test_without_a_part_of_the_radius_bits_are_wrong(lowest, column):
+def test_without_a_part_of_the_radius_bits_are_wrong(exponents, part):
     """A control: what the bytes leave out decides results, and the bound of each part is needed."""
-    factors = cancelling(lowest)
+    factors = cancelling(*exponents)
     (want,) = cpu.execute("mm", list(factors), {}, exact=True)
-    right = Steps(factors).run(0, 5)
+    right = Steps(factors).run(0, 6)
     assert (right.bits() == want.view(np.uint16)).all()
     wrong = Steps(factors).run(0, 3)
-    wrong.facts()[:, column] = 0
-    assert (wrong.run(3, 5).bits() != want.view(np.uint16)).any()
+    wrong.facts()[:, FACTS.index(part)] = 0
+    assert (wrong.run(3, 6).bits() != want.view(np.uint16)).any()
