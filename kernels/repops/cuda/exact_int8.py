@@ -22,7 +22,7 @@ PLANES, DEEP = 3, 32
 LINES, SPAN, CUT_THREADS = 32, 128, 256
 FACTS = 40  # bytes
 FEW = 64 * 64 // 32
-"""Open elements of a tile that are resolved one by one: a term takes some 30 times as long there as in a tile."""
+"""Open elements of a tile that are resolved one by one. An estimate: a term takes some 30 times as long there."""
 
 
 @planner("mm", "bmm", exact=True)
