@@ -71,6 +71,16 @@ def test_the_cut_of_the_work_changes_no_bit(multiprocessors):
         same(name, factors, want, target=target(multiprocessors), order=BACKWARDS, shift=1)
 
 
+def test_a_tie_that_a_term_decides_which_f64_does_not_hold():
+    """8224 is half-way between 8192 and 8256; the bytes leave out the last term, 2^-42."""
+    for last, want in ((2.0**-21, 8256), (-(2.0**-21), 8192)):
+        a = np.ones((1, 8225), np.float32)
+        a[0, -1] = last
+        factors = rounded(a, np.abs(a.T).copy())
+        (got,) = execute("mm", factors, {}, exact=True, target=target())
+        assert got.tolist() == [[want]]
+
+
 # ------------------------------------------------------------------------------------------------ where it applies
 
 
