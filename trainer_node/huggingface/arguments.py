@@ -157,6 +157,7 @@ def read_arguments(path: Path | None, scratch: Path, steps: int | None, seed: in
     replaced = {"max_steps": steps, "seed": seed}
     given |= {name: value for name, value in replaced.items() if value is not None}
     own = {"output_dir": str(scratch), "report_to": "none", "use_cpu": True, "dataloader_pin_memory": False}
+    own["push_to_hub"] = False  # NOTE: a trainer makes the repository as soon as there is one
     try:
         return transformers.TrainingArguments(**{**given, **own})
     except (ImportError, TypeError, ValueError) as error:
@@ -171,7 +172,12 @@ def _read(path: Path) -> dict[str, Any]:
             raise InvalidInput(f"{path} has more than {_MAX_FILE_BYTES} bytes, the limit")
         # SAFETY: the safe loader makes plain values only.
         found = yaml.safe_load(path.read_text()) or {}
-    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+        yaml.YAMLError,
+    ) as error:  # NOTE: ValueError: no date, no number
         raise InvalidEncoding(
             f"{path} cannot be read as YAML: {' '.join(str(error).split())[:200]}"
         ) from error

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic_core import from_json
 
 from referee_py.errors import InvalidInput
 
@@ -86,7 +87,7 @@ class Source:
             return kind.from_pretrained(
                 self.folder, local_files_only=True, trust_remote_code=False, **options
             )
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        except Exception as error:  # NOTE: the library's code on files of others, with errors of every kind
             reason = " ".join(str(error).split())[:300]
             raise InvalidInput(f"{self.folder} cannot be loaded for {self.task}: {reason}") from error
 
@@ -171,6 +172,22 @@ def _check_folder(folder: Path) -> None:
             else "write them with save_pretrained"
         )
         raise InvalidInput(f"{folder} holds no weights as safetensors: {remedy}")
+    for path in folder.glob("*.index.json"):
+        _check_index(path)
+
+
+def _check_index(path: Path) -> None:
+    """SAFETY: the library opens whatever an index of weights names, anywhere, and unpickles what is no safetensors."""
+    try:
+        names = set(from_json(path.read_bytes())["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"{path} does not say where weights are: {error}; write it again") from error
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+            raise InvalidInput(
+                f"{path} names {str(name)[:80]!r}; weights are read from safetensors of the same folder only: write "
+                "them again with save_pretrained"
+            )
 
 
 def _normalisation(folder: Path, channels: int) -> tuple[list[float], list[float]]:

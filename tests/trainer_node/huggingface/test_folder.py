@@ -23,6 +23,7 @@ from referee_py.errors import InvalidEncoding, InvalidInput
 from trainer_node.bundle import Bundle
 from trainer_node.capture import CaptureError
 from trainer_node.cli import main
+from trainer_node.huggingface.arguments import read_arguments
 from trainer_node.huggingface.folder import Source
 from trainer_node.huggingface.lora import Lora
 from trainer_node.huggingface.text import examples, read_rows
@@ -241,6 +242,39 @@ def test_weights_that_would_be_unpickled_are_refused(tmp_path: Path) -> None:
         Source(folder, "causal-lm", []).recipe()
 
 
+@pytest.mark.parametrize("name", ["evil.bin", "../other/model.safetensors", "/model.safetensors", 5, [1]])
+def test_an_index_names_safetensors_of_its_folder_only(name: object, tmp_path: Path) -> None:
+    folder = saved(tiny.gpt2(), tmp_path / "model")
+    (folder / "model.safetensors").rename(folder / "other.safetensors")
+    (folder / "evil.bin").write_bytes(b"x")
+    index = {"metadata": {}, "weight_map": {"transformer.wte.weight": name}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(InvalidInput, match=r"same folder only|does not say where weights are"):
+        Source(folder, "causal-lm", [jsonl(tmp_path / "x.jsonl", TEXTS)]).recipe(2)
+
+
+@pytest.mark.parametrize(
+    ("file", "data"),
+    [
+        ("config.json", b"[]"),
+        ("config.json", b'{"model_type": "gpt2", "n_head": 0}'),
+        ("config.json", b'{"model_type": "gpt2", "vocab_size": "x"}'),
+        ("model.safetensors", b""),
+        ("model.safetensors", b"\xff" * 100),
+    ],
+)
+def test_a_damaged_folder_is_one_line_of_error(file: str, data: bytes, tmp_path: Path) -> None:
+    folder = saved(tiny.gpt2(), tmp_path / "model")
+    (folder / file).write_bytes(data)
+    with pytest.raises(InvalidInput, match="cannot be loaded for causal-lm"):
+        Source(folder, "causal-lm", [jsonl(tmp_path / "x.jsonl", TEXTS)]).recipe(2)
+
+
+def test_nothing_is_sent_to_a_hub(tmp_path: Path) -> None:
+    given = arguments(tmp_path / "a.yaml", push_to_hub=True, hub_model_id="a/b")
+    assert not read_arguments(given, tmp_path, 2, None).push_to_hub
+
+
 def test_code_of_the_folder_is_never_run(tmp_path: Path) -> None:
     folder = saved(tiny.gpt2(), tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
@@ -272,7 +306,9 @@ def test_arguments_that_cannot_be_are_refused(given: dict[str, Any], words: str,
         Source(folder, "causal-lm", [rows], arguments(tmp_path / "a.yaml", **given)).recipe()
 
 
-@pytest.mark.parametrize("text", ["- 1", "a: [", "!!python/object:os.system {}"])
+@pytest.mark.parametrize(
+    "text", ["- 1", "a: [", "!!python/object:os.system {}", "seed: 2020-99-99", "seed: " + "9" * 5000]
+)
 def test_what_is_no_list_of_arguments_is_refused(text: str, tmp_path: Path) -> None:
     folder = saved(tiny.gpt2(), tmp_path / "model")
     (tmp_path / "a.yaml").write_text(text)
