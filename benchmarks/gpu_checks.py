@@ -16,7 +16,7 @@ from repops.calls import random_call
 from repops.opset import OPS
 from repops.tensors import Array, canonical, spec_of
 
-from tests.kernels.cuda.calls import every_call, normal, rounded
+from tests.kernels.cuda.calls import every_call, hard_products, normal, rounded
 
 Call = tuple[str, list[Array], dict[str, Any]]
 
@@ -60,6 +60,9 @@ def large_calls() -> Iterator[Call]:
     ):
         yield "mm", [normal(m, k, seed=1), normal(k, n, seed=2)], {}
     yield "mm", rounded(normal(2048, 768, seed=1), normal(768, 3072, seed=2)), {}
+    yield "mm", rounded(normal(300, 50257, seed=1), normal(50257, 130, seed=2)), {}
+    yield "mm", rounded(normal(64, 70000, seed=1), normal(70000, 64, seed=2)), {}
+    yield "bmm", rounded(normal(96, 128, 64, seed=1), normal(96, 64, 130, seed=2)), {}
     yield "mm", [normal(1, 4096, seed=1), normal(4096, 50257, seed=2)], {}
     yield "mm", [normal(50257, 768, seed=1), normal(768, 1, seed=2)], {}
     yield "bmm", [normal(96, 128, 64, seed=1), normal(96, 64, 128, seed=2)], {}
@@ -112,6 +115,19 @@ def _first_difference(a: Array, b: Array) -> int | None:
 
 def all_small(executor: Backend, seeds: int) -> int:
     return same_results(executor, every_call()) + same_results(executor, random_calls(seeds))
+
+
+def products_of_bf16(executor: Backend) -> int:
+    """Compare products in the mode exact that are hard for sums of bytes, and long ones."""
+    return same_results(executor, (*hard_products(), *_long_products()))
+
+
+def _long_products() -> Iterator[Call]:
+    for k in (4096, 65535):  # the second has as many terms as go by bytes
+        yield "mm", rounded(normal(3, k, seed=1), normal(k, 70, seed=2)), {}
+        most = np.full((2, k), 255 * 2.0**-7, np.float32)
+        most[:, 0] = 255  # the largest of its line, so that the others have the largest sums of bytes
+        yield "mm", rounded(most, np.ascontiguousarray(-most.T)), {}
 
 
 def same_trees() -> int:

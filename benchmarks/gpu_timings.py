@@ -169,12 +169,33 @@ def _products(torch: Any) -> Iterator[Case]:
 
 
 def _exact_products(torch: Any) -> Iterator[Case]:
-    """Yield products in the mode exact; the vendor's are of FP32, and of bf16."""
+    """Yield products in the mode exact, those of bf16 by both ways; the vendor's are of FP32, and of bf16."""
     for name, m, k, n in (*GPT2, *GPT2_GRADIENTS):
-        for dtype in (torch.float32, torch.bfloat16):
-            a, b = _random(torch, m, k).to(dtype), _random(torch, k, n).to(dtype)
-            what = f"exact mm of {str(dtype).removeprefix('torch.')} {name}: {m} x {k} x {n}"
-            yield Case(what, _exactly("mm", [a, b]), partial(torch.mm, a, b), 2.0 * m * k * n, "TFLOP/s")
+        a, b = _random(torch, m, k), _random(torch, k, n)
+        what, work = f"{name}: {m} x {k} x {n}", 2.0 * m * k * n
+        theirs = partial(torch.mm, a, b)
+        yield Case(f"exact mm of float32 {what}", _exactly("mm", [a, b]), theirs, work, "TFLOP/s")
+        a, b = a.bfloat16(), b.bfloat16()
+        yield from _both_ways(f"of bfloat16 {what}", "mm", a, b, partial(torch.mm, a, b), work)
+    # Of several sizes, to find from which on bytes pay (`Target.least_by_bytes`).
+    for m, k, n in ((32, 1024, 32), (64, 1024, 64), (128, 1024, 128), (256, 256, 256), (1024, 1024, 1024)):
+        a, b = _random(torch, m, k).bfloat16(), _random(torch, k, n).bfloat16()
+        yield from _both_ways(
+            f"of bfloat16 {m} x {k} x {n}", "mm", a, b, partial(torch.mm, a, b), 2.0 * m * k * n
+        )
+    a, b = _random(torch, 96, 1024, 64).bfloat16(), _random(torch, 96, 64, 1024).bfloat16()
+    work = 2.0 * 96 * 1024 * 64 * 1024
+    yield from _both_ways("of bfloat16 96 x 1024 x 64 x 1024", "bmm", a, b, partial(torch.bmm, a, b), work)
+
+
+def _both_ways(
+    what: str, name: str, a: Any, b: Any, theirs: Callable[[], object], work: float
+) -> Iterator[Case]:
+    from .gpu_exact import BY_BYTES, BY_F64, prepared
+
+    for way, least in (("bytes", BY_BYTES), ("sums of f64", BY_F64)):
+        _, ours = prepared(name, [a, b], {}, least)
+        yield Case(f"exact {name} {what}, by {way}", ours, theirs, work, "TFLOP/s")
 
 
 CONVOLUTIONS = (

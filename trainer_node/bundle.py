@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json
 
 from referee_py.errors import HashMismatch, InvalidEncoding, InvalidInput, Unavailable, UnknownVersion
-from referee_py.program import Program, SlotSource
+from referee_py.program import MAX_FILE_BYTES, Program, SlotSource
+from referee_py.program.describe import Names
 from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 
@@ -50,8 +54,7 @@ class Bundle:
     extras: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if len(self.extras) > MAX_EXTRAS:
-            raise InvalidInput(f"{len(self.extras)} files beside a program; the limit is {MAX_EXTRAS}")
+        _check_count(self.extras)
         for name, data in self.extras.items():
             if not EXTRA_NAME.fullmatch(name) or len(data) > MAX_EXTRA_BYTES:
                 raise InvalidInput(
@@ -62,7 +65,12 @@ class Bundle:
     @property
     def metrics(self) -> dict[str, SlotSource]:
         """The output of each metric, for `referee_py.execute.Metrics`."""
-        return {name: SlotSource(*place) for name, place in self.labels.get("metrics", {}).items()}
+        return {name: SlotSource(*place) for name, place in self.names.metrics.items()}
+
+    @cached_property
+    def names(self) -> Names:
+        """The labels that fit the program. SAFETY: the others are left out, since a bundle may come from anybody."""
+        return Names.of(self.labels, self.program)
 
     def with_mode(self, mode: int) -> Bundle:
         """Return this bundle in another arithmetic. Raises UnknownVersion for one that is not implemented."""
@@ -105,17 +113,20 @@ class Bundle:
         """Read a bundle, checking every hash. Raises InvalidEncoding, HashMismatch or Unavailable."""
         try:
             # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.
-            job = from_json((folder / "job.json").read_bytes())
-            labels = from_json((folder / "labels.json").read_bytes())
+            job = from_json(_read_plain(folder / "job.json", MAX_FILE_BYTES))
+            labels = from_json(_read_plain(folder / "labels.json", MAX_FILE_BYTES))
             if job["format"] != FORMAT or labels.pop("format") != FORMAT:
                 raise UnknownVersion(f"{folder} is of another format; this build reads {FORMAT}")
             steps, strides, mode = (job["terms"][name] for name in ("steps", "strides", "mode"))
+            if not isinstance(strides, list) or any(type(n) is not int for n in (steps, mode, *strides)):
+                raise ValueError("its terms are no whole numbers")
             file_hash, program_hash = parse_hash(job["program_file"]), parse_hash(job["program_hash"])
             name = str(job["name"])
             extras = {str(name): parse_hash(digest) for name, digest in labels.pop("extras", {}).items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidEncoding(f"{folder} is not a bundle: {error}; build it again") from error
-        data = (folder / "program.cbor").read_bytes()
+        _check_count(extras)
+        data = _read_plain(folder / "program.cbor", MAX_FILE_BYTES)
         if hashlib.sha256(data).digest() != file_hash:
             raise HashMismatch(
                 f"{folder / 'program.cbor'} is not the file that job.json names; build it again"
@@ -138,11 +149,26 @@ class Bundle:
         )
 
 
+def _check_count(extras: Mapping[str, bytes]) -> None:
+    if len(extras) > MAX_EXTRAS:
+        raise InvalidInput(f"{len(extras)} files beside a program; the limit is {MAX_EXTRAS}")
+
+
+def _read_plain(path: Path, limit: int) -> bytes:
+    """Return the bytes of a file. Raises OSError, or InvalidInput for one over the limit, a pipe or a device: reading
+    these may never end."""
+    # NOTE: without O_NONBLOCK, opening a pipe waits for somebody who writes to it.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+            raise InvalidInput(f"{path} is no file of at most {limit} bytes; build the bundle again")
+        return file.read(limit)
+
+
 def _read_extra(path: Path, digest: bytes) -> bytes:
-    """Return a file beside the program. Raises Unavailable or HashMismatch."""
+    """Return a file beside the program. Raises Unavailable, InvalidInput or HashMismatch."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_EXTRA_BYTES + 1)
+        data = _read_plain(path, MAX_EXTRA_BYTES)
     except OSError as error:
         raise Unavailable(f"{path} is missing ({error.strerror}); build the bundle again") from error
     if hashlib.sha256(data).digest() != digest:

@@ -28,11 +28,11 @@ class Evaluation:
                 f"{bundle.name} is in rounded-f64, whose results depend on the machine; build it in repops-f32"
             )
         self._bundle = bundle
-        slots = {name: place for place, name in enumerate(training.labels.get("slots", []))}
-        fixed = dict(zip(training.labels.get("constants", []), training.constants, strict=False))
+        slots = {name: place for place, name in enumerate(training.names.slots)}
+        fixed = dict(zip(training.names.constants, training.constants, strict=False))
         self._start = list(bundle.initial)
         self._taken: list[tuple[int, int]] = []
-        for place, name in enumerate(bundle.labels.get("slots", [])):
+        for place, name in enumerate(bundle.names.slots):
             given = training.initial[slots[name]] if name in slots else fixed.get(name)
             if given is None:
                 continue

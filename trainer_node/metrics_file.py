@@ -82,5 +82,5 @@ def _parse(line: bytes) -> tuple[int, float, dict[str, float]] | None:
     try:
         row = from_json(line)  # SAFETY: json.loads overflows the C stack on a file of brackets
         return int(row.pop("step")), float(row.pop("seconds")), {k: float(v) for k, v in row.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, OverflowError, KeyError, TypeError, AttributeError):
         return None

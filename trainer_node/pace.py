@@ -44,7 +44,7 @@ def rate_words(rate: float | None) -> str:
     """Describe a rate in steps per second."""
     if rate is None:
         return "- steps/s"
-    return f"{rate:.3g} steps/s" if rate < 1000 else f"{rate:,.0f} steps/s"
+    return f"{rate:,.0f} steps/s" if 1000 <= rate < 1e12 else f"{rate:.3g} steps/s"
 
 
 def left_words(seconds: float | None) -> str:

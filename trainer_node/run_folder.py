@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy.exc import OperationalError
+from pydantic_core import from_json
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from referee_py.errors import InvalidInput
 from referee_py.execute import RunClaim
@@ -162,6 +163,11 @@ def open_run(
             f"cannot write to {path}: {reason}; make room or repair that, and go on with --out {path} --resume: "
             "what was computed up to the last kept state is there"
         ) from error
+    except DatabaseError as error:
+        raise ConfigError(
+            f"{path / 'state.sqlite3'} is damaged: {error.orig}; remove it and go on with --out {path} --resume, "
+            "which computes the run from its beginning"
+        ) from error
 
 
 def _description(terms: Terms, arithmetic: str) -> dict[str, object]:
@@ -180,7 +186,8 @@ def _identify(path: Path, wanted: dict[str, object], resume: bool) -> None:
         unnamed.replace(path)
         return
     try:
-        found = json.loads(path.read_text())
+        # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.
+        found = from_json(path.read_bytes())
         differing = [name for name in wanted if found[name] != wanted[name]]
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"{path} does not say what is run: {error!r}; use another folder") from error

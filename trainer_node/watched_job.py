@@ -6,7 +6,7 @@ its schema is checked, and it must be about this job and this program.
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,6 +22,8 @@ from .progress import MAX_REPORT_BYTES, Report
 
 TIMEOUT_S = 5.0
 """Longest wait for the next bytes of a report; the whole of it may take twice as long."""
+MAX_LEFT_S = 1e11
+"""3,000 years. A rate that gives more says nothing, and infinity is no number of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,11 @@ class Standing:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds to the end of the run at the trainer's rate; None if that is not known."""
+        """Seconds to the end of the run at the trainer's rate; None if that is not known, or no time to speak of."""
         if self.report is None or not self.report.rate:
             return None
-        return (self.report.steps - self.report.step) / self.report.rate
+        left = (self.report.steps - self.report.step) / self.report.rate
+        return left if left < MAX_LEFT_S else None
 
     def numbers(self, names: Mapping[SlotSource, str]) -> dict[str, float]:
         """Return the numbers of the last step. Those without a name are called after the node that gives them."""
@@ -71,21 +74,30 @@ def _report(job: JobView, uri: str) -> Report:
 
 
 def _download(url: str) -> bytes:
-    """Return at most `MAX_REPORT_BYTES` of an answer. Raises Unavailable."""
-    found, until = b"", time.monotonic() + 2 * TIMEOUT_S
+    """Return at most `MAX_REPORT_BYTES` of an answer. Raises Unavailable.
+
+    SAFETY: one deadline bounds all of it, headers and interim answers too, however its bytes are dripped.
+    """
     try:
-        with (
-            httpx.Client(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False) as client,
-            client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response,
-        ):
-            if response.status_code == 404:
-                raise Unavailable("no run is known there yet")
-            if response.status_code != 200:
-                raise Unavailable(f"the server answers {response.status_code}")
-            for chunk in response.iter_raw(1 << 12):
-                found += chunk
-                if len(found) > MAX_REPORT_BYTES or time.monotonic() > until:
-                    raise Unavailable(f"its report is larger than {MAX_REPORT_BYTES} bytes, or too slow")
+        return asyncio.run(asyncio.wait_for(_answer(url), 2 * TIMEOUT_S))
+    except TimeoutError:
+        raise Unavailable(f"its report took longer than {2 * TIMEOUT_S:.0f} s") from None
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         raise Unavailable(f"{type(error).__name__} {error}".strip()) from error
+
+
+async def _answer(url: str) -> bytes:
+    found = b""
+    async with (
+        httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False) as client,
+        client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response,
+    ):
+        if response.status_code == 404:
+            raise Unavailable("no run is known there yet")
+        if response.status_code != 200:
+            raise Unavailable(f"the server answers {response.status_code}")
+        async for chunk in response.aiter_raw():
+            found += chunk
+            if len(found) > MAX_REPORT_BYTES:
+                raise Unavailable(f"its report is larger than {MAX_REPORT_BYTES} bytes")
     return found

@@ -17,7 +17,7 @@
 typedef struct {
     contraction *run;
     int binary64;  // results are binary64
-    int bf16;      // factors are bf16
+    int bf16;      // factors and results are bf16
     int64_t panel; // columns that are multiplied at once
 } arithmetic;
 
@@ -290,14 +290,16 @@ static void input_grad_part(const void *context, int64_t i, part *p) {
 
 typedef struct {
     void *to;
-    int binary64;
+    const arithmetic *how;
 } filled;
 
 static void fill(void *context, int64_t begin, int64_t end) {
     const filled *c = context;
     for (int64_t i = begin; i < end; i++)
-        if (c->binary64)
+        if (c->how->binary64)
             ((double *)c->to)[i] = -0.0;
+        else if (c->how->bf16)
+            ((uint16_t *)c->to)[i] = 0x8000;
         else
             ((float *)c->to)[i] = -0.0f;
 }
@@ -315,7 +317,7 @@ static int input_grad(call k, const arithmetic *how) {
     }
     // If the stride exceeds the kernel, no tap reads most positions.
     const int few = how->run == gemm_run && (v.r < v.stride[0] || v.s < v.stride[1]);
-    filled all = {k.data[2], how->binary64};
+    filled all = {k.data[2], how};
     if (few) parallel(k.threads, elements(output(k.sig, 0)), THREAD_WORK, fill, &all);
     const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
     const gemm g = {
@@ -358,8 +360,7 @@ static int input_grad(call k, const arithmetic *how) {
         return input_grad(CALL, &how);                                                                       \
     }
 CONVOLUTIONS(, binary32)
-// With a binary32 result, which conv_bf16.c rounds.
-CONVOLUTIONS(of_bf16_, of_bf16)
+CONVOLUTIONS(bf16_, of_bf16)
 // In an order of their own (repops/f64_conv.py). No tap that does not exist is multiplied, unless by zero.
 CONVOLUTIONS(f64_, binary64)
 CONVOLUTIONS(exact_, exactly)

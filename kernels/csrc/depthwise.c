@@ -9,6 +9,7 @@
 
 #include "depthwise.h"
 #include "gemm.h"
+#include "pack.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -84,6 +85,14 @@ int depthwise_takes(const depthwise *d, int64_t count, call k) {
     return !s.found;
 }
 
+// Store n results from element `at` on.
+static void put(const depthwise *d, const float *results, int64_t n, int64_t at, enum isa isa) {
+    if (d->bf16)
+        round_to_bf16(results, n, (uint16_t *)d->out + at, isa);
+    else
+        memcpy((float *)d->out + at, results, (size_t)n * sizeof *results);
+}
+
 // ------------------------------------------------------------------------------- results and input gradients
 
 typedef struct {
@@ -133,7 +142,7 @@ static void planes_range(void *context, int64_t begin, int64_t end) {
         fill_frame(d, &f, i);
         correlate[s->isa](taps, factors, rows * across, n, out);
         for (int64_t y = 0; y < d->to[0]; y++)
-            memcpy(d->out + (i * d->to[0] + y) * d->to[1], out + y * f.wide, (size_t)d->to[1] * sizeof *out);
+            put(d, out + y * f.wide, d->to[1], (i * d->to[0] + y) * d->to[1], s->isa);
     }
     free(out);
     free(f.copy[0]);
@@ -242,9 +251,9 @@ static void filters_range(void *context, int64_t begin, int64_t end) {
         }
         if (f.k % CHUNK) f.k += CHUNK - f.k % CHUNK, next_chunk(&f);
         for (int64_t r = 0; r < d->kernel[0]; r++)
-            for (int64_t t = 0; t < d->kernel[1]; t++)
-                d->out[(c * d->kernel[0] + r) * d->kernel[1] + t] =
-                    f.blocks[r / ROWS * f.across + t / LANES].total[r % ROWS][t % LANES];
+            for (int64_t t = 0; t < d->kernel[1]; t += LANES)
+                put(d, f.blocks[r / ROWS * f.across + t / LANES].total[r % ROWS],
+                    min_i64(LANES, d->kernel[1] - t), (c * d->kernel[0] + r) * d->kernel[1] + t, s->isa);
     }
     free(widened);
     free(p.copy[0]);

@@ -8,7 +8,7 @@
 
 #define LONGEST 16 // side of a filter
 
-// Arrays of two have the height first. Factors are binary32, or bf16; results are binary32.
+// Arrays of two have the height first. Factors and results are binary32, or bf16.
 typedef struct {
     int64_t images, channels;
     int64_t from[2], to[2],
@@ -17,7 +17,7 @@ typedef struct {
     int bf16;
     const void *planes;
     const void *factors; // filters, or the gradients of results
-    float *out;
+    void *out;
 } depthwise;
 
 // Whether the functions below have a result for these sizes and these factors, of which there are `count`.

@@ -13,9 +13,12 @@
 #include "pack.h"
 #include <stdlib.h>
 
-// Return the address of element i of C, or of a panel of A.
+// Return the address of element i of C, of accumulators or of a panel of A.
 static void *item(const plan *p, void *from, int64_t i) {
     return (char *)from + i * p->kernel->item;
+}
+static void *item_of_c(const plan *p, int64_t i) {
+    return p->g->bf16 ? (uint16_t *)p->g->c + i : item(p, p->g->c, i);
 }
 
 void only_part(const void *context, int64_t i, part *p) {
@@ -44,9 +47,44 @@ static void store(const plan *p, const part *s, void *acc, int add, int64_t rows
     }
 }
 
-// Store or add the chunk's totals of `rows` rows and a panel of columns.
+// Copy n elements, mostly a few.
+static void spread(const uint16_t *from, int64_t n, int64_t apart, uint16_t *to) {
+    if (apart == 1 && n == 4)
+        memcpy(to, from, 4 * sizeof *to);
+    else if (apart == 1 && n % 8 == 0)
+        for (int64_t i = 0; i < n; i += 8) memcpy(to + i, from + i, 8 * sizeof *to);
+    else
+        for (int64_t i = 0; i < n; i++) to[i * apart] = from[i];
+}
+
+// Round sums of `rows` rows and a panel of columns; `c` is the beginning of the rows.
+static void narrow(const plan *p, const part *s, const float *sums, int64_t rows, const panel *columns,
+                   uint16_t *c) {
+    const int64_t step = apart(s->c_column.stride[LOOPS - 1]);
+    if (run_of(columns->c, columns->count, 1) == columns->count) {
+        for (int64_t i = 0; i < rows; i++)
+            round_to_bf16(sums + i * columns->count, columns->count, c + columns->c[0] + i * p->g->c_row,
+                          p->isa);
+        return;
+    }
+    uint16_t rounded[MAX_HEIGHT * MAX_WIDTH];
+    round_to_bf16(sums, rows * columns->count, rounded, p->isa);
+    for (int64_t j = 0, n; j < columns->count; j += n) {
+        n = run_of(columns->c + j, columns->count - j, step);
+        for (int64_t i = 0; i < rows; i++)
+            spread(rounded + i * columns->count + j, n, step, c + columns->c[j] + i * p->g->c_row);
+    }
+}
+
+// Which chunk of a sum is multiplied: the totals of all but the first are added to those before.
+typedef struct {
+    int first, last;
+} turn;
+
+// Store or add the chunk's totals of `rows` rows and a panel of columns. If C is bf16, they are in `sums`
+// until the last chunk.
 static void multiply(const plan *p, const part *s, const panel *columns, const void *a,
-                     const float *const b[2], int64_t rows, int add, void *c) {
+                     const float *const b[2], int64_t rows, turn chunk, float *sums, void *c) {
     const int64_t width = p->kernel->width, half = width / 2;
     chunk_product product = {.rows = rows,
                              .columns = columns->count,
@@ -58,8 +96,16 @@ static void multiply(const plan *p, const part *s, const panel *columns, const v
                                        : columns->some ? p->packed
                                                        : 0,
                              .mask = columns->whole ? 0 : columns->exists};
-    if (columns->near_c) {
-        product.add = add, product.row = p->g->c_row;
+    if (p->g->bf16) {
+        product.add = !chunk.first, product.row = columns->count;
+        product.c[0] = sums, product.c[1] = sums + half;
+        // As the micro-kernel does for a C of its own type.
+        for (int64_t i = 0; chunk.last && i < rows; i++)
+            __builtin_prefetch((uint16_t *)c + columns->c[0] + i * p->g->c_row, 1, 3);
+        p->kernel->multiply(&product);
+        if (chunk.last) narrow(p, s, sums, rows, columns, c);
+    } else if (columns->near_c) {
+        product.add = !chunk.first, product.row = p->g->c_row;
         product.c[0] = item(p, c, columns->c[0]);
         product.c[1] = columns->count > half ? item(p, c, columns->c[half]) : product.c[0];
         p->kernel->multiply(&product);
@@ -70,13 +116,13 @@ static void multiply(const plan *p, const part *s, const panel *columns, const v
         } acc;
         product.row = width, product.c[0] = &acc, product.c[1] = item(p, &acc, half);
         p->kernel->multiply(&product);
-        store(p, s, &acc, add, rows, columns, c);
+        store(p, s, &acc, !chunk.first, rows, columns, c);
     }
 }
 
-// Packing space of one thread: panels of A, in binary64 too if wanted, and one of B.
+// Working space of one thread: panels of A, in binary64 too if wanted, one of B, and sums if C is bf16.
 typedef struct {
-    float *a, *b;
+    float *a, *b, *sums;
     double *a_f64;
 } buffers;
 
@@ -93,6 +139,8 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
 
     for (int64_t k = 0; k == 0 || k < total; k += CHUNK) { // once even without taps
         const int64_t depth = min_i64(CHUNK, total - k);
+        const turn chunk = {k == 0, k + CHUNK >= total};
+        float *sums = to->sums;
         int64_t place[CHUNK];
         if (depth) expand(&g->taps, &g->a_tap, counters_at(&g->taps, k), depth, place);
         pack_a(p, batch, m0, m1, place, depth, to->a);
@@ -102,7 +150,7 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
             g->find_part(g->context, i, &s);
             if (g->filled && count_of(&s.taps) == 0) continue;
             find_taps(p, &s, k, &t);
-            if (t.count == 0 && k > 0) continue;
+            if (t.count == 0 && k > 0 && !g->bf16) continue;
             const int64_t end = min_i64(n1 * width, count_of(&s.columns));
             for (int64_t n = n0 * width; n < end; n += width) {
                 find_panel(p, &s, n, min_i64(width, end - n), &t, &columns);
@@ -121,8 +169,9 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
                     const int64_t m = m0 + j * height;
                     if (more) prefetch_b(g->bf16, factor_at(g->bf16, all, next), &t, j, panels);
                     multiply(p, &s, &columns, item(p, panel_a, j * height * depth), from,
-                             min_i64(height, m1 - m), k > 0,
-                             item(p, g->c, batch * g->c_batch + m * g->c_row));
+                             min_i64(height, m1 - m), chunk, sums,
+                             item_of_c(p, batch * g->c_batch + m * g->c_row));
+                    if (total > CHUNK) sums += height * columns.count;
                 }
             }
         }
@@ -141,11 +190,15 @@ static void range(void *context, int64_t begin, int64_t end) {
     const int64_t panels_m = ceil_div(g->rows, height), panels_n = ceil_div(g->columns, width);
     const int64_t depth = min_i64(CHUNK, max_i64(1, count_of(&g->taps)));
     const int64_t tile_m = ceil_div(panels_m, p->tiles_m) * height;
+    const int64_t tile_n = count_of(&g->taps) > CHUNK
+                               ? g->parts * min_i64(g->columns, ceil_div(panels_n, p->tiles_n) * width)
+                               : width;
     const size_t of_a = (size_t)(ceil_div(tile_m * depth, 16) * 64);
     const buffers to = {.a = aligned_alloc(64, of_a),
                         .b = aligned_alloc(64, (size_t)(ceil_div(width * depth, 16) * 64)),
+                        .sums = g->bf16 ? aligned_alloc(64, (size_t)(ceil_div(tile_m * tile_n, 16) * 64)) : 0,
                         .a_f64 = g->binary64 ? aligned_alloc(64, 2 * of_a) : 0};
-    if (to.a && to.b && (to.a_f64 || !g->binary64)) {
+    if (to.a && to.b && (to.sums || !g->bf16) && (to.a_f64 || !g->binary64)) {
         for (int64_t i = begin; i < end; i++) {
             const int64_t m = i % p->tiles_m, n = i / p->tiles_m % p->tiles_n;
             tile(p, i / p->tiles_m / p->tiles_n, bound(panels_m, m, p->tiles_m) * height,
@@ -157,6 +210,7 @@ static void range(void *context, int64_t begin, int64_t end) {
     }
     free(to.a);
     free(to.b);
+    free(to.sums);
     free(to.a_f64);
 }
 

@@ -6,7 +6,7 @@
 // With `binary64`, C and all arithmetic are binary64. A and B are converted as they are used, and their
 // products are exact.
 //
-// Factors of bf16 are widened as they are packed.
+// Factors of bf16 are widened as they are packed, and each sum of binary32 is rounded again, to bf16.
 //
 // A convolution is such a contraction: the places of its operands are linear in the nested loops of columns
 // and taps, so its patches are never materialised. In addition, it has taps that do not exist.
@@ -43,7 +43,7 @@ typedef struct gemm {
     const void *a, *b;
     void *c;
     int binary64;
-    int bf16; // A and B are bf16, otherwise binary32
+    int bf16; // A, B and C are bf16, otherwise binary32
     int64_t a_batch, b_batch, c_batch;
     int64_t a_row, c_row, b_size;
     int64_t high, wide;

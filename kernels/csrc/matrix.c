@@ -65,7 +65,7 @@ static void pack_panels(const plan *p, const operand *o, const void *from, int64
                                     .lane_apart = apart(o->lane_stride),
                                     .step_apart = apart(o->step_stride),
                                     .step_runs = o->step_stride == apart(o->step_stride) ? 1 : depth};
-            pack(&panel, p->kernel, p->isa, to + i * depth + k * o->size, o->size);
+            pack(&panel, p->kernel, to + i * depth + k * o->size, o->size);
         }
 }
 

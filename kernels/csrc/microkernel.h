@@ -52,15 +52,19 @@ static inline const float *element(const float *base, int64_t at) {
     return (const float *)((uintptr_t)base + (uintptr_t)at * sizeof *base);
 }
 
-// Functions on binary32 only. Every `apart` is 1 or 2.
+// to[k * width + i] = from[first + i * apart + step[k]], for i < lanes <= MAX_WIDTH and k < steps
+typedef void copier(const void *from, int64_t first, int64_t lanes, int64_t apart, const int64_t *step,
+                    int64_t steps, float *to, int64_t width);
+// to[k * width + i] = from[first + k * apart + lane[i]], for i < lanes <= MAX_WIDTH and k < steps
+typedef void transposer(const void *from, int64_t first, int64_t steps, int64_t apart, const int64_t *lane,
+                        int64_t lanes, float *to, int64_t width);
+
+// Functions on binary32. Every `apart` is 1 or 2.
 typedef struct {
     product_kernel product;
-    // to[k * width + i] = from[first + i * apart + step[k]], for i < lanes <= MAX_WIDTH and k < steps
-    void (*copy)(const float *from, int64_t first, int64_t lanes, int64_t apart, const int64_t *step,
-                 int64_t steps, float *to, int64_t width);
-    // to[k * width + i] = from[first + k * apart + lane[i]], for any number of lanes, k < steps
-    void (*transpose)(const float *from, int64_t first, int64_t steps, int64_t apart, const int64_t *lane,
-                      int64_t lanes, float *to, int64_t width);
+    // From binary32, and from bf16, which is widened.
+    copier *copy[2];
+    transposer *transpose[2];
     // sum[i] = chain over k < steps of fma(vector[k], from[i * stride + k], .) from sum[i], for i < rows
     void (*dot)(const float *vector, const float *from, int64_t stride, int64_t steps, int64_t rows,
                 float *sum);
@@ -74,6 +78,8 @@ extern const microkernel *const microkernels[ISA_COUNT];
 #if defined(__x86_64__)
 extern const microkernel avx2_kernel, avx512_kernel;
 void avx512_multiply_rows(const chunk_product *p);
+extern copier avx512_copy_bf16;
+extern transposer avx512_transpose_bf16;
 #endif
 
 // Kernels with binary64 results from binary32 operands (microkernel_f64.h).

@@ -1,5 +1,6 @@
 // The AVX2 micro-kernel: 6 x 16, 12 accumulators.
 
+#include "gemm.h"
 #include "microkernel.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -60,48 +61,68 @@ TARGET_AVX2 static void multiply(const chunk_product *p) {
     WITH_CONSTANTS(block, p);
 }
 
+// Four and eight factors, widened.
+INLINE __m128 load4(int bf16, const void *from) {
+    if (!bf16) return _mm_loadu_ps(from);
+    return _mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(_mm_loadl_epi64(from)), 16));
+}
+INLINE __m256 load8(int bf16, const void *from) {
+    if (!bf16) return _mm256_loadu_ps(from);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(from)), 16));
+}
+
 // Copies with two vectors that may overlap, rather than a loop of varying length.
-TARGET_AVX2 static void copy(const float *from, int64_t first, int64_t lanes, int64_t apart,
-                             const int64_t *step, int64_t steps, float *to, int64_t width) {
+INLINE void copy(int bf16, const void *from, int64_t first, int64_t lanes, int64_t apart, const int64_t *step,
+                 int64_t steps, float *to, int64_t width) {
     const int64_t wide = lanes - LANES, narrow = lanes - LANES / 2;
     for (int64_t k = 0; k < steps; k++, to += width) {
-        const float *in = from + (first + step[k]);
+        const void *in = factor_at(bf16, from, first + step[k]);
         if (apart == 1 && wide >= 0) {
-            _mm256_storeu_ps(to, _mm256_loadu_ps(in));
-            _mm256_storeu_ps(to + wide, _mm256_loadu_ps(in + wide));
+            for (int64_t i = 0; i < wide; i += LANES)
+                _mm256_storeu_ps(to + i, load8(bf16, factor_at(bf16, in, i)));
+            _mm256_storeu_ps(to + wide, load8(bf16, factor_at(bf16, in, wide)));
         } else if (apart == 1 && narrow >= 0) {
-            _mm_storeu_ps(to, _mm_loadu_ps(in));
-            _mm_storeu_ps(to + narrow, _mm_loadu_ps(in + narrow));
+            _mm_storeu_ps(to, load4(bf16, in));
+            _mm_storeu_ps(to + narrow, load4(bf16, factor_at(bf16, in, narrow)));
         } else {
-            for (int64_t i = 0; i < lanes; i++) to[i] = in[i * apart];
+            for (int64_t i = 0; i < lanes; i++) to[i] = factor(bf16, factor_at(bf16, in, i * apart));
         }
     }
 }
 
 // Transposes blocks of 4 x 4.
-TARGET_AVX2 static void transpose(const float *from, int64_t first, int64_t steps, int64_t apart,
-                                  const int64_t *lane, int64_t lanes, float *to, int64_t width) {
+INLINE void transpose(int bf16, const void *from, int64_t first, int64_t steps, int64_t apart,
+                      const int64_t *lane, int64_t lanes, float *to, int64_t width) {
     int64_t i = 0;
     for (; i + 4 <= lanes && apart == 1; i += 4) {
-        const float *row[4];
-        for (int j = 0; j < 4; j++) row[j] = from + (first + lane[i + j]);
+        const void *row[4];
+        for (int j = 0; j < 4; j++) row[j] = factor_at(bf16, from, first + lane[i + j]);
         int64_t k = 0;
         for (; k + 4 <= steps; k += 4) {
-            __m128 r0 = _mm_loadu_ps(row[0] + k), r1 = _mm_loadu_ps(row[1] + k);
-            __m128 r2 = _mm_loadu_ps(row[2] + k), r3 = _mm_loadu_ps(row[3] + k);
-            _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
-            float *out = to + k * width + i;
-            _mm_storeu_ps(out, r0);
-            _mm_storeu_ps(out + width, r1);
-            _mm_storeu_ps(out + 2 * width, r2);
-            _mm_storeu_ps(out + 3 * width, r3);
+            __m128 r[4];
+            for (int j = 0; j < 4; j++) r[j] = load4(bf16, factor_at(bf16, row[j], k));
+            _MM_TRANSPOSE4_PS(r[0], r[1], r[2], r[3]);
+            for (int j = 0; j < 4; j++) _mm_storeu_ps(to + (k + j) * width + i, r[j]);
         }
         for (; k < steps; k++)
-            for (int j = 0; j < 4; j++) to[k * width + i + j] = row[j][k];
+            for (int j = 0; j < 4; j++) to[k * width + i + j] = factor(bf16, factor_at(bf16, row[j], k));
     }
     for (; i < lanes; i++)
-        for (int64_t k = 0; k < steps; k++) to[k * width + i] = from[first + k * apart + lane[i]];
+        for (int64_t k = 0; k < steps; k++)
+            to[k * width + i] = factor(bf16, factor_at(bf16, from, first + k * apart + lane[i]));
 }
+
+#define MOVES(name, bf16)                                                                                    \
+    TARGET_AVX2 static void copy_##name(const void *from, int64_t first, int64_t lanes, int64_t apart,       \
+                                        const int64_t *step, int64_t steps, float *to, int64_t width) {      \
+        copy(bf16, from, first, lanes, apart, step, steps, to, width);                                       \
+    }                                                                                                        \
+    TARGET_AVX2 static void transpose_##name(const void *from, int64_t first, int64_t steps, int64_t apart,  \
+                                             const int64_t *lane, int64_t lanes, float *to, int64_t width) { \
+        transpose(bf16, from, first, steps, apart, lane, lanes, to, width);                                  \
+    }
+MOVES(f32, 0)
+MOVES(bf16, 1)
 
 TARGET_AVX2 static void store(const void *from, int64_t stride, int add, int64_t rows, int64_t columns,
                               int64_t apart, void *to, int64_t row) {
@@ -146,5 +167,9 @@ TARGET_AVX2 static void dot(const float *vector, const float *from, int64_t stri
         for (int64_t k = 0; k < steps; k++) sum[i] = fmaf(vector[k], from[i * stride + k], sum[i]);
 }
 
-const microkernel avx2_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, store}, copy, transpose, dot, 0};
+const microkernel avx2_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, store},
+                                 {copy_f32, copy_bf16},
+                                 {transpose_f32, transpose_bf16},
+                                 dot,
+                                 0};
 #endif

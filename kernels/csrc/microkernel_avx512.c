@@ -100,9 +100,9 @@ INLINE void copy_some(const float *from, int64_t lanes, int64_t apart, const int
     }
 }
 
-TARGET_AVX512 static void copy(const float *from, int64_t first, int64_t lanes, int64_t apart,
+TARGET_AVX512 static void copy(const void *data, int64_t first, int64_t lanes, int64_t apart,
                                const int64_t *step, int64_t steps, float *to, int64_t width) {
-    from = element(from, first);
+    const float *from = element(data, first);
     if (apart == 2)
         copy_some(from, lanes, 2, step, steps, to, width);
     else if (lanes == 2 * LANES)
@@ -151,8 +151,9 @@ INLINE void transpose_apart(const float *from, int64_t first, int64_t steps, int
         }
 }
 
-TARGET_AVX512 static void transpose(const float *from, int64_t first, int64_t steps, int64_t apart,
+TARGET_AVX512 static void transpose(const void *data, int64_t first, int64_t steps, int64_t apart,
                                     const int64_t *lane, int64_t lanes, float *to, int64_t width) {
+    const float *from = data;
     if (4 * steps <= 3 * LANES && apart == 1) { // cheaper than transposing a block that is mostly empty
         for (int64_t i = 0; i < lanes; i++) {
             const float *in = from + (first + lane[i]);
@@ -257,6 +258,9 @@ TARGET_AVX512 static void dot(const float *vector, const float *from, int64_t st
     }
 }
 
-const microkernel avx512_kernel = {
-    {HEIGHT, WIDTH, sizeof(float), multiply, store}, copy, transpose, dot, avx512_multiply_rows};
+const microkernel avx512_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, store},
+                                   {copy, avx512_copy_bf16},
+                                   {transpose, avx512_transpose_bf16},
+                                   dot,
+                                   avx512_multiply_rows};
 #endif

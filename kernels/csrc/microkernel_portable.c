@@ -1,5 +1,6 @@
 // The portable micro-kernel: plain C, one fmaf at a time.
 
+#include "gemm.h"
 #include "microkernel.h"
 #include <math.h>
 
@@ -27,17 +28,21 @@ static void multiply(const chunk_product *p) {
         }
 }
 
-static void copy(const float *from, int64_t first, int64_t lanes, int64_t apart, const int64_t *step,
-                 int64_t steps, float *to, int64_t width) {
-    for (int64_t k = 0; k < steps; k++)
-        for (int64_t i = 0; i < lanes; i++) to[k * width + i] = from[first + i * apart + step[k]];
-}
-
-static void transpose(const float *from, int64_t first, int64_t steps, int64_t apart, const int64_t *lane,
-                      int64_t lanes, float *to, int64_t width) {
-    for (int64_t k = 0; k < steps; k++)
-        for (int64_t i = 0; i < lanes; i++) to[k * width + i] = from[first + k * apart + lane[i]];
-}
+#define MOVES(name, bf16)                                                                                    \
+    static void copy_##name(const void *from, int64_t first, int64_t lanes, int64_t apart,                   \
+                            const int64_t *step, int64_t steps, float *to, int64_t width) {                  \
+        for (int64_t k = 0; k < steps; k++)                                                                  \
+            for (int64_t i = 0; i < lanes; i++)                                                              \
+                to[k * width + i] = factor(bf16, factor_at(bf16, from, first + i * apart + step[k]));        \
+    }                                                                                                        \
+    static void transpose_##name(const void *from, int64_t first, int64_t steps, int64_t apart,              \
+                                 const int64_t *lane, int64_t lanes, float *to, int64_t width) {             \
+        for (int64_t k = 0; k < steps; k++)                                                                  \
+            for (int64_t i = 0; i < lanes; i++)                                                              \
+                to[k * width + i] = factor(bf16, factor_at(bf16, from, first + k * apart + lane[i]));        \
+    }
+MOVES(f32, 0)
+MOVES(bf16, 1)
 
 static void store(const void *from, int64_t stride, int add, int64_t rows, int64_t columns, int64_t apart,
                   void *to, int64_t row) {
@@ -56,8 +61,11 @@ static void dot(const float *vector, const float *from, int64_t stride, int64_t 
         for (int64_t k = 0; k < steps; k++) sum[i] = fmaf(vector[k], from[i * stride + k], sum[i]);
 }
 
-static const microkernel portable_kernel = {
-    {HEIGHT, WIDTH, sizeof(float), multiply, store}, copy, transpose, dot, 0};
+static const microkernel portable_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, store},
+                                            {copy_f32, copy_bf16},
+                                            {transpose_f32, transpose_bf16},
+                                            dot,
+                                            0};
 
 #if defined(__x86_64__)
 const microkernel *const microkernels[ISA_COUNT] = {&portable_kernel, &avx2_kernel, &avx512_kernel};

@@ -27,7 +27,7 @@ void pack_a(const plan *p, int64_t batch, int64_t m0, int64_t m1, const int64_t 
                              .lane_apart = apart(g->a_row),
                              .step_apart = apart(g->a_tap.stride[LOOPS - 1])};
             from.step_runs = count_runs(from.step, from.steps, from.step_apart);
-            pack(&from, p->moves, p->isa, out + (m - m0) * count + k * height, height);
+            pack(&from, p->moves, out + (m - m0) * count + k * height, height);
         }
 }
 
@@ -49,7 +49,7 @@ void pack_b(const plan *p, const part *s, int64_t batch, const panel *columns, c
         last = min_i64(last, g->b_size - batch * g->b_batch - 1 - lane[j]);
     }
     if (columns->whole || (!s->far && first <= t->b_low && t->b_high <= last)) {
-        pack(&from, p->moves, p->isa, out, width);
+        pack(&from, p->moves, out, width);
         return;
     }
     const int some = !s->far && first <= last;
@@ -57,7 +57,7 @@ void pack_b(const plan *p, const part *s, int64_t batch, const panel *columns, c
     for (int64_t k = 0; k < from.steps; k++) moved[k] = max_i64(first, min_i64(last, step[k]));
     if (some) {
         from.step = moved;
-        pack(&from, p->moves, p->isa, out, width);
+        pack(&from, p->moves, out, width);
     }
     for (int64_t k = 0; k < from.steps; k++) {
         if (some && moved[k] == step[k]) continue;

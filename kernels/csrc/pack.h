@@ -35,7 +35,7 @@ typedef struct {
 } gathered;
 
 // to[k * width + i] = lane i of step k
-void pack(const gathered *g, const microkernel *kernel, enum isa isa, float *to, int64_t width);
+void pack(const gathered *g, const microkernel *kernel, float *to, int64_t width);
 
 // to[i] = from[i]
 void to_f64(const float *from, int64_t n, double *to, enum isa isa);

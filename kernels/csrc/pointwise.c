@@ -144,6 +144,8 @@ CAST_FROM(cast_bool, uint8_t, a != 0, a != 0)
 ROW_KERNEL(cast_f32_to_bf16, float, uint16_t, to_bf16(a))
 ROW_KERNEL(cast_bf16_to_f32, uint16_t, float, from_bf16(a))
 ROW_KERNEL(cast_bf16_to_bf16, uint16_t, uint16_t, a)
+// Two casts, there and back (repops/phases.py).
+ROW_KERNEL(round_f32_bf16, float, float, from_bf16(to_bf16(a)))
 
 OPERATOR(cast) {
     const int64_t from = input(sig, 0)->dtype, to = output(sig, 0)->dtype;
@@ -198,6 +200,7 @@ const named_row named_rows[] = {
     {"cast_f32_bf16", cast_f32_to_bf16},
     {"cast_bf16_f32", cast_bf16_to_f32},
     {"cast_bf16_bf16", cast_bf16_to_bf16},
+    {"round_f32_bf16", round_f32_bf16},
     {"cast_stochastic_f32", cast_stochastic_f32},
     {"cast_i64_f32", cast_i64_to_f32},
     {"cast_i64_i64", cast_i64_to_i64},

@@ -53,6 +53,12 @@ DEVICE u32 lanes_where(bool condition) {
 DEVICE void atomic_increment(u32 *counter) {
     atomicAdd(counter, 1u);
 }
+DEVICE void atomic_add(u64 *total, u64 x) {
+    atomicAdd(total, x);
+}
+DEVICE void atomic_max(u64 *largest, u64 x) {
+    atomicMax(largest, x);
+}
 
 // Arithmetic that is rounded as written, under any compiler options.
 DEVICE float add_rn(float a, float b) {
@@ -96,6 +102,17 @@ DEVICE void multiply_8x8x4(double (&c)[2], double a, double b) {
     asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
         : "+d"(c[0]), "+d"(c[1])
         : "d"(a), "d"(b));
+}
+// Add the product of two matrices of signed bytes, [16 x 32] and [32 x 8], that the warp holds, to one of
+// 32-bit integers, exactly. Lane i has, from the lowest byte of a word on, four neighbouring k of a row or
+// column: in a[v] those of row i / 4 + 8 (v % 2) from 4 (i % 4) + 16 (v / 2) on, in b[v] those of column i /
+// 4 from 4 (i % 4) + 16 v on; c[v] is of row i / 4 + 8 (v / 2) and column 2 (i % 4) + v % 2. SAFETY: sums
+// must fit in 32 bits.
+DEVICE void multiply_16x8x32(int (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 DEVICE float f32_from_i64(i64 x) {
     return __ll2float_rn(x);

@@ -9,12 +9,35 @@
 struct ExactMatmul {
     Matmul of;
     Exact exact;
+    i64 few; // tiles with at most so many open elements are left as they are; if negative, none is
 };
 
+template <class T> struct MatmulMemory : WideMemory<T, NoTable> {
+    int open[T::THREADS / WARP]; // elements, by warp
+};
+
+// Whether a tile of C has at most `few` open elements.
+template <class T, class E>
+DEVICE bool has_few_open(const Grid &g, const Share &share, i64 few, int (&open_of_warp)[T::THREADS / WARP]) {
+    typedef typename Bits<E>::Word Word;
+    const Word *c = (const Word *)g.out + share.batch * g.m * g.n;
+    int open = 0;
+    for (int i = thread_index(); i < T::BM * T::BN; i += T::THREADS) {
+        const i64 row = share.row + i / T::BN, column = share.column + i % T::BN;
+        const bool inside = row < g.m && column < g.n;
+        open += count_ones(lanes_where(inside && c[inside ? row * g.n + column : 0] == Bits<E>::OPEN));
+    }
+    if (thread_index() % WARP == 0) open_of_warp[thread_index() / WARP] = open;
+    sync_block();
+    open = 0;
+    for (int warp = 0; warp < T::THREADS / WARP; warp++) open += open_of_warp[warp];
+    return open <= few;
+}
+
 template <class T, class E> DEVICE void multiply_exactly(const ExactMatmul &p) {
-    typedef WideMemory<T, NoTable> All;
-    SHARED(All, memory);
+    SHARED(MatmulMemory<T>, memory);
     const Share share = share_of<T>(p.of.grid);
+    if (p.few >= 0 && has_few_open<T, E>(p.of.grid, share, p.few, memory.open)) return;
     if (wide<E>(p.of)) {
         const Matrices<T, E, true, WideSlice> source(p.of, share);
         contract_exactly<T>(p.of.grid, p.exact, share, source, memory);

@@ -23,6 +23,9 @@ from .opset import ITEM_SIZE, OPS, OpError, Shape, ShapeError, Spec, broadcast
 REDUCTIONS = ("sum", "amax")
 ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
 ELEMENTARY = ("exp", "log", "erf", "tanh", "sin", "cos", "pow")
+COMBINED = {("sub_f32", "exp_f32"): "exp_sub_f32", ("cast_f32_bf16", "cast_bf16_f32"): "round_f32_bf16"}
+"""Kernels for two instructions, of which the second is the only reader of the first: softmax's exp(a - b), whose
+differences need not be stored, and what is rounded to bf16 between operators of f32."""
 
 
 class NotFusibleError(OpError):
@@ -119,8 +122,8 @@ class Schedule:
     """The phase of each operation and the place of each value. Raises NotFusibleError.
 
     `code` is in order. `values` maps numbers in the expression to inputs, results and constants. `constants` are (index
-    among the items, bits). `combines`: the executor has a kernel for exp(a - b), "exp_sub_f32". `strides`: those of
-    each input over its dimensions, in elements; None, or an empty list, means contiguous.
+    among the items, bits). `combines`: the executor has the kernels of COMBINED. `strides`: those of each input over
+    its dimensions, in elements; None, or an empty list, means contiguous.
     """
 
     def __init__(self, expression: Expression, combines: bool = False, strides: Sequence[Shape | None] = ()):
@@ -174,11 +177,10 @@ class Schedule:
         else:
             name = f"{node.op}_{dtypes[0]}" + (f"_{node.spec[0].name.lower()}" if node.op == "cast" else "")
         inputs = node.inputs
-        if self._combines and node.op == "exp" and self._readers[inputs[0]] == 1 and self.code[-1:]:
-            # A softmax's differences need not be stored: exp(a - b) is one kernel.
+        if self._combines and self.code and self._readers[self.code[-1].result] == 1:
             before = self.code[-1]
-            if before.result == inputs[0] and before.name == "sub_f32":
-                name, inputs = "exp_sub_f32", before.operands
+            if inputs == (before.result,) and (before.name, name) in COMBINED:
+                name, inputs = COMBINED[before.name, name], before.operands
                 self.code.pop()
                 del self.values[before.result]
         self.code.append(Instruction(name, number, inputs, phase, varies))

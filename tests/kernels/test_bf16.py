@@ -70,19 +70,41 @@ def test_a_stochastic_cast_keeps_infinities_and_nan():
     assert canonical(found).view(np.uint16).tolist() == [0x7F80, 0xFF80, 0x7FC0, 0, 0x8000]
 
 
+def check_rounded(name, inputs, attrs, threads=(2,)):
+    """Compare with the same contraction of f32, whose results are cast."""
+    narrow = [cpu.execute("cast", [x], {"dtype": BF16})[0] if x.dtype == np.float32 else x for x in inputs]
+    wide = [cpu.execute("cast", [x], {"dtype": F32})[0] for x in narrow]
+    (want,) = cpu.execute("cast", cpu.execute(name, wide, attrs), {"dtype": BF16})
+    for isa, count in itertools.product(ISAS, threads):
+        (got,) = cpu.execute(name, narrow, attrs, threads=count, isa=isa)
+        assert got.dtype == TYPE
+        assert canonical(got).tobytes() == canonical(want).tobytes()
+
+
 @pytest.mark.parametrize("name", CONTRACTIONS)
 def test_a_contraction_is_that_of_f32_rounded(name):
     for seed in range(12):
-        inputs, attrs = random_call(name, f"bf16 {seed}", "usual")
-        narrow = [
-            cpu.execute("cast", [x], {"dtype": BF16})[0] if x.dtype == np.float32 else x for x in inputs
-        ]
-        wide = [cpu.execute("cast", [x], {"dtype": F32})[0] for x in narrow]
-        (want,) = cpu.execute("cast", cpu.execute(name, wide, attrs), {"dtype": BF16})
-        for isa in ISAS:
-            (got,) = cpu.execute(name, narrow, attrs, threads=2, isa=isa)
-            assert got.dtype == TYPE
-            assert canonical(got).tobytes() == canonical(want).tobytes()
+        check_rounded(name, *random_call(name, f"bf16 {seed}", "usual"))
+
+
+@pytest.mark.parametrize("side", [1, 2, 3, 4, 7, 8, 16])
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 1), (3, 2), (5, 3)])
+def test_convolutions_of_networks(side, kernel, stride):
+    """Runs of every length, in panels and in results; several chunks; special values among the factors."""
+    rng = np.random.default_rng(side)
+    geometry = {"stride": (stride, stride), "padding": (kernel // 2,) * 2, "dilation": (1, 1)}
+    out = (side + kernel // 2 * 2 - kernel) // stride + 1
+    for images, channels, filters, groups in ((9, 130, 26, 1), (3, 13, 130, 2), (2, 1, 1, 5)):
+        x = rng.standard_normal((images, channels * groups, side, side)).astype(np.float32)
+        y = rng.standard_normal((images, filters * groups, out, out)).astype(np.float32)
+        w = rng.standard_normal((filters * groups, channels, kernel, kernel)).astype(np.float32)
+        for array in (x, y, w) if images < 9 else ():
+            places = rng.integers(0, array.size, 2)
+            array.reshape(-1)[places] = rng.choice(SPECIAL_F32.view(np.float32), 2)
+        attrs = {**geometry, "groups": groups}
+        check_rounded("conv2d", [x, w], attrs, (1, 3))
+        check_rounded("conv2d_input_grad", [y, w], {**attrs, "input_hw": (side, side)}, (1, 3))
+        check_rounded("conv2d_weight_grad", [y, x], {**attrs, "kernel_hw": (kernel, kernel)}, (1, 3))
 
 
 def test_the_mode_exact_rounds_once():

@@ -10,7 +10,7 @@ from repops import composites as c
 from repops import cpu, fusion, reference
 from repops.expression import Eager, Recorder, evaluate, record
 from repops.library import BEST_ISA
-from repops.opset import F32, ArityError, DtypeError, OpError, ShapeError, UnknownOpError
+from repops.opset import BF16, F32, ArityError, DtypeError, OpError, ShapeError, UnknownOpError
 from repops.phases import NotFusibleError
 from repops.selftest import random_call
 from repops.tensors import AliasError, ArrayError, canonical, spec_of
@@ -141,6 +141,19 @@ def test_operands_of_fewer_dimensions_and_other_types():
     flags = draw((6, 1, 33)) > 0
     numbers = np.random.default_rng(1).integers(-9, 9, (6, 5, 33))
     check(mixed, draw((6, 5, 33)), draw((33,)), draw((5, 1)), flags, numbers)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_values_that_are_rounded_to_bf16_on_their_way(shape):
+    def rounded(o, x, y):
+        once = o.cast(o.cast(o.add(x, y), dtype=BF16), dtype=F32)
+        twice = o.cast(o.mul(once, y), dtype=BF16)
+        wide = o.cast(twice, dtype=F32)
+        again = o.cast(o.cast(o.cast(wide, dtype=BF16), dtype=F32), dtype=BF16)
+        stored = o.cast(o.sub(wide, x), dtype=BF16)
+        return twice, o.maximum(wide, once), again, stored, o.neg(o.cast(stored, dtype=F32))
+
+    check(rounded, draw(shape), draw(shape, 1), fuses=0 not in shape)
 
 
 def test_a_row_of_many_blocks():

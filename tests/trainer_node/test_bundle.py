@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,38 @@ def test_a_folder_that_is_no_bundle_is_refused(folder: Path, text: str) -> None:
     (folder / "job.json").unlink()
     with pytest.raises(InvalidEncoding, match="is not a bundle"):
         Bundle.read(folder)
+
+
+@pytest.mark.parametrize("name", ["job.json", "labels.json", "program.cbor"])
+def test_neither_a_pipe_nor_an_endless_file_is_read(folder: Path, name: str) -> None:
+    os.truncate(folder / name, 1 << 40)
+    with pytest.raises(InvalidInput, match="is no file of at most"):
+        Bundle.read(folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(InvalidInput, match="is no file of at most"):
+        Bundle.read(folder)
+
+
+def test_many_names_of_one_large_extra_are_refused_before_it_is_read(folder: Path) -> None:
+    edit(folder / "labels.json", extras={f"x{number}": "00" * 32 for number in range(65)})
+    with pytest.raises(InvalidInput, match="65 files beside a program; the limit is 64"):
+        Bundle.read(folder)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"steps": "x"}, {"steps": 1.5}, {"strides": 7}, {"strides": ["a"]}, {"mode": ""}]
+)
+def test_terms_that_are_no_numbers_are_refused(folder: Path, changes: dict[str, Any]) -> None:
+    terms = json.loads((folder / "job.json").read_text())["terms"]
+    edit(folder / "job.json", terms=terms | changes)
+    with pytest.raises(InvalidEncoding, match="its terms are no whole numbers"):
+        Bundle.read(folder)
+
+
+@pytest.mark.parametrize(
+    "metrics", [None, [1], {"a": [1]}, {"a": "ab"}, {"a": [9, 0]}, {"a": [0, 9]}, {"a": [-1, 0]}]
+)
+def test_metrics_that_do_not_fit_the_program_are_left_out(folder: Path, metrics: Any) -> None:
+    edit(folder / "labels.json", metrics=metrics)
+    assert Bundle.read(folder).metrics == {}

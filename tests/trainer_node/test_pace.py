@@ -103,3 +103,8 @@ def test_lines_after_a_step_or_without_sense_are_cut(tmp_path: Path, rest: bytes
     with pytest.raises(InvalidInput, match="seconds"):
         file.append(4, 1, {"seconds": 1.0})
     file.close()
+
+
+def test_a_line_with_an_endless_step_is_torn(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "seconds": 0.5}\n{"step": 1e400, "seconds": 1}\n')
+    assert MetricsFile(tmp_path / "metrics.jsonl").cut(5) == (1, 0.5)

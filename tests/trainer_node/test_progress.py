@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +18,8 @@ import numpy as np
 import pytest
 
 from referee_py.program import SlotSource
+from trainer_node import watched_job
+from trainer_node.cli.watch import _row, _words
 from trainer_node.db import Database
 from trainer_node.progress import MAX_POINTS, MAX_REPORT_BYTES, MAX_REPORTS, Board, Reporter, told_outputs
 from trainer_node.server import ArtifactServer
@@ -147,3 +152,35 @@ def test_an_address_may_be_anything(uri: str) -> None:
 def test_numbers_and_nodes_need_not_fit(nodes: list[list[int]]) -> None:
     with _answering(_report(nodes=nodes)) as uri:
         assert len(standing(job(), uri).numbers({})) <= 1
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1e-300, 1.7e308])
+def test_any_rate_can_be_shown(rate: float) -> None:
+    with _answering(_report(rate=rate)) as uri:
+        found = standing(job(), uri)
+    assert found.report is not None
+    assert len(_words(found, {})) < 200
+    row = json.loads(json.dumps(_row(job(), [found], {}), allow_nan=False))
+    assert row["runs"][0]["history"] == [{"step": 3, "numbers": ["NaN", 2.5]}]
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 100 Continue\r\n\r\n", b"x", b"HTTP/1.1 200 OK\r\n\r\n "])
+def test_a_server_that_drips_bytes_does_not_hold_us_up(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched_job, "TIMEOUT_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_drip, args=(server, answer), daemon=True).start()
+        began = time.monotonic()
+        found = standing(job(), f"http://127.0.0.1:{server.getsockname()[1]}")
+    assert "took longer than 1 s" in found.reason
+    assert time.monotonic() - began < 5
+
+
+def _drip(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection, contextlib.suppress(OSError):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX: " if answer == b"x" else b"")
+        for _ in range(100):
+            connection.sendall(answer)
+            time.sleep(0.1)

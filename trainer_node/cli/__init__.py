@@ -24,9 +24,9 @@ def main() -> None:
         if debug:
             raise
         name = "" if isinstance(error, AssayError) else f"{type(error).__name__}: "
-        Console(stderr=True, soft_wrap=True, highlight=False).print(
-            f"[red]error:[/red] {escape(name + str(error))}"
-        )
+        # SAFETY: names of files of others are in it; an escape sequence must not reach the terminal.
+        text = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in name + str(error))
+        Console(stderr=True, soft_wrap=True, highlight=False).print(f"[red]error:[/red] {escape(text)}")
         sys.exit(2)
     except KeyboardInterrupt:
         # NOTE: a daemon that runs handles the signal itself; this one was still starting.

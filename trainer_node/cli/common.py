@@ -159,9 +159,9 @@ def show_ether(wei: int) -> str:
 
 def show_rows(title: str, rows: Mapping[str, object]) -> None:
     """Print names and values, one per line. NOTE: never cut or wrapped, so that hashes can be copied; no markup."""
-    out.print(Text(title, style="bold"), soft_wrap=True)
+    out.print(Text(plain(title), style="bold"), soft_wrap=True)
     for name, value in rows.items():
-        out.print(Text.assemble((f"  {name:17}", "dim"), str(value)), soft_wrap=True)
+        out.print(Text.assemble((f"  {plain(name):17}", "dim"), plain(value)), soft_wrap=True)
 
 
 def short(value: bytes | str) -> str:
@@ -171,9 +171,14 @@ def short(value: bytes | str) -> str:
 
 
 def printable(text: object, limit: int = 80) -> str:
-    """Make untrusted text printable. SAFETY: an escape sequence in it must not reach the terminal."""
-    plain = "".join(c if c.isprintable() else "�" for c in str(text)[: limit + 1])
-    return plain if len(plain) <= limit else plain[:limit] + "…"
+    """Make untrusted text printable, and cut it."""
+    shown = plain(str(text)[: limit + 1])
+    return shown if len(shown) <= limit else shown[:limit] + "…"
+
+
+def plain(text: object) -> str:
+    """Make text of any length printable. SAFETY: an escape sequence in it must not reach the terminal."""
+    return "".join(c if c.isprintable() else "�" for c in str(text))
 
 
 def moment(instant: int) -> str:

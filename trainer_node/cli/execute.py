@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +23,7 @@ from ..bundle import Bundle
 from ..evaluation import Evaluation
 from ..health import Health
 from ..huggingface.card import local_run
-from ..huggingface.export import export
+from ..huggingface.export import check_export, export
 from ..local_run import LocalRun, Result
 from ..process import stop_on_signals
 from ..replay import Interrupted
@@ -112,6 +112,13 @@ def run_command(
         repops.set_num_threads(threads)
     if device not in ("cpu", "cuda"):
         raise InvalidInput(f"device {device!r}; choose cpu or cuda")
+    # NOTE: what cannot be written is said now, and not after hours of computing.
+    if save is not None:
+        _state_names(bundle, job)
+    if hf is not None:
+        check_export(bundle, hf)
+    elif optimizer_state:
+        raise InvalidInput("--optimizer-state is part of an exported model; add --hf OUT")
     evaluation = None
     if evaluate is not None:
         evaluation = Evaluation(Bundle.read(evaluate), bundle, device)
@@ -258,9 +265,17 @@ class _Session:
 
 def _save(bundle: Bundle, state: State, path: Path, job: Path) -> Path:
     """Write a state as a safetensors file, by the names of its slots; return the path. Raises InvalidInput."""
-    names = bundle.labels.get("slots", [])
-    if len(names) != len(state.values):
-        raise InvalidInput(f"{len(names)} names for {len(state.values)} slots in {job / 'labels.json'}")
+    names = _state_names(bundle, job)
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(dict(zip(names, state.arrays, strict=True)), path, {"program": bundle.terms.hash().hex()})
     return path
+
+
+def _state_names(bundle: Bundle, job: Path) -> Sequence[str]:
+    """Return a name for each slot. Raises InvalidInput if the bundle has none, or one for two slots."""
+    names, count = bundle.names.slots, len(bundle.program.slots)
+    if len(set(names)) != count:
+        raise InvalidInput(
+            f"{len(set(names))} different names for {count} slots in {job / 'labels.json'}; build the bundle again"
+        )
+    return names

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from rich.markup import escape
+
 from ..pace import Pace, left_words, rate_words
-from .common import progress_bar
+from .common import plain, progress_bar
 
 BAR_S = 0.1
 """Least seconds between two changes of the bar."""
@@ -50,7 +52,8 @@ class Follower:
             self._tell()
 
     def say(self, text: str) -> None:
-        """Show a line of its own."""
+        """Show a line of its own. Names of metrics in it may be anybody's."""
+        text = plain(text)
         if self._bar:
             self._bar.console.print(text, markup=False, soft_wrap=True)
         else:
@@ -62,6 +65,6 @@ class Follower:
         numbers = [f"{name} {value:.6g}" for name, value in self._metrics.items()]
         words = "  ".join([*numbers, rate_words(pace.rate)])
         if self._bar and self._task is not None:
-            self._bar.update(self._task, completed=pace.step, description=words)
+            self._bar.update(self._task, completed=pace.step, description=escape(plain(words)))
         else:
             self.say(f"step {pace.step} of {pace.steps}  {words}  {left_words(pace.left_s)}")

@@ -274,7 +274,7 @@ def result(
         names = [f"slot.{number}" for number in range(len(program.slots))]
     else:
         found.program.check(content.program)
-        program, names = content.program, content.labels["slots"]
+        program, names = content.program, list(content.names.slots)
     arrays = fetch_result(fetcher, found, program)
     if file is not None:
         save_result(arrays, names, file, found)

@@ -125,6 +125,7 @@ def _run(found: Standing, names: dict[SlotSource, str]) -> dict[str, Any]:
     report = found.report
     if report is None:
         return {"uri": found.uri, "reason": found.reason}
-    told = report.model_dump(mode="json", exclude={"job", "program", "nodes"})
+    # NOTE: only written as JSON does a report have words for numbers that are not finite.
+    told = json.loads(report.model_dump_json(exclude={"job", "program", "nodes"}))
     numbers = {name: json_number(value) for name, value in found.numbers(names).items()}
     return {"uri": found.uri, **told, "left_s": found.left_s, "numbers": numbers}

@@ -51,6 +51,7 @@ def training_arguments(
     replaced = {"max_steps": steps, "seed": seed}
     chosen = {**given, **{name: value for name, value in replaced.items() if value is not None}}
     own = {"output_dir": str(scratch), "report_to": "none", "use_cpu": True, "dataloader_pin_memory": False}
+    own["push_to_hub"] = False  # NOTE: a trainer makes the repository as soon as there is one
     try:
         return transformers.TrainingArguments(**{**chosen, **own})
     except (ImportError, TypeError, ValueError) as error:

@@ -43,21 +43,10 @@ def export(
     `state` holds the slots in order, as `fetch_result` gives them. Raises InvalidInput if the bundle says nothing about
     an export, or if the folder holds something; InvalidEncoding if what it says does not fit its program.
     """
-    if INDEX not in bundle.extras:
-        raise InvalidInput(
-            f"{bundle.name} is no model of transformers or peft, or was built by another version; write the state "
-            "itself as safetensors, or build the bundle again"
-        )
-    if folder.exists() and any(folder.iterdir()):
-        raise InvalidInput(f"{folder} holds files already; choose a new folder")
+    check_export(bundle, folder)
     file, tensors = _read_index(bundle.extras[INDEX])
-    slots = _named(bundle.labels.get("slots"), state, "slots")
-    available = {
-        **_named(bundle.labels.get("constants"), bundle.constants, "constants"),
-        **_unread(bundle.extras.get(UNREAD)),
-        **slots,
-    }
-    weights = {key: _weight(key, entry, available) for key, entry in tensors.items()}
+    available = _available(bundle, state)
+    weights = {key: _weight(available[entry["from"]], entry.get("dtype")) for key, entry in tensors.items()}
     folder.mkdir(parents=True, exist_ok=True)
     save_file(weights, folder / file, {"format": "pt", "program": bundle.terms.hash().hex()})
     written = [file]
@@ -66,11 +55,29 @@ def export(
             (folder / name).write_bytes(data)
             written.append(name)
     if optimizer_state:
+        slots = _named(bundle.labels.get("slots"), state, "slots")
         moments = {name: array for name, array in slots.items() if not name.startswith(("param.", "buffer."))}
         save_file(moments, folder / OPTIMIZER_FILE, {"program": bundle.terms.hash().hex()})
         written.append(OPTIMIZER_FILE)
     (folder / "README.md").write_text(model_card(bundle, known, _FILES[file], optimizer_state))
     return [*written, "README.md"]
+
+
+def check_export(bundle: Bundle, folder: Path) -> None:
+    """Raise InvalidInput or InvalidEncoding if `export` would, for any state of the program."""
+    if INDEX not in bundle.extras:
+        raise InvalidInput(
+            f"{bundle.name} is no model of transformers or peft, or was built by another version; write the state "
+            "itself as safetensors, or build the bundle again"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInput(f"{folder} holds files already, or is one; choose a new folder")
+    available = _available(bundle, bundle.initial)
+    for key, entry in _read_index(bundle.extras[INDEX])[1].items():
+        if entry["from"] not in available:
+            raise InvalidEncoding(
+                f"{INDEX} says that {key[:80]!r} is {entry['from'][:80]!r}, which the bundle lacks"
+            )
 
 
 def _read_index(data: bytes) -> tuple[str, dict[str, Mapping[str, Any]]]:
@@ -95,6 +102,15 @@ def _named(labels: object, arrays: Sequence[Array], what: str) -> dict[str, Arra
     return dict(zip(map(str, labels), arrays, strict=True))
 
 
+def _available(bundle: Bundle, state: Sequence[Array]) -> dict[str, Array]:
+    """Return what an export can consist of, by name."""
+    return {
+        **_named(bundle.labels.get("constants"), bundle.constants, "constants"),
+        **_unread(bundle.extras.get(UNREAD)),
+        **_named(bundle.labels.get("slots"), state, "slots"),
+    }
+
+
 def _unread(data: bytes | None) -> dict[str, Array]:
     try:
         return {} if data is None else load(data)
@@ -102,12 +118,7 @@ def _unread(data: bytes | None) -> dict[str, Array]:
         raise InvalidEncoding(f"{UNREAD} of the bundle cannot be read: {error}; build it again") from error
 
 
-def _weight(key: str, entry: Mapping[str, Any], available: Mapping[str, Array]) -> Array:
+def _weight(array: Array, dtype: object) -> Array:
     """Return a tensor in the dtype that the model has it in. NOTE: master copies of bf16 weights are f32."""
-    array = available.get(entry["from"])
-    if array is None:
-        raise InvalidEncoding(
-            f"{INDEX} says that {key[:80]!r} is {entry['from'][:80]!r}, which the bundle lacks"
-        )
-    wanted = NUMPY_DTYPE[BF16] if entry.get("dtype") == "bf16" else array.dtype
+    wanted = NUMPY_DTYPE[BF16] if dtype == "bf16" else array.dtype
     return np.array(array, wanted, order="C")

@@ -106,7 +106,7 @@ class Source:
             return kind.from_pretrained(
                 self.folder, local_files_only=True, trust_remote_code=False, **options
             )
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        except Exception as error:  # NOTE: the library's code on files of others, with errors of every kind
             reason = " ".join(str(error).split())[:300]
             raise InvalidInput(f"{self.folder} cannot be loaded for {self.task}: {reason}") from error
 
@@ -191,11 +191,26 @@ def _check_folder(folder: Path, tokenizer: bool) -> None:
             else "write them with save_pretrained"
         )
         raise InvalidInput(f"{folder} holds no weights as safetensors: {remedy}")
+    for path in folder.glob("*.index.json"):
+        _check_index(path)
     if tokenizer and not any(path for pattern in _TOKENIZER_FILES for path in folder.glob(pattern)):
         raise InvalidInput(
             f"{folder} holds no tokenizer (tokenizer.json); write that of the model there, with "
             f"AutoTokenizer.from_pretrained(...).save_pretrained({str(folder)!r})"
         )
+
+
+def _check_index(path: Path) -> None:
+    """SAFETY: the library opens whatever an index of weights names, anywhere, and unpickles what is no safetensors."""
+    files = _read_object(path).get("weight_map")
+    if not isinstance(files, dict):
+        raise InvalidInput(f"{path} does not say where weights are; write them with save_pretrained again")
+    for name in files.values():
+        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+            raise InvalidInput(
+                f"{path} names {str(name)[:80]!r}; weights are read from safetensors of the same folder only: write "
+                "them with save_pretrained again"
+            )
 
 
 def _read_object(path: Path) -> dict[str, Any]:

@@ -9,33 +9,55 @@ from ..opset import ITEM_SIZE
 from ..tensors import Call
 from .contraction import CHUNK, Contraction, Tile, choose, named
 from .conv import convolution_of
-from .matmul import product_of
 from .plan import Launch, LaunchPlan, Target, Word, ceil_div, grid, launch, planner, workspace_of
 
 TILES = (Tile("medium", 64, 256, 1, 1.0), Tile("small", 32, 64, 4, 0.8))
 IN_A_REGISTER = 64  # terms that are added in a register
 CHUNKS_AT_ONCE = 8
 FACTS = 16  # bytes
+PRODUCT = "exact_matmul.exact_matmul"
 UNIT = 2.0**-52  # bound of an addition's relative error
 
 
-@planner("mm", "bmm", exact=True)
-def product(call: Call, target: Target) -> LaunchPlan:
-    c, operands = product_of(call)
-    return _plan(c, call, target, "exact_matmul.exact_matmul", operands, TILES)
+def product(c: Contraction, call: Call, target: Target, operands: list[Word]) -> LaunchPlan:
+    """Return the plan of mm or bmm. `operands` are the words of `Matmul` that follow its grid."""
+    return _plan(c, call, target, PRODUCT, (operands, [-1]), TILES)
+
+
+def product_again(
+    c: Contraction, operands: list[Word], target: Target, few: int, sums: Word
+) -> tuple[list[Launch], int]:
+    """Return launches that multiply those tiles of a product anew of which more than `few` elements are open, and
+    resolve what is open then; and the bytes that they need at `sums`."""
+    chunks, tile = ceil_div(c.k, CHUNK), TILES[0]
+    runs = ceil_div(chunks, CHUNKS_AT_ONCE)
+    tiles_m, tiles_n = ceil_div(c.m, tile.size), ceil_div(c.n, tile.size)
+    words: list[Word] = [c.m, c.n, tiles_m, tiles_n, 1, chunks, c.out_elements, c.out, 0, 0, *operands]
+    words += [_scale(c.k, runs, 1), c.batches, sums if runs > 1 else 0, 0, 0, few]
+    name = named(PRODUCT, c.dtype)
+    launches = [
+        launch(f"{name}_{tile.name}", tiles_m * tiles_n * c.batches, tile.threads, words),
+        launch(f"{name}_resolve", grid(c.out_elements, 128, target), 128, words),
+    ]
+    return launches, 8 * c.out_elements if runs > 1 else 0
 
 
 @planner("conv2d", "conv2d_input_grad", "conv2d_weight_grad", exact=True)
 def convolution(call: Call, target: Target) -> LaunchPlan:
     c, operands, far = convolution_of(call)
     tiles = (Tile("far", *TILES[-1][1:]),) if far else TILES
-    return _plan(c, call, target, f"exact_conv.exact_{call.op.name}", operands, tiles)
+    return _plan(c, call, target, f"exact_conv.exact_{call.op.name}", (operands, []), tiles)
 
 
 def _plan(
-    c: Contraction, call: Call, target: Target, kernel: str, operands: list[Word], tiles: Sequence[Tile]
+    c: Contraction,
+    call: Call,
+    target: Target,
+    kernel: str,
+    operands: tuple[list[Word], list[Word]],
+    tiles: Sequence[Tile],
 ) -> LaunchPlan:
-    """Return the plan for a kernel whose struct is `Grid`, then `operands`, then `Exact`."""
+    """Return the plan for a kernel whose struct is `Grid`, then the first `operands`, then `Exact`, then the others."""
     if c.out_elements == 0:
         return LaunchPlan(())
     if c.k == 0:
@@ -57,7 +79,7 @@ def _plan(
         workspaces = (8 * c.out_elements,)
     places[: len(workspaces)] = [workspace_of(call, i) for i in range(len(workspaces))]
     words: list[Word] = [c.m, c.n, cut.tiles_m, cut.tiles_n, cut.splits, chunks, c.out_elements, c.out, 0, 0]
-    words += [*operands, _scale(c.k, runs, cut.splits), c.batches, *places]
+    words += [*operands[0], _scale(c.k, runs, cut.splits), c.batches, *places, *operands[1]]
 
     def one(name: str, blocks: int, threads: int) -> Launch:
         return launch(f"{named(kernel, c.dtype)}_{name}", blocks, threads, words)

@@ -55,6 +55,8 @@ class Target(NamedTuple):
     """Properties of a GPU that a plan may depend on. INVARIANT: results do not depend on them."""
 
     multiprocessors: int
+    least_by_bytes: int = 64
+    """Rows and columns from which a product of bf16 in the mode exact is made of products of bytes (`exact_int8`)."""
 
 
 Planner = Callable[[Call, Target], LaunchPlan]

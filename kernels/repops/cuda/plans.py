@@ -10,6 +10,7 @@ from ..tensors import Call, call_of
 from . import (  # noqa: F401 - each registers its planners
     conv,
     exact_contraction,
+    exact_int8,
     exact_sums,
     layout,
     matmul,

@@ -149,6 +149,67 @@ def of_bf16():
         yield name, rounded(*inputs), attrs
 
 
+def spread(*shape, low, high, seed=0):
+    """Return values with random exponents from `low` to `high`, also subnormal ones, all below infinity."""
+    rng = np.random.default_rng(seed)
+    exponents = rng.integers(low, high, shape)
+    return np.ldexp(rng.uniform(1, 1.99, shape), exponents).astype(np.float32) * rng.choice(
+        np.array([1, -1], np.float32), shape
+    )
+
+
+def half_way(batches, k, tiny, seed=0):
+    """Return factors of a bmm of bf16 whose sums are half-way between two results, plus `tiny` times 2^-266.
+
+    The rest of the terms cancel. The first row has the terms as they are, the second with the opposite sign.
+    """
+    rng = np.random.default_rng(seed)
+    a, b = np.zeros((batches, 2, k), np.float32), np.zeros((batches, k, 1), np.float32)
+    for batch in range(batches):
+        exponent = int(rng.integers(-110, 110))
+        first = int(np.clip(exponent // 2, -126, 120))
+        terms = [(np.ldexp(rng.integers(128, 256), exponent), 1.0)]  # bits 7 to 0
+        terms.append((2.0**first, 2.0 ** (exponent - 1 - first)))
+        terms.append((tiny * 2.0**-133, 2.0**-133))
+        while len(terms) + 2 <= k:
+            x, y = normal(2, seed=int(rng.integers(2**31))) * 2.0 ** rng.integers(-60, 60)
+            x, y = rounded(x, y)
+            terms += [(x, y), (-x, y)]
+        order = rng.permutation(len(terms))
+        pairs = np.array(terms, np.float64)[order]
+        a[batch, 0, : len(terms)], b[batch, : len(terms), 0] = pairs[:, 0], pairs[:, 1]
+    a[:, 1] = -a[:, 0]
+    return rounded(a, b)
+
+
+def hard_products():
+    """Yield products of bf16 that are hard for sums of bytes: wide ranges, ties, cancellation, no finite sum."""
+    for low, high in ((-133, 127), (-133, -120), (-40, 40), (-20, 0), (-9, 9), (60, 66), (110, 127)):
+        for m, k, n in ((17, 70, 9), (5, 600, 70)):
+            a, b = spread(m, k, low=low, high=high, seed=m), spread(k, n, low=low, high=high, seed=n)
+            yield "mm", rounded(a, b), {}
+            half = k // 2  # what cancels, but for the last bits of some terms
+            a[:, half : 2 * half], b[half : 2 * half] = a[:, :half], -b[:half]
+            b[: half // 4] *= np.float32(1 + 2.0**-7)
+            yield "mm", rounded(a, b), {}
+        one_row = spread(40, 33, low=low, high=high, seed=3)
+        yield "mm", rounded(one_row, np.ones((33, 8), np.float32)), {}
+    for tiny in (0, 1, -1):
+        for k in (3, 40, 133):
+            yield "bmm", half_way(20, k, tiny, seed=k), {}
+    few = np.random.default_rng(0).integers(-9, 10, (2, 64, 64)).astype(np.float32)
+    yield "mm", rounded(*few), {}
+    yield "mm", rounded(*np.full((2, 64, 64), 255, np.float32)), {}
+    for seed in range(4):
+        yield "mm", rounded(special(40, 50, seed=seed), special(50, 30, seed=seed + 9)), {}
+        infinite = normal(40, 50, seed=seed)
+        infinite[seed, 3 * seed], infinite[20, 5] = np.inf, -np.inf
+        yield "mm", rounded(infinite, zeros_and_signs(50, 30, seed=seed)), {}
+        yield "bmm", rounded(special(3, 9, 40, seed=seed), normal(3, 40, 7, seed=seed)), {}
+    yield "mm", rounded(np.full((3, 4), -0.0, np.float32), normal(4, 5)), {}
+    yield "mm", rounded(normal(33, 9000, seed=1), normal(9000, 7, seed=2)), {}
+
+
 def every_call():
     for family in (elementwise, reductions, contractions, convolutions, of_bf16, movements):
         yield from family()

@@ -28,7 +28,10 @@ LARGE = {
 SOURCES_BY_SIZE = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in SOURCES]
 KEPT = Path(__file__).parents[3] / ".build" / "cuda"
 FUSED = {"matmul", "matmul_bf16", "conv", "conv_bf16"}  # sources whose arithmetic is fma
-BOUNDED = "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"  # the mode exact needs only a bound of its error
+TENSOR_CORES = {
+    "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64",  # the mode exact needs only a bound of its error
+    "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",  # exact
+}
 
 
 def kernels_of(assembly):
@@ -71,7 +74,7 @@ def test_assembly(source):
 
 def nothing_is_approximate_or_flushed(assembly):
     no = (r"\.ftz", r"\.approx", r"\.full\.", r"\bex2\.", r"\blg2\.", r"\b(atom|red)\.\S*f(32|64)")
-    assert set(re.findall(r"\w*mma\.\S*", assembly)) <= {BOUNDED}
+    assert set(re.findall(r"\w*mma\.\S*", assembly)) <= TENSOR_CORES
     for forbidden in no:
         assert not re.search(forbidden, assembly), forbidden
     rounding = r"^\s*((?:add|sub|mul|div|sqrt|fma|mad)\.\S*f(?:32|64))\s"

@@ -127,7 +127,10 @@ def test_no_access_out_of_bounds_and_no_undefined_arithmetic():
         "UBSAN_OPTIONS": "halt_on_error=1",
     }
     selected = "reference or every_path or long_tensors or random_calls"
-    files = [__file__, str(Path(__file__).parent / "test_exact.py")]
+    files = [
+        __file__,
+        *[str(Path(__file__).parent / name) for name in ("test_exact.py", "test_exact_int8.py")],
+    ]
     command = [sys.executable, "-m", "pytest", "-q", "-x", *files, "-k", selected]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

@@ -2,6 +2,7 @@
 
 import subprocess
 
+import numpy as np
 import pytest
 from repops.cuda.plan import LaunchPlan, Ref, launch
 
@@ -48,6 +49,15 @@ KERNEL(some_lanes, Out, 64, 1) {
 }
 KERNEL(two_blocks, Out, 64, 1) {
     if (thread_index() == 0) p.out[0] = p.out[1], p.out[1] = (u32)block_index();
+}
+struct Fragments { const u32 *ab; int *c; }; // of each lane
+KERNEL(product_of_bytes, Fragments, 32, 1) {
+    const u32 *from = p.ab + 6 * thread_index();
+    int *c = p.c + 4 * thread_index();
+    const u32 a[4] = {from[0], from[1], from[2], from[3]}, b[2] = {from[4], from[5]};
+    int sums[4] = {c[0], c[1], c[2], c[3]};
+    multiply_16x8x32(sums, a, b);
+    for (int i = 0; i < 4; i++) c[i] = sums[i];
 }
 """
 
@@ -96,3 +106,49 @@ def test_blocks_that_depend_on_each_other_differ_by_order(kernels):
 def test_is_reported(kernels, name, message):
     with pytest.raises(AssertionError, match=message):
         results(kernels, name)
+
+
+def fragments(a, b, c):
+    """Return the registers of every lane by the formulas of the PTX ISA, "Matrix Fragments for mma.m16n8k32": those of
+    a and b, and where in c each of its four is."""
+    lane = np.arange(32)[:, None]
+    group, in_group = lane // 4, lane % 4
+    i = np.arange(16)[None]
+    of_a = a[
+        np.where((i < 4) | ((i >= 8) & (i < 12)), group, group + 8), in_group * 4 + i % 4 + 16 * (i >= 8)
+    ]
+    i = np.arange(8)[None]
+    of_b = b[in_group * 4 + i % 4 + 16 * (i >= 4), group]
+    i = np.arange(4)[None]
+    place = np.where(i < 2, group, group + 8) * c.shape[1] + in_group * 2 + i % 2
+    return np.concatenate([of_a, of_b], axis=1), place
+
+
+def bytes_product(kernels, a, b, c):
+    operands, place = fragments(a, b, c)
+    registers = Guarded(operands.nbytes, operands.tobytes())
+    sums = Guarded(4 * c.size)
+    sums.view[:] = np.frombuffer(c.reshape(-1)[place].tobytes(), np.uint8)
+    call = launch("controls.product_of_bytes", 1, 32, [Ref(0), Ref(1)])
+    run(LaunchPlan((call,)), [registers, sums], 0, kernels)
+    out = np.empty_like(c)
+    out.reshape(-1)[place] = sums.view.view(np.int32).reshape(32, 4)
+    return out
+
+
+def test_products_of_bytes_are_those_of_the_matrices(kernels):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        a, b = (
+            rng.integers(-128, 128, (16, 32)).astype(np.int8),
+            rng.integers(-128, 128, (32, 8)).astype(np.int8),
+        )
+        c = rng.integers(-(2**30), 2**30, (16, 8)).astype(np.int32)
+        assert (bytes_product(kernels, a, b, c) == c + a.astype(np.int32) @ b.astype(np.int32)).all()
+
+
+def test_a_sum_of_bytes_that_does_not_fit_is_reported(kernels):
+    a, b, c = np.ones((16, 32), np.int8), np.ones((32, 8), np.int8), np.zeros((16, 8), np.int32)
+    c[5, 3] = 2**31 - 32
+    with pytest.raises(AssertionError, match="does not fit in 32 bits"):
+        bytes_product(kernels, a, b, c)

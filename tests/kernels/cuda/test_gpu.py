@@ -9,9 +9,9 @@ from repops import cpu
 from repops.backends import Backend
 from repops.opset import OPS
 
-from benchmarks import gpu_checks, gpu_timings
+from benchmarks import gpu_checks, gpu_exact, gpu_timings
 
-from .calls import contractions
+from .calls import contractions, normal, rounded
 from .emulation import BACKEND, needs_gcc
 
 torch = pytest.importorskip("torch")
@@ -29,6 +29,11 @@ on_a_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), r
             lambda: gpu_checks.same_results(gpu_checks.on_gpu(), gpu_checks.large_calls()),
             id="large",
             marks=[*on_a_gpu, pytest.mark.slow],
+        ),
+        pytest.param(
+            lambda: gpu_checks.products_of_bf16(gpu_exact.on_gpu_by(gpu_exact.BY_BYTES)),
+            id="bytes",
+            marks=on_a_gpu,
         ),
         pytest.param(gpu_checks.fused_expressions_agree, id="fused", marks=on_a_gpu),
         pytest.param(gpu_checks.same_trees, id="trees", marks=on_a_gpu),
@@ -50,6 +55,23 @@ def test_without_a_gpu_the_script_says_so():
 @needs_gcc
 def test_the_checks_pass_with_emulated_kernels():
     assert gpu_checks.same_results(BACKEND, gpu_checks.random_calls(1)) == len(OPS)
+
+
+@needs_gcc
+def test_products_of_bf16_go_the_way_that_is_asked_for(driver):
+    from .host_driver import get, put
+
+    a, b = rounded(normal(9, 40), normal(40, 5, seed=1))
+    (want,) = cpu.execute("mm", [a, b], {}, exact=True)
+    for least, kernel in (
+        (gpu_exact.BY_BYTES, "exact_int8_multiply"),
+        (gpu_exact.BY_F64, "exact_matmul_bf16_medium"),
+    ):
+        driver.launched.clear()
+        (got,), compute = gpu_exact.prepared("mm", [put(a), put(b)], {}, least)
+        compute()
+        assert get(got).tobytes() == want.tobytes()
+        assert kernel in {name for name, _ in driver.launched}
 
 
 @pytest.mark.slow

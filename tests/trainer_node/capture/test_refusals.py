@@ -182,8 +182,11 @@ def test_a_model_without_a_loss_is_told_so() -> None:
 
 
 NAMES: dict[str, tuple[dict[str, Any], str]] = {
-    "an unknown input": ({"inputs": ("z",)}, r"inputs \['z'\] of the arrays \['x', 'y'\]"),
-    "no array for the loss": ({"inputs": ("x", "y")}, "leave one for the loss"),
+    "an unknown input": ({"inputs": ("z",)}, r"inputs \('z',\) of the arrays \['x', 'y'\]"),
+    "an input that the module does not take": (
+        {"inputs": ("x", "y")},
+        r"Linear.forward\(\) got an unexpected keyword",
+    ),
     "inputs without a loss": ({"loss": None, "inputs": ("x",)}, "without a loss the module gets every array"),
     "a seed beyond 64 bits": ({"seed": 1 << 64}, "below 2\\^64"),
     "a negative seed": ({"seed": -1}, "at least 0"),

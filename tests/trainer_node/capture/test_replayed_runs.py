@@ -82,7 +82,7 @@ def test_what_is_no_optimizer_is_refused() -> None:
     [
         (ORDER[1:], "for 6 steps of 4 examples"),
         (ORDER[:, 1:], "for 6 steps of 4 examples"),
-        (ORDER.astype(np.int32), "order must be i64"),
+        (ORDER.astype(np.float32), "order must be i64"),
         (ORDER + 5, "order names examples"),
     ],
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,9 @@ from safetensors.numpy import load_file
 
 from referee_py.execute import Interpreter, Run
 from trainer_node.bundle import Bundle
+
+from .conftest import Assay
+from .growing import growing
 
 pytest.importorskip("torch", reason="capture needs the extra [capture]")
 
@@ -88,3 +93,39 @@ def test_without_a_gpu_the_remedy_is_named(folder: Path, mode: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode
     assert 'set device = "cpu"' in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    "slots", [None, 5, [{}], ["x", "y"]], ids=["none", "a number", "no names", "too many names"]
+)
+def test_names_of_slots_may_be_anything(assay: Assay, tmp_path: Path, slots: object) -> None:
+    path = growing(5, (1,)).write(tmp_path / "job") / "labels.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "slots": slots}))
+    code, _, errors = assay("program", "run", "job", "--save", "state.safetensors")
+    assert code == (0 if slots == [{}] else 2), errors
+    code, _, errors = assay("program", "run", "job", "--evaluate", "job")
+    assert len(errors.splitlines()) <= 3, errors
+
+
+def test_names_of_others_do_not_reach_the_terminal(assay: Assay, tmp_path: Path) -> None:
+    job = replace(growing(5, (1,)), name="\x1b[2J")
+    replace(job, labels={**job.labels, "metrics": {"\x1bloss": [1, 0]}}).write(tmp_path / "job")
+    for options in ((), ("--out", "run"), ("--hf", "model")):
+        _, output, errors = assay("program", "run", "job", *options)
+        assert "\x1b" not in output + errors
+        assert "\ufffd" in output + errors
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is_computed(assay: Assay, tmp_path: Path) -> None:
+    job = growing(5, (1,))
+    two = replace(job, extras={"export.json": b'{"format": 1, "file": "model.safetensors", "tensors": {}}'})
+    job.write(tmp_path / "plain")
+    two.write(tmp_path / "job")
+    for command, words in (
+        (("plain", "--hf", "model"), "is no model of transformers"),
+        (("job", "--hf", "plain"), "holds files already"),
+        (("job", "--optimizer-state"), "add --hf"),
+    ):
+        code, _, errors = assay("program", "run", *command, "--out", "run")
+        assert (code, words in errors) == (2, True), errors
+        assert not (tmp_path / "run").exists()

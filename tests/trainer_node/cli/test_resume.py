@@ -185,3 +185,22 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path, limit: int) -> No
     output, errors = start(job, "--out", out, "--resume").communicate(timeout=300)
     assert root_in(output) == honest_root(bundle), errors
     assert steps_in(out) == list(range(1, 6001))
+
+
+def test_a_damaged_folder_is_said_to_be_damaged(assay: Assay, tmp_path: Path) -> None:
+    growing(40, (10, 1)).write(tmp_path / "job")
+    assert assay("program", "run", "job", "--out", "run", "--steps", 20)[0] == 0
+    database, known = tmp_path / "run" / "state.sqlite3", tmp_path / "run" / "run.json"
+    said = known.read_bytes()
+    for text in (b"[" * 200_000, b"\xff", b"[]"):
+        known.write_bytes(text)
+        code, _, errors = assay("program", "run", "job", "--out", "run", "--resume")
+        assert (code, "does not say what is run" in errors) == (2, True), errors
+    known.write_bytes(said)
+    data = database.read_bytes()
+    database.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
+    code, _, errors = assay("program", "run", "job", "--out", "run", "--resume")
+    assert (code, "remove it and go on with" in errors) == (2, True), errors
+    database.unlink()
+    assert assay("program", "run", "job", "--out", "run", "--resume")[0] == 0
+    assert steps_in(tmp_path / "run") == list(range(1, 41))

@@ -21,7 +21,7 @@ from trainer_node.bundle import Bundle
 from trainer_node.capture import CaptureError
 from trainer_node.cli import main
 from trainer_node.huggingface import library
-from trainer_node.huggingface.argument_file import read_file
+from trainer_node.huggingface.argument_file import read_file, training_arguments
 from trainer_node.huggingface.folder import Source
 from trainer_node.huggingface.lora import Lora
 from trainer_node.huggingface.text import examples
@@ -241,6 +241,39 @@ def test_the_library_may_speak_again_afterwards() -> None:
     assert (talk.get_verbosity(), talk.is_progress_bar_enabled()) == (before, True)
 
 
+@pytest.mark.parametrize("name", ["evil.bin", "../other/model.safetensors", "/model.safetensors", 5, [1]])
+def test_an_index_names_safetensors_of_its_folder_only(name: object, tmp_path: Path) -> None:
+    folder = saved(tiny.gpt2(), tmp_path / "model")
+    (folder / "model.safetensors").rename(folder / "other.safetensors")
+    (folder / "evil.bin").write_bytes(b"x")
+    index = {"metadata": {}, "weight_map": {"transformer.wte.weight": name}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(InvalidInput, match=r"same folder only|does not say where weights are"):
+        Source(folder, "causal-lm", [jsonl(tmp_path / "x.jsonl", TEXTS)]).recipe(2)
+
+
+@pytest.mark.parametrize(
+    ("file", "data"),
+    [
+        ("config.json", b"[]"),
+        ("config.json", b'{"model_type": "gpt2", "n_head": 0}'),
+        ("config.json", b'{"model_type": "gpt2", "vocab_size": "x"}'),
+        ("model.safetensors", b""),
+        ("model.safetensors", b"\xff" * 100),
+    ],
+)
+def test_a_damaged_folder_is_one_line_of_error(file: str, data: bytes, tmp_path: Path) -> None:
+    folder = saved(tiny.gpt2(), tmp_path / "model")
+    (folder / file).write_bytes(data)
+    with pytest.raises(InvalidInput, match=r"cannot be loaded for causal-lm|holds no object"):
+        Source(folder, "causal-lm", [jsonl(tmp_path / "x.jsonl", TEXTS)]).recipe(2)
+
+
+def test_nothing_is_sent_to_a_hub(tmp_path: Path) -> None:
+    given = arguments(tmp_path / "a.yaml", push_to_hub=True, hub_model_id="a/b")
+    assert not training_arguments(read_file(given), given, tmp_path, 2, None).push_to_hub
+
+
 def test_code_of_the_folder_is_never_run(tmp_path: Path) -> None:
     folder = saved(tiny.gpt2(), tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
@@ -288,6 +321,8 @@ def test_arguments_that_cannot_be_are_refused(given: dict[str, Any], words: str,
         ("- 1", "holds a list, not names with values; write lines such as"),
         ("a: [", "cannot be read as YAML"),
         ("!!python/object:os.system {}", "cannot be read as YAML"),
+        ("seed: 2020-99-99", "cannot be read as YAML"),
+        pytest.param("seed: " + "9" * 5000, "cannot be read as YAML", id="a number of 5,000 digits"),
         ("learning_rate: 1\nlearning_rate: 5", "gives 'learning_rate' 2 times; keep one"),
         ("lr_scheduler_kwargs: {a: 1, a: 2}", "gives 'a' 2 times; keep one"),
     ],

@@ -51,8 +51,16 @@ class NextToken(torch.nn.Module):
         return {"loss": cross_entropy(self.model(tokens[:, :-1]), tokens[:, 1:])}
 
 
+MAX_NUMBER = 1e30
+"""Largest rate: far from what overflows in f32."""
+
+
 def optimizer_of(name: str, rate: float, momentum: float = 0.0, weight_decay: float = 0.0) -> Optimizer:
     """Return an optimizer by name. Raises CaptureError."""
+    given = {"learning rate": rate, "momentum": momentum, "weight decay": weight_decay}
+    for what, value in given.items():
+        if not 0 <= value <= MAX_NUMBER:  # NOTE: not a number is refused, too
+            raise CaptureError(f"the {what} is {value}; it must be from 0 to {MAX_NUMBER:.0e}")
     match name:
         case "sgd":
             return SGD(rate, momentum=momentum, weight_decay=weight_decay)

@@ -27,6 +27,7 @@ void *emulated_shared(size_t bytes);
 void emulated_exchange(u64 value, u64 of_lane[32]);
 void emulated_copy_later(void *to, const void *from, int bytes);
 void emulated_copies_wait();
+void emulated_fail(const char *why);
 
 #define KERNEL(name, Params, threads_, blocks_)                                                              \
     static void name##_body(const Params &p);                                                                \
@@ -84,6 +85,12 @@ DEVICE u32 lanes_where(bool condition) {
 DEVICE void atomic_increment(u32 *counter) {
     ++*counter;
 }
+DEVICE void atomic_add(u64 *total, u64 x) {
+    *total += x;
+}
+DEVICE void atomic_max(u64 *largest, u64 x) {
+    if (x > *largest) *largest = x;
+}
 
 DEVICE float add_rn(float a, float b) {
     return a + b;
@@ -132,6 +139,28 @@ DEVICE void multiply_8x8x4(double (&c)[2], double a, double b) {
             memcpy(&y, &all_b[(2 * (lane % 4) + j) * 4 + k], sizeof y);
             c[j] = fma(x, y, c[j]);
         }
+}
+// Fragments as in the PTX ISA, "Matrix Fragments for mma.m16n8k32": from the matrices' own indices to lane,
+// register and byte. The hardware wraps around where a sum does not fit, which no kernel may rely on.
+DEVICE void multiply_16x8x32(int (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    const auto words = [](u32 low, u32 high) { return (u64)high << 32 | low; };
+    u64 all_a[2][32], all_b[32];
+    emulated_exchange(words(a[0], a[1]), all_a[0]); // k below 16: rows below 8, rows from 8 on
+    emulated_exchange(words(a[2], a[3]), all_a[1]);
+    emulated_exchange(words(b[0], b[1]), all_b);
+    const int lane = emulation.thread % 32, group = lane / 4, in_group = lane % 4;
+    for (int v = 0; v < 4; v++) {
+        const int row = group + (v < 2 ? 0 : 8), column = 2 * in_group + (v & 1);
+        i64 sum = c[v];
+        for (int k = 0; k < 32; k++) {
+            const int holder_of_a = row % 8 * 4 + k % 16 / 4, holder_of_b = column * 4 + k % 16 / 4;
+            const int x = (int8_t)(all_a[k / 16][holder_of_a] >> (row < 8 ? 0 : 32) >> 8 * (k % 4));
+            const int y = (int8_t)(all_b[holder_of_b] >> 32 * (k / 16) >> 8 * (k % 4));
+            sum += x * y;
+        }
+        if (sum != (int)sum) emulated_fail("a sum of products of bytes does not fit in 32 bits");
+        c[v] = (int)sum;
+    }
 }
 DEVICE float f32_from_i64(i64 x) {
     return (float)x;

@@ -127,6 +127,10 @@ void run_block(bool backwards) {
 
 } // namespace
 
+void emulated_fail(const char *why) {
+    fail(why);
+}
+
 void emulated_sync_block() {
     leave(AT_BLOCK);
 }

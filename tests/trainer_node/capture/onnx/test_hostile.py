@@ -213,6 +213,10 @@ BROKEN: dict[str, tuple[onnx.ModelProto, str]] = {
         "exported for x",
     ),
     "too few inputs": (linear(nodes=[helper.make_node("MatMul", ["x"], ["y"])]), "MatMul of"),
+    "an axis to reduce that is not there": (
+        linear(nodes=[helper.make_node("ReduceMax", ["x"], ["y"], axes=[5])]),
+        "axis 5 of 2",
+    ),
     "an axis that is not there": (
         linear(nodes=[helper.make_node("Softmax", ["x"], ["y"], axis=7)]),
         "Softmax of",

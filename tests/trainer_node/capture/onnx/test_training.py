@@ -378,3 +378,10 @@ def test_the_command_builds_a_bundle_from_a_file(
     assert run("digits-mlp", "other", "--lr", 0.01) == 2
     assert run(path, "other", *options, "--freeze", "*") == 2
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
+def test_numbers_of_an_optimizer_that_cannot_be_are_refused(value: float) -> None:
+    for given in ((value,), (0.1, value), (0.1, 0.0, value)):
+        with pytest.raises(CaptureError, match="it must be from 0 to"):
+            optimizer_of("sgd", *given)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ...errors import CaptureError
 from ..tensors import torch_dtype
 from ..values import Call, Given, Known
 from .registry import operator
@@ -119,6 +120,9 @@ def _over(c: Call, x: Tensor, axes: Given) -> list[int] | None:
     """Return the dimensions to reduce; None if nothing is reduced."""
     dims = c.axes(axes)
     if dims:
+        for dim in dims:
+            if not -x.ndim <= dim < x.ndim:
+                raise CaptureError(f"{c.node.where}: axis {dim} of {x.ndim}; export the model again")
         return [dim % x.ndim for dim in dims]
     return None if c.get("noop_with_empty_axes", 0) else list(range(x.ndim))
 
