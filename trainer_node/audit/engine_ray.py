@@ -1,7 +1,8 @@
 """Intervals on the machines of a Ray cluster: the tasks carry an address, numbers and a hash.
 
-Each worker opens the run by its address and checks every byte itself; its machine keeps what it has fetched in the
-user's cache folder, under the root. A worker or machine that dies takes nothing with it: its intervals are checked again, each at most `ATTEMPTS` times.
+Each worker opens the run by its address and checks every byte itself. Its machine keeps what it has fetched in the
+user's cache folder, under the root. A worker or machine that dies takes nothing with it: its intervals are checked
+again, each at most `ATTEMPTS` times.
 
 SAFETY: Ray runs what its members send each other, as code. Whoever starts an audit trusts the whole cluster, as he
 trusts his own machine; what the publisher sends is data everywhere.

@@ -68,9 +68,11 @@ def verify(
         for row in rows:
             out.print(_words(row), soft_wrap=True, markup=False)
         if any("receipt" in row for row in rows):
-            out.print(PROVES, markup=False)
+            out.print(PROVES, soft_wrap=True, markup=False)
         if run is None and root is None:
-            out.print("Whether they are about a run is not checked: add --run RUN, or --root.", markup=False)
+            out.print(
+                "Whether they are about a run is not checked: add --run RUN, or --root.", soft_wrap=True
+            )
     if any("refused" in row for row in rows):
         raise typer.Exit(REFUSED)
 

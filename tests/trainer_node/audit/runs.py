@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -40,9 +39,8 @@ class _Lying(Replay):
 def publish(folder: Path, steps: int, stride: int, lie: int = 0) -> Path:
     """Write a run with random numbers that keeps all its checkpoints, with a lie in one step; return its folder."""
     rng = np.random.default_rng()
-    bundle = growing(
-        steps, (stride, 1), factor=float(rng.uniform(0.9999, 1.0001)), begin=float(rng.uniform(1, 2))
-    )
+    factor, begin = float(rng.uniform(0.9999, 1.0001)), float(rng.uniform(1, 2))
+    bundle = growing(steps, (stride, 1) if stride > 1 else (1,), factor=factor, begin=begin)
     terms = bundle.terms
     package = Package(terms, bundle.program, bundle.constants, bundle.initial)
     kind = type("Lying", (_Lying,), {"step": lie})
@@ -72,11 +70,3 @@ def write_all(receipts: Iterable[Signed], folder: Path) -> Path:
     for receipt in receipts:
         receipt.write(folder)
     return folder
-
-
-def wait_until(true: object, seconds: float = 120) -> None:
-    """Wait for a condition, a function without arguments. Fails after a time that nothing takes."""
-    end = time.monotonic() + seconds
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.01)
