@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +60,7 @@ def opened(folder: Path, cache: Path) -> PublishedRun:
 def signed(run: PublishedRun, account: LocalAccount, interval: int, **places: int) -> Signed:
     """Return a receipt that nobody has computed: a MATCH, or with places where the runs part."""
     verdict = Verdict.DIFFERS if places else Verdict.MATCH
-    finding = Finding(interval, *run.span(interval), verdict, **places)
+    finding = replace(Finding(interval, *run.span(interval), verdict), **places)  # type: ignore[arg-type]
     receipt = receipt_of(run, Report.of(run, "cpu", finding), account.address)
     assert receipt is not None
     return Signed.by(account, receipt)

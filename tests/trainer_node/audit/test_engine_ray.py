@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,32 +23,42 @@ from trainer_node.audit.published import PublishedRun
 
 from .runs import opened, publish
 
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
+
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
 
 pytestmark = pytest.mark.slow
-STEPS, STRIDE, LIE = 200_000, 10_000, 130_005
+STEPS, STRIDE, LIE = 100_000, 5_000, 65_005
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twenty intervals of 10,000 steps: enough to do for a while; the 14th lies."""
+    """Twenty intervals of 5,000 steps: enough to do for a while; the 14th lies."""
     return publish(tmp_path_factory.mktemp("run") / "run", STEPS, STRIDE, lie=LIE)
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
-    """A head without cores, so that only members compute; a member is added with `add_node(num_cpus=1)`."""
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster whose head has no cores, so that only members compute. Their cache is in a folder of ours."""
     from ray.cluster_utils import Cluster
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache-of-workers"))
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("workers")))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
         yield made
-    finally:
-        if ray.is_initialized():
-            ray.shutdown()
         made.shutdown()
+
+
+@pytest.fixture
+def cluster(head: Cluster) -> Iterator[Cluster]:
+    """The cluster with one member that has one core."""
+    head.add_node(num_cpus=1)
+    yield head
+    ray.shutdown()
+    for node in list(head.worker_nodes):
+        head.remove_node(node, allow_graceful=False)
 
 
 @pytest.fixture
@@ -70,27 +81,25 @@ def expected(run: PublishedRun) -> dict[int, Verdict]:
 
 
 def test_a_machine_that_is_killed_loses_nothing(
-    cluster: object, folder: Path, run: PublishedRun, tmp_path: Path
+    cluster: Cluster, folder: Path, run: PublishedRun, tmp_path: Path
 ) -> None:
-    first = cluster.add_node(num_cpus=1)  # type: ignore[attr-defined]
-    cluster.add_node(num_cpus=1)  # type: ignore[attr-defined]
+    other = cluster.add_node(num_cpus=1)
     found: list[Report] = []
     task = task_of(folder, run, tmp_path)
-    for report in reports_by_ray(run, task, range(1, run.count + 1), 1, cluster.address):  # type: ignore[attr-defined]
+    for report in reports_by_ray(run, task, range(1, run.count + 1), 1, cluster.address):
         found.append(report)
         if len(found) == 3:
             assert sum(node["Alive"] and node["Resources"].get("CPU", 0) > 0 for node in ray.nodes()) == 2
-            cluster.remove_node(first, allow_graceful=False)  # type: ignore[attr-defined]
+            cluster.remove_node(other, allow_graceful=False)
     assert by_interval(found) == expected(run)
     assert not (tmp_path / "unused").exists(), "workers use no cache of this process"
-    assert (tmp_path / "cache-of-workers" / "assay" / "audit" / run.claim.root).is_dir()
+    assert (Path(os.environ["XDG_CACHE_HOME"]) / "assay" / "audit" / run.claim.root).is_dir()
 
 
 def test_workers_that_die_each_time_are_given_up(
-    cluster: object, folder: Path, run: PublishedRun, tmp_path: Path
+    cluster: Cluster, folder: Path, run: PublishedRun, tmp_path: Path
 ) -> None:
     """Workers are killed as soon as they compute: each interval is begun twice, and then told as UNCHECKED."""
-    cluster.add_node(num_cpus=1)  # type: ignore[attr-defined]
     stop = tmp_path / "stop"
     code = (
         "import os, pathlib, signal, sys, time\n"
@@ -108,7 +117,7 @@ def test_workers_that_die_each_time_are_given_up(
     mine = os.environ["XDG_CACHE_HOME"]
     killer = subprocess.Popen([sys.executable, "-c", code, str(stop), mine])
     try:
-        found = list(reports_by_ray(run, task_of(folder, run, tmp_path), [3, 4], 1, cluster.address))  # type: ignore[attr-defined]
+        found = list(reports_by_ray(run, task_of(folder, run, tmp_path), [3, 4], 1, cluster.address))
     finally:
         stop.touch()
         killer.wait(60)
@@ -118,22 +127,20 @@ def test_workers_that_die_each_time_are_given_up(
 
 
 def test_what_workers_cannot_open_is_unchecked(
-    cluster: object, folder: Path, run: PublishedRun, tmp_path: Path
+    cluster: Cluster, folder: Path, run: PublishedRun, tmp_path: Path
 ) -> None:
-    cluster.add_node(num_cpus=1)  # type: ignore[attr-defined]
     task = task_of(tmp_path / "not-on-this-machine", run, tmp_path)
-    (found,) = reports_by_ray(run, task, [5], 1, cluster.address)  # type: ignore[attr-defined]
+    (found,) = reports_by_ray(run, task, [5], 1, cluster.address)
     assert found.finding.verdict is Verdict.UNCHECKED
     assert "cannot open the run" in found.finding.reason
 
 
 def test_a_cluster_without_a_gpu_is_refused(
-    cluster: object, folder: Path, run: PublishedRun, tmp_path: Path
+    cluster: Cluster, folder: Path, run: PublishedRun, tmp_path: Path
 ) -> None:
-    cluster.add_node(num_cpus=1)  # type: ignore[attr-defined]
     task = Task(str(folder), tmp_path, run.claim.root, 1 << 30, "cuda")
     with pytest.raises(InvalidInput, match="0 GPUs"):
-        list(reports_by_ray(run, task, [1], 1, cluster.address))  # type: ignore[attr-defined]
+        list(reports_by_ray(run, task, [1], 1, cluster.address))
 
 
 def test_no_cluster_is_one_line_of_error(folder: Path, run: PublishedRun, tmp_path: Path) -> None:
@@ -142,11 +149,10 @@ def test_no_cluster_is_one_line_of_error(folder: Path, run: PublishedRun, tmp_pa
 
 
 def test_ctrl_c_stops_the_tasks_and_the_audit_goes_on(
-    cluster: object, folder: Path, run: PublishedRun, tmp_path: Path
+    cluster: Cluster, folder: Path, run: PublishedRun, tmp_path: Path
 ) -> None:
-    cluster.add_node(num_cpus=1)  # type: ignore[attr-defined]
     arguments = ["audit", str(folder), "--intervals", "all", "--out", "out", "--engine", "ray", "--address"]
-    command = [sys.executable, "-m", "trainer_node.cli", *arguments, cluster.address]  # type: ignore[attr-defined]
+    command = [sys.executable, "-m", "trainer_node.cli", *arguments, cluster.address]
     log = tmp_path / "out" / "findings.jsonl"
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -158,7 +164,7 @@ def test_ctrl_c_stops_the_tasks_and_the_audit_goes_on(
     before = log.read_bytes()
     count = before.count(b"\n")
     assert 2 <= count < run.count
-    ray.init(cluster.address, log_to_driver=False)  # type: ignore[attr-defined]
+    ray.init(cluster.address, log_to_driver=False)
     wait(lambda: ray.available_resources().get("CPU") == 1.0)
     ray.shutdown()
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
