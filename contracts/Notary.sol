@@ -16,6 +16,7 @@ import {
     MAX_URI,
     PAGE,
     Program,
+    Refutation,
     Rules,
     StakedClaim,
     Terms,
@@ -95,6 +96,28 @@ contract Notary is Reading, INotary {
             Hash.RUN_TREE, claim.root, claim.last, checkpoints - 1, Merkle.depth(checkpoints), claim.lastPath
         );
         return Hash.commitment(msg.sender, jobId, sender, claim.root, claim.last, logs, salt);
+    }
+
+    function checkRefutation(
+        uint256 jobId,
+        address sender,
+        uint64 checkpoints,
+        Refutation calldata refutation,
+        bytes32 salt
+    ) external view returns (bytes32 commitment, bytes32 root) {
+        if (bytes(refutation.uri).length > MAX_URI) {
+            revert IJobs.UriTooLong(bytes(refutation.uri).length);
+        }
+        if (refutation.interval >= checkpoints) {
+            revert IJobs.NoSuchInterval(refutation.interval, checkpoints);
+        }
+        bytes32 computed = refutation.computed;
+        if (computed == refutation.claimed) revert IJobs.SameCheckpoint(computed);
+        uint64 interval = refutation.interval;
+        uint256 levels = Merkle.depth(checkpoints);
+        Merkle.check(Hash.RUN_TREE, refutation.root, refutation.claimed, interval, levels, refutation.path);
+        root = Merkle.fold(Hash.RUN_TREE, computed, interval, refutation.path);
+        commitment = Hash.commitment(msg.sender, jobId, sender, root, computed, refutation.root, salt);
     }
 
     function _checkPeriod(uint32 period) private view {
