@@ -41,9 +41,11 @@ abstract contract Pairing is Board {
     }
 
     /// @notice The refutations of a group, as group numbers in the order of arrival; those before `next` have played.
+    /// NOTE: with its length beside `next`, a group that enters reads one word.
     struct Queue {
         uint32 next;
-        uint32[] groups;
+        uint32 length;
+        mapping(uint256 place => uint32 group) groups;
     }
 
     // ------------------------------------------------------------------ storage
@@ -152,7 +154,7 @@ abstract contract Pairing is Board {
     function _enter(uint256 jobId, KeptJob storage job, uint32 groupNumber) internal {
         if (job.finder != address(0)) return;
         Queue storage queue = _queues[jobId][groupNumber];
-        if (queue.next < queue.groups.length) {
+        if (queue.next < queue.length) {
             return _pair(jobId, job, groupNumber, queue.groups[queue.next++]);
         }
         if (job.waiting == 0) {

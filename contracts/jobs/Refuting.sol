@@ -72,7 +72,8 @@ abstract contract Refuting is Pairing {
             refutation.computed,
             refutation.path
         );
-        _queues[jobId][refuted].groups.push(number);
+        Queue storage queue = _queues[jobId][refuted];
+        queue.groups[queue.length++] = number;
         if (job.waiting == refuted + 1) {
             job.waiting = 0;
             _enter(jobId, job, refuted);
@@ -84,7 +85,7 @@ abstract contract Refuting is Pairing {
 
     function refutationPriceOf(uint256 jobId, bytes32 root) public view returns (uint256) {
         uint256 number = _groupOf[jobId][root];
-        uint256 count = number == 0 ? 0 : _queues[jobId][uint32(number - 1)].groups.length;
+        uint256 count = number == 0 ? 0 : _queues[jobId][uint32(number - 1)].length;
         return stakeOf(jobId) << count;
     }
 
