@@ -93,6 +93,7 @@ class LocalRun:
                 if reached < self.last:
                     raise
             else:
+                folder.publish(bundle, claim)
                 log_root = claim.logs if logs is not None else None
                 return Result(replay.state(self.last), claim.root, log_root, self._log_bytes(logs))
         return Result(replay.state(self.last), None, None, self._log_bytes(logs))

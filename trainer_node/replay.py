@@ -271,14 +271,18 @@ class Replay:
         self._keep_logs()
         slots = tuple(self._store.put_tensor(array) for array in state.arrays)
         self._checkpoints.add(Checkpoint(state.step, trace.root if trace is not None else None, slots))
-        if trace is not None and state.step == self.terms.steps:
-            self._publish_result(trace)
+        if trace is not None:
+            self._publish_checkpoint(trace)
 
-    def _publish_result(self, trace: StepTrace) -> None:
-        """Offer the data that open ``C_n``: its tree, and the records of the nodes that write the slots."""
+    def _publish_checkpoint(self, trace: StepTrace) -> None:
+        """Offer what leads from ``C_step`` to the slots: its tree, and the records of the nodes that write them.
+
+        Whoever has the checkpoint can go on from there without us, and check what follows.
+        """
         self._store.put_tree(trace.tree)
-        for node in {source.node for source in self.program.slots}:
-            self._store.put_record(trace.records[node])
+        self._store.put_records(
+            trace.records[node] for node in {source.node for source in self.program.slots}
+        )
 
     def _publish_logs(self) -> bytes:
         """Offer the logs of all steps, and return the root over them; zero in a mode without logs."""

@@ -3,7 +3,8 @@
 run.json        what it is a run of: the terms of the program
 lock            held while a process computes the run
 state.sqlite3   kept states by their tensors' hashes, checkpoints, roots of rounding logs
-artifacts/      a Store with the tensors of the last states, run trees and rounding logs
+artifacts/      a Store with the tensors of kept states, run trees, step trees of checkpoints and rounding logs
+claim.json      at the end: what is claimed, for those who check it (trainer_node.audit)
 metrics.jsonl   the metrics of each step
 """
 
@@ -13,15 +14,19 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic_core import from_json
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from referee_py.errors import InvalidInput
+from referee_py.execute import RunClaim
 from referee_py.program.terms import Terms
 
 from .artifacts import Kind, Name
+from .audit.published import Claim
+from .bundle import Bundle
 from .checkpoints import Checkpoint, StoredCheckpoints
 from .db import Database
 from .errors import ConfigError
@@ -30,9 +35,32 @@ from .process import exclusive
 from .store import Store
 
 KEPT_STATES = 2
-"""Number of states whose tensors are kept: the last, and the one before in case the disk has damaged the last."""
+"""Least number of states whose tensors are kept: the last, and the one before in case the disk has damaged the last."""
 SHARE = 50
 """A state is kept again after this many times as long as it took to write the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Which checkpoints keep their tensors: every ``every``-th (0: none), and the last ``window``.
+
+    What is dropped can be computed again from the checkpoint before it.
+    """
+
+    every: int = 0
+    window: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> Retention:
+        """Read "all", "last", "every:K" or "window:K". Raises InvalidInput."""
+        kind, _, number = text.partition(":")
+        if text == "all":
+            return cls(every=1)
+        if text == "last":
+            return cls()
+        if kind in ("every", "window") and number.isascii() and number.isdigit() and int(number):
+            return cls(**{kind: int(number)})
+        raise InvalidInput(f"{text[:40]!r} checkpoints cannot be kept: choose all, last, every:K or window:K")
 
 
 class RunFolder:
@@ -41,8 +69,9 @@ class RunFolder:
     ``keep_s``: seconds of computing after which `due` asks for the state to be kept.
     """
 
-    def __init__(self, path: Path, terms: Terms, keep_s: float) -> None:
+    def __init__(self, path: Path, terms: Terms, keep_s: float, retention: Retention) -> None:
         self.path = path
+        self._terms, self._retention = terms, retention
         # NOTE: no fsync for each tensor: a torn one is noticed when it is read, and the state before it is restored.
         self.store = Store(path / "artifacts", sync=False)
         self.database = Database(path / "state.sqlite3")
@@ -52,7 +81,10 @@ class RunFolder:
         self._keep_s = keep_s
         self._asked = self._kept = time.monotonic()
         self._wait_s = keep_s
-        self._last = [set(known.slots) for known in self._checkpoints.all()[-KEPT_STATES:]]
+        self._kept_for_others: set[bytes] = set()
+        self._last: list[Checkpoint] = []
+        for known in self._checkpoints.all():
+            self._retain(known)
 
     @property
     def step(self) -> int:
@@ -69,17 +101,32 @@ class RunFolder:
         """
         self.metrics.sync()
         self._checkpoints.add(checkpoint)
-        self._last.append(set(checkpoint.slots))
-        if len(self._last) > KEPT_STATES:
-            for tensor in self._last.pop(0).difference(*self._last):
-                self.store.forget(Name(Kind.TENSOR, tensor))
+        for tensor in self._retain(checkpoint):
+            self.store.forget(Name(Kind.TENSOR, tensor))
         self._kept = time.monotonic()
         self._wait_s = max(self._keep_s, SHARE * (self._kept - self._asked))
+
+    def _retain(self, checkpoint: Checkpoint) -> set[bytes]:
+        """Count a checkpoint among the last ones. Return the tensors that nothing needs any more."""
+        self._last.append(checkpoint)
+        states = max(KEPT_STATES, self._retention.window)
+        if len(self._last) <= states:
+            return set()
+        oldest = self._last.pop(0)
+        number = -(-oldest.step // self._terms.strides[0])
+        if oldest.root is not None and self._retention.every and number % self._retention.every == 0:
+            self._kept_for_others.update(oldest.slots)
+        needed = self._kept_for_others.union(*(set(known.slots) for known in self._last))
+        return set(oldest.slots) - needed
 
     def due(self) -> bool:
         """Return whether the state is to be kept now. To be asked after each step, before its state is written."""
         self._asked = time.monotonic()
         return self._asked - self._kept >= self._wait_s
+
+    def publish(self, bundle: Bundle, claim: RunClaim) -> None:
+        """Leave what others need to check the run (`trainer_node.audit.published`)."""
+        Claim.of(bundle.name, bundle.terms, bundle.put(self.store), claim).write(self.path)
 
     def close(self) -> None:
         self.metrics.close()
@@ -88,7 +135,13 @@ class RunFolder:
 
 @contextlib.contextmanager
 def open_run(
-    path: Path, terms: Terms, arithmetic: str, *, resume: bool, keep_s: float
+    path: Path,
+    terms: Terms,
+    arithmetic: str,
+    *,
+    resume: bool,
+    keep_s: float,
+    retention: Retention = Retention(),
 ) -> Iterator[RunFolder]:
     """Open the folder of a run, or create it. ``arithmetic``: the mode in words. ``resume``: it may have begun.
 
@@ -101,7 +154,7 @@ def open_run(
         with contextlib.ExitStack() as stack:
             stack.enter_context(exclusive(path / "lock", f"run folder {path}"))
             _identify(path / "run.json", _description(terms, arithmetic), resume)
-            folder = RunFolder(path, terms, keep_s)
+            folder = RunFolder(path, terms, keep_s, retention)
             stack.callback(folder.close)
             yield folder
     except (OSError, OperationalError) as error:

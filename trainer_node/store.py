@@ -116,6 +116,13 @@ class Store:
         self._put(name, record.encode())
         return name.hash
 
+    def put_records(self, records: Iterable[Record]) -> None:
+        """Store many records, with one wait for the disk."""
+        for record in records:
+            self._put(Name(Kind.RECORD, record.hash()), record.encode(), sync=False)
+        if self._sync:
+            os.sync()
+
     def put_logs(self, logs: Iterable[StepLog], node_count: int) -> list[bytes]:
         """Store the logs of some steps of a program with ``node_count`` nodes; returns their roots."""
         names = []
@@ -163,14 +170,14 @@ class Store:
     def find(self, name: Name) -> Path | None:
         """Return the read-only file of an artifact; for a tree without a count, that with the most leaves."""
         if name.kind is Kind.TREE and name.count is None:
-            folder = self._path(Name(Kind.TREE, name.hash, name.tag, 0)).parent
+            folder = self.path(Name(Kind.TREE, name.hash, name.tag, 0)).parent
             found = [
                 (int(p.suffix[1:]), p)
                 for p in folder.glob(f"{name.hash.hex()}.*")
                 if p.suffix[1:].isdecimal()
             ]
             return max(found)[1] if found else None
-        path = self._path(name)
+        path = self.path(name)
         return path if path.is_file() else None
 
     def forget(self, name: Name) -> None:
@@ -194,7 +201,8 @@ class Store:
 
     # ------------------------------------------------------------------ files
 
-    def _path(self, name: Name) -> Path:
+    def path(self, name: Name) -> Path:
+        """Return where an artifact is, or would be."""
         digits = name.hash.hex()
         if name.kind is Kind.TREE:
             return self.root / name.kind / f"{name.tag:02x}" / digits[:2] / f"{digits}.{name.count}"
@@ -204,7 +212,7 @@ class Store:
 
     def _put(self, name: Name, *parts: bytes | memoryview, sync: bool = True) -> None:
         size = sum(len(part) for part in parts)
-        path = self._path(name)
+        path = self.path(name)
         # NOTE: a file of another size was torn by a crash; it is written again.
         if path.is_file() and path.stat().st_size == size:
             return
@@ -225,7 +233,7 @@ class Store:
                 file.flush()
                 if self._sync and sync:
                     os.fsync(file.fileno())
-                path = self._path(name)
+                path = self.path(name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 Path(file.name).replace(path)
                 if self._sync and sync:
@@ -235,7 +243,7 @@ class Store:
                 raise
 
     def _read(self, name: Name) -> bytes:
-        path = self._path(name)
+        path = self.path(name)
         try:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size

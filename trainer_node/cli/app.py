@@ -36,6 +36,9 @@ COMMANDS = {
     "artifacts": Command(
         "trainer_node.cli.artifacts:app", "Programs, tensors, trees, records and rounding logs by hash."
     ),
+    "audit": Command(
+        "trainer_node.cli.audit:audit_command", "Check a part of a published run, with or without a chain."
+    ),
     "trainer": Command("trainer_node.cli.roles:trainer", "Train jobs for a reward, and defend the result."),
     "challenger": Command(
         "trainer_node.cli.roles:challenger", "Check the claims of others, and dispute wrong ones."

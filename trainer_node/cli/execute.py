@@ -27,7 +27,7 @@ from ..huggingface.export import check_export, export
 from ..local_run import LocalRun, Result
 from ..process import stop_on_signals
 from ..replay import Interrupted
-from ..run_folder import RunFolder, open_run
+from ..run_folder import Retention, RunFolder, open_run
 from ..tensorboard import Scalars
 from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import HuggingFaceOption, OptimizerStateOption, show_rows
@@ -67,6 +67,12 @@ def run_command(
         float,
         typer.Option(help="With --out: seconds after which the state is kept, between checkpoints.", min=0),
     ] = 60.0,
+    keep: Annotated[
+        str,
+        typer.Option(
+            help="With --out: checkpoints whose states stay, for audits: all, last, every:K or window:K."
+        ),
+    ] = "all",
     evaluate: Annotated[
         Path | None,
         typer.Option(help="A bundle that evaluates the state: its slots take the tensors of the same names."),
@@ -119,7 +125,10 @@ def run_command(
     with contextlib.ExitStack() as stack:
         folder = None
         if out is not None:
-            opened = open_run(out, terms, mode_words(terms.mode), resume=resume, keep_s=keep_every)
+            retention = Retention.of(keep)
+            opened = open_run(
+                out, terms, mode_words(terms.mode), resume=resume, keep_s=keep_every, retention=retention
+            )
             folder = stack.enter_context(opened)
         run = LocalRun(bundle, last, device, evaluator, root, folder)
         session = _Session(run, stop_on_nan, tensorboard, every, evaluation, evaluate_every)

@@ -1,0 +1,8 @@
+"""Audits: anyone checks the intervals of a published run that he can afford.
+
+selection  which intervals are checked, and how likely a lie is to be among them
+location   where the bytes of a published run are: a folder, a web server or a bucket
+published  a published run, every byte of it checked against its claim
+interval   one interval replayed: MATCH, UNCHECKED, or the place where the two runs part
+pool       intervals in several processes
+"""

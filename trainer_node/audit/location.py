@@ -1,0 +1,92 @@
+"""Where the bytes of a published run are: a folder, a web server or a bucket, read by fsspec.
+
+    <location>/claim.json
+    <location>/artifacts/...       the files of a Store (`trainer_node.store`)
+
+SAFETY: whoever publishes may send anything, endlessly or never. Each file has a limit in bytes and a least rate, names
+are made of hashes, redirects are not followed, and bytes come into a store only under the hash that they have.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import fsspec
+from fsspec.implementations.http import HTTPFileSystem
+
+from referee_py.errors import InvalidInput, Unavailable
+
+from ..artifacts import Name
+from ..store import Store
+
+PROTOCOLS = ("file", "http", "https", "s3")
+_CHUNK = 1 << 20
+
+
+class Location:
+    """A folder of files at a path or address. Raises InvalidInput for another kind of address.
+
+    timeout_s  longest wait for the next bytes
+    min_rate   least bytes a second of a file, after the timeout
+    """
+
+    def __init__(self, address: str, *, timeout_s: float = 30.0, min_rate: float = 1e5) -> None:
+        protocol = address.partition("://")[0] if "://" in address else "file"
+        if protocol not in PROTOCOLS or "::" in address or not address.isprintable():
+            raise InvalidInput(f"{address[:80]!r}: a folder, or an address of {', '.join(PROTOCOLS[1:])}")
+        self.address = address.rstrip("/")
+        self._timeout_s, self._min_rate = timeout_s, min_rate
+        self._files, self._path = _open(self.address, protocol, timeout_s)
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Return a small file. Raises Unavailable if it is not there, or longer than `limit` bytes."""
+        data = bytearray()
+        for chunk in self._chunks(name, limit):
+            data += chunk
+        return bytes(data)
+
+    def fetch(self, name: Name, store: Store, limit: int) -> None:
+        """Bring an artifact of at most `limit` bytes into a store. Raises Unavailable, or Corrupt for other bytes."""
+        if store.has(name):
+            return
+        path = store.path(name).relative_to(store.root).as_posix()
+        with store.incoming(name, limit) as incoming:
+            for chunk in self._chunks(f"artifacts/{path}", limit):
+                incoming.write(chunk)
+
+    def _chunks(self, name: str, limit: int) -> Iterator[bytes]:
+        began, size = time.monotonic(), 0
+        try:
+            with self._files.open(f"{self._path}/{name}", "rb", block_size=0) as file:
+                while chunk := file.read(min(_CHUNK, limit + 1)):
+                    size += len(chunk)
+                    if size > limit:
+                        raise Unavailable(f"{name} at {self.address} is longer than {limit} bytes")
+                    if time.monotonic() - began > self._timeout_s + size / self._min_rate:
+                        raise Unavailable(
+                            f"{name} at {self.address} comes slower than {self._min_rate:.0f} bytes a second"
+                        )
+                    yield chunk
+        except Unavailable:
+            raise
+        except Exception as error:  # NOTE: each back end of fsspec has errors of its own
+            said = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+            raise Unavailable(f"{name} cannot be read from {self.address}: {said}") from error
+
+
+def _open(address: str, protocol: str, timeout_s: float) -> tuple[Any, str]:
+    if protocol in ("http", "https"):
+        import aiohttp
+
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=timeout_s, sock_read=timeout_s)
+        options = {"timeout": timeout, "trust_env": False, "auto_decompress": False}
+        # NOTE: a file system of its own, since fsspec keeps instances and their connections for ever.
+        files = HTTPFileSystem(client_kwargs=options, allow_redirects=False, skip_instance_cache=True)
+        return files, address
+    try:
+        files, path = fsspec.core.url_to_fs(address)
+    except ImportError as error:
+        raise InvalidInput(f"{address}: {error}; install the extra s3") from error
+    return files, path

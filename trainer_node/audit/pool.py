@@ -1,0 +1,98 @@
+"""Intervals of a run in several processes of this machine.
+
+Each process opens the run by its address and checks every byte itself; only numbers go in and findings come out. A
+process that dies (out of memory, killed) takes nothing with it: its intervals are checked again, each at most twice.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+
+import repops
+
+from ..store import Store
+from .interval import Auditor, Finding, Verdict
+from .location import Location
+from .published import PublishedRun
+
+ATTEMPTS = 2
+"""How often an interval is begun whose process dies."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a process needs to open a run. ``root``: what claim.json must claim, as hexadecimal digits."""
+
+    address: str
+    cache: Path
+    root: str
+    max_memory: int
+    device: str = "cpu"
+    evaluator: str = "torch"
+    threads: int | None = None
+
+    def open(self) -> Auditor:
+        if self.threads is not None:
+            repops.set_num_threads(self.threads)
+        run = PublishedRun(Location(self.address), Store(self.cache, sync=False), bytes.fromhex(self.root))
+        return Auditor(run, self.max_memory, self.device, self.evaluator)
+
+
+_auditor: Auditor | None = None
+
+
+def _begin(task: Task) -> None:
+    global _auditor
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # NOTE: Ctrl-C is for the process that waits for us
+    _auditor = task.open()
+
+
+def _check(interval: int) -> Finding:
+    assert _auditor is not None
+    return _auditor.check(interval)
+
+
+def findings(task: Task, intervals: Sequence[int], processes: int) -> Iterator[Finding]:
+    """Yield the findings of intervals, as they are ready."""
+    if processes == 1:
+        auditor = task.open()
+        yield from map(auditor.check, intervals)
+        return
+    left = dict.fromkeys(intervals, ATTEMPTS)
+    while left:
+        with contextlib.suppress(BrokenProcessPool):
+            for finding in _round(task, list(left), processes):
+                del left[finding.interval]
+                yield finding
+        # NOTE: one death breaks the pool for all, so each interval that was lost counts one attempt.
+        left = {interval: attempts - 1 for interval, attempts in left.items()}
+        for interval in [interval for interval, attempts in left.items() if not attempts]:
+            del left[interval]
+            reason = "its process died twice; is there enough memory and disk?"
+            yield Finding(interval, 0, 0, Verdict.UNCHECKED, reason)
+
+
+def _round(task: Task, intervals: Sequence[int], processes: int) -> Iterator[Finding]:
+    context = multiprocessing.get_context("spawn")
+    pool = concurrent.futures.ProcessPoolExecutor(
+        min(processes, len(intervals)), mp_context=context, initializer=_begin, initargs=(task,)
+    )
+    try:
+        waiting = [pool.submit(_check, interval) for interval in intervals]
+        for future in concurrent.futures.as_completed(waiting):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def threads_for(processes: int) -> int:
+    """Return the threads of a kernel in each of some processes."""
+    return max(1, (os.cpu_count() or 1) // processes)
