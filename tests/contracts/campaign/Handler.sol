@@ -13,7 +13,6 @@ contract Handler is Ledger {
         Post,
         Reveal,
         Challenge,
-        Refute,
         Finalize,
         Publish,
         Conclude,
@@ -36,7 +35,8 @@ contract Handler is Ledger {
         Pause,
         Collect,
         /// @dev Sets the price of gas.
-        Market
+        Market,
+        Refute
     }
 
     uint256 public constant ACTS = uint256(type(Act).max) + 1;
@@ -61,7 +61,10 @@ contract Handler is Ledger {
         uint256 choice = (seed >> 2) % 16;
         // NOTE: nothing comes to its end in a pause, so a pause is short.
         if (choice > 12 && time.pausedUntil() != 0) return Act.Pause;
-        if (choice < 2 || watched.length == 0) return Act((seed >> 6) % 5);
+        if (choice < 2 || watched.length == 0) {
+            Act early = Act((seed >> 6) % 4);
+            return early == Act.Challenge && (seed >> 10) % 4 == 0 ? Act.Refute : early;
+        }
         if (choice == 2) return Act.Wait;
         if (choice == 3) {
             return asked.length == 0 ? Act.DataRequest : (seed >> 6) % 4 == 0 ? Act.Close : Act.Answer;
