@@ -8,30 +8,14 @@ ours                C_1 ... C_(k-1)  C'   ... C_n      one leaf replaced (docs/p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from referee_py.commit import Record, Tag, Tree
-from referee_py.execute import RunClaim, State
+from referee_py.execute import State
 
 from ..audit.interval import Auditor
 from ..checkpoints import Checkpoint
 from ..errors import ConfigError
+from ..refuted import Refuted
 from ..replay import Replay
-
-
-@dataclass(frozen=True)
-class Refuted(RunClaim):
-    """What a refutation states, with its own root as the run's (docs/protocol.md, section 6).
-
-    ``against``: the claimed root; ``index``: the interval, from 0; ``claimed`` and ``computed``: its checkpoints;
-    ``siblings``: the path from either to its root.
-    """
-
-    against: bytes = b""
-    index: int = 0
-    claimed: bytes = b""
-    computed: bytes = b""
-    siblings: tuple[bytes, ...] = ()
 
 
 class NoCheckpoints:

@@ -22,9 +22,10 @@ from ..audit.interval import Auditor
 from ..chain import Group, JobView
 from ..job_runner import JobRunner, Work
 from ..package import load_program
+from ..refuted import Refuted
 from ..replay import Interrupted
 from .draw import drawn
-from .part import Part, Refuted
+from .part import Part
 
 ATTEMPTS = 3
 """How often the data of an interval that nobody serves are asked for."""
@@ -43,6 +44,9 @@ class Plan:
     max_bytes: int
 
 
+PlanOf = Callable[[JobView, Group], Plan | None]
+
+
 @dataclass
 class _Root:
     """The progress of one claimed root. ``left``: intervals to check; ``unserved``: failures by interval."""
@@ -52,13 +56,14 @@ class _Root:
 
 
 class SampleRunner(JobRunner):
-    """``plan_of`` returns what to check of a claimed root, or None while that cannot be known."""
+    """``plan_of`` returns what to check of a claimed root, or None while that cannot be known; ``share_of`` the
+    fraction of a job's intervals."""
 
     def __init__(
-        self, *args: Any, plan_of: Callable[[JobView, Group], Plan | None], share: float, **kwargs: Any
+        self, *args: Any, plan_of: PlanOf, share_of: Callable[[JobView], float], **kwargs: Any
     ) -> None:
-        super().__init__(*args, follows=True, **kwargs)
-        self._plan_of, self._share = plan_of, share
+        super().__init__(*args, **kwargs)
+        self._plan_of, self._share_of = plan_of, share_of
         self._roots: dict[tuple[int, bytes], _Root] = {}
         self._spent: dict[int, tuple[float, int]] = {}
         """By job: seconds of processors, and bytes."""
@@ -151,4 +156,4 @@ class SampleRunner(JobRunner):
         return computed
 
     def _left_s(self, job: JobView, estimate: Any) -> float:
-        return float(estimate.train_s(job.program)) * self._share
+        return float(estimate.train_s(job.program)) * self._share_of(job)

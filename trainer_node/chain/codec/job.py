@@ -184,6 +184,18 @@ class JobView(JobTerms):
         claimed = self.group_of_root(root) is not None
         return claim_price(self.stake_now, self.founded, self.followers, claimed=claimed)
 
+    def refutations_of(self, root: bytes) -> int:
+        """Return the number of refutations of a root so far."""
+        group = self.group_of_root(root)
+        return 0 if group is None else sum(other.refutes == group.index for other in self.groups)
+
+    def refutable(self, root: bytes, now: int) -> bool:
+        """Return whether a root can be refuted at an instant."""
+        group = self.group_of_root(root)
+        if group is None or group.dead or self.finder is not None:
+            return False
+        return self.phase is JobPhase.CHALLENGE or (self.phase is JobPhase.CLOSING and now < group.until)
+
     def claimable_until(self, root: bytes) -> int | None:
         """Return the last instant, as known now, at which a root can be claimed; None if it is too late."""
         if self.phase is JobPhase.CHALLENGE:
