@@ -98,26 +98,21 @@ contract Notary is Reading, INotary {
         return Hash.commitment(msg.sender, jobId, sender, claim.root, claim.last, logs, salt);
     }
 
-    function checkRefutation(
-        uint256 jobId,
-        address sender,
-        uint64 checkpoints,
-        Refutation calldata refutation,
-        bytes32 salt
-    ) external view returns (bytes32 commitment, bytes32 root) {
+    function checkRefutation(uint256 jobId, Refutation calldata refutation, bytes32)
+        external
+        view
+        returns (bytes32)
+    {
         if (bytes(refutation.uri).length > MAX_URI) {
             revert IJobs.UriTooLong(bytes(refutation.uri).length);
         }
-        if (refutation.interval >= checkpoints) {
-            revert IJobs.NoSuchInterval(refutation.interval, checkpoints);
-        }
-        bytes32 computed = refutation.computed;
-        if (computed == refutation.claimed) revert IJobs.SameCheckpoint(computed);
-        uint64 interval = refutation.interval;
+        uint64 checkpoints = _readCheckpoints(jobId);
+        (uint64 interval, bytes32 claimed) = (refutation.interval, refutation.claimed);
+        if (interval >= checkpoints) revert IJobs.NoSuchInterval(interval, checkpoints);
+        if (refutation.computed == claimed) revert IJobs.SameCheckpoint(claimed);
         uint256 levels = Merkle.depth(checkpoints);
-        Merkle.check(Hash.RUN_TREE, refutation.root, refutation.claimed, interval, levels, refutation.path);
-        root = Merkle.fold(Hash.RUN_TREE, computed, interval, refutation.path);
-        commitment = Hash.commitment(msg.sender, jobId, sender, root, computed, refutation.root, salt);
+        Merkle.check(Hash.RUN_TREE, refutation.root, claimed, interval, levels, refutation.path);
+        return Merkle.fold(Hash.RUN_TREE, refutation.computed, interval, refutation.path);
     }
 
     function _checkPeriod(uint32 period) private view {

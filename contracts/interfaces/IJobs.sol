@@ -67,16 +67,15 @@ interface IJobs is IEscrow, ITimed {
         uint256 stake,
         string uri
     );
-    /// @notice Follows `Claimed` of the refutation. The path leads from `claimed` to the refuted group's root, and from
-    /// `computed` to that of the refutation's group.
+    /// @notice Follows `Claimed` of the refutation. The path that leads from `claimed` to the refuted group's root leads
+    /// from `computed` to that of the refutation's group.
     event Refuted(
         uint256 indexed jobId,
         uint32 indexed group,
         uint32 indexed refuted,
         uint64 interval,
         bytes32 claimed,
-        bytes32 computed,
-        bytes32[] path
+        bytes32 computed
     );
     event LogsRevealed(uint256 indexed jobId, bytes32 logs);
     event LogsWithheld(uint256 indexed jobId, address indexed finder);

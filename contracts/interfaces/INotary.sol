@@ -26,15 +26,12 @@ interface INotary {
         bytes32 salt
     ) external view returns (bytes32 commitment);
 
-    /// @notice Checks the path and the length of the address of a refutation in a job of the caller, and returns the
-    /// commitment to it and its root: that of the claimed run tree with `computed` in place of `claimed`.
-    function checkRefutation(
-        uint256 jobId,
-        address sender,
-        uint64 checkpoints,
-        Refutation calldata refutation,
-        bytes32 salt
-    ) external view returns (bytes32 commitment, bytes32 root);
+    /// @notice Checks the path and the length of the address of a refutation in a job of the caller, with the arguments
+    /// of `IJobs.refute`. Returns its root: that of the claimed run tree with `computed` in place of `claimed`.
+    function checkRefutation(uint256 jobId, Refutation calldata refutation, bytes32 salt)
+        external
+        view
+        returns (bytes32 root);
 
     // About a job of the caller, which is a Jobs contract: see IJobs.
 

@@ -16,6 +16,8 @@ import {Kept} from "./Kept.sol";
 ///     group     root, last, match, spokesman ‖ slots ‖ deaths ‖ until ‖ at risk ‖ refutes, number of members; members 8 a word
 abstract contract Reading is Kept {
     uint256 private constant CONDITION_WORDS = 4;
+    /// @dev Of the conditions: its first field is the number of checkpoints.
+    uint256 private constant CHECKPOINTS_WORD = 2;
     uint256 private constant JOB_WORDS = 11;
     uint256 private constant TRAINER_WORDS = 2;
     uint256 private constant CLAIM_WORDS = 3;
@@ -56,6 +58,16 @@ abstract contract Reading is Kept {
             (job.acceptedRoot, job.acceptedLast) = (group[0], group[1]);
         }
         (job.claims, job.groups) = (uint32(_length(_claimsSlot(jobId))), uint32(_length(_groupsSlot(jobId))));
+    }
+
+    /// @dev Returns the number of leaves of a run tree of the job at the first stride.
+    function _readCheckpoints(uint256 jobId) internal view returns (uint64) {
+        KeptJob storage kept = _jobs[jobId];
+        uint256 from;
+        assembly ("memory-safe") {
+            from := kept.slot
+        }
+        return uint64(_field(_word(from + CHECKPOINTS_WORD), 0, 64));
     }
 
     function _readTrainers(uint256 jobId) internal view returns (Trainer[] memory list) {

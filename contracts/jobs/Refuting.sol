@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Calls} from "../commit/Calls.sol";
+import {INotary} from "../interfaces/INotary.sol";
 import {Group, JobPhase, KeptJob, Refutation} from "../interfaces/JobTypes.sol";
 import {Pairing} from "./Pairing.sol";
 
@@ -52,8 +54,9 @@ abstract contract Refuting is Pairing {
         if (_claimOf[jobId][msg.sender] != 0) revert AlreadyClaimed(jobId, msg.sender);
         uint32 refuted = _refutable(jobId, job, refutation.root);
         bytes32 want = _ripe(jobId);
-        (bytes32 have, bytes32 root) =
-            NOTARY.checkRefutation(jobId, msg.sender, job.terms.checkpoints, refutation, salt);
+        bytes32 root = abi.decode(Calls.ask(address(NOTARY), INotary.checkRefutation.selector), (bytes32));
+        bytes32 have =
+            NOTARY.commitmentOf(jobId, msg.sender, root, refutation.computed, refutation.root, salt);
         if (have != want) revert WrongCommitment(have, want);
         uint256 stake = refutationPriceOf(jobId, refutation.root);
         // SAFETY: at least, not exactly, because a refutation just before this one makes this one dearer.
@@ -63,15 +66,7 @@ abstract contract Refuting is Pairing {
         bool last = refutation.interval == job.terms.checkpoints - 1;
         _found(jobId, root, last ? refutation.computed : _groups[jobId][refuted].last).refutes = refuted + 1;
         _add(jobId, number, stake, false, refutation.uri);
-        emit Refuted(
-            jobId,
-            number,
-            refuted,
-            refutation.interval,
-            refutation.claimed,
-            refutation.computed,
-            refutation.path
-        );
+        emit Refuted(jobId, number, refuted, refutation.interval, refutation.claimed, refutation.computed);
         Queue storage queue = _queues[jobId][refuted];
         queue.groups[queue.length++] = number;
         if (job.waiting == refuted + 1) {
