@@ -83,6 +83,10 @@ class SampleRunner(JobRunner):
             work.claim = None
         return claim  # type: ignore[return-value]
 
+    def spent(self, job_id: int) -> tuple[float, int]:
+        """Return the seconds of processors and the bytes that the checks of a job have taken."""
+        return self._spent.get(job_id, (0.0, 0))
+
     def _todo(self, job: JobView) -> Iterator[tuple[Group, Plan, _Root]]:
         """Yield the claimed roots of which something is left to check, those of our own refutation first."""
         for group in job.groups:
@@ -104,7 +108,7 @@ class SampleRunner(JobRunner):
         for group, plan, root in self._todo(job):
             auditor = self._auditor(job, group)
             for interval in list(root.left):
-                seconds, size = self._spent.get(job.id, (0.0, 0))
+                seconds, size = self.spent(job.id)
                 if not ours and (seconds >= plan.cpu_s or size >= plan.max_bytes):
                     _log.warning(
                         "sample.budget_spent", job=job.id, root=group.root.hex(), left=len(root.left)
