@@ -224,9 +224,8 @@ abstract contract Pairing is Board {
         // INVARIANT: a group plays one match at a time, so the winner is the one that the queue gave last.
         if (won) --_queues[jobId][refuted].next;
         _reenter(jobId, job, refuted);
-        if (job.waiting != 0 || job.openMatches != 0 || job.finder != address(0) || job.reopened != 0) {
-            return;
-        }
+        if (job.reopened != 0) return;
+        if (job.waiting != 0 || job.openMatches != 0 || job.finder != address(0)) return;
         uint64 end = uint64(_time()) + job.terms.challengePeriod;
         if (end <= job.challengeEnd) return;
         job.reopened = end;
