@@ -70,13 +70,13 @@ contract RefutationsTest is Market {
         eq(jobs.jobOf(job).reopened, block.timestamp + PERIOD, "a new challenge period");
         eq(jobs.jobOf(job).challengeEnd, jobs.jobOf(job).reopened, "for everybody");
         credited(person(2), STAKE / 2 - STAKE / 10, "the prize, less what the verifiers get");
+        uint256 end = jobs.jobOf(job).challengeEnd;
 
         challenge(job, person(3), 9);
         // NOTE: 9 is silent, so it loses to whatever is stated.
         _refute(job, 4, 9, 6);
         winByDefault(job, 6);
-        uint256 end = jobs.jobOf(job).challengeEnd;
-        eq(end, jobs.jobOf(job).reopened, "but only one");
+        eq(jobs.jobOf(job).challengeEnd, end, "but only one");
         vm.warp(end + 2 * PERIOD);
         finalize(job);
         inPhase(job, JobPhase.Unclaimed);
