@@ -58,7 +58,7 @@ def claim_price(stake: int, founded: int, followers: int, *, claimed: bool) -> i
 
 
 def refutation_price(stake: int, count: int) -> int:
-    """Return the stake of a refutation, in wei. ``stake``: that of a slot now; ``count``: the root's refutations so far."""
+    """Return the stake of a refutation, in wei. ``stake``: that of a slot now; ``count``: its refutations so far."""
     return stake << count
 
 
