@@ -157,19 +157,22 @@ class Arena:
         """Tick all members until the job has ended and everybody has been paid."""
         until = time.monotonic() + DEADLINE_S
         while time.monotonic() < until:
-            before = self.web3.eth.block_number
-            for member in self.members:
-                member.loop.tick()
-            if self.web3.eth.block_number != before:
-                continue
-            snapshot = self.client.snapshot()
-            if self._over(snapshot):
+            if self.turn() and self._over(snapshot := self.client.snapshot()):
                 return self._outcome(snapshot)
-            if any(member.runner is not None and member.runner.busy for member in self.members):
-                time.sleep(0.02)
-            else:
-                self.skip(TIME_STEP_S)
         raise AssertionError(f"the job did not end: {self.client.snapshot().job(self.job_id)}")
+
+    def turn(self) -> bool:
+        """Tick all members once. If none has anything to do, return True, and let time pass unless all is over."""
+        before = self.web3.eth.block_number
+        for member in self.members:
+            member.loop.tick()
+        if self.web3.eth.block_number != before:
+            return False
+        if any(member.runner is not None and member.runner.busy for member in self.members):
+            time.sleep(0.02)
+        elif not self._over(self.client.snapshot()):
+            self.skip(TIME_STEP_S)
+        return True
 
     def _over(self, snapshot: Snapshot) -> bool:
         """Return whether the job and its hearings are over and all are paid."""
@@ -186,6 +189,10 @@ class Arena:
         assert member.runner is not None
         member.runner.close()
         assert member.honest
+        if member.node.settings.check != "all":
+            member.runner = self._sampling(member.node)
+            member.start(sampler(member.node, member.runner))
+            return
         challenges = member.node.settings.mode is Mode.CHALLENGE
         member.runner = self._stack.enter_context(self._open_runner(member.node, HONEST, follows=challenges))
         member.start((challenger if challenges else trainer)(member.node, member.runner))
@@ -290,10 +297,13 @@ class Arena:
 
     def _add_sampler(self, name: str, node: Daemon) -> None:
         """Add an honest challenger that checks a part."""
+        runner = self._sampling(node)
+        self.members.append(Member(name, True, node, sampler(node, runner), runner))
+
+    def _sampling(self, node: Daemon) -> JobRunner:
         samples = Samples(node)
         kind = partial(SampleRunner, plan_of=samples.plan, share_of=samples.share)
-        runner = self._stack.enter_context(open_runner(node, follows=True, kind=kind))
-        self.members.append(Member(name, True, node, sampler(node, runner), runner))
+        return self._stack.enter_context(open_runner(node, follows=True, kind=kind))
 
     def _open_runner(
         self, node: Daemon, lie: Lie, *, follows: bool

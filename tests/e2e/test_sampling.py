@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import Group, JobPhase, JobView
 from trainer_node.sampling.challenger import Samples
-from trainer_node.sampling.draw import drawn
 from trainer_node.sampling.runner import Plan, SampleRunner
 
 from .arena import STAKE, Arena
@@ -52,6 +50,19 @@ def test_a_sampler_has_nothing_against_an_honest_run(anvil: Anvil, tmp_path: Pat
         assert outcome.profit["challenger"] == 0
 
 
+def test_a_sampler_that_restarts_in_its_match_plays_on(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    with Arena(
+        anvil, tmp_path, bundle, trainers=[Fault.WRONG_OP_OUTPUT], check="sample:1", verifiers=0, threshold=0
+    ) as arena:
+        while not (job := arena.client.snapshot().job(arena.job_id)).open_matches:
+            arena.turn()
+            assert not job.phase.ended
+        arena.restart("challenger")
+        outcome = arena.play()
+        assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]
+        assert outcome.profit["challenger"] == STAKE // 2
+
+
 # ------------------------------------------------------------------------------------------------ one of a hundred
 
 INTERVALS, WRONG_STEP = 100, 147
@@ -71,13 +82,6 @@ def long_bundle() -> Bundle:
     return build(replace(recipe, module=module, strides=(2, 1)))
 
 
-@cache
-def seed_for(interval: int) -> bytes:
-    """Return a seed by which this interval is drawn first."""
-    seeds = (number.to_bytes(32, "big") for number in count())
-    return next(seed for seed in seeds if next(drawn(seed, INTERVALS, 1)) == interval)
-
-
 @pytest.mark.parametrize("verifiers", [2, pytest.param(0, marks=pytest.mark.slow)], ids=["verdict", "court"])
 @pytest.mark.parametrize(
     "mode", ["f32", *(pytest.param(m, marks=pytest.mark.slow) for m in ("exact", "rounded"))]
@@ -88,7 +92,7 @@ def test_one_of_a_hundred_intervals_is_enough(
     wrong = (WRONG_STEP + 1) // 2
 
     def plan(_: Samples, __: JobView, ___: Group) -> Plan:
-        return Plan(seed_for(wrong), 1, 3600.0, 1 << 40)
+        return Plan((wrong,))
 
     monkeypatch.setattr(Samples, "plan", plan)
     bundle = long_bundle().with_mode(MODES[mode])

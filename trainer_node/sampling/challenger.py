@@ -11,7 +11,7 @@ import structlog
 from referee_py.execute import RunClaim
 from referee_py.program.terms import leaf_count
 
-from ..chain import Group, JobView
+from ..chain import ClaimView, Group, JobView
 from ..config import Mode, Settings
 from ..decide import JobAction, closing
 from ..funds import refuting
@@ -22,7 +22,7 @@ from ..refuted import Refuted
 from ..salt import salt_of
 from ..service import Daemon, Service, open_daemon
 from ..worth import Worth
-from .draw import public_seed, secret_seed
+from .draw import drawn, public_seed, secret_seed
 from .runner import Plan, SampleRunner
 from .terms import deterrence, useless
 
@@ -54,7 +54,16 @@ class Samples:
         return float(number) if kind == "sample" else min(1.0, deterrence(job, self._settings.samplers).share)
 
     def plan(self, job: JobView, group: Group) -> Plan | None:
-        """Return what to check of a claimed root; None while its draw is not known."""
+        """Return what to check of a claimed root; None while its draw is not known.
+
+        SAFETY: once we have staked on an interval, that one alone: a restart must find the same refutation, whatever
+        has become of other intervals since.
+        """
+        claim = job.claim_of(self._node.address) if self._node.address is not None else None
+        if claim is not None:
+            if job.groups[claim.group].refutes != group.index:
+                return None
+            return Plan((self._staked(job, claim) + 1,))
         seed = self._seed(job, group)
         if seed is None:
             return None
@@ -62,8 +71,19 @@ class Samples:
         intervals = leaf_count(0, terms.steps, terms.strides[0])
         count = min(intervals, max(1, math.ceil(self.share(job) * intervals)))
         self._tell(job, count, intervals)
-        cpu_s = settings.max_check_cpu_h * 3600 or math.inf
-        return Plan(seed, count, cpu_s, settings.max_check_bytes or 1 << 63)
+        intervals_drawn = tuple(drawn(seed, intervals, count))
+        return Plan(
+            intervals_drawn,
+            settings.max_check_cpu_h * 3600 or math.inf,
+            settings.max_check_bytes or math.inf,
+        )
+
+    def _staked(self, job: JobView, claim: ClaimView) -> int:
+        """Return the interval, from 0, that our refutation is about."""
+        events = self._node.client.snapshot().job_events(job.id)
+        return next(
+            int(e.args["interval"]) for e in events if e.name == "Refuted" and e.args["group"] == claim.group
+        )
 
     def _tell(self, job: JobView, count: int, intervals: int) -> None:
         """Log once what is checked of a job, and what that is worth."""
@@ -125,6 +145,12 @@ def sampler(node: Daemon, runner: JobRunner) -> Participant:
             return [], found
         acts = closing(job, node.address, now)
         if not isinstance(found, Refuted) or claim is not None or settings.mode is not Mode.CHALLENGE:
+            return acts, found
+        target = job.group_of_root(found.against)
+        # NOTE: where another refuter plays for the same statement, a second one has nothing to win.
+        if any(
+            g.root == found.root and not g.dead and target and g.refutes == target.index for g in job.groups
+        ):
             return acts, found
         price = refuting(job, found.against).wanted
         if job.refutable(found.against, now) and worth.affordable(job, price):

@@ -6,6 +6,7 @@ and if none does. The claimants' data come from their servers, checked against t
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,7 +16,6 @@ from typing import Any
 import structlog
 
 from referee_py.errors import AssayError, Unavailable
-from referee_py.program.terms import leaf_count
 
 from ..audit.claimed import ClaimedRun, Served
 from ..audit.interval import Auditor
@@ -24,7 +24,6 @@ from ..job_runner import JobRunner, Work
 from ..package import load_program
 from ..refuted import Refuted
 from ..replay import Interrupted
-from .draw import drawn
 from .part import Part
 
 ATTEMPTS = 3
@@ -35,13 +34,12 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is checked of a claimed root: ``count`` intervals, drawn by ``seed``; at most ``cpu_s`` seconds of
-    processors and ``max_bytes`` fetched, in all roots of the job together."""
+    """What is checked of a claimed root, as intervals in this order; at most ``cpu_s`` seconds of processors and
+    ``max_bytes`` fetched, in all roots of the job together."""
 
-    seed: bytes
-    count: int
-    cpu_s: float
-    max_bytes: int
+    intervals: tuple[int, ...]
+    cpu_s: float = math.inf
+    max_bytes: float = math.inf
 
 
 PlanOf = Callable[[JobView, Group], Plan | None]
@@ -71,17 +69,22 @@ class SampleRunner(JobRunner):
     def train(self, job: JobView, *, ours: bool = False) -> Refuted | None:
         """Return what is to be refuted in a job; None if nothing is known to be wrong, or not yet.
 
-        ``ours``: we have staked on a refutation in this job, so it is found again at any cost.
+        ``ours``: we have staked on a refutation in this job.
         """
         prepared, work = self._prepared(job, ours), self._works[job.id]
         if prepared is None:
             return None
         if work.claim is None and any(self._todo(job)):
-            work.claim = self._runner.submit(self._sample, work, ours)  # type: ignore[arg-type]
+            work.claim = self._runner.submit(self._sample, work)  # type: ignore[arg-type]
         claim = None if work.claim is None else self._result(work, work.claim)
         if claim is None and work.claim is not None and work.claim.done():
             work.claim = None
         return claim  # type: ignore[return-value]
+
+    def forget(self, job_id: int) -> None:
+        super().forget(job_id)
+        self._spent.pop(job_id, None)
+        self._roots = {key: root for key, root in self._roots.items() if key[0] != job_id}
 
     def spent(self, job_id: int) -> tuple[float, int]:
         """Return the seconds of processors and the bytes that the checks of a job have taken."""
@@ -95,21 +98,17 @@ class SampleRunner(JobRunner):
             plan = self._plan_of(job, group)
             if plan is None:
                 continue
-            key = job.id, group.root
-            if key not in self._roots:
-                terms = job.program
-                count = leaf_count(0, terms.steps, terms.strides[0])
-                self._roots[key] = _Root(list(drawn(plan.seed, count, plan.count)))
-            if self._roots[key].left:
-                yield group, plan, self._roots[key]
+            root = self._roots.setdefault((job.id, group.root), _Root(list(plan.intervals)))
+            if root.left:
+                yield group, plan, root
 
-    def _sample(self, work: Work, ours: bool) -> Refuted | None:
+    def _sample(self, work: Work) -> Refuted | None:
         job = work.job
         for group, plan, root in self._todo(job):
             auditor = self._auditor(job, group)
             for interval in list(root.left):
                 seconds, size = self.spent(job.id)
-                if not ours and (seconds >= plan.cpu_s or size >= plan.max_bytes):
+                if seconds >= plan.cpu_s or size >= plan.max_bytes:
                     _log.warning(
                         "sample.budget_spent", job=job.id, root=group.root.hex(), left=len(root.left)
                     )
