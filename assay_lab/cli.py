@@ -17,7 +17,7 @@ from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, wi
 from trainer_node.cli.flags import flag, only_given, with_flags
 from trainer_node.config import Settings
 
-from .demo import NETWORK, Result, Scenario, check, digits, middle, play
+from .demo import MANY, NETWORK, STRIDES, Result, Scenario, check, digits, middle, play
 from .faults import Fault, Lie, fits
 
 ALL = "all"
@@ -60,14 +60,16 @@ def demo(
         raise typer.BadParameter(
             f"{error}; faults are {', '.join(Fault)} and {ALL}, scenarios {', '.join(Scenario)}"
         ) from None
-    program = Bundle.read(bundle) if bundle else digits(folder / f"digits-{steps}", steps)
+    strides = MANY if chosen is Scenario.SAMPLING else STRIDES
+    name = f"digits-{steps}-{strides[0]}"
+    program = Bundle.read(bundle) if bundle else digits(folder / name, steps, strides)
     program = program.with_mode(mode.over(program.terms.mode))
     if chosen is None:
         chosen = Scenario.LONE_LIAR if is_rounded(program.terms.mode) else Scenario.TRAINERS
     if fault == ALL:
         lies = [lie for lie in lies if fits(lie, program.terms.mode)]
     check(chosen, program.terms.mode, lies, court_only=court_only)
-    step = fault_step or middle(program.terms.steps)
+    step = fault_step or middle(program.terms.steps, chosen)
     if step > program.terms.steps or (fault_node or 0) >= len(program.program.nodes):
         raise typer.BadParameter(
             f"step {step}, operator {fault_node}; the program has {program.terms.steps} steps "

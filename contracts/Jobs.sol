@@ -8,40 +8,29 @@ import {INotary} from "./interfaces/INotary.sol";
 import {Claim, Group, JobPhase, KeptClaim, KeptJob, Trainer} from "./interfaces/JobTypes.sol";
 import {Board} from "./jobs/Board.sol";
 import {DataAvailabilityHook} from "./jobs/DataAvailabilityHook.sol";
+import {Refuting} from "./jobs/Refuting.sol";
 
 /// @title Jobs
-/// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, data requests in
-/// `jobs/DataAvailabilityHook`, payments in `Escrow`; here are the moves of trainers and challengers, and a job's end.
+/// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, refutations in
+/// `jobs/Refuting`, data requests in `jobs/DataAvailabilityHook`, payments in `Escrow`; here are the moves of trainers and challengers, and a job's end.
 /// The Notary checks what is posted and claimed.
 contract Jobs is DataAvailabilityHook {
     // ------------------------------------------------------------------ storage
 
-    struct Challenge {
-        bytes32 commitment;
-        uint64 committedAt;
-    }
-
     /// @notice Each new root of a challenger costs this fraction of the stake more than the one before.
     uint256 private constant FLAT = 16;
 
-    uint32 public immutable COMMIT_AGE;
-
     /// @dev Number of a sender's slot plus one; zero means none.
     mapping(uint256 jobId => mapping(address trainer => uint256)) private _slotOf;
-    mapping(uint256 jobId => mapping(address challenger => Challenge)) private _challenges;
 
     // ------------------------------------------------------------------ constructor
 
     constructor(INotary notary, IDataAvailability dataAvailability, uint32 commitAge)
         Timed(dataAvailability.TIME())
         Board(notary)
+        Refuting(commitAge)
         DataAvailabilityHook(dataAvailability)
-    {
-        // SAFETY: a commitment of age zero could be made and opened in one block; one of a period's age comes too late.
-        uint32 most = notary.MIN_PERIOD() - 1;
-        if (commitAge == 0 || commitAge > most) revert BadCommitAge(commitAge, 1, most);
-        COMMIT_AGE = commitAge;
-    }
+    {}
 
     // ------------------------------------------------------------------ moves
 
@@ -101,13 +90,6 @@ contract Jobs is DataAvailabilityHook {
         _claim(jobId, job, claim, stake, true);
     }
 
-    function commitChallenge(uint256 jobId, bytes32 commitment) external {
-        if (commitment == 0) revert EmptyCommitment();
-        // NOTE: the chain's time: blocks must pass, and they do in a pause.
-        _challenges[jobId][msg.sender] = Challenge(commitment, uint64(block.timestamp));
-        emit ChallengeCommitted(jobId, msg.sender, commitment);
-    }
-
     function challenge(uint256 jobId, Claim calldata claim, bytes32 salt) external payable nonReentrant {
         KeptJob storage job = _jobs[jobId];
         bool closed = phaseOf(jobId) == JobPhase.Closing;
@@ -150,7 +132,7 @@ contract Jobs is DataAvailabilityHook {
             }
             return;
         }
-        // INVARIANT: with no match open, every group except the waiting one is dead.
+        // INVARIANT: with no match open, every group except the waiting one is dead, refutations aside.
         Group storage group = _groups[jobId][job.waiting - 1];
         job.ended = JobPhase.Accepted;
         emit Accepted(jobId, group.root, group.last);
@@ -166,7 +148,9 @@ contract Jobs is DataAvailabilityHook {
         if (claim.collected) revert AlreadyCollected(jobId, number);
 
         claim.collected = true;
-        uint256 amount = claim.stake + (job.ended == JobPhase.Accepted ? _share(job, group, claim) : 0);
+        // NOTE: a refutation that has not lost is no claim of the accepted root.
+        bool accepted = job.ended == JobPhase.Accepted && group.refutes == 0;
+        uint256 amount = claim.stake + (accepted ? _share(job, group, claim) : 0);
         emit Collected(jobId, claim.owner, number, amount);
         _credit(claim.owner, amount);
     }
@@ -188,7 +172,7 @@ contract Jobs is DataAvailabilityHook {
     }
 
     /// @dev Returns a claim's share of the reward, which goes to the members that hold slots and have not lost.
-    /// INVARIANT: all claims of an accepted job that are not lost are in one group, whose spokesman stays.
+    /// INVARIANT: all claims of an accepted job that are not lost, refutations aside, are in one group, whose spokesman stays.
     function _share(KeptJob storage job, Group storage group, KeptClaim storage claim)
         private
         view
@@ -203,15 +187,6 @@ contract Jobs is DataAvailabilityHook {
     }
 
     // ------------------------------------------------------------------ views
-
-    function challengeOf(uint256 jobId, address account)
-        external
-        view
-        returns (bytes32 commitment, uint64 committedAt)
-    {
-        Challenge storage committed = _challenges[jobId][account];
-        return (committed.commitment, committed.committedAt);
-    }
 
     function acceptedRoot(uint256 jobId) external view returns (bytes32) {
         KeptJob storage job = _jobs[jobId];
@@ -246,16 +221,6 @@ contract Jobs is DataAvailabilityHook {
         // NOTE: where logs are withheld nothing is accepted, so there is nothing to defend.
         if (group.spokesman == 0 || _jobs[jobId].finder != address(0)) return false;
         return group.spokesman < group.members.length || _time() < group.until;
-    }
-
-    /// @dev Returns the sender's commitment for a challenge. SAFETY: a party that sees a pending claim commits to it in
-    /// that block at the earliest, so the claim has `COMMIT_AGE` seconds to get in before a copy is old enough.
-    function _ripe(uint256 jobId) private view returns (bytes32) {
-        Challenge storage committed = _challenges[jobId][msg.sender];
-        if (committed.commitment == 0) revert NothingCommitted(jobId, msg.sender);
-        uint256 from = uint256(committed.committedAt) + COMMIT_AGE;
-        if (block.timestamp < from) revert TooSoon(from);
-        return committed.commitment;
     }
 
     function _checkClaim(

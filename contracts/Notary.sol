@@ -16,6 +16,7 @@ import {
     MAX_URI,
     PAGE,
     Program,
+    Refutation,
     Rules,
     StakedClaim,
     Terms,
@@ -95,6 +96,23 @@ contract Notary is Reading, INotary {
             Hash.RUN_TREE, claim.root, claim.last, checkpoints - 1, Merkle.depth(checkpoints), claim.lastPath
         );
         return Hash.commitment(msg.sender, jobId, sender, claim.root, claim.last, logs, salt);
+    }
+
+    function checkRefutation(uint256 jobId, Refutation calldata refutation, bytes32)
+        external
+        view
+        returns (bytes32)
+    {
+        if (bytes(refutation.uri).length > MAX_URI) {
+            revert IJobs.UriTooLong(bytes(refutation.uri).length);
+        }
+        uint64 checkpoints = _readCheckpoints(jobId);
+        (uint64 interval, bytes32 claimed) = (refutation.interval, refutation.claimed);
+        if (interval >= checkpoints) revert IJobs.NoSuchInterval(interval, checkpoints);
+        if (refutation.computed == claimed) revert IJobs.SameCheckpoint(claimed);
+        uint256 levels = Merkle.depth(checkpoints);
+        Merkle.check(Hash.RUN_TREE, refutation.root, claimed, interval, levels, refutation.path);
+        return Merkle.fold(Hash.RUN_TREE, refutation.computed, interval, refutation.path);
     }
 
     function _checkPeriod(uint32 period) private view {

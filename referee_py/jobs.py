@@ -57,6 +57,11 @@ def claim_price(stake: int, founded: int, followers: int, *, claimed: bool) -> i
     return stake << (followers + 1) if claimed else stake * (FLAT + founded) // FLAT
 
 
+def refutation_price(stake: int, count: int) -> int:
+    """Return the stake of a refutation, in wei. ``stake``: that of a slot now; ``count``: its refutations so far."""
+    return stake << count
+
+
 def commitment(
     chain_id: int, jobs: str, job_id: int, sender: str, root: bytes, last: bytes, logs: bytes, salt: bytes
 ) -> bytes:

@@ -188,6 +188,15 @@ class Settings(BaseSettings):
     """Largest stake on one job; 0 is no limit."""
     max_watch_eth: float = Field(default=0, ge=0, le=1e12)
     """Largest stake of a challenger on watching one job for its bounty; 0 watches none."""
+    check: str = Field(default="all", pattern=r"^(all|share|sample:(0?\.\d*[1-9]\d*|1))$")
+    """What a challenger checks of a job: all of it; a share of its intervals, drawn in public, as large as the job's
+    terms call for; or sample:P, the fraction P of them, drawn in secret."""
+    samplers: int = Field(default=1, ge=1, le=10_000)
+    """Number of honest challengers that check shares of a job, this one included: the more, the less each checks."""
+    max_check_cpu_h: float = Field(default=0, ge=0, le=1e6)
+    """Hours of processors for checking a part of one job; 0 is no limit."""
+    max_check_bytes: int = Field(default=0, ge=0)
+    """Bytes to fetch for checking a part of one job; 0 is no limit."""
     max_data_requests_eth: float = Field(default=0.5, ge=0, le=1e12)
     """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing."""
     limits: Limits = Limits()
@@ -216,6 +225,8 @@ class Settings(BaseSettings):
             raise ValueError(
                 'max_watch_eth stakes on a result; set mode = "challenge", so that it can be claimed'
             )
+        if self.check != "all" and self.max_watch_eth:
+            raise ValueError('max_watch_eth pays for whole runs; set check = "all" to watch jobs')
         if self.device == "cuda" and self.evaluator != "torch":
             raise ValueError(
                 f'evaluator = "{self.evaluator}" runs on the processor; set it to "torch", or device = "cpu"'

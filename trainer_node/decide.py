@@ -31,6 +31,7 @@ class JobAction(StrEnum):
     COMMIT = "commit"
     REVEAL = "reveal"
     CHALLENGE = "challenge"
+    REFUTE = "refute"
     FINALIZE = "finalize"
 
 
@@ -57,7 +58,7 @@ def trainer_actions(
             return [JobAction.COMMIT]
         case JobPhase.REVEAL if mine is not None and own is not None:
             return [] if mine.revealed or mine.commitment == NO_COMMITMENT else [JobAction.REVEAL]
-    return _closing(job, me, now)
+    return closing(job, me, now)
 
 
 def too_late(job: JobView, ready_in_s: float, now: int, commit_age: int = 0) -> str | None:
@@ -199,7 +200,7 @@ def challenger_actions(
         forsaken = claimed is None or (claimed.spokesman > 0 and len(claimed.members) - claimed.spokesman < 2)
         if forsaken and job.claims and job.finder is None and job.claim_of(me) is None:
             return [JobAction.CHALLENGE]
-    return _closing(job, me, now)
+    return closing(job, me, now)
 
 
 def seats(job: JobView, matches: list[MatchInfo], me: str | None, own: RunClaim | None) -> list[Seat]:
@@ -231,7 +232,7 @@ def is_over(job: JobView, now: int) -> bool:
     return job.phase is JobPhase.CLOSING and job.open_matches == 0 and now >= job.reclaim_end
 
 
-def _closing(job: JobView, me: str, now: int) -> list[JobAction]:
+def closing(job: JobView, me: str, now: int) -> list[JobAction]:
     """Return FINALIZE if it is due in a job that concerns us."""
     concerned = job.claim_of(me) is not None or job.trainer(me) is not None
     return [JobAction.FINALIZE] if concerned and is_over(job, now) else []

@@ -10,7 +10,7 @@ nothing above its own ``max_fee``. Up to that price it can finish what it has be
 
 from __future__ import annotations
 
-from referee_py.jobs import claim_price, fee_at
+from referee_py.jobs import claim_price, fee_at, refutation_price
 
 from .chain import JobPhase, JobView
 from .chain.fees import GWEI
@@ -47,6 +47,13 @@ def offer(job: JobView, root: bytes) -> Value:
         price, second = job.price_of(root), job.stake_now << (job.followers + 1)
         soon = min(soon * 5 // 4, second - 1) if price < second else soon * 5 // 4
     return Value(soon, min(least, soon))
+
+
+def refuting(job: JobView, root: bytes) -> Value:
+    """Return the value to send with a refutation of a root."""
+    count = job.refutations_of(root)
+    soon, least = (refutation_price(s, count) for s in job.stake_sent)
+    return Value(soon, least)
 
 
 # ---------------------------------------------------------------------- kept

@@ -9,10 +9,12 @@ from referee_py.execute import RunClaim
 from referee_py.jobs import commitment
 
 from .chain import Call, JobView, Receipt, Snapshot
+from .chain.outbox import Value
 from .decide import JobAction, later, unripe
 from .due import Due
-from .funds import kept, offer, top_up
+from .funds import kept, offer, refuting, top_up
 from .patience import Patience
+from .refuted import Refuted
 from .salt import salt_of
 from .service import Daemon
 
@@ -38,7 +40,8 @@ class JobPlayer:
         me, node = self._account.address, self._node
         market, max_fee = node.settings.market(snapshot.block.base_fee), node.settings.fees.max_fee
         # SAFETY: a block from before this process started may not show the stakes of an earlier process.
-        stakes = act is JobAction.JOIN or (act is JobAction.CHALLENGE and not node.reserve.kept(job.id))
+        claims = act in (JobAction.CHALLENGE, JobAction.REFUTE)
+        stakes = act is JobAction.JOIN or (claims and not node.reserve.kept(job.id))
         if stakes and snapshot.block.number < self._started_at:
             return []
         if market.patient_s and later(job, me, act, own, market, snapshot.now, snapshot.commit_age()):
@@ -50,6 +53,9 @@ class JobPlayer:
             return [Due(Call.of(self._jobs, "finalize", job.id))]
         if own is None:
             return []
+        if act is JobAction.REFUTE:
+            assert isinstance(own, Refuted)
+            return self._refute(job, own)
         claim, salt = (own.root, own.last, list(own.path), node.public_uri), self._salt(job)
         if act is JobAction.COMMIT:
             return [Due(Call.of(self._jobs, "commit", job.id, self._commitment(job, own, own.logs)))]
@@ -67,28 +73,47 @@ class JobPlayer:
     def _challenge(
         self, snapshot: Snapshot, job: JobView, own: RunClaim, shown: tuple[object, ...]
     ) -> list[Due]:
-        """Return the commitment first, and the claim once the commitment is seen on the chain.
-
-        NOTE: until the commitment is old enough, the simulation refuses the claim, which costs nothing.
-        """
-        me, group = self._account.address, job.group_of_root(own.root)
+        """Return how to claim our root."""
+        group = job.group_of_root(own.root)
         price = offer(job, own.root)
-        # SAFETY: also while it waits for a request or for its commitment, or another job might take the money.
-        self._node.reserve.staking(job.id, price.wanted + kept(job, me, self._node.settings.fees.max_fee))
+        self._reserve(job, price)
         # SAFETY: an open request for the group's data may be late already, and would cost us the claim, too. Once the
         # group has lost the root, we claim it again.
         if group is not None and not group.dead and snapshot.pending(job, group):
             return []
-        committed = self._commitment(job, own, NO_LOG)
+        claiming = Call.of(self._jobs, "challenge", job.id, *shown, value=price)
+        too_late = unripe(job, own.root, snapshot.commit_age(), snapshot.now)
+        return self._opened(job, self._commitment(job, own, NO_LOG), claiming, too_late)
+
+    def _refute(self, job: JobView, own: Refuted) -> list[Due]:
+        """Return how to refute an interval of a claimed run."""
+        price = refuting(job, own.against)
+        self._reserve(job, price)
+        where = self._node.client.deployment.chain_id, str(self._jobs.address), job.id, self._account.address
+        committed = commitment(*where, own.root, own.computed, own.against, self._salt(job))
+        told = own.against, own.index, own.claimed, own.computed, list(own.siblings), self._node.public_uri
+        return self._opened(
+            job, committed, Call.of(self._jobs, "refute", job.id, told, self._salt(job), value=price), None
+        )
+
+    def _reserve(self, job: JobView, price: Value) -> None:
+        """SAFETY: also while it waits for a request or for its commitment, or another job might take the money."""
+        later = kept(job, self._account.address, self._node.settings.fees.max_fee)
+        self._node.reserve.staking(job.id, price.wanted + later)
+
+    def _opened(self, job: JobView, committed: bytes, shown: Call, too_late: str | None) -> list[Due]:
+        """Return the commitment first, and what it is to once the commitment is seen on the chain.
+
+        NOTE: until the commitment is old enough, the simulation refuses what it is to, which costs nothing.
+        """
         # SAFETY: a snapshot is some blocks old and may not show our commitment; to commit again would reset its age.
         head = self._node.client.at_head()
-        if head.challenge_of(job.id, me) == committed:
-            return [Due(Call.of(self._jobs, "challenge", job.id, *shown, value=price))]
-        reason = unripe(job, own.root, snapshot.commit_age(), snapshot.now)
-        if reason is not None:
+        if head.challenge_of(job.id, self._account.address) == committed:
+            return [Due(shown)]
+        if too_late is not None:
             if (job.id, job.reclaim_end) not in self._unripe:
                 self._unripe.add((job.id, job.reclaim_end))
-                _log.warning("challenge.too_late", job=job.id, reason=reason)
+                _log.warning("challenge.too_late", job=job.id, reason=too_late)
             return []
         # NOTE: an endpoint may consist of several machines, some of which are behind the head.
         of, block = self._committed.get(job.id, (b"", 0))

@@ -74,7 +74,7 @@ class _Prepared:
 
 
 @dataclass
-class _Work:
+class Work:
     """INVARIANT: it is about one run. After a reorganisation the same number may stand for another job."""
 
     job: JobView
@@ -128,7 +128,7 @@ class JobRunner:
         self._max_memory = max_memory
         self._exact_slowdown = exact_slowdown
         self._replay = replay
-        self._works: dict[int, _Work] = {}
+        self._works: dict[int, Work] = {}
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="runner")
         self._strangers = ThreadPoolExecutor(LANES, thread_name_prefix="package")
         self._known = ThreadPoolExecutor(2, thread_name_prefix="known")
@@ -246,7 +246,7 @@ class JobRunner:
         work, key = self._works.get(job.id), self._key(job)
         if work is None or (work.key, work.job.program_file) != (key, job.program_file):
             self.forget(job.id)
-            work = self._works[job.id] = _Work(job, key)
+            work = self._works[job.id] = Work(job, key)
         work.job = job  # the job has changed: others may serve its logs by now
         if work.refused is not None or time.monotonic() < work.retry_at:
             return None
@@ -259,7 +259,7 @@ class JobRunner:
             work.prepared = None
         return prepared
 
-    def _result(self, work: _Work, future: Future[T]) -> T | None:
+    def _result(self, work: Work, future: Future[T]) -> T | None:
         """Return the result of ``future``, or None. After an error, refuse the job or delay the next attempt."""
         if not future.done():
             return None
@@ -300,7 +300,7 @@ class JobRunner:
         rounding, tell = Rounding.of(job.program.mode), _tell_ignored(job.id)
         return Rounded(rounding, log_source, self._evaluator(), tell, self._thresholds)
 
-    def _log_source(self, work: _Work, program: Program) -> RunLogs | None:
+    def _log_source(self, work: Work, program: Program) -> RunLogs | None:
         """Return the source of the job's rounding logs: our own, or those of the job's only trainer."""
         job, terms = work.job, work.job.program
         if not is_rounded(terms.mode):
@@ -321,7 +321,7 @@ class JobRunner:
             )
         return work.log_source
 
-    def _train(self, work: _Work, package: Package) -> RunClaim:
+    def _train(self, work: Work, package: Package) -> RunClaim:
         checkpoints = StoredCheckpoints(self._database, work.key)
         _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
         log_source = self._log_source(work, package.program)
@@ -386,6 +386,6 @@ def _log_servers(job: JobView) -> list[str]:
     return [claim.uri for claim in claims if claim.uri]
 
 
-def _runs(work: _Work) -> bool:
+def _runs(work: Work) -> bool:
     """Return whether the job's run has begun and is not done."""
     return work.claim is not None and not work.claim.done()

@@ -32,7 +32,7 @@ from .errors import RpcCorrupt
 
 GAME_GAS = {
     "commitChallenge": 70_000,
-    "challenge": 520_000,
+    "challenge": 530_000,
     "reveal": 64_000,
     "descend": 93_000,
     "refine": 76_000,

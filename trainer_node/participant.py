@@ -50,11 +50,17 @@ Decide = Callable[[JobView, int], tuple[list[JobAction], RunClaim | None]]
 
 
 @contextlib.contextmanager
-def open_runner(node: Daemon, *, follows: bool = False, replay: type[Replay] = Replay) -> Iterator[JobRunner]:
+def open_runner(
+    node: Daemon,
+    *,
+    follows: bool = False,
+    replay: type[Replay] = Replay,
+    kind: Callable[..., JobRunner] = JobRunner,
+) -> Iterator[JobRunner]:
     """Open the job runner of a node; close it at the end. ``follows``: use the trainer's rounding logs, not our own."""
     settings = node.settings
     backend_of(settings.device)  # refuses a device that this machine lacks before any job is looked at
-    runner = JobRunner(
+    runner = kind(
         node.fetcher,
         node.database,
         functools.partial(backend_of, settings.device),
@@ -163,7 +169,8 @@ class Participant(Role):
         )
         if own is not None:
             turns += self._disputes(snapshot, job, own, hearings, set(unread))
-            if at_stake:
+            # NOTE: no data can be requested of a refutation.
+            if at_stake and (claim is None or job.groups[claim.group].refutes is None):
                 turns.append(Turn("responses", partial(self._responses, snapshot, job, own)))
             if self._closer is not None:
                 turns.append(Turn("closings", partial(self._closer.due, snapshot, job, own.root)))

@@ -16,7 +16,7 @@ from referee_py.walk.sides import sides
 from trainer_node.chain import ChainClient, JobPhase, recorded, retrace, transactions_of
 from trainer_node.deploy import ETHER
 
-from .roles import CASES, Role, expected
+from .roles import CASES, SAMPLE, SAMPLERS, Role, expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,15 @@ def verdicts(
     snapshot = client.snapshot()
     job = snapshot.job(job_id)
     liars = [part for part in parts if not part.honest]
+    # NOTE: samplers know what is wrong, not what is right.
+    sampled = any(part.check != "all" for part in parts)
+    if sampled and liars and job.phase is JobPhase.ACCEPTED and not snapshot.matches_of(job_id):
+        missed = (1 - SAMPLE) ** SAMPLERS
+        return [(f"nobody has drawn the wrong interval: this happens with a chance of {missed:.1%}", True)]
     found = [
-        (
+        ("the wrong root is not accepted, and the job has no result", job.phase is JobPhase.UNCLAIMED)
+        if sampled
+        else (
             f"the accepted root {job.accepted_root.hex()[:16]}… is the one that honest training gives",
             job.phase is JobPhase.ACCEPTED and job.accepted_root == honest_root,
         )
@@ -146,9 +153,12 @@ def verdicts(
             all(accounts[name].profit >= 0 for name in honest),
         )
     )
-    found.append(
-        ("the client has paid the reward and nothing else", accounts["client"].profit == -job.reward)
-    )
+    if sampled:
+        found.append(("the client has its reward back", accounts["client"].profit == 0))
+    else:
+        found.append(
+            ("the client has paid the reward and nothing else", accounts["client"].profit == -job.reward)
+        )
     matches = [snapshot.match(job, match_id) for match_id in snapshot.matches_of(job_id)]
     reasons = [match.state.reason for match in matches]
     may = expected(parts)

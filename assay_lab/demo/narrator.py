@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from referee_py.game.state import Phase
@@ -11,7 +11,7 @@ from referee_py.walk.sides import sides
 from trainer_node.chain import ChainClient
 from trainer_node.chain.events import Event
 
-from .roles import CASES
+from .roles import CASES, Role
 
 Say = Callable[[str], None]
 Explain = Callable[[int, int], str]
@@ -37,6 +37,8 @@ class Narrator:
         self._explain = explain
         self._strides = strides
         self._told: set[tuple[int, int]] = set()
+        self._refuters: dict[int, str] = {}
+        """Names of refuters by their group."""
         self._players: dict[int, list[str]] = {}
         """Names of the players by match or trial."""
         self._where: dict[int, tuple[int, int, int]] = {}
@@ -46,6 +48,9 @@ class Narrator:
         """Tell what has happened since the last call."""
         snapshot = self._client.snapshot()
         job = snapshot.job(self._job_id)
+        for group in job.groups:
+            if group.refutes is not None:
+                self._refuters.setdefault(group.index, "")
         events = [(event, self._of_job) for event in snapshot.job_events(job.id)]
         for match_id in snapshot.matches_of(job.id):
             events += [(event, self._of_match) for event in snapshot.events(match_id)]
@@ -71,8 +76,13 @@ class Narrator:
                 yield f"{self._name(args['trainer'])} takes a slot and stakes for it"
             case "Committed":
                 yield f"{self._name(args['trainer'])} has trained and commits to its result, sealed"
+            case "Claimed" if args["group"] in self._refuters:
+                self._refuters[args["group"]] = self._name(args["owner"])
             case "Claimed":
                 yield f"{self._name(args['owner'])} claims run root {args['root'].hex()[:16]}…"
+            case "Refuted":
+                who = self._refuters[args["group"]]
+                yield f"[yellow]{who} refutes interval {args['interval'] + 1}[/yellow]: its steps lead elsewhere"
             case "Accepted":
                 yield f"[green]accepted: run root {args['root'].hex()[:16]}…[/green]"
             case "Unclaimed" | "Voided":
@@ -164,3 +174,15 @@ class Narrator:
 
 def _steps(stride: int) -> str:
     return "step" if stride == 1 else f"{stride} steps"
+
+
+def samples(part: Role, events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what a challenger has checked, from its log, if it checks a part."""
+    checked = {e["interval"]: e for e in events if e.get("event") in ("sample.match", "sample.differs")}
+    if not checked:
+        return
+    of = next(iter(checked.values()))["of"]
+    wrong = [k for k, event in checked.items() if event["event"] == "sample.differs"]
+    drawn = ", ".join(map(str, sorted(checked)))
+    told = f"interval {wrong[0]} is wrong" if wrong else "all match"
+    yield f"{part.name} has checked {len(checked)} of {of} intervals ({drawn}): {told}"

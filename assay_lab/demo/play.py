@@ -27,7 +27,7 @@ from trainer_node.trial_cost import NO_TRIAL
 
 from ..faults import Lie
 from .checks import Dispute, check_outcome, disputes, table, verdicts, wealth
-from .narrator import Narrator
+from .narrator import Narrator, samples
 from .network import Network
 from .operator import explainer
 from .roles import Role, Scenario, roles
@@ -35,6 +35,8 @@ from .truth import Truth
 
 RECIPE = "digits-mlp"
 STRIDES = (100, 10, 1)
+MANY = (10, 1)
+"""Strides of the scenario about samples, which needs many intervals to draw from."""
 VERIFIERS = ("verifier 1", "verifier 2")
 STAKE, REWARD = ETHER, 2 * ETHER
 EVALUATORS = {"trainer": "torch", "challenger": "halves"}
@@ -112,7 +114,7 @@ def play(
         job_id = _post(network, client, bundle, parts, server, periods, len(lying) or 1)
         say(f"the client offers {REWARD / ETHER:g} ether; a claim takes a stake of {STAKE / ETHER:g} ether")
         for part in parts:
-            network.start_part(part, evaluator=EVALUATORS[part.role])
+            network.start_part(part, evaluator=EVALUATORS[part.role], check=part.check)
         for name in verifiers:
             network.start_verifier(name, lies=name in lying)
         liar = next((part for part in parts if not part.honest), None)
@@ -123,6 +125,9 @@ def play(
         if truth.rounded:
             honest_root = truth.root(truth.backend(client, job_id))
             say(f"given the trainer's logs, honest training gives {honest_root.hex()[:16]}…")
+        for part in parts:
+            for line in samples(part, network.events(part.name)):
+                say(line)
         accounts = check_outcome(client, network.accounts, before, first)
         out.print(table(accounts))
         checks = verdicts(client, job_id, parts, network.accounts, honest_root, accounts, lying)
@@ -153,12 +158,12 @@ def _fetched(network: Network, name: str) -> int:
     return sum(event["bytes"] for event in network.events(name) if event.get("event") == "artifacts.fetched")
 
 
-def digits(folder: Path, steps: int) -> Bundle:
+def digits(folder: Path, steps: int, strides: tuple[int, ...] = STRIDES) -> Bundle:
     """Return the program of the demonstration. It is captured once, in a separate process."""
     if not (folder / "job.json").exists():
         with out.status("capturing the training step from PyTorch"):
             command = [sys.executable, "-m", "trainer_node.cli", "program", "build", RECIPE, str(folder)]
-            command += ["--steps", str(steps), "--strides", ",".join(map(str, STRIDES))]
+            command += ["--steps", str(steps), "--strides", ",".join(map(str, strides))]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise AssayError(f"`assay program build` has failed: {done.stderr.strip()[-2000:]}")

@@ -38,6 +38,8 @@ class Scenario(StrEnum):
     """Two trainers that lie differently, and an honest one."""
     CROWD = "crowd"
     """An honest trainer, and seven that lie at once, each in another step; a challenger that watches."""
+    SAMPLING = "sampling"
+    """A lying trainer alone, and three challengers that each check a part of its run, drawn in secret."""
     LYING_VERIFIERS = "lying-verifiers"
     """An honest and a lying trainer; all verifiers sign the liar's record."""
     LYING_APPEAL = "lying-appeal"
@@ -46,11 +48,12 @@ class Scenario(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A trainer or a challenger, and its lie, if any."""
+    """A trainer or a challenger, and its lie, if any. ``check``: what a challenger checks (a setting)."""
 
     name: str
     role: str
     lie: Lie = HONEST
+    check: str = "all"
 
     @property
     def honest(self) -> bool:
@@ -58,15 +61,23 @@ class Role:
 
 
 CROWD_SIZE = 7
+SAMPLERS, SAMPLE = 3, 0.5
+"""Number of samplers, and the fraction of all intervals that each checks."""
+ALONE = frozenset({Scenario.LONE_LIAR, Scenario.CHALLENGER, Scenario.SAMPLING})
+"""Scenarios with one trainer."""
 ABOUT_VERDICTS = frozenset({Scenario.LYING_VERIFIERS, Scenario.LYING_APPEAL})
 
 
 def check(scenario: Scenario, mode: int, faults: Sequence[Fault], *, court_only: bool = False) -> None:
     """Raise InvalidInput for a scenario that such a job cannot have, or in which these lies have no effect."""
-    if is_rounded(mode) and scenario not in (Scenario.LONE_LIAR, Scenario.CHALLENGER):
+    if is_rounded(mode) and scenario not in ALONE:
         raise InvalidInput(
             f"a job of rounded-f64 has one trainer, whose logs all others follow; scenario {scenario} has more: "
-            f"choose {Scenario.LONE_LIAR} or {Scenario.CHALLENGER}"
+            f"choose {', '.join(sorted(ALONE))}"
+        )
+    if scenario is Scenario.SAMPLING and Fault.WITHHOLD in faults:
+        raise InvalidInput(
+            f"of a run whose data nobody serves no part can be checked; choose {Fault.WRONG_OP_OUTPUT}"
         )
     if scenario not in ABOUT_VERDICTS:
         return
@@ -81,16 +92,19 @@ def check(scenario: Scenario, mode: int, faults: Sequence[Fault], *, court_only:
         )
 
 
-def middle(steps: int) -> int:
-    """Return the default first step of a lie: a little after the middle of the run."""
-    return max(2, steps * 56 // 100)
+def middle(steps: int, scenario: Scenario = Scenario.TRAINERS) -> int:
+    """Return the default first step of a lie: a little after the middle of the run.
+
+    NOTE: what samplers draw follows from the demonstration's keys and the lie; with this step two of the three draw it.
+    """
+    return max(2, steps * 2 // 3 if scenario is Scenario.SAMPLING else steps * 56 // 100)
 
 
 def roles(scenario: Scenario, lie: Lie, steps: int) -> list[Role]:
     """Return the parties of a scenario whose liar tells that lie."""
     watch = Role("challenger", "challenger")
     if lie.fault is Fault.NONE:
-        alone = scenario in (Scenario.LONE_LIAR, Scenario.CHALLENGER)
+        alone = scenario in ALONE
         return [Role("honest", "trainer"), *([] if alone else [Role("second", "trainer")]), watch]
     match scenario:
         case Scenario.LYING_APPEAL:
@@ -100,6 +114,11 @@ def roles(scenario: Scenario, lie: Lie, steps: int) -> list[Role]:
             return [Role("honest", "trainer"), Role("liar", "trainer", lie), watch]
         case Scenario.LONE_LIAR:
             return [Role("liar", "trainer", lie), watch]
+        case Scenario.SAMPLING:
+            samplers = [
+                Role(f"sampler {k + 1}", "challenger", check=f"sample:{SAMPLE}") for k in range(SAMPLERS)
+            ]
+            return [Role("liar", "trainer", lie), *samplers]
         case Scenario.CHALLENGER:
             return [Role("honest", "trainer"), Role("liar", "challenger", lie)]
         case Scenario.TWO_LIARS:

@@ -15,6 +15,7 @@ import {
     MAX_URI,
     PAGE,
     Program,
+    Refutation,
     Rules,
     StakedClaim,
     Terms,
@@ -65,6 +66,16 @@ interface IJobs is IEscrow, ITimed {
         bytes32 last,
         uint256 stake,
         string uri
+    );
+    /// @notice Follows `Claimed` of the refutation. The path that leads from `claimed` to the refuted group's root leads
+    /// from `computed` to that of the refutation's group.
+    event Refuted(
+        uint256 indexed jobId,
+        uint32 indexed group,
+        uint32 indexed refuted,
+        uint64 interval,
+        bytes32 claimed,
+        bytes32 computed
     );
     event LogsRevealed(uint256 indexed jobId, bytes32 logs);
     event LogsWithheld(uint256 indexed jobId, address indexed finder);
@@ -120,6 +131,12 @@ interface IJobs is IEscrow, ITimed {
     /// @notice The challenge phase is over. A root can now be claimed only if a claim of it was lost, and another claim
     /// of it stands or its group's `until` is to come; and not in a job whose logs are withheld.
     error RootClosed(bytes32 root);
+    /// @notice No claim of this root lives, or the job's logs are withheld.
+    error NothingToRefute(uint256 jobId, bytes32 root);
+    /// @notice The run tree has `count` leaves, numbered from zero.
+    error NoSuchInterval(uint256 interval, uint256 count);
+    /// @notice A refutation must differ from what it refutes.
+    error SameCheckpoint(bytes32 checkpoint);
     error MatchesOpen(uint256 jobId, uint256 count);
     /// @notice Before `until` the root of a dead group may be claimed again, or data of a challenger's root requested.
     error ReclaimsOpen(uint256 until);
@@ -163,6 +180,15 @@ interface IJobs is IEscrow, ITimed {
     /// wait for `COMMIT_AGE`: the original has all blocks of that time to get in, so nobody takes another's claim.
     function challenge(uint256 jobId, Claim calldata claim, bytes32 salt) external payable;
 
+    /// @notice Challenge; in Closing before the `until` of the root's group: stakes that one checkpoint of a claimed run
+    /// does not follow from the one before it in the same run, and that another one does. The sender has no claim in
+    /// this job, and committed to the refutation at least `COMMIT_AGE` seconds ago. The value covers
+    /// `refutationPriceOf` the root; the excess is credited. The match begins at once if the root's group waits, else
+    /// after its match and the refutations before this one.
+    /// @dev The refutation plays the root's spokesmen until it loses or no claim of the root is left. It is never
+    /// accepted. If no claim at all is left, there is a new challenge period, once.
+    function refute(uint256 jobId, Refutation calldata refutation, bytes32 salt) external payable;
+
     /// @notice Ends a match. The job's referee only.
     /// @param losers Bit `s`: side `s` lost. At least one did.
     /// @param deciders The verifiers whose verdict decided, if a verdict did.
@@ -175,7 +201,7 @@ interface IJobs is IEscrow, ITimed {
     /// pages were open, at most a minute and a 64th of a verdict period for each. For claimed roots zero.
     /// @dev The challenge phase lasts at least until a challenge period after `until`, but requests extend it to at
     /// most four times (verdict period + challenge period) and 61,440 seconds after the later of `start` and the end of
-    /// Reveal plus a challenge period. SAFETY: the bound holds for all roots together, or each new root would put it
+    /// Reveal plus a challenge period, or the end of the period that a refutation has opened. SAFETY: the bound holds for all roots together, or each new root would put it
     /// off anew.
     function extend(uint256 jobId, bytes32 root, uint64 start, uint64 until) external;
 
@@ -233,6 +259,10 @@ interface IJobs is IEscrow, ITimed {
     /// root, the `n`-th from zero that challengers bring: `S * (16 + n) / 16`. A root that was claimed before, as the
     /// `r`-th such claim from one: `S * 2^r`.
     function priceOf(uint256 jobId, bytes32 root) external view returns (uint256);
+
+    /// @notice Returns the stake of a refutation of this root now, in wei: `stakeOf` the job times two for each
+    /// refutation of it so far.
+    function refutationPriceOf(uint256 jobId, bytes32 root) external view returns (uint256);
 
     /// @notice Returns words of storage, which the Notary decodes for the views.
     function wordsAt(bytes32 from, uint256 count) external view returns (bytes32[] memory);

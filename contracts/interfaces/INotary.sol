@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {IVerifierRegistry} from "./IVerifierRegistry.sol";
-import {Claim, Group, Job, JobPhase, Program, StakedClaim, Terms, Trainer} from "./JobTypes.sol";
+import {Claim, Group, Job, JobPhase, Program, Refutation, StakedClaim, Terms, Trainer} from "./JobTypes.sol";
 
 /// @title INotary
 /// @notice Checks which terms can be posted as a job, encodes them, and reads a Jobs contract's storage for its views.
@@ -25,6 +25,13 @@ interface INotary {
         bytes32 logs,
         bytes32 salt
     ) external view returns (bytes32 commitment);
+
+    /// @notice Checks the path and the length of the address of a refutation in a job of the caller, with the arguments
+    /// of `IJobs.refute`. Returns its root: that of the claimed run tree with `computed` in place of `claimed`.
+    function checkRefutation(uint256 jobId, Refutation calldata refutation, bytes32 salt)
+        external
+        view
+        returns (bytes32 root);
 
     // About a job of the caller, which is a Jobs contract: see IJobs.
 

@@ -68,6 +68,20 @@ struct Claim {
     string uri;
 }
 
+/// @notice The statement that `claimed` is wrong as the checkpoint after an interval of a claimed run, given the
+/// checkpoint before it in the same run, and that `computed` is right.
+struct Refutation {
+    /// @dev The claimed run root.
+    bytes32 root;
+    /// @dev The interval's number from zero: the place of `claimed` among the leaves of the run tree.
+    uint64 interval;
+    bytes32 claimed;
+    bytes32 computed;
+    /// @dev Leads from `claimed` to the root.
+    bytes32[] path;
+    string uri;
+}
+
 /// @notice The phase of a job. The zero state is no job.
 enum JobPhase {
     None,
@@ -117,6 +131,7 @@ struct KeptJob {
     uint32 waiting;
     uint32 founded;
     uint32 followers;
+    uint64 reopened;
     bytes32 logs;
     address finder;
     uint96 unrevealed;
@@ -146,6 +161,8 @@ struct Job {
     /// @dev Number of roots that challengers founded, and of challengers' claims of roots claimed before.
     uint32 founded;
     uint32 followers;
+    /// @dev The end of the challenge period that a refutation has opened, because no claim was left; zero if none has.
+    uint64 reopened;
     /// @dev Once Accepted: the root of the accepted group, and its last checkpoint.
     bytes32 acceptedRoot;
     bytes32 acceptedLast;
@@ -196,7 +213,7 @@ struct StakedClaim {
     string uri;
 }
 
-/// @notice All claims of one root.
+/// @notice All claims of one root; or a refutation, which is the only member of its group.
 struct Group {
     bytes32 root;
     bytes32 last;
@@ -207,12 +224,14 @@ struct Group {
     /// @dev Number of members that hold slots. INVARIANT: they are the first ones.
     uint8 slots;
     /// @dev Number of times that all members had lost.
-    uint32 deaths;
+    uint24 deaths;
     /// @dev Matters after the challenge phase. A dead group: the end of the time to claim its root again. A living
     /// group that a challenger's claim has begun: the end of the time to request its data.
     uint64 until;
     /// @dev Sum of the stakes of the members that have not lost, in wei.
     uint96 atRisk;
+    /// @dev A refutation: the number of the group that it refutes plus one. Else zero.
+    uint32 refutes;
     /// @dev Claim numbers, in order of arrival.
     uint32[] members;
 }

@@ -3,11 +3,11 @@ pragma solidity ^0.8.34;
 
 import {IDataAvailability} from "../interfaces/IDataAvailability.sol";
 import {Group, JobPhase, KeptJob} from "../interfaces/JobTypes.sol";
-import {Pairing} from "./Pairing.sol";
+import {Refuting} from "./Refuting.sol";
 
 /// @title DataAvailabilityHook
 /// @notice The effects of data requests on a job: a longer challenge phase, and loss where data is withheld.
-abstract contract DataAvailabilityHook is Pairing {
+abstract contract DataAvailabilityHook is Refuting {
     // ------------------------------------------------------------------ storage
 
     /// @notice Requests extend the challenge phase by at most this many verdict and challenge periods.
@@ -46,7 +46,7 @@ abstract contract DataAvailabilityHook is Pairing {
         if (job.reveals == 0) revert NothingRevealed(jobId);
         uint64 period = job.terms.challengePeriod;
         uint64 extended = until + period;
-        uint64 from = job.revealEnd + period;
+        uint64 from = job.reopened == 0 ? job.revealEnd + period : job.reopened;
         if (start > from) from = start;
         uint64 limit = from + ROUNDS * (job.terms.rules.verdictPeriod + period) + LISTS;
         if (extended > limit) extended = limit;

@@ -26,7 +26,10 @@ import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 ///                                  ▼
 ///                   match (waiting group is side 0) ─▶ losing spokesmen out; groups with a member left enter again
 ///
-/// @dev INVARIANT: at most one living group is in no match. So of `g` living groups at least `g / 2` spokesmen have
+/// A refutation is a group of one claim that plays only the group it refutes, which plays its queue of refutations
+/// before anything else, one at a time.
+///
+/// @dev INVARIANT: at most one living group is in no match, refutations aside. So of `g` living groups at least `g / 2` spokesmen have
 /// lost when all matches then open are over (docs/economics.md draws the conclusions).
 abstract contract Pairing is Board {
     // ------------------------------------------------------------------ types
@@ -35,6 +38,14 @@ abstract contract Pairing is Board {
         bool open;
         uint32 group0;
         uint32 group1;
+    }
+
+    /// @notice The refutations of a group, as group numbers in the order of arrival; those before `next` have played.
+    /// NOTE: with its length beside `next`, a group that enters reads one word.
+    struct Queue {
+        uint32 next;
+        uint32 length;
+        mapping(uint256 place => uint32 group) groups;
     }
 
     // ------------------------------------------------------------------ storage
@@ -53,6 +64,7 @@ abstract contract Pairing is Board {
     /// @dev Numbers plus one; zero means none.
     mapping(uint256 jobId => mapping(address owner => uint256)) internal _claimOf;
     mapping(uint256 jobId => mapping(bytes32 root => uint256)) internal _groupOf;
+    mapping(uint256 jobId => mapping(uint32 group => Queue)) internal _queues;
 
     // ------------------------------------------------------------------ moves
 
@@ -74,6 +86,7 @@ abstract contract Pairing is Board {
         emit Resolved(jobId, matchId, losers, reason);
 
         _distribute(jobId, group0, group1, losers, deciders);
+        if (_groups[jobId][group1].refutes != 0) return _endRefutation(jobId, job, group0, losers & 2 == 0);
         // NOTE: at most one match opens here: if the first group finds one waiting, the second one waits.
         _reenter(jobId, job, group0);
         _reenter(jobId, job, group1);
@@ -89,9 +102,7 @@ abstract contract Pairing is Board {
         Group[] storage groups = _groups[jobId];
         uint256 number = _groupOf[jobId][claim.root];
         if (number == 0) {
-            Group storage founded = groups.push();
-            founded.root = claim.root;
-            founded.last = claim.last;
+            _found(jobId, claim.root, claim.last);
             number = groups.length;
             _groupOf[jobId][claim.root] = number;
         }
@@ -99,6 +110,27 @@ abstract contract Pairing is Board {
         Group storage group = groups[groupNumber];
         uint32 place = uint32(group.members.length);
         bool dead = group.spokesman == place;
+        _add(jobId, groupNumber, stake, slot, claim.uri);
+
+        if (!dead) return;
+        // SAFETY: data can be requested even of a claim in the last second. After Reveal the challenge phase is to
+        // come.
+        // NOTE: where logs are withheld nothing is accepted.
+        if ((!slot || place != 0) && job.finder == address(0)) _delay(job, group);
+        _enter(jobId, job, groupNumber);
+    }
+
+    /// @dev Adds a group without members.
+    function _found(uint256 jobId, bytes32 root, bytes32 last) internal returns (Group storage group) {
+        group = _groups[jobId].push();
+        group.root = root;
+        group.last = last;
+    }
+
+    /// @dev Adds a claim of the sender to a group, behind all its members.
+    function _add(uint256 jobId, uint32 groupNumber, uint256 stake, bool slot, string calldata uri) internal {
+        Group storage group = _groups[jobId][groupNumber];
+        uint32 place = uint32(group.members.length);
         uint32 claimNumber = uint32(_claims[jobId].length);
         group.members.push(claimNumber);
         group.atRisk += SafeCastLib.toUint96(stake);
@@ -111,23 +143,20 @@ abstract contract Pairing is Board {
                 place: place,
                 slot: slot,
                 collected: false,
-                uri: claim.uri
+                uri: uri
             })
         );
         _claimOf[jobId][msg.sender] = uint256(claimNumber) + 1;
-        emit Claimed(jobId, msg.sender, claimNumber, groupNumber, claim.root, claim.last, stake, claim.uri);
-
-        if (!dead) return;
-        // SAFETY: data can be requested even of a claim in the last second. After Reveal the challenge phase is to
-        // come.
-        // NOTE: where logs are withheld nothing is accepted.
-        if ((!slot || place != 0) && job.finder == address(0)) _delay(job, group);
-        _enter(jobId, job, groupNumber);
+        emit Claimed(jobId, msg.sender, claimNumber, groupNumber, group.root, group.last, stake, uri);
     }
 
-    /// @dev Puts a group into the waiting place, or opens a match between it and the group that waits.
-    function _enter(uint256 jobId, KeptJob storage job, uint32 groupNumber) private {
+    /// @dev Lets a group play its first refutation; without one, the group that waits; without that one, it waits.
+    function _enter(uint256 jobId, KeptJob storage job, uint32 groupNumber) internal {
         if (job.finder != address(0)) return;
+        Queue storage queue = _queues[jobId][groupNumber];
+        if (queue.next < queue.length) {
+            return _pair(jobId, job, groupNumber, queue.groups[queue.next++]);
+        }
         if (job.waiting == 0) {
             job.waiting = groupNumber + 1;
             emit Waiting(jobId, groupNumber);
@@ -135,6 +164,11 @@ abstract contract Pairing is Board {
         }
         uint32 other = job.waiting - 1;
         job.waiting = 0;
+        _pair(jobId, job, other, groupNumber);
+    }
+
+    /// @dev Opens a match between two groups.
+    function _pair(uint256 jobId, KeptJob storage job, uint32 other, uint32 groupNumber) private {
         ++job.openMatches;
         Group storage group0 = _groups[jobId][other];
         Group storage group1 = _groups[jobId][groupNumber];
@@ -181,6 +215,21 @@ abstract contract Pairing is Board {
         // right gets a challenge period to claim it again. Each such claim costs twice the one before.
         _delay(job, group);
         emit GroupDied(jobId, groupNumber, group.until);
+    }
+
+    /// @dev After the match of a group and its refutation. One that has won is the first of the queue again, because
+    /// the same leaf is wrong for the group's next spokesman. Where no group is left, all claims may have been wrong,
+    /// and the refuter need not know a right one: so there is a new challenge period, once.
+    function _endRefutation(uint256 jobId, KeptJob storage job, uint32 refuted, bool won) private {
+        // INVARIANT: a group plays one match at a time, so the winner is the one that the queue gave last.
+        if (won) --_queues[jobId][refuted].next;
+        _reenter(jobId, job, refuted);
+        if (job.reopened != 0) return;
+        if (job.waiting != 0 || job.openMatches != 0 || job.finder != address(0)) return;
+        uint64 end = uint64(_time()) + job.terms.challengePeriod;
+        if (end <= job.challengeEnd) return;
+        job.reopened = end;
+        _setChallenge(jobId, job, end);
     }
 
     /// @dev Grants a challenge period to claim a lost root again, or to request the data of a new one.

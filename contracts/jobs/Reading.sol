@@ -10,12 +10,14 @@ import {Kept} from "./Kept.sol";
 /// bits.
 ///
 ///     job       4 of its conditions, file, client ‖ posted, reward, three instants ‖ ended ‖ two counts,
-///               reclaim end ‖ four counts, logs, finder ‖ unrevealed
+///               reclaim end ‖ four counts ‖ reopened, logs, finder ‖ unrevealed
 ///     trainer   owner ‖ revealed ‖ stake, commitment
 ///     claim     owner ‖ stake, group ‖ place ‖ slot ‖ collected, uri
-///     group     root, last, match, spokesman ‖ slots ‖ deaths ‖ until ‖ at risk, number of members; members 8 a word
+///     group     root, last, match, spokesman ‖ slots ‖ deaths ‖ until ‖ at risk ‖ refutes, number of members; members 8 a word
 abstract contract Reading is Kept {
     uint256 private constant CONDITION_WORDS = 4;
+    /// @dev Of the conditions: its first field is the number of checkpoints.
+    uint256 private constant CHECKPOINTS_WORD = 2;
     uint256 private constant JOB_WORDS = 11;
     uint256 private constant TRAINER_WORDS = 2;
     uint256 private constant CLAIM_WORDS = 3;
@@ -48,6 +50,7 @@ abstract contract Reading is Kept {
         job.waiting = uint32(_field(word, 96, 32));
         job.founded = uint32(_field(word, 128, 32));
         job.followers = uint32(_field(word, 160, 32));
+        job.reopened = uint64(_field(word, 192, 64));
         job.logs = words[5];
         (job.finder, job.unrevealed) = (_account(words[6]), uint96(_field(words[6], 160, 96)));
         if (job.ended == JobPhase.Accepted) {
@@ -55,6 +58,16 @@ abstract contract Reading is Kept {
             (job.acceptedRoot, job.acceptedLast) = (group[0], group[1]);
         }
         (job.claims, job.groups) = (uint32(_length(_claimsSlot(jobId))), uint32(_length(_groupsSlot(jobId))));
+    }
+
+    /// @dev Returns the number of leaves of a run tree of the job at the first stride.
+    function _readCheckpoints(uint256 jobId) internal view returns (uint64) {
+        KeptJob storage kept = _jobs[jobId];
+        uint256 from;
+        assembly ("memory-safe") {
+            from := kept.slot
+        }
+        return uint64(_field(_word(from + CHECKPOINTS_WORD), 0, 64));
     }
 
     function _readTrainers(uint256 jobId) internal view returns (Trainer[] memory list) {
@@ -113,9 +126,10 @@ abstract contract Reading is Kept {
                 matchId: uint256(words[k + 2]),
                 spokesman: uint32(_field(word, 0, 32)),
                 slots: uint8(_field(word, 32, 8)),
-                deaths: uint32(_field(word, 40, 32)),
-                until: uint64(_field(word, 72, 64)),
-                atRisk: uint96(_field(word, 136, 96)),
+                deaths: uint24(_field(word, 40, 24)),
+                until: uint64(_field(word, 64, 64)),
+                atRisk: uint96(_field(word, 128, 96)),
+                refutes: uint32(_field(word, 224, 32)),
                 members: _members(at_ + k + 4, uint256(words[k + 4]))
             });
         }

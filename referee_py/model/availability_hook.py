@@ -38,8 +38,8 @@ class AvailabilityHook:
 
     def standing(self, job_id: int, root: bytes) -> tuple[int, bool]:
         """Return the life of a claimed root, counted from 1, and True; (0, False) if all its claims are lost."""
-        group = next((g for g in self._model.jobs[job_id].groups if g.root == root and not g.dead), None)
-        return (group.deaths + 1, True) if group else (0, False)
+        group = self._model.jobs[job_id].group_of(root)
+        return (group.deaths + 1, True) if group and not group.dead else (0, False)
 
     def check_extendable(self, job_id: int, root: bytes, of_logs: bool, now: int) -> None:
         """Raise a Refusal unless requests are allowed: in Challenge, or for a root until its group's ``until``."""
@@ -66,7 +66,7 @@ class AvailabilityHook:
         job = self._model.jobs[job_id]
         if job.finder is not None or job.phase(now) is JobPhase.CLOSING:
             return
-        start = max(start, job.reveal_end + job.terms.challenge_period)
+        start = max(start, job.reopened or job.reveal_end + job.terms.challenge_period)
         limit = start + ROUNDS * (job.terms.rules.verdict_period + job.terms.challenge_period) + LISTS
         job.challenge_end = max(job.challenge_end, min(until + job.terms.challenge_period, limit))
 
@@ -76,8 +76,9 @@ class AvailabilityHook:
         if logs:
             self._withhold(job_id, finder)
             return
-        number = next(k for k, group in enumerate(job.groups) if group.root == root)
-        group = job.groups[number]
+        group = job.group_of(root)
+        assert group is not None
+        number = job.groups.index(group)
         require(group.match_id == 0, refusals.GroupPlays, job_id, root)
         job.waiting, lost = None, 0
         while not group.dead:

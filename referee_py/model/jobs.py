@@ -43,6 +43,18 @@ class Claim:
     last_path: tuple[bytes, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """The statement that ``computed`` follows from the checkpoint before it in the run of a claimed root, and not
+    ``claimed``, which is leaf ``interval`` (from 0) of that run's tree; ``path`` proves it."""
+
+    root: bytes
+    interval: int
+    claimed: bytes
+    computed: bytes
+    path: tuple[bytes, ...]
+
+
 @dataclass(slots=True)
 class Trainer:
     """A slot holder."""
@@ -66,7 +78,7 @@ class StakedClaim:
 
 @dataclass(slots=True)
 class Group:
-    """All claims of one root. INVARIANT: exactly the members before the spokesman have lost."""
+    """All claims of one root, or one refutation. INVARIANT: exactly the members before the spokesman have lost."""
 
     root: bytes
     last: bytes
@@ -77,6 +89,11 @@ class Group:
     """Number of times that the group has died."""
     until: int = 0
     """Instant until which, in Closing, a dead group's root can be claimed again, or data of a living one requested."""
+    refutes: int | None = None
+    """Of a refutation: the group that it refutes."""
+    queue: list[int] = field(default_factory=list)
+    """The group's refutations, in the order in which they came; those before ``next`` have played."""
+    next: int = 0
 
     @property
     def dead(self) -> bool:
@@ -118,6 +135,8 @@ class Job:
     """Number of roots that challengers were the first to claim."""
     followers: int = 0
     """Number of challengers' claims of roots that were claimed already."""
+    reopened: int = 0
+    """End of the challenge period that a refutation has opened; 0 if none has."""
     accepted: int | None = None
     logs: bytes = NO_LOG
     finder: str | None = None
@@ -155,7 +174,8 @@ class Job:
         return lost.stake
 
     def group_of(self, root: bytes) -> Group | None:
-        return next((group for group in self.groups if group.root == root), None)
+        """Return the group of a claimed root; None if nobody has claimed it. NOTE: a refutation claims nothing."""
+        return next((group for group in self.groups if group.root == root and group.refutes is None), None)
 
     @property
     def unrevealed(self) -> int:
@@ -168,7 +188,7 @@ class Job:
         Accepted members with a slot share the reward evenly, and the first gets the remainder; if none has a slot, the
         spokesman gets the reward.
         """
-        if self.accepted is None:
+        if self.accepted is None or self.groups[claim.group].refutes is not None:
             return claim.stake
         members = [self.claims[k] for k in self.groups[self.accepted].members if not self.claims[k].lost]
         paid = [member for member in members if member.slot] or members[:1]

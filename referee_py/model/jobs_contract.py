@@ -6,29 +6,27 @@ INVARIANT: ether in = credits + stakes at risk + rewards in escrow + ether withd
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from ..commit import NO_LOG, Tag, depth_of
+from ..commit import NO_LOG, Tag, depth_of, fold_path
 from ..game import rules
-from ..game.state import Exhibit, MatchState, MatchTerms, Move, Phase, Submit
+from ..game.state import Exhibit, MatchState, Move, Phase, Submit
 from ..jobs import EMPTY_COMMITMENT, JobPhase, commitment
 from ..panel.state import HearingTerms, Submission, hearing_id
-from ..params import BURNED, PRIZE_DIVISOR, VERDICT_DIVISOR
+from ..params import BURNED
 from ..program.terms import leaf_count
 from ..walk.dispute import Dispute, dispute_hash
 from ..walk.proof import proven
 from ..walk.reason import Reason
 from ..walk.refusals import WrongPhase, WrongStake, require
-from ..walk.sides import sides
 from . import refusals
 from .data_availability import DataAvailability
-from .jobs import TRAINERS_GROUP, Claim, Group, Job, JobTerms, Match, StakedClaim, Trainer
-from .market import Market
+from .jobs import Claim, Group, Job, JobTerms, Match, Refutation, StakedClaim, Trainer
+from .pairing import Pairing
 from .panel import Opening, Panel
 from .registry import Registry
 
 
-class JobsContract(Market):
+class JobsContract(Pairing):
     """Jobs with their matches and hearings. A move is one transaction: it takes full effect or raises a Refusal.
 
     NOTE: matches are numbered from 1. If they need a chain's ids, `rename` sets them before any match is submitted.
@@ -55,7 +53,6 @@ class JobsContract(Market):
         """Least age of a commitment at its challenge, in seconds of the chain."""
         self.behind = 0
         """Seconds by which the contracts' time is behind the chain's. Only the age of a commitment uses the chain's."""
-        self.matches: dict[int, Match] = {}
         self.panel = Panel(panel, registry or Registry(), self._ruled, self._bond)
 
     # --- moves of Jobs --------------------------------------------------------------------------------------------
@@ -135,14 +132,53 @@ class JobsContract(Market):
         self.credit(sender, value - stake)
 
     def _check_committed(self, job_id: int, claim: Claim, salt: bytes, sender: str, now: int) -> None:
-        """Check the sender's commitment. A copier of a pending claim must commit first, and wait until that is old."""
+        """Check the sender's commitment to a claim."""
+        committed = self._ripe(job_id, sender, now)
+        _check_claim(self.jobs[job_id], claim)
+        have = commitment(self.chain_id, self.address, job_id, sender, claim.root, claim.last, NO_LOG, salt)
+        require(have == committed, refusals.WrongCommitment, have, committed)
+
+    def _ripe(self, job_id: int, sender: str, now: int) -> bytes:
+        """Return the sender's commitment. A copier of a pending claim must commit first, and wait until that is old."""
         committed, at = self.jobs[job_id].challenges.get(sender, (EMPTY_COMMITMENT, 0))
         require(committed != EMPTY_COMMITMENT, refusals.NothingCommitted, sender)
         ripe = at + self.commit_age
         require(now + self.behind >= ripe, refusals.TooSoon, ripe)
-        _check_claim(self.jobs[job_id], claim)
-        have = commitment(self.chain_id, self.address, job_id, sender, claim.root, claim.last, NO_LOG, salt)
+        return committed
+
+    def refute(
+        self, job_id: int, refutation: Refutation, salt: bytes, sender: str, value: int, now: int
+    ) -> None:
+        """Stake that one checkpoint of a claimed run is wrong, given the one before it."""
+        require(job_id in self.jobs, WrongPhase, JobPhase.NONE.name, JobPhase.CHALLENGE.name)
+        job = self.jobs[job_id]
+        require(all(c.owner != sender for c in job.claims), refusals.AlreadyClaimed, sender)
+        closed = job.phase(now) is JobPhase.CLOSING
+        self.during(job_id, JobPhase.CLOSING if closed else JobPhase.CHALLENGE, now)
+        group = job.group_of(refutation.root)
+        alive = group is not None and not group.dead
+        require(alive and job.finder is None, refusals.NothingToRefute, job_id, refutation.root)
+        assert group is not None
+        require(not closed or now < group.until, refusals.RootClosed, refutation.root)
+        committed = self._ripe(job_id, sender, now)
+        root = _check_refutation(job, refutation)
+        have = commitment(
+            self.chain_id, self.address, job_id, sender, root, refutation.computed, refutation.root, salt
+        )
         require(have == committed, refusals.WrongCommitment, have, committed)
+        stake = self.refutation_price_of(job_id, refutation.root)
+        require(value >= stake, WrongStake, value, stake)
+
+        refuted, number = job.groups.index(group), len(job.groups)
+        is_last = refutation.interval == _checkpoints(job) - 1
+        last = refutation.computed if is_last else group.last
+        job.groups.append(Group(root, last, [len(job.claims)], refutes=refuted))
+        job.claims.append(StakedClaim(sender, stake, number, slot=False))
+        group.queue.append(number)
+        if job.waiting == refuted:
+            job.waiting = None
+            self._enter(job_id, refuted, now)
+        self.credit(sender, value - stake)
 
     def finalize(self, job_id: int, now: int) -> None:
         job = self.during(job_id, JobPhase.CLOSING, now)
@@ -238,117 +274,6 @@ class JobsContract(Market):
     def _end_reveal(self, job: Job, reveal_end: int) -> None:
         job.reveal_end, job.challenge_end = reveal_end, reveal_end + job.terms.challenge_period
 
-    def _claim(self, job_id: int, claim: Claim, sender: str, stake: int, *, slot: bool, now: int) -> None:
-        """Add a claim as the last member of its root's group, or found the group. A group that had no living member
-        enters."""
-        job = self.jobs[job_id]
-        number = next((k for k, group in enumerate(job.groups) if group.root == claim.root), len(job.groups))
-        if number == len(job.groups):
-            job.groups.append(Group(claim.root, claim.last))
-        group = job.groups[number]
-        dead = group.dead
-        group.members.append(len(job.claims))
-        job.claims.append(StakedClaim(sender, stake, number, slot))
-        if dead:
-            # SAFETY: data can be requested even of a root that is claimed in the last second.
-            if (not slot or len(group.members) > 1) and job.finder is None:
-                self._delay(job, group, now)
-            self._enter(job_id, number, now)
-
-    def _enter(self, job_id: int, number: int, now: int) -> None:
-        """Put a group in the waiting place, or pair it with the group there. No effect if logs are withheld."""
-        job = self.jobs[job_id]
-        if job.finder is not None:
-            return
-        if job.waiting is None:
-            job.waiting = number
-            return
-        pair = (job.waiting, number)
-        job.waiting = None
-        job.open_matches += 1
-        match_id = len(self.matches) + 1
-        terms = MatchTerms(
-            program=job.terms.program,
-            clock=job.terms.rules.clock,
-            players=(job.spokesman(pair[0]).owner, job.spokesman(pair[1]).owner),
-            match_id=match_id,
-            logs=job.logs,
-            roots=(job.groups[pair[0]].root, job.groups[pair[1]].root),
-            number=match_id,
-        )
-        self.matches[match_id] = Match(job_id, terms, rules.opened(terms, now), pair)
-        for group in pair:
-            job.groups[group].match_id = match_id
-
-    def rename(self, old: int, new: int, number: int) -> None:
-        """Give a match the id and the number that a chain gave it, before its hearing, whose id follows from them."""
-        match = self.matches.pop(old)
-        match.terms = replace(match.terms, match_id=new, number=number)
-        self.matches[new] = match
-        for number in match.groups:
-            self.jobs[match.job_id].groups[number].match_id = new
-
-    def _resolve(self, match: Match, deciders: Sequence[str], now: int) -> None:
-        job = self.jobs[match.job_id]
-        job.open_matches -= 1
-        for number in match.groups:
-            job.groups[number].match_id = 0
-        self._distribute(job, match, deciders)
-        for number in match.groups:
-            self.reenter(match.job_id, number, now)
-
-    def reenter(self, job_id: int, number: int, now: int) -> None:
-        """Let a living group enter again, or begin the reclaim period of a dead one. Neither if logs are withheld."""
-        job = self.jobs[job_id]
-        group = job.groups[number]
-        if job.finder is not None:
-            if number == TRAINERS_GROUP:
-                self.condemn(job)
-            return
-        if not group.dead:
-            self._enter(job_id, number, now)
-            return
-        # SAFETY: a bad spokesman can give a right root away, so anybody may claim the root again.
-        self._delay(job, group, now)
-
-    def _delay(self, job: Job, group: Group, now: int) -> None:
-        """Begin a challenge period in which a lost root can be claimed again, or data of a new one requested."""
-        group.until = job.reclaim_end = now + job.terms.challenge_period
-
-    # --- money ----------------------------------------------------------------------------------------------------
-
-    def _distribute(self, job: Job, match: Match, deciders: Sequence[str]) -> None:
-        """Distribute the losers' stakes: half to a winner, out of which the deciding verifiers get a tenth.
-        Without a winner they get a tenth of both. The rest is burned.
-
-        SAFETY: the tenth comes out of the half. So losing to oneself costs half a stake, even with one's own verifiers.
-        """
-        losers = sides(match.state.losers)
-        pot = sum(job.lose(match.groups[side]) for side in losers)
-        shares = 0
-        if deciders:
-            share_down = pot // VERDICT_DIVISOR // len(deciders)
-            for verifier in deciders:
-                self.credit(verifier, share_down)
-            shares = share_down * len(deciders)
-        if len(losers) == 1:
-            half = pot // PRIZE_DIVISOR
-            self.credit(job.spokesman(match.groups[1 - losers[0]]).owner, half - shares)
-            self.credit(BURNED, pot - half)
-        else:
-            self.credit(BURNED, pot - shares)
-
-    def reward(self, finder: str, pot: int) -> None:
-        """Distribute stakes lost without a match, in wei: half to the finder, the rest is burned."""
-        prize = pot // PRIZE_DIVISOR
-        self.credit(finder, prize)
-        self.credit(BURNED, pot - prize)
-
-    def condemn(self, job: Job) -> None:
-        """Take the claim of a trainer that has withheld its logs, unless it is lost already."""
-        if job.finder is not None and job.groups[TRAINERS_GROUP].spokesman == 0:
-            self.reward(job.finder, job.lose(TRAINERS_GROUP))
-
     def at_risk(self) -> int:
         """Return the stakes and rewards that nobody has been credited with yet, in wei."""
         total = 0
@@ -361,8 +286,23 @@ class JobsContract(Market):
         return total
 
 
+def _checkpoints(job: Job) -> int:
+    """Return the number of leaves of a run tree of the job."""
+    program = job.terms.program
+    return leaf_count(0, program.steps, program.strides[0])
+
+
+def _check_refutation(job: Job, refutation: Refutation) -> bytes:
+    """Return a refutation's root. Raises a Refusal for one that is not of the claimed run tree, or does not differ."""
+    count = _checkpoints(job)
+    interval, path = refutation.interval, refutation.path
+    require(interval < count, refusals.NoSuchInterval, interval, count)
+    require(refutation.computed != refutation.claimed, refusals.SameCheckpoint, refutation.computed)
+    proven(Tag.RUN_TREE, refutation.claimed, interval, path, depth_of(count), refutation.root)
+    return fold_path(Tag.RUN_TREE, refutation.computed, interval, path)
+
+
 def _check_claim(job: Job, claim: Claim) -> None:
     """Raise a Refusal unless `last` is the last leaf of the run tree."""
-    program = job.terms.program
-    count = leaf_count(0, program.steps, program.strides[0])
+    count = _checkpoints(job)
     proven(Tag.RUN_TREE, claim.last, count - 1, claim.last_path, depth_of(count), claim.root)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..jobs import claim_price, fee_at
+from ..jobs import claim_price, fee_at, refutation_price
 from .escrow import Escrow
 from .jobs import Job
 
@@ -33,3 +33,8 @@ class Market(Escrow):
         job = self.jobs[job_id]
         claimed = job.group_of(root) is not None
         return claim_price(self.stake_of(job_id), job.founded, job.followers, claimed=claimed)
+
+    def refutation_price_of(self, job_id: int, root: bytes) -> int:
+        """Return the present stake of a refutation of a root, in wei."""
+        group = self.jobs[job_id].group_of(root)
+        return refutation_price(self.stake_of(job_id), len(group.queue) if group else 0)

@@ -53,6 +53,18 @@ class RootClosed(Refusal):
     """The challenge phase is over, and no claim of this root was lost, or the time to claim it again is over, too."""
 
 
+class NothingToRefute(Refusal):
+    """No claim of this root lives, or the job's logs are withheld (job, root)."""
+
+
+class NoSuchInterval(Refusal):
+    """The run tree has fewer leaves (interval, count)."""
+
+
+class SameCheckpoint(Refusal):
+    """A refutation that does not differ from what it refutes."""
+
+
 class ReclaimsOpen(Refusal):
     """The root of a dead group can still be claimed again (until)."""
 

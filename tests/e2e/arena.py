@@ -12,6 +12,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -47,6 +48,8 @@ from trainer_node.keys import create_key
 from trainer_node.loop import Loop
 from trainer_node.participant import Participant, open_runner
 from trainer_node.posting import Offer, post_job
+from trainer_node.sampling.challenger import Samples, sampler
+from trainer_node.sampling.runner import SampleRunner
 from trainer_node.server import ArtifactServer
 from trainer_node.service import Daemon, open_daemon
 from trainer_node.store import Store
@@ -123,9 +126,10 @@ class Arena:
         appeals: bool = False,
         appeal_period: int = APPEAL_S,
         evaluators: tuple[str, str] = ("torch", "halves"),
+        check: str = "all",
     ) -> None:
         self._anvil, self._folder, self._bundle = anvil, folder, bundle
-        self._serve = serve
+        self._serve, self._check = serve, check
         self._fault_node, self._appeals, self._appeal_period = fault_node, appeals, appeal_period
         self._stack = contextlib.ExitStack()
         self._keys = list(anvil.keys)
@@ -153,19 +157,22 @@ class Arena:
         """Tick all members until the job has ended and everybody has been paid."""
         until = time.monotonic() + DEADLINE_S
         while time.monotonic() < until:
-            before = self.web3.eth.block_number
-            for member in self.members:
-                member.loop.tick()
-            if self.web3.eth.block_number != before:
-                continue
-            snapshot = self.client.snapshot()
-            if self._over(snapshot):
+            if self.turn() and self._over(snapshot := self.client.snapshot()):
                 return self._outcome(snapshot)
-            if any(member.runner is not None and member.runner.busy for member in self.members):
-                time.sleep(0.02)
-            else:
-                self.skip(TIME_STEP_S)
         raise AssertionError(f"the job did not end: {self.client.snapshot().job(self.job_id)}")
+
+    def turn(self) -> bool:
+        """Tick all members once. If none has anything to do, return True, and let time pass unless all is over."""
+        before = self.web3.eth.block_number
+        for member in self.members:
+            member.loop.tick()
+        if self.web3.eth.block_number != before:
+            return False
+        if any(member.runner is not None and member.runner.busy for member in self.members):
+            time.sleep(0.02)
+        elif not self._over(self.client.snapshot()):
+            self.skip(TIME_STEP_S)
+        return True
 
     def _over(self, snapshot: Snapshot) -> bool:
         """Return whether the job and its hearings are over and all are paid."""
@@ -182,6 +189,10 @@ class Arena:
         assert member.runner is not None
         member.runner.close()
         assert member.honest
+        if member.node.settings.check != "all":
+            member.runner = self._sampling(member.node)
+            member.start(sampler(member.node, member.runner))
+            return
         challenges = member.node.settings.mode is Mode.CHALLENGE
         member.runner = self._stack.enter_context(self._open_runner(member.node, HONEST, follows=challenges))
         member.start((challenger if challenges else trainer)(member.node, member.runner))
@@ -271,6 +282,9 @@ class Arena:
         self, name: str, fault: Fault, fault_step: int, mode: Mode | None, evaluator: str
     ) -> None:
         settings: dict[str, object] = {} if self._serve else {"public_uri": NOWHERE}
+        if mode is not None and self._check != "all":
+            self._add_sampler(name, self._node(name, name, mode=mode, evaluator=evaluator, check=self._check))
+            return
         node = self._node(name, name, mode=mode, evaluator=evaluator, **settings)
         runner = self._stack.enter_context(
             self._open_runner(
@@ -280,6 +294,16 @@ class Arena:
         kind = SilentParticipant if fault is Fault.WITHHOLD else Participant
         part = trainer(node, runner, kind) if mode is None else challenger(node, runner)
         self.members.append(Member(name, fault is Fault.NONE, node, part, runner))
+
+    def _add_sampler(self, name: str, node: Daemon) -> None:
+        """Add an honest challenger that checks a part."""
+        runner = self._sampling(node)
+        self.members.append(Member(name, True, node, sampler(node, runner), runner))
+
+    def _sampling(self, node: Daemon) -> JobRunner:
+        samples = Samples(node)
+        kind = partial(SampleRunner, plan_of=samples.plan, share_of=samples.share)
+        return self._stack.enter_context(open_runner(node, follows=True, kind=kind))
 
     def _open_runner(
         self, node: Daemon, lie: Lie, *, follows: bool

@@ -91,6 +91,7 @@ def job(number: int = 1, **changes: Any) -> JobView:
         "waiting": None,
         "founded": 0,
         "followers": 0,
+        "reopened": 0,
         "accepted_root": bytes(32),
         "accepted_last": bytes(32),
         "logs": bytes(32),

@@ -61,6 +61,7 @@ def job(phase: JobPhase, **changes: object) -> JobView:
         waiting=None,
         founded=0,
         followers=0,
+        reopened=0,
         accepted_root=ROOT,
         accepted_last=ROOT,
         logs=ROOT,

@@ -97,9 +97,9 @@ def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.Monkey
     job: Any = SimpleNamespace(
         id=1,
         phase=JobPhase.CHALLENGE,
-        claim_of=lambda _: SimpleNamespace(lost=False),
+        claim_of=lambda _: SimpleNamespace(lost=False, group=0),
+        groups=[SimpleNamespace(refutes=None)] * 2,
         trainer=lambda _: None,
-        groups=[1, 2],
         match_ids=lambda: [7],
         open_matches=1,
     )

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from referee_py.errors import InvalidEncoding
 
+from .claimed import ClaimedRun
 from .interval import Finding
 from .pool import Task, findings
 from .published import PublishedRun
@@ -48,10 +49,10 @@ class Report:
     finding: Finding
 
     @classmethod
-    def of(cls, run: PublishedRun, device: str, finding: Finding) -> Report:
+    def of(cls, run: ClaimedRun, device: str, finding: Finding) -> Report:
         """Return the report of what this machine has found now."""
         kernels = kernel_digest(run.terms.mode, device)
-        return cls(run.claim.root, "cuda" if device == "cuda" else "cpu", kernels, int(time.time()), finding)
+        return cls(run.root.hex(), "cuda" if device == "cuda" else "cpu", kernels, int(time.time()), finding)
 
     def to_json(self) -> bytes:
         """Return one line of JSON without its end."""

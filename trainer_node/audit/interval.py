@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from referee_py.commit import Record, Tag, canonical
+from referee_py.commit import Record, Tree, canonical
 from referee_py.commit.tensor import Array
 from referee_py.errors import AssayError, Unavailable
-from referee_py.execute import Run, State, StepTrace
+from referee_py.execute import Backend, Run, State, StepTrace
 from referee_py.program.mode import Rounding, is_rounded
 from referee_py.rounding.backend import Rounded
+from referee_py.rounding.log_source import LogSource
 from referee_py.rounding.step_log import StepLog
 
-from ..artifacts import Kind, Name
 from ..devices import backend_of, evaluator_of
 from ..log_sources import step_limit
 from ..package import Package
-from .published import PublishedRun
+from .claimed import ClaimedRun
 
 
 class Verdict(StrEnum):
@@ -64,48 +64,63 @@ class Finding:
         return {name: value for name, value in asdict(self).items() if value not in (None, "")}
 
 
+Computes = Callable[[LogSource | None], Backend]
+"""Makes the backend that computes a run, which follows the claim's rounding logs in a mode with them."""
+
+
+def computes(mode: int, device: str = "cpu", evaluator: str = "torch") -> Computes:
+    """Return what computes a run of a mode on a device."""
+
+    def backend(logs: LogSource | None) -> Backend:
+        if logs is None:
+            return backend_of(device, mode)
+        return Rounded(Rounding.of(mode), logs, evaluator_of(evaluator, device))
+
+    return backend
+
+
 class Auditor:
     """Checks intervals of one run. Holds the program, its constants and its compiled step."""
 
-    def __init__(
-        self, published: PublishedRun, max_memory: int, device: str = "cpu", evaluator: str = "torch"
-    ) -> None:
+    def __init__(self, published: ClaimedRun, max_memory: int, computes: Computes) -> None:
         self.published = published
-        package, terms = published.package(max_memory), published.terms
-        if is_rounded(terms.mode):
-            logs = _Logs(published, max_memory)
-            backend: Any = Rounded(Rounding.of(terms.mode), logs, evaluator_of(evaluator, device))
-        else:
-            backend = backend_of(device, terms.mode)
-        self._package: Package = package
+        self.package: Package = published.package(max_memory)
+        terms, package = published.terms, self.package
+        self.logs = FollowedLogs(published, max_memory) if is_rounded(terms.mode) else None
+        self.backend = computes(self.logs)
         self._run = Run(
-            package.program, package.constants, package.initial, terms.steps, terms.strides, backend
+            package.program, package.constants, package.initial, terms.steps, terms.strides, self.backend
         )
 
     def check(self, interval: int, on_step: Callable[[int], None] = lambda _: None) -> Finding:
         """Replay an interval, counted from 1. Every failure of the publisher's data is UNCHECKED, with a reason."""
         start, end = self.published.span(interval)
         try:
-            state = self._state(interval - 1)
             claimed = self.published.tree.leaves[interval - 1]
-            stride = self.published.terms.strides[0]
-            ours = self._run.commit_interval(state, end, stride, on_step=lambda now, _: on_step(now.step))
-            if ours.checkpoints[-1] == claimed:
+            if self.replay(interval, on_step) == claimed:
                 return Finding(interval, start, end, Verdict.MATCH)
         except AssayError as error:
             return Finding(interval, start, end, Verdict.UNCHECKED, _brief(error))
         found: dict[str, Any] = {}
         try:
-            self._locate(self._state(interval - 1), end, claimed, found)
+            self._locate(self.first(interval), end, claimed, found)
         except AssayError as error:
             found["reason"] = f"the search ends here: {_brief(error)}"
         return Finding(interval, start, end, Verdict.DIFFERS, **found)
 
-    def _state(self, interval: int) -> State:
-        """Return the claim's state at the end of an interval; interval 0 is the initial state."""
-        if interval == 0:
+    def replay(self, interval: int, on_step: Callable[[int], None] = lambda _: None) -> bytes:
+        """Return the checkpoint at the end of an interval, computed from the claim's state before it."""
+        end, stride = self.published.span(interval)[1], self.published.terms.strides[0]
+        ours = self._run.commit_interval(
+            self.first(interval), end, stride, on_step=lambda now, _: on_step(now.step)
+        )
+        return ours.checkpoints[-1]
+
+    def first(self, interval: int) -> State:
+        """Return the claim's state before an interval; that before the first one is the initial state."""
+        if interval == 1:
             return self._run.initial()
-        return self._run.restore(self.published.span(interval)[1], self.published.slots(interval))
+        return self._run.restore(self.published.span(interval - 1)[1], self.published.slots(interval - 1))
 
     # ------------------------------------------------------------------ where the runs part
 
@@ -179,22 +194,27 @@ def _brief(error: AssayError) -> str:
     return str(error).replace("\n", " ")[:400]
 
 
-class _Logs:
-    """The rounding logs of the claim, which every replay follows."""
+class FollowedLogs:
+    """The rounding logs of the claim, which every replay of it follows."""
 
-    def __init__(self, published: PublishedRun, memory: int) -> None:
-        self._published = published
-        self._limit = step_limit(published.program, memory)
-        self._roots: tuple[bytes, ...] | None = None
+    def __init__(self, claimed: ClaimedRun, memory: int) -> None:
+        self._claimed = claimed
+        self._limit = step_limit(claimed.program, memory)
 
     def get(self, step: int) -> StepLog:
-        terms, source = self._published.terms, self._published.source
-        if self._roots is None:
-            logs = bytes.fromhex(self._published.claim.logs)
-            self._roots = tuple(source.tree(Tag.LOG_RUN_TREE, logs, terms.steps).leaves)
-        root = self._roots[step - 1]
-        source.fetch(Name(Kind.LOG, root, count=terms.node_count), self._limit)
-        return source.store.get_log(root, terms.node_count)
+        return self._claimed.log(step, self._limit)
 
     def put(self, step: int, log: StepLog) -> None:  # noqa: ARG002
         raise Unavailable(f"step {step} has no log")
+
+    @property
+    def tree(self) -> Tree:
+        """The tree over the roots of all steps' logs."""
+        return self._claimed.run_log_tree()
+
+    def missing(self) -> tuple[int, ...]:
+        """NOTE: a follower writes none, so it can lose none."""
+        return ()
+
+    def keep(self) -> None:
+        """Do nothing: what was fetched is on disk."""

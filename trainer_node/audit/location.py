@@ -9,8 +9,11 @@ are made of hashes, redirects are not followed, and bytes come into a store only
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -56,10 +59,20 @@ class Location:
             for chunk in self._chunks(f"artifacts/{path}", limit):
                 incoming.write(chunk)
 
+    def _file(self, path: str) -> Any:
+        """Open a file to read. SAFETY: in a folder only a regular one, since a pipe may never say anything."""
+        if self._files is not None:
+            return self._files.open(path, "rb", block_size=0)
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            os.close(number)
+            raise Unavailable(f"{path} is no regular file")
+        return os.fdopen(number, "rb")
+
     def _chunks(self, name: str, limit: int) -> Iterator[bytes]:
         began, size = time.monotonic(), 0
         try:
-            with self._files.open(f"{self._path}/{name}", "rb", block_size=0) as file:
+            with self._file(f"{self._path}/{name}") as file:
                 while chunk := file.read(min(_CHUNK, limit + 1)):
                     size += len(chunk)
                     if size > limit:
@@ -85,6 +98,8 @@ def _open(address: str, protocol: str, timeout_s: float) -> tuple[Any, str]:
         # NOTE: a file system of its own, since fsspec keeps instances and their connections for ever.
         files = HTTPFileSystem(client_kwargs=options, allow_redirects=False, skip_instance_cache=True)
         return files, address
+    if protocol == "file":
+        return None, str(Path(address.removeprefix("file://")).absolute())
     try:
         files, path = fsspec.core.url_to_fs(address)
     except ImportError as error:

@@ -19,7 +19,7 @@ from pathlib import Path
 import repops
 
 from ..store import Store
-from .interval import Auditor, Finding, Verdict
+from .interval import Auditor, Finding, Verdict, computes
 from .location import Location
 from .published import PublishedRun
 
@@ -43,7 +43,7 @@ class Task:
         if self.threads is not None:
             repops.set_num_threads(self.threads)
         run = PublishedRun(Location(self.address), Store(self.cache, sync=False), bytes.fromhex(self.root))
-        return Auditor(run, self.max_memory, self.device, self.evaluator)
+        return Auditor(run, self.max_memory, computes(run.terms.mode, self.device, self.evaluator))
 
 
 _auditor: Auditor | None = None

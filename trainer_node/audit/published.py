@@ -12,24 +12,22 @@ root from elsewhere (a chain, a receipt) compares it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from referee_py.commit import HASH_BYTES, NO_LOG, Record, Tag, Tree, depth_of, fold_path
-from referee_py.commit.tensor import Array
+from referee_py.commit import NO_LOG, Tag, Tree, depth_of, fold_path
 from referee_py.errors import Unavailable
 from referee_py.execute import RunClaim
 from referee_py.execute.run import checkpoint_steps
-from referee_py.program import MAX_FILE_BYTES, Program
+from referee_py.program import MAX_FILE_BYTES
 from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 
-from ..artifacts import MAX_RECORD_BYTES, Kind, Name
-from ..package import MAX_HEADER_BYTES, Package, load
+from ..artifacts import Name
 from ..store import Store
+from .claimed import ClaimedRun, Source
 from .location import Location
 
 FORMAT = 1
@@ -91,87 +89,35 @@ class Claim(BaseModel):
         unnamed.replace(folder / CLAIM)
 
 
-class Source:
-    """Gets artifacts from a location into a store: what `trainer_node.package` needs of a fetcher."""
+class Located(Source):
+    """Artifacts at a location."""
 
     def __init__(self, location: Location, store: Store) -> None:
-        self.location = location
-        self.store = store
+        super().__init__(store)
+        self._location = location
 
-    def fetch(self, name: Name, max_bytes: int | None = None) -> None:
-        self.location.fetch(name, self.store, min(max_bytes or self.store.max_bytes, self.store.max_bytes))
-
-    def fetch_all(self, names: Sequence[Name], _uris: Any = (), *, max_bytes: int | None = None) -> None:
-        for name in names:
-            self.fetch(name, max_bytes)
-
-    def blob(self, sha256: bytes, _uris: Any = (), *, max_bytes: int | None = None) -> bytes:
-        self.fetch(Name(Kind.BLOB, sha256), max_bytes)
-        return self.store.get_blob(sha256)
-
-    def tree(self, tag: Tag, root: bytes, count: int) -> Tree:
-        self.fetch(Name(Kind.TREE, root, tag, count), HASH_BYTES * count)
-        return self.store.get_tree(tag, root, count)
-
-    def record(self, record: bytes) -> Record:
-        self.fetch(Name(Kind.RECORD, record), MAX_RECORD_BYTES)
-        return self.store.get_record(record)
-
-    def tensor(self, tensor: bytes, max_bytes: int) -> Array:
-        self.fetch(Name(Kind.TENSOR, tensor), max_bytes)
-        return self.store.get_tensor(tensor)
+    def bring(self, name: Name, max_bytes: int) -> None:
+        self._location.fetch(name, self.store, max_bytes)
 
 
-class PublishedRun:
+class PublishedRun(ClaimedRun):
     """A run at a location. Raises Unavailable for what is missing or is not what the claim leads to.
 
     ``cache`` keeps what was fetched. ``root``, if given, is what claim.json must claim.
     """
 
     def __init__(self, location: Location, cache: Store, root: bytes | None = None) -> None:
-        self.source = Source(location, cache)
-        self.claim = _read_claim(location)
-        if root is not None and root.hex() != self.claim.root:
-            raise Unavailable(
-                f"{location.address} publishes a run with root {self.claim.root}, not {root.hex()}"
-            )
-        self.program: Program = read_program(
-            self.source.blob(bytes.fromhex(self.claim.program_file), max_bytes=MAX_FILE_BYTES)
-        )
-        self.terms = Terms.of(self.program, self.claim.steps, self.claim.strides, self.claim.mode)
-        if self.terms.hash().hex() != self.claim.program_hash:
+        source = Located(location, cache)
+        self.claim = claim = _read_claim(location)
+        if root is not None and root.hex() != claim.root:
+            raise Unavailable(f"{location.address} publishes a run with root {claim.root}, not {root.hex()}")
+        file = bytes.fromhex(claim.program_file)
+        program = read_program(source.blob(file, max_bytes=MAX_FILE_BYTES))
+        terms = Terms.of(program, claim.steps, claim.strides, claim.mode)
+        if terms.hash().hex() != claim.program_hash:
             raise Unavailable(f"{location.address}: {CLAIM} names another program hash than its program has")
-        self.steps = checkpoint_steps(0, self.terms.steps, self.terms.strides[0])
-        self.tree = self.source.tree(Tag.RUN_TREE, bytes.fromhex(self.claim.root), len(self.steps))
-        _check_last(self.claim, self.tree)
-
-    @property
-    def count(self) -> int:
-        """The number of intervals."""
-        return len(self.steps)
-
-    def span(self, interval: int) -> tuple[int, int]:
-        """Return `(start, end]` of an interval, counted from 1."""
-        return (self.steps[interval - 2] if interval > 1 else 0), self.steps[interval - 1]
-
-    def package(self, max_memory: int) -> Package:
-        """Return the program with its tensors. Raises InvalidProgram for one that needs more memory."""
-        return load(self.source, self.terms, bytes.fromhex(self.claim.program_file), (), max_memory)  # type: ignore[arg-type]
-
-    def slots(self, interval: int) -> list[Array]:
-        """Return the slots at the end of an interval, from the records under its checkpoint."""
-        tree = self.step_tree(self.tree.leaves[interval - 1])
-        arrays = []
-        for slot, descriptor in zip(self.program.slots, self.program.initial, strict=True):
-            record = self.source.record(tree.leaves[slot.node])
-            if slot.output >= len(record.outputs):
-                raise Unavailable(f"the record of node {slot.node} has no output {slot.output}")
-            limit = descriptor.type.nbytes + MAX_HEADER_BYTES
-            arrays.append(self.source.tensor(record.outputs[slot.output], limit))
-        return arrays
-
-    def step_tree(self, root: bytes) -> Tree:
-        return self.source.tree(Tag.STEP_TREE, root, self.terms.node_count)
+        super().__init__(source, terms, program, file, bytes.fromhex(claim.root), bytes.fromhex(claim.logs))
+        _check_last(claim, self.tree)
 
     def refined(self, start: int, end: int, stride: int, last: bytes) -> Tree:
         """Return the published run tree of `(start, end]` at a finer stride, whose last leaf is `last`."""

@@ -59,6 +59,14 @@ _DAEMON: dict[str, Any] = {
 }
 _MODE: dict[str, Any] = {
     "mode": _option(Mode, "--mode", "watch, defend or challenge."),
+    "check": _option(
+        str, "--check", "all of a job; share: intervals drawn in public; sample:P: a fraction, in secret."
+    ),
+    "samplers": _option(
+        int, "--samplers", "With --check share: honest challengers of a job that check shares, you included."
+    ),
+    "max_check_cpu_h": _option(float, "--max-cpu-hours", "Limit on checking a part of one job; 0 is none."),
+    "max_check_bytes": _option(int, "--max-fetch", "Bytes to fetch for a part of one job; 0 is no limit."),
     "max_watch_eth": _option(
         float,
         "--max-watch",

@@ -43,6 +43,11 @@ contract CampaignTest is Base {
         yes(handler.queued() > 10, "claims behind others");
         yes(handler.again() > 10, "of dead roots");
         yes(handler.closing() > 10, "after the challenge phase");
+        yes(handler.refutedLate() > 0, "refutations after it");
+        yes(
+            handler.reopened() > 0,
+            string.concat("challenge periods that a refutation has opened: ", vm.toString(handler.reopened()))
+        );
         yes(
             handler.defended() > 1,
             string.concat("of a truth that was given away: ", vm.toString(handler.defended()))

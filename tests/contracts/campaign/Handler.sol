@@ -35,7 +35,8 @@ contract Handler is Ledger {
         Pause,
         Collect,
         /// @dev Sets the price of gas.
-        Market
+        Market,
+        Refute
     }
 
     uint256 public constant ACTS = uint256(type(Act).max) + 1;
@@ -60,7 +61,10 @@ contract Handler is Ledger {
         uint256 choice = (seed >> 2) % 16;
         // NOTE: nothing comes to its end in a pause, so a pause is short.
         if (choice > 12 && time.pausedUntil() != 0) return Act.Pause;
-        if (choice < 2 || watched.length == 0) return Act((seed >> 6) % 4);
+        if (choice < 2 || watched.length == 0) {
+            Act early = Act((seed >> 6) % 4);
+            return early == Act.Challenge && (seed >> 10) % 4 == 0 ? Act.Refute : early;
+        }
         if (choice == 2) return Act.Wait;
         if (choice == 3) {
             return asked.length == 0 ? Act.DataRequest : (seed >> 6) % 4 == 0 ? Act.Close : Act.Answer;
@@ -80,6 +84,7 @@ contract Handler is Ledger {
         if (kind == Act.Post) return _post(seed);
         if (kind == Act.Reveal) return _reveal(seed);
         if (kind == Act.Challenge) return _challenge(seed);
+        if (kind == Act.Refute) return _refute(seed);
         if (kind == Act.Finalize) return _finalize(seed);
         if (kind == Act.Wait) return _wait(seed);
         if (kind == Act.Enlist) return enlist(HONEST_VERIFIERS + seed % 2);
@@ -194,6 +199,18 @@ contract Handler is Ledger {
         bool follows = claims.length > 0 && ((seed >> 56) & 1 == 0 || jobs.phaseOf(job) == JobPhase.Closing);
         if (follows) run = runOf[job][claims[(seed >> 64) % claims.length].owner];
         challenge(job, who, run, (seed >> 72) & 1 == 0 ? 0 : (seed >> 80) % 1 ether);
+    }
+
+    /// @dev Refutes an interval of a claimed run: the honest where it is wrong, others anywhere. NOTE: in the jobs that
+    /// they watch the honest claim.
+    function _refute(uint256 seed) private {
+        (uint256 job, address who) = (_job(seed), person(uint160(seed >> 16) % PEOPLE));
+        if (watches[job] && isHonest(who)) revert NotSo("it refutes");
+        if (isHonest(who) && jobs.logsOf(job) == NONSENSE) revert NotSo("it can be followed");
+        (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
+        uint16 victim = runOf[job][claims[(seed >> 32) % claims.length].owner];
+        uint16 run = isHonest(who) ? TRUTH : _runFor(who, seed >> 64);
+        refute(job, who, victim, run, (seed >> 48) % 2);
     }
 
     /// @dev Collects from any job, for any owner.

@@ -70,7 +70,7 @@ abstract contract Ledger is Actors {
             yes(!claims[i].collected || job.ended != JobPhase.None, "nothing is collected before the end");
             yes(!claims[i].collected || !claims[i].lost, "nor what is lost");
         }
-        if (job.ended == JobPhase.Accepted) return escrow + _uncollected(job.reward, claims);
+        if (job.ended == JobPhase.Accepted) return escrow + _uncollected(job.reward, claims, groups);
         if (job.ended != JobPhase.None) return escrow;
         escrow += job.reward;
         uint256 slots;
@@ -83,14 +83,18 @@ abstract contract Ledger is Actors {
 
     /// @dev Returns the uncollected part of an accepted job's reward. Slots that stand share it, the first gets the
     /// remainder; without one the first claim that stands gets everything.
-    function _uncollected(uint256 reward, StakedClaim[] memory claims) private pure returns (uint256 sum) {
+    function _uncollected(uint256 reward, StakedClaim[] memory claims, Group[] memory groups)
+        private
+        pure
+        returns (uint256 sum)
+    {
         (uint256 slots, uint256 share) = (0, 0);
         for (uint256 i = 0; i < claims.length; ++i) {
             if (!claims[i].lost && claims[i].slot) ++slots;
         }
         bool first = true;
         for (uint256 i = 0; i < claims.length; ++i) {
-            if (claims[i].lost) continue;
+            if (claims[i].lost || groups[claims[i].group].refutes != 0) continue;
             share = slots == 0 ? 0 : claims[i].slot ? reward / slots : 0;
             if (first) share = slots == 0 ? reward : share + reward % slots;
             first = false;
@@ -100,12 +104,15 @@ abstract contract Ledger is Actors {
 
     function _checkGroups(Job memory job, StakedClaim[] memory claims, Group[] memory groups) private pure {
         (uint256 playing, uint256 living) = (0, 0);
-        (uint256 members, uint256 slots) = (0, 0);
+        (uint256 members, uint256 slots, uint256 refutations) = (0, 0, 0);
         for (uint256 g = 0; g < groups.length; ++g) {
             _checkGroup(groups[g], claims);
             bool alive = groups[g].spokesman < groups[g].members.length;
             if (groups[g].matchId != 0) ++playing;
-            if (alive) ++living;
+            bool idle = groups[g].refutes != 0 && groups[g].matchId == 0;
+            if (groups[g].refutes != 0) ++refutations;
+            yes(!idle || job.waiting != g + 1, "a refutation never waits");
+            if (alive && !idle) ++living;
             yes(alive || groups[g].matchId == 0, "a dead group plays no match");
             yes(alive || job.waiting != g + 1, "nor does it wait");
             yes(groups[g].matchId == 0 || job.waiting != g + 1, "who plays does not wait");
@@ -115,7 +122,7 @@ abstract contract Ledger is Actors {
         eq(playing, 2 * uint256(job.openMatches), "two groups a match");
         eq(members, claims.length, "each claim is in a group");
         eq(slots, job.reveals, "each slot that was revealed");
-        eq(claims.length, uint256(job.reveals) + job.founded + job.followers, "how claims came");
+        eq(claims.length, uint256(job.reveals) + job.founded + job.followers + refutations, "how claims came");
         if (job.finder != address(0)) eq(job.waiting, 0, "where logs are withheld nobody waits");
         else eq(living - playing, job.waiting == 0 ? 0 : 1, "every living group plays, but one that waits");
     }

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Stage} from "./Stage.sol";
-import {Claim, Job, JobPhase, StakedClaim, Terms} from "contracts/interfaces/IJobs.sol";
+import {Claim, Group, Job, JobPhase, Refutation, StakedClaim, Terms} from "contracts/interfaces/IJobs.sol";
 
 /// @title People
 /// @notice The people, three of them honest, and what anybody may do about a job: post, join, commit, reveal, claim.
@@ -23,10 +23,14 @@ abstract contract People is Stage {
 
     /// @dev Number of jobs that ended without a result because nobody showed their logs.
     uint256 public withheld;
+    /// @dev Number of jobs that had a second challenge period.
+    uint256 public reopened;
     /// @dev Numbers of claims: behind a living root; of dead roots; after the challenge phase.
     uint256 public queued;
     uint256 public again;
     uint256 public closing;
+    /// @dev Number of refutations after the challenge phase.
+    uint256 public refutedLate;
 
     /// @dev The first failure; empty if there was none.
     string public broken;
@@ -134,6 +138,32 @@ abstract contract People is Stage {
         if (closed) ++closing;
     }
 
+    /// @dev Returns the run that is `run` in the steps of an interval, and `victim` in all others.
+    function graft(uint16 victim, uint16 run, uint256 interval) internal pure returns (uint16) {
+        uint16 mask = uint16(0xFF << (8 * interval));
+        return (victim & ~mask) | (run & mask);
+    }
+
+    /// @dev Refutes one interval of a victim's run, with that of another run.
+    function refute(uint256 job, address who, uint16 victim, uint16 run, uint256 interval) internal {
+        uint16 grafted = graft(victim, run, interval);
+        Refutation memory r;
+        (r.root, r.interval, r.path) = (rootOf(victim), uint64(interval), new bytes32[](1));
+        uint64 end = 2 * uint64(interval) + 2;
+        (r.claimed, r.computed) = (checkpoint(victim, end), checkpoint(grafted, end));
+        r.path[0] = checkpoint(victim, 6 - end);
+        bytes32 commitment = jobs.commitmentOf(job, who, rootOf(grafted), r.computed, r.root, "salt");
+        vm.prank(who);
+        jobs.commitChallenge(job, commitment);
+        pass(1);
+        uint256 price = jobs.refutationPriceOf(job, r.root);
+        bool closed = jobs.phaseOf(job) == JobPhase.Closing;
+        vm.prank(who);
+        jobs.refute{value: price}(job, r, "salt");
+        runOf[job][who] = grafted;
+        if (closed) ++refutedLate;
+    }
+
     function _claim(uint16 run) private view returns (Claim memory c) {
         (c.root, c.last, c.lastPath) = (rootOf(run), checkpoint(run, 4), new bytes32[](1));
         c.lastPath[0] = checkpoint(run, 2);
@@ -144,7 +174,9 @@ abstract contract People is Stage {
         uint256 id = live[i];
         live[i] = live[live.length - 1];
         live.pop();
-        (JobPhase phase, Job memory job,, StakedClaim[] memory claims,) = jobs.viewOf(id);
+        (JobPhase phase, Job memory job,, StakedClaim[] memory claims, Group[] memory groups) =
+            jobs.viewOf(id);
+        if (job.reopened != 0) ++reopened;
         if (job.finder != address(0)) ++withheld;
         if (job.acceptedRoot == rootOf(TRUTH)) return;
         bool known = job.reveals > 0 && (!rounded[id] || job.logs == runLogs());
@@ -153,7 +185,11 @@ abstract contract People is Stage {
         }
         if (phase != JobPhase.Accepted) return;
         for (uint256 k = 0; k < claims.length; ++k) {
-            if (isHonest(claims[k].owner)) _break("an honest party took part, and a lie was accepted");
+            if (!isHonest(claims[k].owner)) continue;
+            uint256 refutes = groups[claims[k].group].refutes;
+            // NOTE: who refutes one claimed root knows nothing of another.
+            if (refutes == 0) _break("an honest party took part, and a lie was accepted");
+            else if (groups[refutes - 1].root == job.acceptedRoot) _break("a refuted root was accepted");
         }
     }
 }

@@ -14,7 +14,7 @@ from referee_py.commit import NO_LOG
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, Rules, commitment
 from referee_py.model.chain_model import ChainModel
-from referee_py.model.jobs import Claim, Job, JobTerms, Match
+from referee_py.model.jobs import Claim, Job, JobTerms, Match, Refutation
 from referee_py.model.panel import Hearing
 from referee_py.panel.state import HearingPhase
 from referee_py.walk import clock
@@ -26,7 +26,7 @@ from .random_match import Duels
 from .random_request import Auditors
 from .real import random_real_graph
 from .synthetic import Graph, random_graph, value
-from .synthetic_run import Run, random_lie
+from .synthetic_run import Graft, Lie, Run, random_lie
 
 MIN_STAKE, MOST_LOW_FEE = 100, 100
 LEAVE_DELAY = 15
@@ -58,6 +58,9 @@ class Game:
         claims = rng.randint(2, 4)
         self.client, self.stranger = (address(seed, name) for name in ("client", "stranger"))
         self.parties = [self._party(address(seed, k), honest=rng.random() < 0.3) for k in range(claims)]
+        self.refuters = [self._refuter(address(seed, "refuter", k)) for k in range(rng.choice((0, 1, 1, 2)))]
+        self.claimants = self.parties
+        self.parties = self.claimants + self.refuters
         self.keys = [value("key", seed, k) for k in range(rng.randint(1, 3))]
         self.verifiers = tuple(str(Account.from_key(key).address) for key in self.keys)
         self.bonds = [rng.randint(MIN_STAKE * MOST_LOW_FEE, 10**6) for _ in self.keys]
@@ -95,6 +98,19 @@ class Game:
         logs = self.graph.logs if rng.random() < 0.95 else value("logs", address)
         run, salt = Run(self.graph, lies), rng.randbytes(32)
         return Person(address, run, rng.random() < 0.5, salt, rng.random() < 0.7, logs)
+
+    def _refuter(self, address: str) -> Person:
+        """Return a party that refutes one interval of another's run, rightly or with a lie of its own."""
+        rng, victim = self.rng, self.rng.choice(self.parties).run
+        stride, lies = self.graph.strides[0], list[Lie]()
+        wrong = [lie.step for lie in victim.lies]
+        if not wrong or rng.random() < 0.4:
+            lies = [random_lie(rng, self.graph)]
+            wrong = [lies[0].step]
+        run = Graft(self.graph, tuple(lies), victim=victim, interval=(rng.choice(wrong) - 1) // stride)
+        return Person(
+            address, run, rng.random() < 0.5, rng.randbytes(32), rng.random() < 0.7, self.graph.logs
+        )
 
     @property
     def accounts(self) -> list[str]:
@@ -186,12 +202,13 @@ class Game:
                     "reveal",
                     "commit_challenge",
                     "challenge",
+                    "refute",
                     "finalize",
                     "collect",
                     "withdraw",
                 )
             )
-            party = rng.choice(self.parties)
+            party = rng.choice(self.refuters if name == "refute" and self.refuters else self.parties)
         elif sensible:
             name, party = rng.choice(sensible)
         else:
@@ -201,7 +218,7 @@ class Game:
 
     def _sensible(self, now: int) -> list[tuple[str, Person]]:
         """Return the moves of the job that fit its phase, each with its party."""
-        job, parties = self.job, self.parties
+        job, parties = self.job, self.claimants
         trainers = {trainer.owner: trainer for trainer in job.trainers}
         claimed = {claim.owner for claim in job.claims}
         match job.phase(now):
@@ -216,16 +233,17 @@ class Game:
                 ]
                 return [("reveal", p) for p in committed if not trainers[p.address].revealed]
             case JobPhase.CHALLENGE:
-                return self._claiming([p for p in parties if p.address not in claimed])
+                return self._claiming([p for p in parties if p.address not in claimed]) + self._refuting(now)
             case JobPhase.CLOSING:
                 groups = {p.address: job.group_of(p.run.root) for p in parties if p.address not in claimed}
                 again = [p for p in parties if (g := groups.get(p.address)) is not None and g.claimable(now)]
                 over = not job.open_matches and now >= job.reclaim_end
-                return self._claiming(again) + ([("finalize", parties[0])] if over else [])
+                ending = [("finalize", parties[0])] if over else []
+                return self._claiming(again) + self._refuting(now) + ending
         escrows = self.model.credits, self.model.panel.credits, self.model.data_availability.credits
         owed = {claim.owner for claim in job.claims if not claim.lost and not claim.collected}
-        return [("collect", p) for p in parties if p.address in owed] + [
-            ("withdraw", p) for p in parties if any(escrow.get(p.address) for escrow in escrows)
+        return [("collect", p) for p in self.parties if p.address in owed] + [
+            ("withdraw", p) for p in self.parties if any(escrow.get(p.address) for escrow in escrows)
         ]
 
     def _claiming(self, parties: list[Person]) -> list[tuple[str, Person]]:
@@ -234,6 +252,20 @@ class Game:
         return [("challenge", p) for p in committed] + [
             ("commit_challenge", p) for p in parties if p not in committed
         ]
+
+    def _refuting(self, now: int) -> list[tuple[str, Person]]:
+        """Return the moves of parties that may refute, as `_claiming` does."""
+        found, claimed = [], {claim.owner for claim in self.job.claims}
+        for party in self.refuters:
+            group = self.job.group_of(party.run.victim.root)  # type: ignore[attr-defined]
+            told = _refutation(party.run)  # type: ignore[arg-type]
+            if told.claimed == told.computed:
+                continue
+            late = self.job.phase(now) is JobPhase.CLOSING and group is not None and now >= group.until
+            if party.address not in claimed and group is not None and not group.dead and not late:
+                name = "refute" if party.address in self.job.challenges else "commit_challenge"
+                found.append((name, party))
+        return found
 
     def _job_call(
         self,
@@ -272,6 +304,9 @@ class Game:
         if self.rng.random() < 0.05:
             return self.rng.choice((bytes(32), value("commitment")))
         where = (self.model.chain_id, self.model.address, self.job_id, party.address)
+        if isinstance(party.run, Graft):
+            told = _refutation(party.run)
+            return commitment(*where, party.run.root, told.computed, told.root, party.salt)
         return commitment(*where, party.run.root, party.run.last, logs, party.salt)
 
     def _reveal(self, party: Person, sender: str) -> Action:
@@ -290,6 +325,16 @@ class Game:
         # NOTE: this price may no longer be the right one when the transaction is mined.
         price = self.model.price_of(self.job_id, claim.root)
         return self._job_call("challenge", sender, (self.job_id, wire, salt), apply, stake=price)
+
+    def _refute(self, party: Person, sender: str) -> Action:
+        rng = self.rng
+        told = _refutation(party.run) if isinstance(party.run, Graft) else _no_refutation(party.run)
+        told = spoil(rng, told) if rng.random() < 0.15 else told
+        wire = (told.root, told.interval, told.claimed, told.computed, list(told.path), "http://party")
+        salt = party.salt if rng.random() < 0.95 else value("salt")
+        apply = partial(self.model.refute, self.job_id, told, salt)
+        price = self.model.refutation_price_of(self.job_id, told.root)
+        return self._job_call("refute", sender, (self.job_id, wire, salt), apply, stake=price)
 
     def _claim(self, party: Person) -> tuple[Claim, tuple[object, ...]]:
         claim = Claim(party.run.root, party.run.last, tuple(party.run.last_path))
@@ -321,3 +366,20 @@ class Game:
         """Pass accepted moves on to the parties of the match or the trial."""
         self.bar.observe(action)
         self.duels.observe(action, before)
+
+
+def _refutation(run: Graft) -> Refutation:
+    tree, interval = run.victim.claim_tree, run.interval
+    return Refutation(
+        tree.root,
+        interval,
+        tree.leaves[interval],
+        run.claim_tree.leaves[interval],
+        tuple(tree.path(interval)),
+    )
+
+
+def _no_refutation(run: Run) -> Refutation:
+    """Return a statement about a run by its own party, which is refused for one reason or another."""
+    leaf = run.claim_tree.leaves[0]
+    return Refutation(run.root, 0, leaf, leaf, tuple(run.claim_tree.path(0)))

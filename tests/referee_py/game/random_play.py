@@ -328,7 +328,7 @@ def job_fields(job: Job) -> tuple[object, ...]:
     return (
         *(job.client.lower(), job.posted, job.reward, job.commit_end, job.reveal_end, job.challenge_end),
         *(job.ended, committed, sum(t.revealed for t in job.trainers), job.reclaim_end, job.open_matches),
-        *(0 if job.waiting is None else job.waiting + 1, job.founded, job.followers),
+        *(0 if job.waiting is None else job.waiting + 1, job.founded, job.followers, job.reopened),
         *((accepted.root, accepted.last) if accepted else (bytes(32), bytes(32))),
         *(job.logs, job.finder.lower() if job.finder is not None else "0x" + "00" * 20),
         job.unrevealed,
@@ -356,5 +356,6 @@ def _row(job: Job, group: Group) -> tuple[object, ...]:
     )
     return (
         *(group.root, group.last, group.match_id, group.spokesman, slots, group.deaths, group.until, at_risk),
+        0 if group.refutes is None else group.refutes + 1,
         tuple(group.members),
     )

@@ -24,9 +24,14 @@ def who(number: int) -> str:
     return "0x" + number.to_bytes(20, "big").hex()
 
 
+def run_tree(name: str) -> Tree:
+    """Return the tree of a run: four checkpoints that follow from ``name``."""
+    return Tree(Tag.RUN_TREE, [ord(name).to_bytes(32, "big")] * 4)
+
+
 def claim(name: str) -> Claim:
-    """Return the claim of a run: four checkpoints that follow from ``name``, and the proof of the last one."""
-    tree = Tree(Tag.RUN_TREE, [ord(name).to_bytes(32, "big")] * 4)
+    """Return the claim of a run, and the proof of its last checkpoint."""
+    tree = run_tree(name)
     return Claim(tree.root, tree.leaves[3], tuple(tree.path(3)))
 
 

@@ -179,6 +179,49 @@ class Run:
         return {record.hash(): record for row in self.records for record in row}
 
 
+@dataclass
+class Graft(Run):
+    """One interval of a victim's run, computed again from the victim's own state with lies of its own; all else is the
+    victim's. Its root is that of a refutation of the victim's run."""
+
+    victim: Run = None  # type: ignore[assignment]
+    interval: int = 0
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The steps `(start, end]` of the interval."""
+        start = self.interval * self.graph.strides[0]
+        return start, min(start + self.graph.strides[0], self.graph.steps)
+
+    @cached_property
+    def records(self) -> list[list[Record]]:
+        rows, (start, end) = list(self.victim.records), self.span
+        state = self.graph.initial
+        if start:
+            state = tuple(_output(rows[start][node], output) for node, output in self.graph.slots)
+        for step in range(start + 1, end + 1):
+            rows[step] = self._step(step, state)
+            state = tuple(_output(rows[step][node], output) for node, output in self.graph.slots)
+        return rows
+
+    @cached_property
+    def checkpoints(self) -> list[bytes]:
+        roots, (start, end) = list(self.victim.checkpoints), self.span
+        roots[start + 1 : end + 1] = super().checkpoints[start + 1 : end + 1]
+        return roots
+
+    def _tree_of(self, step: int) -> Tree:
+        start, end = self.span
+        return super()._tree_of(step) if start < step <= end else self.victim._tree_of(step)
+
+    def run_tree(self, level: int, start: int, end: int) -> Tree:
+        if level:
+            return super().run_tree(level, start, end)
+        leaves = list(self.victim.claim_tree.leaves)
+        leaves[self.interval] = self.checkpoints[self.span[1]]
+        return Tree(Tag.RUN_TREE, leaves)
+
+
 def _output(record: Record, output: int) -> bytes:
     return record.outputs[output] if output < len(record.outputs) else bytes(32)
 

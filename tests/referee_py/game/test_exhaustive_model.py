@@ -6,6 +6,9 @@ slots and not use one, commit to the right root or to one of two wrong ones, rev
 the last second, claim a root that is claimed or lost, in the challenge phase and after it, and give it away. A match
 is abstracted to its result, at once or after the longest time. Every result occurs, except that a side that is right
 and plays always wins (test_exhaustive.py shows that of matches).
+
+With refutations the others also refute any claimed root, right or wrong, once and again. In the jobs of a sampler the
+honest person claims nothing: it refutes every wrong root that is claimed, and no wrong root is ever accepted.
 """
 
 from __future__ import annotations
@@ -17,21 +20,26 @@ from functools import partial
 
 import pytest
 
+from referee_py.commit import Tag, fold_path
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, commitment
 from referee_py.model.chain_model import ChainModel
-from referee_py.model.jobs import Job, Match
+from referee_py.model.jobs import Job, Match, Refutation
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
 from tests.delay.bounds import delay_bound
 
-from .scenario import JOBS, REWARD, STAKE, Scenario, claim, who
+from .scenario import JOBS, REWARD, STAKE, Scenario, claim, run_tree, who
 
 HONEST, OTHERS = who(1), (who(2), who(3), who(4))
+SAMPLERS = {"w": who(11), "v": who(12)}
+"""The sampler's accounts: one for each wrong root, since an account has one claim in a job."""
 RIGHT, WRONG = "r", ("w", "v")
 NO_LOGS = SALT = bytes(32)
 MATCH_SECONDS = 40
 """Both clocks, and a hearing."""
+REFUTES = "/"
+"""What a person has committed to: the name of a run, or this and the name of a run that it refutes."""
 TRAIN, REVEAL, CHALLENGE = 100, 50, 90
 """The periods of `Scenario`."""
 
@@ -63,7 +71,7 @@ class History:
         job.trainers, job.claims = list(map(copy, job.trainers)), list(map(copy, job.claims))
         job.groups, job.challenges = list(map(copy, job.groups)), dict(job.challenges)
         for group in job.groups:
-            group.members = list(group.members)
+            group.members, group.queue = list(group.members), list(group.queue)
         model.jobs, model.credits = {1: job}, dict(model.credits)
         model.matches = {k: copy(match) for k, match in model.matches.items()}
         return History(model, self.now, dict(self.opened), dict(self.chosen))
@@ -76,10 +84,11 @@ class History:
                 max(instant - now, 0)
                 for instant in (job.commit_end, job.reveal_end, job.challenge_end, job.reclaim_end)
             ),
-            *(job.ended, job.waiting, job.accepted),
+            *(job.ended, job.waiting, job.accepted, bool(job.reopened)),
             tuple((trainer.owner, trainer.commitment, trainer.revealed) for trainer in job.trainers),
             tuple((one.owner, one.stake, one.group, one.slot, one.lost) for one in job.claims),
             tuple((g.root, tuple(g.members), g.spokesman, max(g.until - now, 0)) for g in job.groups),
+            tuple((g.refutes, tuple(g.queue), g.next) for g in job.groups),
             *(job.founded, job.followers),
             tuple(sorted((owner, hashed, now > at) for owner, (hashed, at) in job.challenges.items())),
             tuple((match.groups, now - self.opened[k]) for k, match in self.running.items()),
@@ -115,6 +124,11 @@ class History:
         self.chosen[person] = name
 
     def challenge(self, person: str) -> None:
+        if self.chosen[person].startswith(REFUTES):
+            told = refutation(self.chosen[person])
+            price = self.model.refutation_price_of(1, told.root)
+            self.model.refute(1, told, SALT, person, price, self.now)
+            return
         shown = claim(self.chosen[person])
         self.model.challenge(1, shown, SALT, person, self.model.price_of(1, shown.root), self.now)
 
@@ -131,7 +145,17 @@ class History:
         self.model._resolve(match, (), self.now)
 
 
+def refutation(name: str) -> Refutation:
+    """Return the statement that the second checkpoint of a run is wrong. NOTE: all intervals are alike here."""
+    tree = run_tree(name.removeprefix(REFUTES))
+    return Refutation(tree.root, 1, tree.leaves[1], b"other".rjust(32), tuple(tree.path(1)))
+
+
 def _hashed(person: str, name: str) -> bytes:
+    if name.startswith(REFUTES):
+        told = refutation(name)
+        root = fold_path(Tag.RUN_TREE, told.computed, told.interval, told.path)
+        return commitment(31337, JOBS, 1, person, root, told.computed, told.root, SALT)
     shown = claim(name)
     return commitment(31337, JOBS, 1, person, shown.root, shown.last, NO_LOGS, SALT)
 
@@ -146,16 +170,25 @@ class World:
     others: tuple[str, ...]
     trains: bool
     slots: int
+    refutes: bool = False
+    """The others refute, too."""
+    samples: bool = False
+    """The honest person claims nothing, and refutes what is wrong."""
     seen: dict[object, int] = field(default_factory=dict)
     """The most seconds that each state can last."""
     ends: set[tuple[JobPhase, int, int]] = field(default_factory=set)
     most_matches: int = 0
+    longest: int = 0
 
     def explore(self) -> None:
         scenario = Scenario(slots=self.slots)
         people = 1 + len(self.others)
+        # NOTE: a refutation adds a match, as a second claim of a root does; and one in all adds a challenge period.
         delays = [delay_bound(people - k, k, MATCH_SECONDS, CHALLENGE) for k in range(people)]
-        assert self._go(History(scenario.model, scenario.now)) <= TRAIN + REVEAL + CHALLENGE + max(delays)
+        reopened = CHALLENGE + MATCH_SECONDS if self.refutes or self.samples else 0
+        bound = TRAIN + REVEAL + CHALLENGE + max(delays) + reopened
+        self.longest = self._go(History(scenario.model, scenario.now))
+        assert self.longest <= bound, (self.longest, bound)
 
     def _go(self, history: History) -> int:
         """Explore a history. Return the most seconds until the job has ended."""
@@ -195,6 +228,12 @@ class World:
                 return lambda after: after.commit(HONEST, RIGHT)
             case JobPhase.REVEAL if mine is not None and not mine.revealed:
                 return lambda after: after.reveal(HONEST)
+            case JobPhase.CHALLENGE | JobPhase.CLOSING if self.samples and (wrong := self._wrong(history)):
+                person = SAMPLERS[wrong]
+                if person not in job.challenges:
+                    return lambda after: after.commit_challenge(person, REFUTES + wrong)
+                ripe = now > job.challenges[person][1]
+                return (lambda after: after.challenge(person)) if ripe else None
             case JobPhase.CHALLENGE | JobPhase.CLOSING if self._must_claim(history):
                 committed, at = job.challenges.get(HONEST, (None, 0))
                 if committed is None:
@@ -204,8 +243,17 @@ class World:
                 return lambda after: after.finalize()
         return None
 
+    def _wrong(self, history: History) -> str | None:
+        """Return a wrong root that the sampler has not refuted and can."""
+        for name, person in SAMPLERS.items():
+            group = history.job.group_of(claim(name).root)
+            late = history.phase is JobPhase.CLOSING and group is not None and history.now >= group.until
+            if group is not None and not group.dead and not late and not history.claims(person):
+                return name
+        return None
+
     def _must_claim(self, history: History) -> bool:
-        return history.forsaken(claim(RIGHT).root) and not history.claims(HONEST)
+        return not self.samples and history.forsaken(claim(RIGHT).root) and not history.claims(HONEST)
 
     def _any(self, history: History) -> Iterator[Act]:
         for person in self.others:
@@ -220,7 +268,8 @@ class World:
                     yield partial(lambda person, after: after.reveal(person), person)
                 case JobPhase.CHALLENGE | JobPhase.CLOSING:
                     if person not in history.job.challenges:
-                        for name in names:
+                        told = tuple(REFUTES + name for name in names) if self.refutes else ()
+                        for name in (*names, *told):
                             yield partial(
                                 lambda person, name, after: after.commit_challenge(person, name), person, name
                             )
@@ -236,8 +285,9 @@ class World:
 
     def _results(self, history: History, match: Match) -> Iterator[tuple[int, Reason]]:
         speaking = [history.job.spokesman(group).owner for group in match.groups]
-        if HONEST in speaking:
-            yield 1 << (1 - speaking.index(HONEST)), Reason.TIMEOUT
+        honest = [side for side, owner in enumerate(speaking) if owner in (HONEST, *SAMPLERS.values())]
+        if honest:
+            yield 1 << (1 - honest[0]), Reason.TIMEOUT
         else:
             yield from ((losers, Reason.TIMEOUT) for losers in (1, 2, 3))
 
@@ -257,11 +307,19 @@ class World:
         job, model = history.job, history.model
         staked = len(job.trainers) * STAKE + sum(one.stake for one in job.claims if not one.slot)
         assert sum(model.credits.values()) + model.at_risk() == REWARD + staked
-        assert not any(one.lost for one in job.claims if one.owner == HONEST)
+        honest = (HONEST, *SAMPLERS.values())
+        assert not any(one.lost for one in job.claims if one.owner in honest)
         self.most_matches = max(self.most_matches, len(model.matches))
         if not job.ended:
             return
-        staked = sum(one.stake for one in job.claims if one.owner == HONEST)
+        staked = sum(one.stake for one in job.claims if one.owner in honest)
+        if self.samples:
+            assert sum(model.credits.get(owner, 0) for owner in honest) >= staked
+            accepted = job.groups[job.accepted] if job.accepted is not None else None
+            assert accepted is None or accepted.root == claim(RIGHT).root
+            assert accepted is not None or job.ended is JobPhase.UNCLAIMED
+            self.ends.add((job.ended, len(job.claims), sum(one.lost for one in job.claims)))
+            return
         assert staked or all(trainer.owner != HONEST for trainer in job.trainers)
         assert model.credits.get(HONEST, 0) >= staked
         if not job.claims:
@@ -273,8 +331,8 @@ class World:
         self.ends.add((job.ended, len(job.claims), sum(one.lost for one in job.claims)))
 
 
-def explored(others: int, slots: int, trains: bool) -> None:
-    world = World(OTHERS[:others], trains, slots)
+def explored(others: int, slots: int, trains: bool, refutes: bool = False) -> None:
+    world = World(OTHERS[:others], trains, slots, refutes)
     world.explore()
     # The play tests something only if the honest person has to fight.
     assert world.most_matches == others
@@ -301,3 +359,18 @@ def test_every_job_of_three_people_and_more_slots(slots: int, trains: bool) -> N
 @pytest.mark.parametrize("trains", [True, False], ids=["trainer", "challenger"])
 def test_every_job_of_four_people(trains: bool) -> None:
     explored(3, 1, trains)
+
+
+@pytest.mark.parametrize("trains", [True, False], ids=["trainer", "challenger"])
+@pytest.mark.parametrize(("others", "slots"), [(1, 1), (1, 2), pytest.param(2, 1, marks=pytest.mark.slow)])
+def test_every_job_with_refutations(others: int, slots: int, trains: bool) -> None:
+    explored(others, slots, trains, refutes=True)
+
+
+@pytest.mark.parametrize(("others", "slots"), [(1, 1), pytest.param(2, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("refutes", [False, True], ids=["claims", "refutations"])
+def test_every_job_that_a_sampler_watches(others: int, slots: int, refutes: bool) -> None:
+    world = World(OTHERS[:others], False, slots, refutes, samples=True)
+    world.explore()
+    assert (JobPhase.UNCLAIMED, others + 1, others) in world.ends
+    print(f"{len(world.seen)} states, {len(world.ends)} ends, at most {world.most_matches} matches")

@@ -86,7 +86,7 @@ def _missing(tally: Tally) -> set[str]:
         "dataAvailability.provideBlocks",
     }
     moves |= {"dataAvailability.provideRecord", "dataAvailability.provideLeaf", "jobs.collect"}
-    moves |= {"panel.appeal", "panel.stand", "panel.escalate", "court.judge", "court.timeout"}
+    moves |= {"jobs.refute", "panel.appeal", "panel.stand", "panel.escalate", "court.judge", "court.timeout"}
     reasons = {"OPERATOR", "TIMEOUT", "STRUCTURE"} - set(tally.reasons)
     return {what for what, seen in wanted.items() if not seen} | reasons | (moves - set(tally.accepted))
 

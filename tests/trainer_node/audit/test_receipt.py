@@ -21,7 +21,7 @@ from referee_py.attestation import sign as sign_verdict
 from referee_py.errors import InvalidEncoding, InvalidInput
 from trainer_node.audit import receipt_file
 from trainer_node.audit.engine import Report
-from trainer_node.audit.interval import Auditor, Finding, Verdict
+from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
 from trainer_node.audit.published import PublishedRun
 from trainer_node.audit.receipt import DOMAIN, TYPES, Receipt, difference, receipt_of
 from trainer_node.audit.receipt_file import MAX_BYTES, Signed
@@ -45,7 +45,7 @@ def good(run: PublishedRun) -> Signed:
 
 
 def test_what_is_replayed_is_what_is_signed(run: PublishedRun) -> None:
-    account, auditor = Account.create(), Auditor(run, 1 << 30)
+    account, auditor = Account.create(), Auditor(run, 1 << 30, computes(run.terms.mode))
     for interval in range(1, run.count + 1):
         finding = auditor.check(interval)
         receipt = receipt_of(run, Report.of(run, "cpu", finding), account.address)

@@ -12,7 +12,9 @@ from referee_py.errors import InvalidInput
 from trainer_node.audit.selection import missed, needed, select
 
 
-@pytest.mark.parametrize(("count", "lies", "drawn"), [(10, 1, 5), (10, 3, 4), (100, 5, 44), (7, 7, 1), (5, 2, 4)])
+@pytest.mark.parametrize(
+    ("count", "lies", "drawn"), [(10, 1, 5), (10, 3, 4), (100, 5, 44), (7, 7, 1), (5, 2, 4)]
+)
 def test_the_chance_is_that_of_the_hypergeometric_distribution(count: int, lies: int, drawn: int) -> None:
     want = math.comb(count - lies, drawn) / math.comb(count, drawn) if drawn <= count - lies else 0.0
     assert missed(count, lies, drawn) == pytest.approx(want, rel=1e-12, abs=1e-15)
@@ -47,12 +49,16 @@ def test_intervals_are_named_by_number_and_range() -> None:
     assert select("1", 1, 0.9, 1, None).intervals == (1,)
     first = select("sample", 1000, 0.9, 10, 5)
     assert first == select("sample", 1000, 0.9, 10, 5)
-    assert first.why == f"{len(first.intervals)} of 1000 intervals find at least one of 10 wrong intervals with the " + (
-        first.why[first.why.index("chance") :]
+    assert (
+        first.why
+        == f"{len(first.intervals)} of 1000 intervals find at least one of 10 wrong intervals with the "
+        + (first.why[first.why.index("chance") :])
     )
 
 
-@pytest.mark.parametrize("text", ["", "0", "11", "3-2", "1-11", "a", "-1", "1,,2", "1;2", "٣", "9" * 400, "1-" + "9" * 30])
+@pytest.mark.parametrize(
+    "text", ["", "0", "11", "3-2", "1-11", "a", "-1", "1,,2", "1;2", "٣", "9" * 400, "1-" + "9" * 30]
+)
 def test_other_words_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="name some of 1 to 10"):
         select(text, 10, 0.9, 1, None)

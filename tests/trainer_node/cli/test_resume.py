@@ -123,12 +123,23 @@ def test_a_damaged_state_is_replaced_by_the_one_before(assay: Assay, tmp_path: P
     assert steps_in(out) == list(range(1, 31))
 
 
-def test_only_the_last_states_stay(assay: Assay, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("keep", "count"), [("last", 2), ("window:5", 5), ("every:3", 4), ("all", 10), ("every:200", 2)]
+)
+def test_only_the_states_asked_for_stay(assay: Assay, tmp_path: Path, keep: str, count: int) -> None:
+    """Of ten checkpoints and of states between them; the constant and the initial state are published as well."""
     job, out = growing(100, (10, 1), factor=0.9).write(tmp_path / "job"), tmp_path / "run"
-    assert assay("program", "run", job, "--out", out, "--keep-every", 0)[0] == 0
+    assert assay("program", "run", job, "--out", out, "--keep-every", 0, "--keep", keep)[0] == 0
     tensors = [path for path in (Store(out / "artifacts").root / "tensor").rglob("*") if path.is_file()]
-    assert len(tensors) == 2
+    assert len(tensors) == count + 2
     assert (out / "metrics.jsonl").read_text().count("\n") == 100
+
+
+@pytest.mark.parametrize("keep", ["none", "every", "every:0", "window:-1", "last:3", "every:\u0663", "ALL"])
+def test_other_states_cannot_be_asked_for(assay: Assay, tmp_path: Path, keep: str) -> None:
+    job = growing(100, (10, 1), factor=0.9).write(tmp_path / "job")
+    code, _, errors = assay("program", "run", job, "--out", tmp_path / "run", "--keep", keep)
+    assert (code, "choose all, last, every:K or window:K" in " ".join(errors.split())) == (2, True), errors
 
 
 def test_another_run_is_refused(assay: Assay, tmp_path: Path) -> None:

@@ -51,7 +51,8 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All claims of one root. ``match_id`` is zero while the group is in no match; ``members`` are claim numbers.
+    """All claims of one root, or a refutation of group ``refutes``. ``match_id`` is zero while the group is in no
+    match; ``members`` are claim numbers.
 
     ``deaths``: how often all its members had lost; the root of a dead group can be claimed again until ``until``.
     """
@@ -64,6 +65,7 @@ class Group:
     deaths: int
     until: int
     members: tuple[int, ...]
+    refutes: int | None = None
 
     @property
     def dead(self) -> bool:
@@ -121,6 +123,8 @@ class JobView(JobTerms):
     waiting: int | None
     founded: int
     followers: int
+    reopened: int
+    """End of the challenge period that a refutation has opened, because no claim was left; 0 if none has."""
     accepted_root: bytes
     accepted_last: bytes
     logs: bytes
@@ -173,12 +177,24 @@ class JobView(JobTerms):
 
     def group_of_root(self, root: bytes) -> Group | None:
         """Return the group of a run root; None if nobody has claimed the root."""
-        return next((g for g in self.groups if g.root == root), None)
+        return next((g for g in self.groups if g.root == root and g.refutes is None), None)
 
     def price_of(self, root: bytes) -> int:
         """Return the wei that a challenger's claim of a root has to stake in this block."""
         claimed = self.group_of_root(root) is not None
         return claim_price(self.stake_now, self.founded, self.followers, claimed=claimed)
+
+    def refutations_of(self, root: bytes) -> int:
+        """Return the number of refutations of a root so far."""
+        group = self.group_of_root(root)
+        return 0 if group is None else sum(other.refutes == group.index for other in self.groups)
+
+    def refutable(self, root: bytes, now: int) -> bool:
+        """Return whether a root can be refuted at an instant."""
+        group = self.group_of_root(root)
+        if group is None or group.dead or self.finder is not None:
+            return False
+        return self.phase is JobPhase.CHALLENGE or (self.phase is JobPhase.CLOSING and now < group.until)
 
     def claimable_until(self, root: bytes) -> int | None:
         """Return the last instant, as known now, at which a root can be claimed; None if it is too late."""
@@ -213,7 +229,7 @@ _JOB = View(
     + " id phase waiting finder trainers claims groups base_fee stake_gas",
 )
 _CLAIM = View(ClaimView, "Jobs", "viewOf", "claims", beside="index")
-_GROUP = View(Group, "Jobs", "viewOf", "groups", beside="index")
+_GROUP = View(Group, "Jobs", "viewOf", "groups", beside="index refutes")
 
 
 def job_view(
@@ -235,11 +251,16 @@ def job_view(
         raise RpcCorrupt(f"job {job_id} has {raw.claims} claims of {raw.groups} roots, but not all are shown")
     of = f"job {job_id}"
     job_claims = tuple(_CLAIM.read(of, claim, index=i) for i, claim in enumerate(claims))
-    job_groups = tuple(_GROUP.read(of, group, index=i) for i, group in enumerate(groups))
+    job_groups = tuple(
+        _GROUP.read(of, group, index=i, refutes=group.refutes - 1 if group.refutes else None)
+        for i, group in enumerate(groups)
+    )
     if any(c.group >= len(job_groups) for c in job_claims):
         raise RpcCorrupt(f"job {job_id} has a claim of a group that does not exist")
     if any(member >= len(job_claims) for g in job_groups for member in g.members):
         raise RpcCorrupt(f"job {job_id} has a group with a member that does not exist")
+    if any(g.refutes is not None and g.refutes >= g.index for g in job_groups):
+        raise RpcCorrupt(f"job {job_id} has a refutation of a group that did not exist before it")
     posted = known(JobTerms, terms, of)
     if not 1 <= len(posted.program.strides) <= MAX_STRIDES:
         count = len(posted.program.strides)

@@ -1,0 +1,116 @@
+"""Challengers that check a part win disputes about it, and lose nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from assay_lab.faults import Fault
+from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, Rounding
+from referee_py.walk.reason import Reason
+from tests.conftest import Anvil
+from trainer_node.bundle import Bundle
+from trainer_node.chain import Group, JobPhase, JobView
+from trainer_node.sampling.challenger import Samples
+from trainer_node.sampling.runner import Plan, SampleRunner
+
+from .arena import STAKE, Arena
+from .test_disputes import honest_root
+
+
+@pytest.mark.parametrize("verifiers", [2, 0], ids=["verdict", "court"])
+def test_a_sampler_refutes_the_only_claim(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle, verifiers: int
+) -> None:
+    with Arena(
+        anvil,
+        tmp_path,
+        bundle,
+        trainers=[Fault.WRONG_OP_OUTPUT],
+        check="sample:1",
+        verifiers=verifiers,
+        threshold=min(1, verifiers),
+    ) as arena:
+        outcome = arena.play()
+        assert outcome.job.phase is JobPhase.UNCLAIMED
+        assert outcome.job.reopened > 0
+        assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]
+        assert outcome.profit["trainer-0"] == -STAKE
+        assert outcome.profit["challenger"] == STAKE // 2 - (STAKE // 10 if verifiers else 0)
+
+
+def test_a_sampler_has_nothing_against_an_honest_run(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE], check="sample:0.5") as arena:
+        outcome = arena.play()
+        assert outcome.job.accepted_root == honest_root(bundle)
+        assert outcome.matches == []
+        assert outcome.profit["challenger"] == 0
+
+
+def test_a_sampler_that_restarts_in_its_match_plays_on(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    with Arena(
+        anvil, tmp_path, bundle, trainers=[Fault.WRONG_OP_OUTPUT], check="sample:1", verifiers=0, threshold=0
+    ) as arena:
+        while not (job := arena.client.snapshot().job(arena.job_id)).open_matches:
+            arena.turn()
+            assert not job.phase.ended
+        arena.restart("challenger")
+        outcome = arena.play()
+        assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]
+        assert outcome.profit["challenger"] == STAKE // 2
+
+
+# ------------------------------------------------------------------------------------------------ one of a hundred
+
+INTERVALS, WRONG_STEP = 100, 147
+MODES = {"f32": MODE_REPOPS_F32, "exact": MODE_EXACT, "rounded": Rounding(32).mode}
+
+
+@cache
+def long_bundle() -> Bundle:
+    """Digits, 64-16-10, 200 steps in 100 intervals."""
+    from torch import nn
+
+    from trainer_node.capture import Recipe, build, load_recipe
+
+    recipe = load_recipe("digits-mlp", steps=2 * INTERVALS, batch_size=16)
+    assert isinstance(recipe, Recipe)
+    module = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
+    return build(replace(recipe, module=module, strides=(2, 1)))
+
+
+@pytest.mark.parametrize("verifiers", [2, pytest.param(0, marks=pytest.mark.slow)], ids=["verdict", "court"])
+@pytest.mark.parametrize(
+    "mode", ["f32", *(pytest.param(m, marks=pytest.mark.slow) for m in ("exact", "rounded"))]
+)
+def test_one_of_a_hundred_intervals_is_enough(
+    anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, verifiers: int
+) -> None:
+    wrong = (WRONG_STEP + 1) // 2
+
+    def plan(_: Samples, __: JobView, ___: Group) -> Plan:
+        return Plan((wrong,))
+
+    monkeypatch.setattr(Samples, "plan", plan)
+    bundle = long_bundle().with_mode(MODES[mode])
+    with Arena(
+        anvil,
+        tmp_path,
+        bundle,
+        trainers=[Fault.WRONG_OP_OUTPUT],
+        fault_step=WRONG_STEP,
+        check="sample:0.01",
+        verifiers=verifiers,
+        threshold=min(1, verifiers),
+    ) as arena:
+        outcome = arena.play()
+        assert outcome.job.phase is JobPhase.UNCLAIMED
+        assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]
+        assert outcome.profit["challenger"] == STAKE // 2 - (STAKE // 10 if verifiers else 0)
+        runner = next(member.runner for member in arena.members if member.name == "challenger")
+        assert isinstance(runner, SampleRunner)
+        cpu_s, fetched = runner.spent(arena.job_id)
+        print(f"{mode}: {cpu_s:.3f} s of processors, {fetched:,} bytes, {outcome.moves} moves")

@@ -1,0 +1,138 @@
+"""A claimed run, seen through what its claimants serve: run tree, checkpoints, slots, rounding logs.
+
+    root ─> run tree ─> C_k ─> step tree ─> records of the nodes that write the slots ─> slots
+
+INVARIANT: nothing is used that does not lead to the claim's root; whoever serves the bytes can only withhold them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from referee_py.commit import HASH_BYTES, Record, Tag, Tree
+from referee_py.commit.tensor import Array
+from referee_py.errors import Unavailable
+from referee_py.execute.run import checkpoint_steps
+from referee_py.program import Program
+from referee_py.program.terms import Terms
+from referee_py.rounding.step_log import StepLog
+
+from ..artifacts import MAX_RECORD_BYTES, Kind, Name
+from ..fetch import Fetcher
+from ..package import MAX_HEADER_BYTES, Package, load
+from ..store import Store
+
+
+class Source(ABC):
+    """Brings artifacts into a store, checked against their names. ``fetched``: bytes brought so far."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.fetched = 0
+
+    @abstractmethod
+    def bring(self, name: Name, max_bytes: int) -> None:
+        """Bring an artifact of at most ``max_bytes`` that the store lacks. Raises Unavailable."""
+
+    def fetch(self, name: Name, max_bytes: int | None = None) -> None:
+        if self.store.has(name):
+            return
+        self.bring(name, min(max_bytes or self.store.max_bytes, self.store.max_bytes))
+        path = self.store.find(name)
+        self.fetched += path.stat().st_size if path is not None else 0
+
+    def fetch_all(self, names: Sequence[Name], _uris: Any = (), *, max_bytes: int | None = None) -> None:
+        for name in names:
+            self.fetch(name, max_bytes)
+
+    def blob(self, sha256: bytes, _uris: Any = (), *, max_bytes: int | None = None) -> bytes:
+        self.fetch(Name(Kind.BLOB, sha256), max_bytes)
+        return self.store.get_blob(sha256)
+
+    def tree(self, tag: Tag, root: bytes, count: int) -> Tree:
+        self.fetch(Name(Kind.TREE, root, tag, count), HASH_BYTES * count)
+        return self.store.get_tree(tag, root, count)
+
+    def record(self, record: bytes) -> Record:
+        self.fetch(Name(Kind.RECORD, record), MAX_RECORD_BYTES)
+        return self.store.get_record(record)
+
+    def tensor(self, tensor: bytes, max_bytes: int) -> Array:
+        self.fetch(Name(Kind.TENSOR, tensor), max_bytes)
+        return self.store.get_tensor(tensor)
+
+    def log(self, root: bytes, nodes: int, max_bytes: int) -> StepLog:
+        self.fetch(Name(Kind.LOG, root, count=nodes), max_bytes)
+        return self.store.get_log(root, nodes)
+
+
+class Served(Source):
+    """Artifacts of the servers that claimants name on the chain."""
+
+    def __init__(self, fetcher: Fetcher, uris: Sequence[str]) -> None:
+        super().__init__(fetcher.store)
+        self._fetcher, self._uris = fetcher, uris
+
+    def bring(self, name: Name, max_bytes: int) -> None:
+        self._fetcher.fetch(name, self._uris, max_bytes=max_bytes)
+
+
+class ClaimedRun:
+    """The run of a program that a root claims. Raises Unavailable for what nobody serves.
+
+    ``program_file`` is the hash of the program's file; ``logs`` the root of its rounding logs in a mode with them.
+    """
+
+    def __init__(
+        self, source: Source, terms: Terms, program: Program, program_file: bytes, root: bytes, logs: bytes
+    ) -> None:
+        self.source, self.terms, self.program = source, terms, program
+        self.root, self.logs = root, logs
+        self._program_file = program_file
+        self.steps = checkpoint_steps(0, terms.steps, terms.strides[0])
+        self.tree = source.tree(Tag.RUN_TREE, root, len(self.steps))
+        self._log_roots: tuple[bytes, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """The number of intervals."""
+        return len(self.steps)
+
+    def span(self, interval: int) -> tuple[int, int]:
+        """Return `(start, end]` of an interval, counted from 1."""
+        return (self.steps[interval - 2] if interval > 1 else 0), self.steps[interval - 1]
+
+    def package(self, max_memory: int) -> Package:
+        """Return the program with its tensors. Raises InvalidProgram for one that needs more memory."""
+        return load(self.source, self.terms, self._program_file, (), max_memory)  # type: ignore[arg-type]
+
+    def step_tree(self, root: bytes) -> Tree:
+        return self.source.tree(Tag.STEP_TREE, root, self.terms.node_count)
+
+    def slots(self, interval: int) -> list[Array]:
+        """Return the slots at the end of an interval, from the records under its checkpoint."""
+        tree = self.step_tree(self.tree.leaves[interval - 1])
+        arrays = []
+        for slot, descriptor in zip(self.program.slots, self.program.initial, strict=True):
+            record = self.source.record(tree.leaves[slot.node])
+            if slot.output >= len(record.outputs):
+                raise Unavailable(f"the record of node {slot.node} has no output {slot.output}")
+            limit = descriptor.type.nbytes + MAX_HEADER_BYTES
+            arrays.append(self.source.tensor(record.outputs[slot.output], limit))
+        return arrays
+
+    def refined(self, start: int, end: int, stride: int, last: bytes) -> Tree:  # noqa: ARG002
+        """Return the claim's run tree of `(start, end]` at a finer stride, whose last leaf is `last`."""
+        raise Unavailable(f"no run tree of steps {start + 1} to {end} at stride {stride} is published")
+
+    def run_log_tree(self) -> Tree:
+        """Return the tree over the roots of all steps' rounding logs."""
+        return self.source.tree(Tag.LOG_RUN_TREE, self.logs, self.terms.steps)
+
+    def log(self, step: int, max_bytes: int) -> StepLog:
+        """Return the rounding logs of a step, counted from 1."""
+        if not self._log_roots:
+            self._log_roots = tuple(self.run_log_tree().leaves)
+        return self.source.log(self._log_roots[step - 1], self.terms.node_count, max_bytes)

@@ -1,0 +1,57 @@
+"""Whether a challenger takes up a job: in time, affordable, paid for. Reasons against it are logged once a job."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import structlog
+
+from .chain import JobView
+from .decide import too_late, too_long, too_slow, too_uncertain
+from .funds import quarrel, too_dear, too_poor, unpaid
+from .job_runner import JobRunner
+from .service import Daemon
+
+CLAIM_MOVES = 2
+"""Number of transactions to challenge: a commitment, and the claim."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Worth:
+    """Judges jobs for a node, by what its runner has measured."""
+
+    def __init__(self, node: Daemon, runner: JobRunner) -> None:
+        self._node, self._runner = node, runner
+        self._told: set[int] = set()
+
+    @cached_property
+    def _commit_age(self) -> int:
+        return self._node.client.snapshot().commit_age()
+
+    def in_time(self, job: JobView, now: int) -> bool:
+        """SAFETY: a run that cannot end in time would keep us from all other jobs."""
+        if not self.unless(job, too_uncertain(job, self._node.settings.allow_probable_bounds)):
+            return False
+        ready_in_s = self._runner.ready_in_s(job)
+        if ready_in_s is None:
+            return False
+        ready_in_s += CLAIM_MOVES * self._node.settings.latency_s
+        return self.unless(job, too_late(job, ready_in_s, now, self._commit_age))
+
+    def affordable(self, job: JobView, price: int) -> bool:
+        """Return whether to stake ``price`` wei on a job."""
+        settings, max_fee = self._node.settings, self._node.settings.fees.max_fee
+        dear = too_dear(price, settings.max_stake) or too_long(job, settings.limits.max_period_s)
+        dear = dear or unpaid(job, settings.fees.expected_fee, max_fee)
+        estimate = self._runner.prepare(job)
+        slow = None if estimate is None else too_slow(job, estimate, settings.latency_s, self._commit_age)
+        poor = too_poor(price, quarrel(job, max_fee), self._node.spare(job.id))
+        return estimate is not None and self.unless(job, dear or slow or poor)
+
+    def unless(self, job: JobView, reason: str | None) -> bool:
+        """Return whether there is no reason to leave the job to others. Log the reason once if there is one."""
+        if reason is not None and job.id not in self._told:
+            self._told.add(job.id)
+            _log.warning("job.left_to_others", job=job.id, reason=reason)
+        return reason is None
