@@ -7,6 +7,7 @@ from typing import Any
 
 from eth_account import Account
 from eth_account.messages import SignableMessage, encode_typed_data
+from eth_keys.datatypes import Signature
 from eth_keys.exceptions import BadSignature
 from eth_utils.crypto import keccak
 from eth_utils.exceptions import ValidationError
@@ -58,8 +59,7 @@ class Verdict:
 
     def digest(self, chain_id: int, panel: str) -> bytes:
         """Return the 32 bytes that are signed."""
-        message = self.typed_data(chain_id, panel)
-        return keccak(b"\x19" + message.version + message.header + message.body)
+        return digest_of(self.typed_data(chain_id, panel))
 
 
 def sign(verdict: Verdict, chain_id: int, panel: str, key: bytes) -> bytes:
@@ -69,7 +69,17 @@ def sign(verdict: Verdict, chain_id: int, panel: str, key: bytes) -> bytes:
 
 
 def recover(verdict: Verdict, chain_id: int, panel: str, signature: bytes) -> str:
-    """Return the checksummed address that signed. Raises InvalidEncoding for a signature that is not canonical.
+    """Return the checksummed address that signed. Raises InvalidEncoding for a signature that is not canonical."""
+    return recover_address(digest_of(verdict.typed_data(chain_id, panel)), signature)
+
+
+def digest_of(message: SignableMessage) -> bytes:
+    """Return the 32 bytes of typed data that are signed."""
+    return keccak(b"\x19" + message.version + message.header + message.body)
+
+
+def recover_address(digest: bytes, signature: bytes) -> str:
+    """Return the checksummed address whose key has signed 32 bytes. Raises InvalidEncoding, as the contract would.
 
     SAFETY: the contract too takes only `s` in the lower half of the order and `v` 27 or 28, so a signature has one
     form.
@@ -80,6 +90,7 @@ def recover(verdict: Verdict, chain_id: int, panel: str, signature: bytes) -> st
     if s > _HALF_ORDER or v not in (27, 28):
         raise InvalidEncoding(f"a signature that is not canonical: v = {v}, s = {s:#x}")
     try:
-        return str(Account.recover_message(verdict.typed_data(chain_id, panel), signature=signature))
+        known = Signature(signature[:64] + bytes([v - 27]))
+        return str(known.recover_public_key_from_msg_hash(digest).to_checksum_address())
     except (BadSignature, ValidationError) as error:
         raise InvalidEncoding(f"a signature of nobody: {error}") from error

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,6 +27,7 @@ from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 
 from .artifacts import Array, parse_hash
+from .plain_file import read_plain
 from .store import Store
 
 FORMAT = 1
@@ -113,8 +112,8 @@ class Bundle:
         """Read a bundle, checking every hash. Raises InvalidEncoding, HashMismatch or Unavailable."""
         try:
             # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.
-            job = from_json(_read_plain(folder / "job.json", MAX_FILE_BYTES))
-            labels = from_json(_read_plain(folder / "labels.json", MAX_FILE_BYTES))
+            job = from_json(read_plain(folder / "job.json", MAX_FILE_BYTES))
+            labels = from_json(read_plain(folder / "labels.json", MAX_FILE_BYTES))
             if job["format"] != FORMAT or labels.pop("format") != FORMAT:
                 raise UnknownVersion(f"{folder} is of another format; this build reads {FORMAT}")
             steps, strides, mode = (job["terms"][name] for name in ("steps", "strides", "mode"))
@@ -126,7 +125,7 @@ class Bundle:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidEncoding(f"{folder} is not a bundle: {error}; build it again") from error
         _check_count(extras)
-        data = _read_plain(folder / "program.cbor", MAX_FILE_BYTES)
+        data = read_plain(folder / "program.cbor", MAX_FILE_BYTES)
         if hashlib.sha256(data).digest() != file_hash:
             raise HashMismatch(
                 f"{folder / 'program.cbor'} is not the file that job.json names; build it again"
@@ -154,21 +153,10 @@ def _check_count(extras: Mapping[str, bytes]) -> None:
         raise InvalidInput(f"{len(extras)} files beside a program; the limit is {MAX_EXTRAS}")
 
 
-def _read_plain(path: Path, limit: int) -> bytes:
-    """Return the bytes of a file. Raises OSError, or InvalidInput for one over the limit, a pipe or a device: reading
-    these may never end."""
-    # NOTE: without O_NONBLOCK, opening a pipe waits for somebody who writes to it.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-            raise InvalidInput(f"{path} is no file of at most {limit} bytes; build the bundle again")
-        return file.read(limit)
-
-
 def _read_extra(path: Path, digest: bytes) -> bytes:
     """Return a file beside the program. Raises Unavailable, InvalidInput or HashMismatch."""
     try:
-        data = _read_plain(path, MAX_EXTRA_BYTES)
+        data = read_plain(path, MAX_EXTRA_BYTES)
     except OSError as error:
         raise Unavailable(f"{path} is missing ({error.strerror}); build the bundle again") from error
     if hashlib.sha256(data).digest() != digest:

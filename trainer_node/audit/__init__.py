@@ -5,4 +5,7 @@ location   where the bytes of a published run are: a folder, a web server or a b
 published  a published run, every byte of it checked against its claim
 interval   one interval replayed: MATCH, UNCHECKED, or the place where the two runs part
 pool       intervals in several processes
+engine     what checks them: processes, or a Ray cluster (engine_ray); reports of findings
+receipt    what an auditor says about an interval, under his key; as a file (receipt_file); with what (receipt_kernels)
+coverage   what the receipts of many auditors say about a run
 """

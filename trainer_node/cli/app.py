@@ -37,7 +37,8 @@ COMMANDS = {
         "trainer_node.cli.artifacts:app", "Programs, tensors, trees, records and rounding logs by hash."
     ),
     "audit": Command(
-        "trainer_node.cli.audit:audit_command", "Check a part of a published run, with or without a chain."
+        "trainer_node.cli.audit:app",
+        "Check a part of a published run, and what receipts of others say about it.",
     ),
     "trainer": Command("trainer_node.cli.roles:trainer", "Train jobs for a reward, and defend the result."),
     "challenger": Command(

@@ -1,32 +1,63 @@
-"""`assay audit`: check a part of a published run, with or without a chain."""
+"""`assay audit`: check a part of a published run, with or without a chain, and say so under a key."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from eth_account.signers.local import LocalAccount
 
-from referee_py.errors import InvalidInput, Unavailable
+from referee_py.errors import InvalidEncoding, InvalidInput
 
+from ..audit.engine import MAX_REPORT_BYTES, Engine, Report, reports
 from ..audit.interval import Finding, Verdict
 from ..audit.location import Location
-from ..audit.pool import Task, findings, threads_for
+from ..audit.pool import Task, threads_for
 from ..audit.published import PublishedRun
+from ..audit.receipt import receipt_of
+from ..audit.receipt_file import Signed, file_name
 from ..audit.selection import Selection, select
+from ..config import load_settings
+from ..keys import load_account
 from ..pace import left_words
 from ..process import exclusive
 from ..store import Store
+from .audit_receipts import coverage, folder_for, hash_of, verify
 from .common import out, printable, show_rows
+from .default_command import DefaultCommand
+from .flags import flag, only_given, with_flags
 
 DIFFERS, UNCHECKED = 1, 4
 """Exit codes: an interval differs; none does, and some could not be checked."""
 
+_CHECK_HELP = "Check a published run, with or without a chain: assay audit RUN, or assay audit check RUN."
 
-def audit_command(
+
+_KEY = {
+    "keystore": flag(
+        Path, "--keystore", "Sign receipts with this encrypted key of assay key new.", "Receipts"
+    ),
+    "password_file": flag(
+        Path, "--password-file", "File with the keystore's password; or set ASSAY_PASSWORD.", "Receipts"
+    ),
+}
+
+
+def _account(**flags: Any) -> LocalAccount | None:
+    """Open the key of receipts; None without one. NOTE: no settings are read then: an audit needs none."""
+    if flags["keystore"] is None:
+        if flags["password_file"] is not None:
+            raise InvalidInput("--password-file opens a key for receipts; add --keystore KEY")
+        return None
+    return load_account(load_settings(**only_given(**flags)))
+
+
+@with_flags("account", _KEY, _account)
+def _check(
+    account: LocalAccount | None,
     run: Annotated[str, typer.Argument(help="A published run: a folder, or an address (http, https, s3).")],
     intervals: Annotated[str, typer.Option(help="Which: 3,7-9 or all or sample.")] = "sample",
     detect: Annotated[float, typer.Option(help="With sample: the chance of finding a lie.")] = 0.95,
@@ -34,62 +65,121 @@ def audit_command(
         int, typer.Option(help="With sample: of how many wrong intervals one is to be found.", min=1)
     ] = 1,
     seed: Annotated[int | None, typer.Option(help="Draw the sample from this number, to repeat it.")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes.", min=1, max=256)] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", help="Processes; with ray: on each machine.", min=1, max=256)
+    ] = 1,
     root: Annotated[str | None, typer.Option(help="The run root to check, known from elsewhere.")] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder for findings and fetched data, to go on from."),
+        typer.Option("--out", help="Folder for findings, receipts and fetched data, to go on from."),
     ] = None,
     memory: Annotated[int, typer.Option(help="Limit in bytes on tensors and one step.", min=1)] = 8 << 30,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    engine: Annotated[
+        Engine, typer.Option(help="What checks: processes of this machine, or a Ray cluster.")
+    ] = Engine.PROCESSES,
+    address: Annotated[
+        str | None, typer.Option(help="With ray: the cluster's address, or local for one on this machine.")
+    ] = None,
 ) -> None:
     """Replay intervals of a published run, and compare the checkpoint that follows each.
 
+    With --keystore, what is found of each interval is written as a signed receipt to OUT/receipts.
     Exit codes: 0 all match; 1 an interval differs; 4 none differs, and some could not be checked.
     """
-    wanted = bytes.fromhex(root) if root is not None and _is_hash(root) else None
-    if root is not None and wanted is None:
-        raise InvalidInput(f"--root {root[:80]!r} is not a hash of 64 hexadecimal digits")
-    folder = to or Path(f"audit-{_plain(run)}")
+    if device not in ("cpu", "cuda"):
+        raise InvalidInput(f"device {device!r}; choose cpu or cuda")
+    if (address is None) is (engine is Engine.RAY):
+        raise InvalidInput(
+            "--engine ray needs --address, the cluster's or local, and no other engine has one"
+        )
+    folder = to or folder_for(run)
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder / "lock", f"audit folder {folder}"):
-        published = PublishedRun(Location(run), Store(folder / "cache", sync=False), wanted)
+        published = PublishedRun(Location(run), Store(folder / "cache", sync=False), hash_of(root))
         chosen = select(intervals, published.count, detect, lies, seed)
-        done = dict(_earlier(folder / "findings.jsonl", published.claim.root))
-        task = Task(run, folder / "cache", published.claim.root, memory, device, threads=threads_for(jobs))
+        done = {report.finding.interval: report for report in _earlier(folder / "findings.jsonl", published)}
+        threads = threads_for(jobs) if engine is Engine.PROCESSES else None
+        task = Task(run, folder / "cache", published.claim.root, memory, device, threads=threads)
         left = [number for number in chosen.intervals if number not in done]
         out.print(
             f"{printable(published.claim.name)}  {printable(run)}  root {published.claim.root}",
             soft_wrap=True,
         )
         out.print(f"{chosen.why}; {len(chosen.intervals) - len(left)} were checked before", soft_wrap=True)
-        _follow(task, left, jobs, folder / "findings.jsonl", done)
-        _tell(published, chosen, done)
+        signer = _Signer(published, account, folder / "receipts")
+        for number in chosen.intervals:
+            if number in done:
+                signer.sign(done[number])
+        found = _reports(published, task, left, jobs, address)
+        _follow(found, len(left), folder / "findings.jsonl", done, signer)
+        _tell(published, chosen, {number: report.finding for number, report in done.items()}, signer)
 
 
-def _follow(task: Task, left: list[int], jobs: int, log: Path, done: dict[int, Finding]) -> None:
+app = typer.Typer(cls=DefaultCommand, no_args_is_help=True)
+app.command("check", short_help=_CHECK_HELP)(_check)
+app.command("verify")(verify)
+app.command("coverage")(coverage)
+
+
+class _Signer:
+    """Writes receipts with the key that was given; without one, none."""
+
+    def __init__(self, run: PublishedRun, account: LocalAccount | None, folder: Path) -> None:
+        self._run, self._account, self.folder = run, account, folder
+        self.written = 0
+        if account is not None:
+            folder.mkdir(exist_ok=True)
+
+    def sign(self, report: Report) -> None:
+        """Write the receipt of a report, if there is none yet."""
+        if self._account is None:
+            return
+        receipt = receipt_of(self._run, report, self._account.address)
+        if receipt is None:
+            return
+        if not (self.folder / file_name(receipt.root, receipt.interval, receipt.auditor)).exists():
+            Signed.by(self._account, receipt).write(self.folder)
+        self.written += 1
+
+
+def _reports(
+    run: PublishedRun, task: Task, left: Sequence[int], jobs: int, address: str | None
+) -> Iterator[Report]:
+    if address is None:
+        return reports(run, task, left, jobs)
+    from ..audit.engine_ray import reports_by_ray
+
+    return reports_by_ray(run, task, left, jobs, address)
+
+
+def _follow(found: Iterator[Report], count: int, log: Path, done: dict[int, Report], signer: _Signer) -> None:
     began = time.monotonic()
-    with log.open("a") as file:
-        for number, finding in enumerate(findings(task, left, jobs), 1):
-            done[finding.interval] = finding
+    torn = log.exists() and not log.read_bytes().endswith(b"\n")
+    with log.open("ab") as file:
+        file.write(b"\n" * torn)
+        for number, report in enumerate(found, 1):
+            finding = report.finding
+            done[finding.interval] = report
             if finding.verdict is not Verdict.UNCHECKED:
-                file.write(json.dumps({"root": task.root, **finding.to_json()}) + "\n")
+                file.write(report.to_json() + b"\n")
                 file.flush()
+                signer.sign(report)
             took = time.monotonic() - began
-            rest = left_words(took / number * (len(left) - number))
-            out.print(f"{number} of {len(left)}, {rest}: {printable(_line(finding), 600)}", soft_wrap=True)
+            rest = left_words(took / number * (count - number))
+            out.print(f"{number} of {count}, {rest}: {printable(_line(finding), 600)}", soft_wrap=True)
 
 
-def _earlier(path: Path, root: str) -> Iterator[tuple[int, Finding]]:
-    """Yield the findings of an earlier call about the same run. NOTE: a line that a kill has torn is checked again."""
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            known = json.loads(line)
-            if known.pop("root") == root:
-                finding = Finding(**{**known, "verdict": Verdict(known["verdict"])})
-                yield finding.interval, finding
-        except (ValueError, KeyError, TypeError):
-            continue
+def _earlier(path: Path, run: PublishedRun) -> Iterator[Report]:
+    """Yield the reports of an earlier call about the same run. NOTE: a line that a kill has torn is checked again."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        while line := file.readline(MAX_REPORT_BYTES + 1):
+            try:
+                yield Report.read(line, run)
+            except InvalidEncoding:
+                continue
 
 
 def _line(finding: Finding) -> str:
@@ -108,28 +198,15 @@ def _line(finding: Finding) -> str:
     return ", ".join(words)
 
 
-def _tell(published: PublishedRun, chosen: Selection, done: dict[int, Finding]) -> None:
+def _tell(published: PublishedRun, chosen: Selection, done: dict[int, Finding], signer: _Signer) -> None:
     asked = [done[number] for number in chosen.intervals if number in done]
     counts = {verdict: sum(finding.verdict is verdict for finding in asked) for verdict in Verdict}
-    show_rows(
-        "audit",
-        {
-            "intervals": f"{len(asked)} of {published.count}",
-            **{verdict.value: counts[verdict] for verdict in Verdict},
-        },
-    )
+    rows: dict[str, object] = {"intervals": f"{len(asked)} of {published.count}"}
+    rows |= {verdict.value: counts[verdict] for verdict in Verdict}
+    if signer.written:
+        rows["receipts"] = f"{signer.written} in {signer.folder}"
+    show_rows("audit", rows)
     if counts[Verdict.DIFFERS]:
         raise typer.Exit(DIFFERS)
     if counts[Verdict.UNCHECKED] or len(asked) < len(chosen.intervals):
         raise typer.Exit(UNCHECKED)
-
-
-def _is_hash(text: str) -> bool:
-    return len(text) == 64 and all(digit in "0123456789abcdef" for digit in text)
-
-
-def _plain(address: str) -> str:
-    name = "".join(c if c.isalnum() else "-" for c in address.rstrip("/").rpartition("/")[2])
-    if not name:
-        raise Unavailable(f"{address!r} has no name for a folder; add --out FOLDER")
-    return name[:60]

@@ -1,0 +1,73 @@
+"""Published runs of a program with two operators, honest and not, and what auditors say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from eth_account.signers.local import LocalAccount
+
+from assay_lab.faults.executors import executor_of
+from assay_lab.faults.kinds import Fault, Target
+from referee_py.execute import Executor
+from tests.trainer_node.cli.growing import growing
+from trainer_node.audit.engine import Report
+from trainer_node.audit.interval import Finding, Verdict
+from trainer_node.audit.location import Location
+from trainer_node.audit.published import PublishedRun
+from trainer_node.audit.receipt import receipt_of
+from trainer_node.audit.receipt_file import Signed
+from trainer_node.devices import backend_of
+from trainer_node.package import Package
+from trainer_node.replay import Replay
+from trainer_node.run_folder import Retention, open_run
+from trainer_node.store import Store
+
+
+class _Lying(Replay):
+    """A run in which the first slot is off by one unit in the last place after ``step``; 0 for an honest one."""
+
+    step = 0
+
+    def _executor(self) -> Executor | None:
+        tensors = self.program, self._package.constants, self._package.initial
+        fault = Fault.WRONG_OP_OUTPUT if self.step else Fault.NONE
+        return executor_of(fault, Target(*tensors, self._backend, self.step))
+
+
+def publish(folder: Path, steps: int, stride: int, lie: int = 0) -> Path:
+    """Write a run with random numbers that keeps all its checkpoints, with a lie in one step; return its folder."""
+    rng = np.random.default_rng()
+    factor, begin = float(rng.uniform(0.9999, 1.0001)), float(rng.uniform(1, 2))
+    bundle = growing(steps, (stride, 1) if stride > 1 else (1,), factor=factor, begin=begin)
+    terms = bundle.terms
+    package = Package(terms, bundle.program, bundle.constants, bundle.initial)
+    kind = type("Lying", (_Lying,), {"step": lie})
+    with open_run(
+        folder, terms, "repops-f32", resume=False, keep_s=60, retention=Retention(every=1)
+    ) as opened:
+        replay = kind(package, backend_of("cpu"), opened.store, opened)
+        opened.publish(bundle, replay.train(due=opened.due))
+    return folder
+
+
+def opened(folder: Path, cache: Path) -> PublishedRun:
+    return PublishedRun(Location(str(folder)), Store(cache, sync=False))
+
+
+def signed(run: PublishedRun, account: LocalAccount, interval: int, **places: int) -> Signed:
+    """Return a receipt that nobody has computed: a MATCH, or with places where the runs part."""
+    verdict = Verdict.DIFFERS if places else Verdict.MATCH
+    finding = replace(Finding(interval, *run.span(interval), verdict), **places)  # type: ignore[arg-type]
+    receipt = receipt_of(run, Report.of(run, "cpu", finding), account.address)
+    assert receipt is not None
+    return Signed.by(account, receipt)
+
+
+def write_all(receipts: Iterable[Signed], folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    for receipt in receipts:
+        receipt.write(folder)
+    return folder

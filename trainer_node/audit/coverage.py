@@ -1,0 +1,142 @@
+"""What the receipts of many auditors say about a run: which intervals were checked, and by how many keys.
+
+SAFETY: a key costs nothing, so a number of keys is no number of people, and the liar may own all of them. Whoever
+counts names the auditors that he believes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from referee_py.errors import InvalidInput
+
+from .interval import Verdict
+from .published import PublishedRun
+from .receipt import Receipt, difference
+from .receipt_file import Signed
+from .selection import missed
+
+MAX_FILES = 1 << 20
+LIES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+"""Numbers of wrong intervals for which the chance is told."""
+
+
+@dataclass
+class Interval:
+    """What is said about one interval: addresses of auditors whose receipts match, and receipts that differ."""
+
+    match: set[str] = field(default_factory=set)
+    differ: dict[str, Receipt] = field(default_factory=dict)
+
+    @property
+    def auditors(self) -> int:
+        """The number of auditors that say MATCH and never DIFFERS."""
+        return len(self.match - self.differ.keys())
+
+    @property
+    def agreed(self) -> bool:
+        """Whether some auditor says MATCH, and none says DIFFERS."""
+        return bool(self.match) and not self.differ
+
+
+@dataclass
+class Coverage:
+    """The receipts about one run, merged.
+
+    count      of the run's intervals; ``intervals`` has those about which something is said, ascending
+    refused    files and why; ``strangers`` are auditors that are not counted
+    """
+
+    count: int
+    intervals: dict[int, Interval]
+    refused: list[tuple[str, str]]
+    strangers: set[str]
+
+    @property
+    def contradictions(self) -> list[int]:
+        """Intervals about which receipts say both, ascending."""
+        return sorted(k for k, said in self.intervals.items() if said.match and said.differ)
+
+    @property
+    def different(self) -> list[int]:
+        """Intervals that no auditor finds right and some find wrong, ascending."""
+        return sorted(k for k, said in self.intervals.items() if said.differ and not said.match)
+
+    @property
+    def agreed(self) -> int:
+        """The number of intervals that some auditor finds right and none finds wrong."""
+        return sum(said.agreed for said in self.intervals.values())
+
+    def chances(self) -> list[tuple[int, float]]:
+        """Return for numbers of wrong intervals the chance that none of them is among those agreed on.
+
+        This is the hypergeometric distribution, exactly: of all equally likely places of the wrong intervals, the share
+        that lies outside. It supposes that the auditors drew without regard to the places, and that they tell the
+        truth. Once some interval is found wrong, it says nothing about the others.
+        """
+        found = []
+        for lies in LIES:
+            if lies > self.count:
+                break
+            found.append((lies, missed(self.count, lies, self.agreed)))
+            if found[-1][1] == 0:
+                break
+        return found
+
+    def spans(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (first, last, auditors) of intervals in a row with the same number of auditors, ascending; a contested
+        interval counts none."""
+        numbers = range(1, self.count + 1)
+        for auditors, group in groupby(numbers, lambda k: self._auditors(k)):
+            found = list(group)
+            yield found[0], found[-1], auditors
+
+    def _auditors(self, interval: int) -> int:
+        said = self.intervals.get(interval)
+        return said.auditors if said is not None and said.agreed else 0
+
+
+def merge(run: PublishedRun, paths: Sequence[Path], auditors: frozenset[str] | None = None) -> Coverage:
+    """Merge the receipts in files. A file that is no receipt about this run is told, and counts nothing.
+
+    ``auditors``: the checksummed addresses that count; all if None. Raises InvalidInput for too many files.
+    """
+    found: dict[int, Interval] = defaultdict(Interval)
+    refused: list[tuple[str, str]] = []
+    strangers: set[str] = set()
+    for path in _limited(paths):
+        try:
+            receipt = Signed.read(path).receipt
+        except (InvalidInput, OSError) as error:
+            refused.append((str(path), str(error)))
+            continue
+        other = difference(receipt, run)
+        if other is not None:
+            refused.append((str(path), other))
+        elif auditors is not None and receipt.auditor not in auditors:
+            strangers.add(receipt.auditor)
+        elif receipt.verdict == Verdict.MATCH:
+            found[receipt.interval].match.add(receipt.auditor)
+        else:
+            found[receipt.interval].differ[receipt.auditor] = receipt
+    return Coverage(run.count, dict(sorted(found.items())), refused, strangers)
+
+
+def files_in(places: Iterable[Path]) -> list[Path]:
+    """Return files, and those with the ending .json directly in folders, sorted. Raises InvalidInput."""
+    found: list[Path] = []
+    for place in places:
+        if not place.exists():
+            raise InvalidInput(f"{place} does not exist; name receipts, or folders of receipts")
+        found += sorted(place.glob("*.json")) if place.is_dir() else [place]
+    return found
+
+
+def _limited(paths: Sequence[Path]) -> Sequence[Path]:
+    if len(paths) > MAX_FILES:
+        raise InvalidInput(f"{len(paths)} files; the limit is {MAX_FILES}: name fewer folders")
+    return paths
