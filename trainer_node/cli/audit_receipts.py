@@ -217,7 +217,7 @@ def _map(found: Coverage) -> list[str]:
     if len(spans) > 5 * _SHOWN:
         lines.append(f"  and {len(spans) - 5 * _SHOWN} more rows; --json has all")
     if found.contradictions or found.different:
-        lines.append("Settle these first: assay audit RUN --intervals N replays an interval here.")
+        lines.append("Look into these first: assay audit RUN --intervals N replays an interval here.")
     else:
         lines.append("chance that a lie was missed, if the auditors drew at random and tell the truth:")
         lines += [f"  {lies} wrong: {chance:.4g}" for lies, chance in found.chances()]
