@@ -103,5 +103,5 @@ def _open(address: str, protocol: str, timeout_s: float) -> tuple[Any, str]:
     try:
         files, path = fsspec.core.url_to_fs(address)
     except ImportError as error:
-        raise InvalidInput(f"{address}: {error}; install the extra s3") from error
+        raise InvalidInput(f"{address}: {error}; pip install s3fs") from error
     return files, path
