@@ -123,5 +123,6 @@ def plot(table: Table, path: Path) -> None:
     axes.xaxis.set_major_formatter("{x:g}")
     axes.legend()
     figure.tight_layout()
-    figure.savefig(path, dpi=110, metadata={"Software": None})
+    # NOTE: opaque, with black words: a transparent plot would be black on black on a dark page.
+    figure.savefig(path, dpi=110, facecolor="white", metadata={"Software": None})
     pyplot.close(figure)

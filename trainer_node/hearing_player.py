@@ -35,6 +35,7 @@ from .chain.codec.trial import trial_call
 from .drafts import Drafts, Stop
 from .due import Due
 from .errors import RpcCorrupt
+from .ids import whole
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES
 from .patience import NONE, Patience
@@ -118,7 +119,7 @@ class HearingPlayer:
                 Due(
                     call,
                     "hearing.move",
-                    {"match": hex(hearing.match_id), "move": move.function},
+                    {"match": whole(hearing.match_id), "move": move.function},
                     dispute=True,
                 )
             ]
@@ -167,7 +168,7 @@ class HearingPlayer:
             self._wait(hearing, trial.state, patience)
         elif moves:
             names = [type(move).__name__ for move, _ in moves]
-            about = {"match": hex(hearing.match_id), "side": side, "moves": names}
+            about = {"match": whole(hearing.match_id), "side": side, "moves": names}
             made = [trial_call(move, trial.trial_terms, trial.dispute, before) for move, before in moves]
             call = Call.batch(self._contracts.court, *made, inputs=len(trial.dispute.records[0].inputs))
             return [Due(call, "trial.move", about, dispute=True)]
@@ -194,7 +195,7 @@ class HearingPlayer:
         moves = self._drafts.moves(hearing.id, state, work, left)
         self._round = snapshot, max(left - (time.monotonic() - began), 0.0)
         if moves is None:
-            _log.info("trial.pending", match=hex(hearing.match_id), side=side, steps=operator.walk.steps)
+            _log.info("trial.pending", match=whole(hearing.match_id), side=side, steps=operator.walk.steps)
         return moves or []
 
     # ------------------------------------------------------------------ what we know
@@ -233,7 +234,7 @@ class HearingPlayer:
         kept = self._keep(hearing)
         if kept.waiting != state:
             kept.waiting = state
-            _log.info("hearing.waits", match=hex(hearing.match_id), fee=patience.fee, bears=patience.bears)
+            _log.info("hearing.waits", match=whole(hearing.match_id), fee=patience.fee, bears=patience.bears)
 
 
 class Rival:

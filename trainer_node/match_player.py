@@ -16,6 +16,7 @@ from .chain.codec.match import match_call
 from .decide import Seat
 from .due import Due
 from .errors import RpcCorrupt
+from .ids import whole
 from .opponent import Opponents
 from .patience import NONE, Patience
 from .replay import Replay
@@ -62,9 +63,11 @@ class MatchPlayer:
         names = [move.function for move, _ in moves]
         if waits:
             self._waiting[match.id] = state
-            _log.info("match.waits", match=hex(match.id), moves=names, fee=patience.fee, bears=patience.bears)
+            _log.info(
+                "match.waits", match=whole(match.id), moves=names, fee=patience.fee, bears=patience.bears
+            )
             return []
         self._waiting.pop(match.id, None)
-        about = {"match": hex(match.id), "side": seat.side, "step": state.end, "moves": names}
+        about = {"match": whole(match.id), "side": seat.side, "step": state.end, "moves": names}
         made = [match_call(move, before, match.terms) for move, before in moves]
         return [Due(Call.batch(self._referee, *made, inputs=0), "match.move", about, dispute=True)]

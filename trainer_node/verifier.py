@@ -29,6 +29,7 @@ from .decide import too_long, too_short, too_uncertain
 from .devices import backend_of
 from .due import Due
 from .hearing_player import HearingPlayer
+from .ids import whole
 from .log_sources import step_limit
 from .loop import Loop, Role, Turn, raising
 from .min_stake import TRIAL_MOVES
@@ -120,7 +121,7 @@ class Verifier(Role):
         # SAFETY: a vote locks our bond for as long as the hearing lasts.
         reason = reason or too_long(job, settings.limits.max_period_s)
         if reason := reason or too_short(job, settings.latency_s):
-            _log.warning("verdict.left_to_others", match=hex(hearing.match_id), reason=reason)
+            _log.warning("verdict.left_to_others", match=whole(hearing.match_id), reason=reason)
             self._refused.add(hearing.id)
             return []
         judgement = self.judgement(job, hearing)
@@ -128,14 +129,14 @@ class Verifier(Role):
             return []
         # SAFETY: with a signature we stake our bond on playing a trial in time; after signing we defend it at any cost.
         if reason := too_costly(judgement.trial, TRIAL_MOVES * settings.latency_s, job.rules.clock):
-            _log.error("verdict.refused", match=hex(hearing.match_id), reason=reason)
+            _log.error("verdict.refused", match=whole(hearing.match_id), reason=reason)
             self._refused.add(hearing.id)
             return []
         at, record, client = hearing.terms.submission, judgement.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
         signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._key)
         call = Call.batch(client.contracts.panel, hearing_call(Attest(at, record, signature), hearing.id))
-        return [Due(call, "verdict.signed", {"match": hex(hearing.match_id), "record": record.hex()})]
+        return [Due(call, "verdict.signed", {"match": whole(hearing.match_id), "record": record.hex()})]
 
     def judgement(self, job: JobView, hearing: HearingInfo) -> Judgement | None:
         """Return the judgement of a hearing; None if it is still pending, unavailable or refused."""
@@ -146,12 +147,12 @@ class Verifier(Role):
         try:
             return self._judging[hearing.id][1].result(timeout=patience)
         except TimeoutError:
-            _log.info("verdict.pending", match=hex(hearing.match_id))
+            _log.info("verdict.pending", match=whole(hearing.match_id))
             return None
         except Unavailable as error:
-            _log.warning("verdict.unavailable", match=hex(hearing.match_id), reason=str(error))
+            _log.warning("verdict.unavailable", match=whole(hearing.match_id), reason=str(error))
         except (InvalidInput, HashMismatch) as error:
-            _log.error("verdict.refused", match=hex(hearing.match_id), reason=str(error))
+            _log.error("verdict.refused", match=whole(hearing.match_id), reason=str(error))
             self._refused.add(hearing.id)
         except Exception:
             del self._judging[hearing.id]

@@ -15,6 +15,7 @@ from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
 from trainer_node.chain import ChainClient, JobPhase, recorded, retrace, transactions_of
 from trainer_node.deploy import ETHER
+from trainer_node.ids import short
 
 from .roles import CASES, SAMPLE, SAMPLERS, Role, expected
 
@@ -129,7 +130,7 @@ def verdicts(
         ("the wrong root is not accepted, and the job has no result", job.phase is JobPhase.UNCLAIMED)
         if sampled
         else (
-            f"the accepted root {job.accepted_root.hex()[:16]}… is the one that honest training gives",
+            f"the accepted root {short(job.accepted_root)} is the one that honest training gives",
             job.phase is JobPhase.ACCEPTED and job.accepted_root == honest_root,
         )
     ]

@@ -10,6 +10,7 @@ from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
 from trainer_node.chain import ChainClient
 from trainer_node.chain.events import Event
+from trainer_node.ids import short
 
 from .roles import CASES, Role
 
@@ -79,12 +80,12 @@ class Narrator:
             case "Claimed" if args["group"] in self._refuters:
                 self._refuters[args["group"]] = self._name(args["owner"])
             case "Claimed":
-                yield f"{self._name(args['owner'])} claims run root {args['root'].hex()[:16]}…"
+                yield f"{self._name(args['owner'])} claims run root {short(args['root'])}"
             case "Refuted":
                 who = self._refuters[args["group"]]
                 yield f"[yellow]{who} refutes interval {args['interval'] + 1}[/yellow]: its steps lead elsewhere"
             case "Accepted":
-                yield f"[green]accepted: run root {args['root'].hex()[:16]}…[/green]"
+                yield f"[green]accepted: run root {short(args['root'])}[/green]"
             case "Unclaimed" | "Voided":
                 yield "[red]the job has ended without a result[/red]"
 
@@ -108,7 +109,7 @@ class Narrator:
                 yield f"  {self._player(args)} reveals {len(args['children'])} nodes of its tree"
             case "Refined":
                 every = _steps(self._strides[args["level"]])
-                yield f"  {self._player(args)} commits to every {every}: {args['root'].hex()[:16]}…"
+                yield f"  {self._player(args)} commits to every {every}: {short(args['root'])}"
             case "Descended":
                 level, _, end = self._where[args["matchId"]]
                 if args["height"] == 0 and level == len(self._strides):
@@ -127,9 +128,9 @@ class Narrator:
                 who = "the verifiers are called" if args["until"] else "the court is to judge it"
                 yield f"  same operator, same inputs, other outputs: {who}"
             case "Attested":
-                yield f"  {self._name(args['verifier'])} signs {args['record'].hex()[:16]}…"
+                yield f"  {self._name(args['verifier'])} signs {short(args['record'])}"
             case "VerdictReached":
-                yield f"  verdict: {args['record'].hex()[:16]}… is the right record"
+                yield f"  verdict: {short(args['record'])} is the right record"
             case "Appealed":
                 yield f"  {self._name(args['appellant'])} appeals, with a bond: the court is to judge it"
             case "Tried":
@@ -147,8 +148,8 @@ class Narrator:
         args = event.args
         match event.name:
             case "OutputShown":
-                root = args["root"].hex()[:16]
-                yield f"    output {args['output']} of {self._player(args)} has data root {root}…"
+                root = short(args["root"])
+                yield f"    output {args['output']} of {self._player(args)} has data root {root}"
             case "ElementFound":
                 first, second = (f"0x{bits:x}" for bits in args["values"])
                 yield f"    element {args['element']} is the first that differs: {first} or {second}"

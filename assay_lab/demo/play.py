@@ -19,6 +19,7 @@ from referee_py.program.terms import Terms
 from trainer_node.bundle import Bundle
 from trainer_node.chain import ChainClient
 from trainer_node.cost_estimate import MARGIN, CostEstimate
+from trainer_node.ids import short
 from trainer_node.logs import configure_logging
 from trainer_node.posting import ETHER, Offer, post_job
 from trainer_node.server import ArtifactServer
@@ -93,7 +94,7 @@ def play(
         )
     else:
         honest_root = truth.root()
-        say(f"the program: {bundle.name}, {program}; honest training gives {honest_root.hex()[:16]}…")
+        say(f"the program: {bundle.name}, {program}; honest training gives {short(honest_root)}")
     if lie.node is not None:
         node = (
             f"{bundle.program.nodes[lie.node].name} (operator {lie.node}: {bundle.labels['nodes'][lie.node]})"
@@ -124,7 +125,7 @@ def play(
         _watch(network, client, job_id, narrator, parts, names, periods.limit)
         if truth.rounded:
             honest_root = truth.root(truth.backend(client, job_id))
-            say(f"given the trainer's logs, honest training gives {honest_root.hex()[:16]}…")
+            say(f"given the trainer's logs, honest training gives {short(honest_root)}")
         for part in parts:
             for line in samples(part, network.events(part.name)):
                 say(line)

@@ -62,7 +62,7 @@ class _Page(HTMLParser):
             self.styles += data
 
     def handle_endtag(self, tag: str) -> None:
-        self._style = False
+        self._style &= tag != "style"
 
 
 def problems(site: Path) -> list[str]:

@@ -172,12 +172,6 @@ def show_rows(title: str, rows: Mapping[str, object]) -> None:
         out.print(Text.assemble((f"  {plain(name):17}", "dim"), plain(value)), soft_wrap=True)
 
 
-def short(value: bytes | str) -> str:
-    """Return the beginning of a hash or address."""
-    text = value.hex() if isinstance(value, bytes) else value
-    return text[:12] + "…" if len(text) > 14 else text
-
-
 def printable(text: object, limit: int = 80) -> str:
     """Make untrusted text printable, and cut it."""
     shown = plain(str(text)[: limit + 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -20,9 +21,12 @@ from ..chain.client import Snapshot
 from ..chain.codec.base import known
 from ..chain.events import Event
 from ..config import Settings
-from .common import CHAIN, moment, out, reader, short, show_ether, with_settings
+from ..ids import short, whole
+from .common import CHAIN, moment, out, reader, show_ether, with_settings
 
 app = typer.Typer(no_args_is_help=True)
+_WHOLE = 10_000
+"""Columns where there is no terminal: more than any line has."""
 
 
 @app.command()
@@ -33,23 +37,58 @@ def show(
     match: Annotated[
         str | None, typer.Argument(help="Id of the match, or the beginning of it; all matches if not given.")
     ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it anew until it is decided.")] = False,
+    every: Annotated[float, typer.Option(help="With --watch: seconds between two looks.", min=0.1)] = 5.0,
 ) -> None:
     """Show the course of a dispute, from the run roots down to its decision."""
-    snapshot = reader(settings).snapshot()
+    client = reader(settings)
+    before: list[str] = []
+    while True:
+        shown, over = _look(client.snapshot(), job, match)
+        # NOTE: ids and outcome as text, since a tree has no equality; a clock that runs is not news.
+        text = [_plain_text(tree) for tree in shown]
+        if text != before:
+            if watch and out.is_terminal:
+                out.clear()
+            for tree in shown:
+                _print(tree)
+            before = text
+        if over or not watch:
+            return
+        time.sleep(every)
+
+
+def _look(snapshot: Snapshot, job: int, match: str | None) -> tuple[list[Tree], bool]:
+    """Return the trees of the matches that are asked for, and whether all of them and their hearings are over."""
     found = snapshot.job(job)
     ids = [number for number in snapshot.matches_of(job) if match is None or _named(number, match)]
     if not ids:
         raise InvalidInput(
             f"job {job} has no match{f' {match}' if match else ''}; see `assay job show {job}`"
         )
+    trees, over = [], True
     for number in ids:
-        out.print(render(snapshot, found, snapshot.match(found, number)), soft_wrap=True)
+        known_match, hearing = snapshot.match(found, number), snapshot.hearing(found, number)
+        trees.append(render(snapshot, found, known_match))
+        over &= known_match.state.phase is Phase.DONE
+        over &= hearing is None or hearing.state.phase is HearingPhase.DONE
+    return trees, over
+
+
+def _print(tree: Tree) -> None:
+    """Print a tree: wrapped within the width of a terminal; elsewhere each line whole, for grep and files."""
+    out.print(tree, width=None if out.is_terminal else _WHOLE)
+
+
+def _plain_text(tree: Tree) -> str:
+    """Return the words of a tree, without what changes by itself."""
+    return "\n".join([str(tree.label), *map(_plain_text, tree.children)])
 
 
 def render(snapshot: Snapshot, job: JobView, match: MatchInfo) -> Tree:
     """Return the walk as a tree, with a branch for each level of commitments."""
     history = snapshot.history(match.id)
-    title = Text.assemble((f"match {match.id:#066x}"[:20] + "…", "bold"), f" of job {job.id}")
+    title = Text.assemble((f"match {short(match.id)}", "bold"), f" of job {job.id}")
     tree = Tree(title)
     for side, player in enumerate(match.terms.players):
         clock = match.state.clock[side]
@@ -187,4 +226,4 @@ def _outcome(match: MatchInfo) -> str:
 
 
 def _named(number: int, text: str) -> bool:
-    return text == str(number) or (len(text) > 2 and f"{number:#066x}".startswith(text.lower()))
+    return text == str(number) or (len(text) > 2 and whole(number).startswith(text.lower().rstrip("…")))

@@ -11,17 +11,20 @@ from eth_utils.address import is_checksum_address
 from rich.table import Table
 
 from referee_py.errors import InvalidInput
+from referee_py.game.state import Phase
+from referee_py.panel.state import HearingPhase
 from referee_py.program.mode import is_rounded
 from referee_py.watch import WatcherState
 
 from ..bundle import Bundle
-from ..chain import ChainClient, JobView
+from ..chain import ChainClient, HearingInfo, JobView, MatchInfo
 from ..chain.codec.watch import PoolInfo
 from ..chain.outbox import Call
 from ..config import Settings
 from ..fetch import Fetcher
 from ..huggingface.accepted import accepted_result
 from ..huggingface.export import export
+from ..ids import short, whole
 from ..package import load_program
 from ..posting import Offer, post_job
 from ..result import fetch_result, save_result
@@ -40,7 +43,6 @@ from .common import (
     out,
     reader,
     sender,
-    short,
     show_ether,
     show_rows,
     with_settings,
@@ -228,8 +230,20 @@ def show(settings: Settings, job: JobNumber) -> None:
         show_rows(f"claim {claim.index}", rows)
     for match_id in snapshot.matches_of(job):
         match, hearing = snapshot.match(found, match_id), snapshot.hearing(found, match_id)
-        words = f"match {hex(match_id)}: {match.state.phase.name.lower()}, {match.state.reason.name.lower()}"
-        out.print(words + (f"; hearing: {hearing.state.phase.name.lower()}" if hearing else ""))
+        out.print(f"match {whole(match_id)}: {_standing(match, hearing)}", soft_wrap=True)
+
+
+def _standing(match: MatchInfo, hearing: HearingInfo | None) -> str:
+    """Say where a match stands: in a hearing, the hearing's phase; once it is over, also the reason."""
+    phase = match.state.phase
+    if phase is Phase.HEARING and hearing is not None:
+        return f"hearing, {hearing.state.phase.name.lower()}"
+    words = phase.name.lower()
+    if phase is Phase.DONE:
+        words += f", {match.state.reason.name.lower().replace('_', ' ')}"
+        if hearing is not None and hearing.state.phase is not HearingPhase.DONE:
+            words += f"; its hearing goes on: {hearing.state.phase.name.lower()}"
+    return words
 
 
 @app.command()

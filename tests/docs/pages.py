@@ -1,0 +1,59 @@
+"""Commands of pages, executed as they stand.
+
+A block after the comment `run` is executed by `bash -eu`, one after `file: NAME` is written to that file. Blocks of one
+page have their turns in their order, in one empty folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+_BLOCK = re.compile(
+    r"(?:^<!-- (?:run|file: (?P<file>[\w.]+)) -->\n)?^```\w*\n(?P<text>.*?)^```$", re.M | re.S
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its text, the file that it is written to, and whether it has a mark."""
+
+    text: str
+    file: str | None
+    marked: bool
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return all fenced blocks of a page, with and without a mark."""
+    return [
+        Block(found["text"], found["file"], found[0].startswith("<!--"))
+        for found in _BLOCK.finditer(page.read_text())
+    ]
+
+
+def play(page: Path, folder: Path) -> str:
+    """Follow a page in an empty folder. Returns what its commands wrote. Raises AssertionError if one fails."""
+    told = []
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for block in (block for block in blocks(page) if block.marked):
+        if block.file is not None:
+            (folder / block.file).write_text(block.text)
+            continue
+        done = subprocess.run(
+            ["bash", "-eu", "-c", block.text],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        told.append(f"$ {block.text}{done.stdout}")
+        assert done.returncode == 0, f"{page.name}: {told[-1]}"
+    return "".join(told)

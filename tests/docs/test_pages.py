@@ -1,0 +1,40 @@
+"""Every command of the start page and the tutorials works as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .pages import ROOT, blocks, play
+
+DOCS = ROOT / "docs"
+
+
+def test_every_command_of_the_tutorials_is_executed() -> None:
+    """A block without a mark may only set up: make, and the path."""
+    for page in [*DOCS.glob("start/*.md"), *DOCS.glob("tutorials/*.md")]:
+        assert any(block.marked for block in blocks(page)), page
+        for block in blocks(page):
+            assert block.marked or re.fullmatch(r"make setup\nexport PATH=.*\n", block.text), (
+                f"{page}: {block.text}"
+            )
+
+
+def test_audit_a_run(tmp_path: Path) -> None:
+    told = play(DOCS / "tutorials/audit.md", tmp_path)
+    assert [int(count) for count in re.findall(r"^ *MATCH +(\d+)$", told, re.M)] == [2, 4]
+    assert re.findall(r"^ *DIFFERS +(\d+)$", told, re.M) == ["0", "0"]
+
+
+def test_train_your_own_model(tmp_path: Path) -> None:
+    told = play(DOCS / "tutorials/train.md", tmp_path)
+    roots = re.findall(r"run root\W+([0-9a-f]{64})", told)
+    assert len(roots) == 2
+    assert roots[0] == roots[1]
+
+
+@pytest.mark.slow
+def test_a_dispute_in_ten_minutes(tmp_path: Path) -> None:
+    play(DOCS / "start/ten-minutes.md", tmp_path)
