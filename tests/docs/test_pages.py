@@ -22,12 +22,14 @@ def test_every_command_of_the_tutorials_is_executed() -> None:
             )
 
 
+@pytest.mark.slow
 def test_audit_a_run(tmp_path: Path) -> None:
     told = play(DOCS / "tutorials/audit.md", tmp_path)
     assert [int(count) for count in re.findall(r"^ *MATCH +(\d+)$", told, re.M)] == [2, 4]
     assert re.findall(r"^ *DIFFERS +(\d+)$", told, re.M) == ["0", "0"]
 
 
+@pytest.mark.slow
 def test_train_your_own_model(tmp_path: Path) -> None:
     told = play(DOCS / "tutorials/train.md", tmp_path)
     roots = re.findall(r"run root\W+([0-9a-f]{64})", told)

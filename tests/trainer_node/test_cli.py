@@ -154,7 +154,7 @@ def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyP
     assert (code, "OneSlotOnly(slots=2)" in errors) == (2, True), errors
     code, output, errors = assay(*rounded)
     assert (code, "job 2" in output) == (0, True), errors
-    assert "1 of 1: 0xf39Fd6e51a…; the court on appeal within 1800 s" in assay("job", "show", "2")[1]
+    assert "1 of 1: 0xf39Fd6e5…; the court on appeal within 1800 s" in assay("job", "show", "2")[1]
     code, output, errors = assay("job", "post", str(folder), "--port", "9000", "--court-only")
     assert (code, "job 3" in output) == (0, True), errors
     assert "the court judges them" in assay("job", "show", "3")[1]
@@ -162,7 +162,7 @@ def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyP
     code, _, errors = assay("job", "post", str(folder), "--port", "9000", *both)
     assert (code, "leave out --verifier and --threshold" in errors) == (2, True)
     assert assay("job", "post", str(folder), "--port", "9000", "--verdict", "7")[0] == 0
-    assert "verifiers judge them in 7 s, 1 of 1: 0xf39Fd6e51a…; the court" in assay("job", "show", "4")[1]
+    assert "verifiers judge them in 7 s, 1 of 1: 0xf39Fd6e5…; the court" in assay("job", "show", "4")[1]
     code, output, _ = assay("job", "show", "2")
     assert "rounded-f64, 28 bits, proven bounds, sparse logs" in output
     assert "not revealed yet" in output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -42,10 +42,15 @@ def show(
 ) -> None:
     """Show the course of a dispute, from the run roots down to its decision."""
     client = reader(settings)
+    _follow(lambda: _look(client.snapshot(), job, match), watch=watch, wait=lambda: time.sleep(every))
+
+
+def _follow(look: Callable[[], tuple[list[Tree], bool]], *, watch: bool, wait: Callable[[], None]) -> None:
+    """Print what a look shows, and with ``watch`` each change, until a look says that it is over."""
     before: list[str] = []
     while True:
-        shown, over = _look(client.snapshot(), job, match)
-        # NOTE: ids and outcome as text, since a tree has no equality; a clock that runs is not news.
+        shown, over = look()
+        # NOTE: compared as text, since trees have no equality.
         text = [_plain_text(tree) for tree in shown]
         if text != before:
             if watch and out.is_terminal:
@@ -55,7 +60,7 @@ def show(
             before = text
         if over or not watch:
             return
-        time.sleep(every)
+        wait()
 
 
 def _look(snapshot: Snapshot, job: int, match: str | None) -> tuple[list[Tree], bool]:
@@ -81,7 +86,7 @@ def _print(tree: Tree) -> None:
 
 
 def _plain_text(tree: Tree) -> str:
-    """Return the words of a tree, without what changes by itself."""
+    """Return the words of a tree."""
     return "\n".join([str(tree.label), *map(_plain_text, tree.children)])
 
 
