@@ -202,6 +202,10 @@ class Arena:
         for method, params in (("evm_increaseTime", [seconds]), ("evm_mine", [])):
             self.web3.provider.make_request(method, params)  # type: ignore[arg-type]
 
+    def post_again(self, slots: int = 1, threshold: int = 1) -> None:
+        """Post another job of the same bundle."""
+        self._post(self._transactions(), slots, threshold)
+
     def address(self, name: str) -> str:
         """Return the account of a member."""
         return next(member.node.address or "" for member in self.members if member.name == name)

@@ -59,6 +59,27 @@ def test_a_gradient_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> N
         build(recipe(nn.Tanh()))
 
 
+class Amplifies(nn.Module):
+    """The difference of two numbers that are nearly equal: mostly rounding."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = (3 * x).exp().repeat(1, 40)
+        return x + 3e3 * (y.sum(1, keepdim=True) - y.cumsum(1)[:, -1:])
+
+
+def test_rounding_that_a_model_amplifies_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums in another order than PyTorch's; its own are as far from FP64."""
+    given = replace(recipe(Amplifies()), initial="module")
+    given.module.register_buffer("unused", torch.zeros(2))
+    before = dict(given.module.state_dict(keep_vars=True))
+    assert checked(given) == "loss and gradients of the first step are as near to FP64 as those of PyTorch"
+    after = given.module.state_dict(keep_vars=True)
+    assert all(after[name] is tensor and tensor.dtype == torch.float32 for name, tensor in before.items())
+    monkeypatch.setitem(RULES, "aten.tanh.default", lambda c, x: c.b.op("mul", x, x))
+    with pytest.raises(CaptureError, match=r"differs"):
+        build(replace(recipe(nn.Tanh(), Amplifies()), initial="module"))
+
+
 def test_a_function_that_the_trace_does_not_see_is_found() -> None:
     class Hidden(nn.Module):
         """A number that PyTorch's tensors do not know of: it differs between the trace and the step."""
