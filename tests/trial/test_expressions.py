@@ -5,6 +5,7 @@ chain, since each is an expression of operators that have a rule there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from trainer_node.capture import SGD, Built, capture
 from .stand import Stand
 
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
-DATA = {"x": X, "y": np.arange(4, dtype=np.int64) % 3}
+DATA: dict[str, np.ndarray[Any, Any]] = {"x": X, "y": np.arange(4, dtype=np.int64) % 3}
 ORDER = np.arange(4).reshape(1, 4)
 MOST_ELEMENTS = 4096
 """Nodes with more are left out: they read tables."""
