@@ -64,7 +64,8 @@ class Location:
         """Open a file to read. SAFETY: in a folder only a regular one, since a pipe may never say anything."""
         if self._web:
             # SAFETY: the least rate bounds what comes before the first byte, too: a server can drip headers.
-            return self._files.open(path, "rb", block_size=0, timeout=self._timeout(limit))
+            # NOTE: with a size, of which nothing is made here, fsspec sends one request and not two.
+            return self._files.open(path, "rb", block_size=0, size=limit, timeout=self._timeout(limit))
         if self._files is not None:
             return self._files.open(path, "rb", block_size=0)
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
