@@ -16,7 +16,7 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,9 +67,7 @@ class Taken:
     cpu: float
 
 
-def audited(
-    run: PublishedRun, folder: Path, processes: int, threads: int
-) -> tuple[Taken, list[Finding]]:
+def audited(run: PublishedRun, folder: Path, processes: int, threads: int) -> tuple[Taken, list[Finding]]:
     """Audit all intervals with nothing fetched before. Return what it took, and the findings."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as cache:
         task = Task(str(folder), Path(cache), run.claim.root, MEMORY, threads=threads)
@@ -91,7 +89,9 @@ def audits(run: PublishedRun, folder: Path, turns: int) -> tuple[Table, list[Fin
         for way, (processes, threads) in ways.items():
             took, found = audited(run, folder, processes, threads)
             taken[way].append(took)
-            print(f"{way}: {took.wall:.1f} s, CPU {took.cpu:.1f} s, load {os.getloadavg()[0]:.1f}", flush=True)
+            print(
+                f"{way}: {took.wall:.1f} s, CPU {took.cpu:.1f} s, load {os.getloadavg()[0]:.1f}", flush=True
+            )
     columns = ["wall s", "wall / two processes", "CPU s", "CPU / half of two processes"]
     table = Table("audits", [f"all {run.count} intervals of {run.terms.steps} steps", *columns])
     for way, times in taken.items():

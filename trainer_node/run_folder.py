@@ -141,9 +141,13 @@ class RunFolder:
         if not 0 <= start < end:
             raise InvalidInput(f"interval {interval}: the run has {-(-terms.steps // terms.strides[0])}")
         if step is not None and not start < step <= end:
-            raise InvalidInput(f"step {step} is not in interval {interval}, which has steps {start + 1} to {end}")
+            raise InvalidInput(
+                f"step {step} is not in interval {interval}, which has steps {start + 1} to {end}"
+            )
         if node is not None and (step is None or not 0 <= node < terms.node_count):
-            raise InvalidInput(f"node {node}: a step has nodes 0 to {terms.node_count - 1}; name the step, too")
+            raise InvalidInput(
+                f"node {node}: a step has nodes 0 to {terms.node_count - 1}; name the step, too"
+            )
         known = {checkpoint.step: checkpoint.root for checkpoint in self.all()}
         found = list(_refined(replay, start, end, known.get(end), step))
         if step is not None:

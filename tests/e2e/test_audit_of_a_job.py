@@ -38,9 +38,7 @@ def assay(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
 def test_a_job_is_audited_from_the_chain(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, assay: Assay, fault: Fault
 ) -> None:
-    with Arena(
-        anvil, tmp_path, bundle, trainers=[fault], challenger=None, verifiers=0, threshold=0
-    ) as arena:
+    with Arena(anvil, tmp_path, bundle, trainers=[fault], challenger=None, verifiers=0, threshold=0) as arena:
         where = ["--rpc-url", anvil.url, "--deployment", tmp_path / "deployment.json"]
         command = ["audit", "--job", arena.job_id, *where, "--intervals", "all"]
         code, _, errors = assay(*command)

@@ -74,7 +74,9 @@ def _key() -> bytes:
             unnamed.unlink()
         key = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path} cannot be used: {error.strerror}; set XDG_STATE_HOME to a folder of yours") from error
+        raise ConfigError(
+            f"{path} cannot be used: {error.strerror}; set XDG_STATE_HOME to a folder of yours"
+        ) from error
     if len(key) != KEY_BYTES:
         raise ConfigError(f"{path} has {len(key)} bytes, not {KEY_BYTES}; remove it, and begin audits anew")
     return key

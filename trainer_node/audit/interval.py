@@ -29,7 +29,6 @@ from ..log_sources import step_limit
 from ..package import Package
 from .claimed import ClaimedRun
 
-
 _ENDS = "the search ends here"
 
 
@@ -98,9 +97,7 @@ class Auditor:
     states in between were not kept.
     """
 
-    def __init__(
-        self, published: ClaimedRun, max_memory: int, computes: Computes, back: int = 0
-    ) -> None:
+    def __init__(self, published: ClaimedRun, max_memory: int, computes: Computes, back: int = 0) -> None:
         self.published, self._back = published, back
         self.package: Package = published.package(max_memory)
         terms, package = published.terms, self.package

@@ -28,6 +28,7 @@ from . import hostile as bad
 STEPS, STRIDE = 12, 3
 MEMORY = 1 << 26
 
+
 def many_intervals(run: Path) -> None:
     """Claim more steps than a list can hold, in terms that fit the program."""
     told = json.loads((run / "claim.json").read_text())
