@@ -219,8 +219,8 @@ def _refined(
     tree = replay.run_tree(level, start, end)
     if last is not None and tree.leaves[-1] != last:
         raise Unavailable(
-            f"steps {start + 1} to {end}, computed again, lead to another checkpoint than the run has claimed: there is "
-            "nothing to show, and the claim is wrong or this machine is"
+            f"steps {start + 1} to {end}, computed again, lead to another checkpoint than the run has claimed: there "
+            "is nothing to show, and the claim is wrong or this machine is"
         )
     yield Refinement(start=start, end=end, stride=stride, root=tree.root.hex())
     for number, leaf in enumerate(tree.leaves):

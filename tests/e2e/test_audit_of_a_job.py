@@ -1,4 +1,4 @@
-"""`assay audit --job`: who is no party of a job checks the run that it claims, from the chain and the claimants' servers."""
+"""`assay audit --job`: anybody checks the run that a job claims, from the chain and its claimants' servers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The folder of an audit: what was found, receipts, and a cache of what was fetched. An audit goes on from it.
 
-SAFETY: what is in it counts as found by us, so it must be ours. A publisher could ship a folder with findings of his own
-beside his run, under the name that an audit takes. So a folder bears a seal that only this user can make:
+SAFETY: what is in it counts as found by us, so it must be ours. A publisher could ship a folder with findings of his
+own beside his run, under the name that an audit takes. So a folder bears a seal that only this user can make:
 HMAC-SHA-256 of its path under a key in the user's state folder.
 """
 
@@ -27,8 +27,10 @@ KEY_BYTES = 32
 
 @contextlib.contextmanager
 def audit_folder(path: Path) -> Iterator[Path]:
-    """Lock an audit's folder, or make it. Raises InvalidInput for one that no audit of this user has made, AlreadyRunning
-    while another audit uses it."""
+    """Lock an audit's folder, or make it.
+
+    Raises InvalidInput for one that no audit of this user has made, AlreadyRunning while another audit uses it.
+    """
     fresh = not path.exists() or (path.is_dir() and not any(path.iterdir()))
     if not fresh:
         _check(path)

@@ -202,8 +202,11 @@ def _follow(found: Iterator[Report], count: int, log: Path, done: dict[int, Repo
 
 
 def _earlier(path: Path, run: PublishedRun) -> Iterator[Report]:
-    """Yield the reports of an earlier call about the same run. NOTE: a line that a kill has torn is checked again, and so
-    is an interval whose difference was not found: by now more of it may be published."""
+    """Yield the reports of an earlier call about the same run.
+
+    NOTE: a line that a kill has torn is checked again, and so is an interval whose difference was not found: by now
+    more of it may be published.
+    """
     if not path.exists():
         return
     with path.open("rb") as file:

@@ -129,8 +129,8 @@ class Samples:
 
 
 def sampler(node: Daemon, runner: SampleRunner) -> Participant:
-    """Create the participant that checks parts of the jobs of the deployment, and those as a whole whose claimants do not
-    serve what a part needs."""
+    """Create the participant that checks parts of the jobs of the deployment. Where claimants do not serve what a part
+    needs, it replays the whole job."""
     settings, worth, begun = node.settings, Worth(node, runner), set[int]()
     whole = WholeRuns(node, runner.whole, worth)
 
