@@ -70,6 +70,8 @@ class SampleRunner(JobRunner):
         self._plan_of, self._share_of = plan_of, share_of
         self._roots: dict[tuple[int, bytes], _Root] = {}
         self._withheld: set[int] = set()
+        self._whole: set[int] = set()
+        """Jobs of which the whole run is computed."""
         self._spent: dict[int, tuple[float, int]] = {}
         """By job: seconds of processors, and bytes."""
 
@@ -90,16 +92,20 @@ class SampleRunner(JobRunner):
 
     def whole(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the claim of a job's whole run, as `JobRunner.train`."""
-        self._withheld.add(job.id)
+        self._whole.add(job.id)
         return super().train(job, ours=ours)
 
     def withheld(self, job_id: int) -> bool:
-        """Return whether claimants of a job do not serve what a part needs."""
-        return job_id in self._withheld
+        """Return whether claimants of a job do not serve what a part needs, and no other part of it is being checked or
+        has been found wrong. SAFETY: a refutation must not be taken for the claim of a whole run."""
+        work = self._works.get(job_id)
+        checks = work is not None and work.claim is not None and job_id not in self._whole
+        return job_id in self._withheld and not checks
 
     def forget(self, job_id: int) -> None:
         super().forget(job_id)
         self._withheld.discard(job_id)
+        self._whole.discard(job_id)
         self._spent.pop(job_id, None)
         self._roots = {key: root for key, root in self._roots.items() if key[0] != job_id}
 
@@ -193,6 +199,6 @@ class SampleRunner(JobRunner):
         return True
 
     def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
-        if job.id in self._withheld:
+        if job.id in self._withheld | self._whole:
             return super()._left_s(job, estimate)
         return float(estimate.train_s(job.program)) * self._share_of(job)
