@@ -208,7 +208,7 @@ class Service:
             self._tick()
         except Unavailable as error:
             problems["chain" if isinstance(error, RpcUnavailable) else "data"] = str(error)
-            metrics.up.set(0 if isinstance(error, RpcUnavailable) else 1)
+            metrics.set("rpc_up", not isinstance(error, RpcUnavailable))
             result = "unavailable"
             _log.warning("tick.unavailable", reason=str(error), failures=self._failures + 1)
         except AssayError as error:
@@ -223,11 +223,11 @@ class Service:
         else:
             for topic in ("chain", "data", "tick"):
                 problems.pop(topic, None)
-            metrics.up.set(1)
-            metrics.ticks.labels("ok").inc()
+            metrics.set("rpc_up", 1)
+            metrics.add("ticks", "ok")
             self._failures = 0
             return self._node.settings.poll_s
-        metrics.ticks.labels(result).inc()
+        metrics.add("ticks", result)
         self._failures += 1
         return min(self._node.settings.poll_s * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF_S)
 

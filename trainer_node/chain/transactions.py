@@ -385,7 +385,7 @@ class TransactionManager:
             return
         row = self._outbox.bump(row, *raised)
         refusal = self._broadcast(row)
-        self._metrics.replacements.labels(row.action).inc()
+        self._metrics.add("replacements", row.action)
         told = {"action": row.action, "nonce": row.nonce, "max_fee": raised.max_fee}
         _log.info("transaction.replaced", **told, refusal=refusal)
 
