@@ -9,6 +9,7 @@ After a crash or a reorganisation the state is read again.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -27,6 +28,8 @@ from .teller import Teller
 
 ACT_TIMEOUT_S = 60.0
 """Seconds that a round waits for a transaction to be mined; after that the outbox takes care of it."""
+COUNT_S = 10.0
+"""Seconds between two looks at our account while no job concerns us."""
 
 _log = structlog.get_logger(__name__)
 
@@ -69,24 +72,45 @@ class Loop:
     def __init__(self, node: Daemon, role: Role) -> None:
         self._node = node
         self._role = role
-        self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at)
+        self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at, node.metrics)
         key = node.transactions
         self._sender = Sender(key, node.reserve) if key else None
+        self._ours = [False, False]
+        """Whether a job concerned us in this round and in the one before."""
+        self._counted = float("-inf")
         self._teller = Teller(key.address, node.settings.market, role.pressed) if key else None
 
     def tick(self) -> None:
         """Read the chain once and do what is due. Raises only RpcUnavailable and RpcCorrupt, if the chain is gone."""
         snapshot = self._node.client.snapshot()
-        self._node.metrics.block.set(snapshot.block.number)
+        self._node.metrics.set("block", snapshot.block.number)
         if self._node.transactions is not None and self._node.transactions.open():
             self._node.transactions.recover()  # transactions that were not mined within an earlier round
         self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))
+        # NOTE: while no job concerns us, nobody comes to owe us anything: an idle node asks the chain for little.
+        if any(self._ours) or time.monotonic() - self._counted >= COUNT_S:
+            self._counted = time.monotonic()
+            self._count(snapshot)
+        self._ours = [False, self._ours[0]]
+
+    def _count(self, snapshot: Snapshot) -> None:
+        """Withdraw what we are owed, and show the sums."""
         if self._teller is not None:
             self._send(self._teller.due(snapshot))
+        node, key = self._node, self._node.transactions
+        node.gauges.round(
+            balance=None if key is None else key.balance(),
+            owed=None if self._teller is None else self._teller.owed,
+            reserved=node.reserve.for_others(),
+            pending=0 if key is None else len(key.open()),
+        )
 
     def _attend(self, snapshot: Snapshot, job: JobView) -> tuple[bool, Exception | None]:
         """Do what is due in a job. Return whether the job concerns us, and the last error of its turns."""
         ours, turns = self._role.turns(snapshot, job)
+        self._ours[0] |= ours
+        if job.phase.ended and not ours:
+            self._node.job_over(job)
         failed: Exception | None = None
         for of, decide in turns:
             # SAFETY: an adversary may have caused an error in one of these turns; the other turns are still taken.

@@ -195,7 +195,7 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
         return None
     try:
         # SAFETY: first of all, since a write into a view of a tensor that is read later has no users of its own.
-        if writes and not _is_fresh(node.args[0], node):
+        if writes and _is_computed(node.args[0]) and not _is_fresh(node.args[0], node):
             raise Unsupported(
                 "it writes into a part of a tensor", "write into a new tensor, or use torch.where"
             )
@@ -228,6 +228,11 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
         # INVARIANT: a rule gives the types that PyTorch gives. A difference is a bug in the rule.
         assert not isinstance(ref, Ref) or ref.type == expected, f"{node.target}: {ref.type}, not {expected}"
     return result
+
+
+def _is_computed(node: Any) -> bool:
+    """Return whether a node is computed in the step: writes into state are the step's results, and taken elsewhere."""
+    return isinstance(node, torch.fx.Node) and node.op == "call_function"
 
 
 def _is_fresh(node: Any, write: torch.fx.Node) -> bool:

@@ -162,10 +162,10 @@ class Outbox:
             kept.status = status
             if receipt is not None:
                 kept.block, kept.gas_used, kept.gas_price = receipt.block, receipt.gas_used, receipt.gas_price
-        self._metrics.transactions.labels(row.action, status).inc()
+        self._metrics.add("transactions", row.action, status)
         seen: dict[str, Any] = {}
         if receipt is not None:
-            self._metrics.gas_used.labels(row.action).inc(receipt.gas_used)
+            self._metrics.add("gas_used", row.action, by=receipt.gas_used)
             seen = {"gas_used": receipt.gas_used, "block": receipt.block}
         _log.info(f"transaction.{status}", action=row.action, nonce=row.nonce, **seen)
 

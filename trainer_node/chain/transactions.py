@@ -196,6 +196,10 @@ class TransactionManager:
                 self._web3.eth.get_balance(to_checksum_address(self.address)), _MAX_WEI, "balance"
             )
 
+    def nonce(self) -> int:
+        """Return how many transactions of the account the endpoint knows, those that wait included."""
+        return self._nonce("pending")
+
     def free(self) -> int:
         """Return the wei of the account that no open transaction may take. Raises RpcUnavailable and RpcCorrupt."""
         nonce = self._nonce("latest")
@@ -385,7 +389,7 @@ class TransactionManager:
             return
         row = self._outbox.bump(row, *raised)
         refusal = self._broadcast(row)
-        self._metrics.replacements.labels(row.action).inc()
+        self._metrics.add("replacements", row.action)
         told = {"action": row.action, "nonce": row.nonce, "max_fee": raised.max_fee}
         _log.info("transaction.replaced", **told, refusal=refusal)
 
