@@ -107,6 +107,39 @@ class Limits(BaseModel):
     """Longest period or clock of a job on which the node stakes or signs."""
 
 
+def _hash(value: str) -> str:
+    digits = value.removeprefix("0x")
+    if len(digits) != 64 or any(digit not in "0123456789abcdef" for digit in digits):
+        raise ValueError("a hash of 64 lower-case hex digits is wanted, as `assay program show` shows it")
+    return digits
+
+
+Address = Annotated[str, AfterValidator(_address)]
+
+
+class Policy(BaseModel):
+    """Jobs that the operator wants, and what the node pays for other parties."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    min_reward_eth: float = Field(default=0, ge=0, le=1e12)
+    """For a trainer: the least share of a job's reward for one slot."""
+    clients: tuple[Address, ...] = Field(default=(), max_length=1000)
+    """Accounts whose jobs the node works on; none named: all."""
+    programs: tuple[Annotated[str, AfterValidator(_hash)], ...] = Field(default=(), max_length=1000)
+    """Program hashes that the node works on; none named: all."""
+    max_open_jobs: int = Field(default=0, ge=0)
+    """Jobs that may hold stakes or reserves of the node at the same time; 0 is no limit."""
+    max_gas_loss_eth: float | None = Field(default=None, ge=0, le=1e12)
+    """For a challenger: gas that it pays in one job for moves that win it nothing. Not set: nothing in the mode
+    challenge, no limit in the mode defend, whose purpose that is."""
+
+    @property
+    def min_reward(self) -> int:
+        """`min_reward_eth` in wei."""
+        return int(self.min_reward_eth * 10**18)
+
+
 class Fees(BaseModel):
     """Limits and prices for gas."""
 
@@ -153,7 +186,7 @@ class Settings(BaseSettings):
     chain_id: int = Field(default=31337, ge=1, lt=1 << 63)
     deployment: Path | None = None
     """Deployment file; `deployments/<chain id>.json` if not set."""
-    releases: Annotated[str, AfterValidator(_address)] | None = None
+    releases: Address | None = None
     """Address of a publisher's list of releases, in place of a deployment file; `release` is the version on it."""
     release: str | None = Field(None, min_length=1, max_length=32)
     data_dir: Path = Path(".assay")
@@ -201,6 +234,7 @@ class Settings(BaseSettings):
     """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing."""
     limits: Limits = Limits()
     fees: Fees = Fees()
+    policy: Policy = Policy()
 
     @model_validator(mode="before")
     @classmethod
@@ -255,6 +289,14 @@ class Settings(BaseSettings):
     def max_data_requests(self) -> int:
         """`max_data_requests_eth` in wei."""
         return int(self.max_data_requests_eth * 10**18)
+
+    @property
+    def max_gas_loss(self) -> int | None:
+        """Wei that a challenger's gas for other parties may cost in one job; None is no limit."""
+        limit = self.policy.max_gas_loss_eth
+        if limit is None:
+            return None if self.mode is Mode.DEFEND else 0
+        return int(limit * 10**18)
 
     def market(self, base_fee: int) -> Market:
         """Return the price of gas in a block with this base fee in wei, and how long we wait for cheaper gas."""

@@ -17,10 +17,11 @@ import structlog
 
 from referee_py.errors import AssayError
 
-from .chain import JobView, Snapshot, TransactionManager
+from .chain import Call, JobView, Snapshot, TransactionManager
 from .due import Due
 from .errors import Reverted
 from .job_queue import JobQueue, Scheduler
+from .policy import GasBudget
 from .reserve import Reserve
 from .service import Daemon
 from .teller import Teller
@@ -71,7 +72,7 @@ class Loop:
         self._role = role
         self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at)
         key = node.transactions
-        self._sender = Sender(key, node.reserve) if key else None
+        self._sender = Sender(key, node.reserve, node.gas) if key else None
         self._teller = Teller(key.address, node.settings.market, role.pressed) if key else None
 
     def tick(self) -> None:
@@ -106,9 +107,10 @@ class Loop:
 class Sender:
     """Sends what is due from the account of ``transactions``."""
 
-    def __init__(self, transactions: TransactionManager, reserve: Reserve) -> None:
+    def __init__(self, transactions: TransactionManager, reserve: Reserve, gas: GasBudget) -> None:
         self._transactions = transactions
         self._reserve = reserve
+        self._gas = gas
 
     def send(self, due: Due) -> None:
         """Send, wait and log the outcome. Raises the AssayErrors of a move in a dispute, but not Reverted.
@@ -117,6 +119,8 @@ class Sender:
         then refuses it at no cost.
         """
         told = {"act": due.call.action, **due.about}
+        if due.helps is not None and not self._pays(due.helps, due.call):
+            return
         if due.event is not None:
             _log.info(due.event, **due.about)
         if due.stakes is not None:
@@ -125,6 +129,8 @@ class Sender:
         try:
             receipt = self._transactions.send(due.call, timeout_s=ACT_TIMEOUT_S)
             _log.info("act.done", **told, gas=receipt.gas_used)
+            if due.helps is not None:
+                self._gas.pay(due.helps, receipt.gas_used * receipt.gas_price)
         except Reverted as error:
             _log.info("act.refused", **told, reason=str(error))
         except AssayError as error:
@@ -132,3 +138,11 @@ class Sender:
                 raise
             _log.warning("act.failed", **told, reason=str(error))
         due.then(receipt)
+
+    def _pays(self, job: int, call: Call) -> bool:
+        """Return whether a call for another party is worth its gas to us, as far as `policy` allows."""
+        try:
+            return self._gas.pays and self._gas.allows(job, self._transactions.gas_cost(call))
+        except Reverted as error:
+            _log.info("act.refused", act=call.action, reason=str(error))
+            return False

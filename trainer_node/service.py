@@ -30,6 +30,7 @@ from .fetch import Fetcher
 from .keys import load_account
 from .logs import configure_logging
 from .metrics import Metrics
+from .policy import GasBudget
 from .process import exclusive, stop_on_signals
 from .progress import Board
 from .reserve import Reserve
@@ -63,8 +64,11 @@ class Daemon:
     """Reports about runs, which the server shows."""
     reserve: Reserve = field(init=False)
     """Wei that jobs on which we have staked may still take (`funds`)."""
+    gas: GasBudget = field(init=False)
+    """Wei that may be spent on gas for other parties."""
 
     def __post_init__(self) -> None:
+        self.gas = GasBudget(self.database, self.settings.max_gas_loss)
         self.reserve = Reserve(lambda: self.client.block().number, self._pending)
 
     def _pending(self) -> bool:

@@ -34,6 +34,7 @@ from .loop import Loop, Role, Turn, raising
 from .min_stake import TRIAL_MOVES
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
+from .policy import unwanted
 from .service import Daemon, Service, open_daemon
 from .trial_cost import TrialCost, cost_of
 
@@ -116,7 +117,7 @@ class Verifier(Role):
 
     def _vote(self, job: JobView, hearing: HearingInfo) -> list[Due]:
         settings = self._node.settings
-        reason = too_uncertain(job, settings.allow_probable_bounds)
+        reason = unwanted(job, settings.policy) or too_uncertain(job, settings.allow_probable_bounds)
         # SAFETY: a vote locks our bond for as long as the hearing lasts.
         reason = reason or too_long(job, settings.limits.max_period_s)
         if reason := reason or too_short(job, settings.latency_s):

@@ -20,6 +20,7 @@ from .decide import too_late, too_long, too_slow
 from .due import Due
 from .funds import kept_to_watch, offer, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
+from .policy import crowded, unwanted
 from .salt import salt_of
 from .service import Daemon
 
@@ -101,7 +102,8 @@ class Watcher:
     def _worth(self, job: JobView, pool: PoolInfo, now: int) -> bool:
         """Return whether we would stake on a job. Log the reason once if not."""
         settings, max_fee = self._node.settings, self._node.settings.fees.max_fee
-        reason = too_little(job, pool)
+        reason = unwanted(job, settings.policy) or too_little(job, pool)
+        reason = reason or crowded(job, self._node.reserve.jobs(), settings.policy)
         reason = reason or too_dear(job.stake_sent.wanted, settings.max_watch, "max_watch_eth")
         reason = reason or too_dear(offer(job, b"").wanted, settings.max_stake)
         # SAFETY: a watcher has to claim its result, so we check beforehand what could prevent the claim.

@@ -9,12 +9,14 @@ import pytest
 
 from trainer_node import job_player, participant
 from trainer_node.chain import Call, JobPhase
+from trainer_node.db import Database
 from trainer_node.decide import JobAction
 from trainer_node.due import Due
 from trainer_node.errors import InsufficientFunds, Reverted, RpcCorrupt
 from trainer_node.job_player import JobPlayer
 from trainer_node.loop import Loop, Sender, Turn, raising
 from trainer_node.participant import Participant
+from trainer_node.policy import GasBudget
 from trainer_node.reserve import Reserve
 
 ME = "0x" + "aa" * 20
@@ -45,7 +47,7 @@ def attended(*turns: Turn) -> list[str]:
     account: Any = Account()
     loop: Any = object.__new__(Loop)
     loop._role = SimpleNamespace(turns=lambda *_: (True, list(turns)))
-    loop._sender = Sender(account, Reserve(lambda: 1, lambda: False))
+    loop._sender = Sender(account, Reserve(lambda: 1, lambda: False), GasBudget(Database(None), 0))
     job: Any = SimpleNamespace(id=1)
     ours, failed = loop._attend(None, job)
     assert ours

@@ -105,6 +105,11 @@ class TransactionManager:
         with guarded(call.action, self._decode):
             return bytes(self._web3.eth.call(self._request(call), "pending"))
 
+    def gas_cost(self, call: Call) -> int:
+        """Return the wei that the call's gas may cost at the price that would be offered now. Raises as `submit`."""
+        gas, base = self._estimate(call), self._base_fee()
+        return gas * self._fees.enough(base)
+
     def submit(self, call: Call) -> int:
         """Simulate, price, sign, store, send. Returns the outbox id for :meth:`wait`.
 
