@@ -95,6 +95,10 @@ class Limits(BaseModel):
     fetch_rate: float = Field(default=64 * 1024, gt=0)
     fetch_budget_s: float = Field(default=1800.0, gt=0)
     """Seconds to fetch the whole package of a job."""
+    peer_bytes: int = Field(default=1 << 28, ge=1 << 16)
+    """Bytes a day that one server may send for one job without delivering what was asked."""
+    peer_s: float = Field(default=600.0, gt=0)
+    """Seconds a day that it may take for that."""
     log_bytes: int = Field(default=16 << 30, ge=1 << 20)
     """Disk space for the rounding logs of one run."""
     exact_slowdown: float = Field(default=4.0, ge=1)

@@ -189,7 +189,7 @@ class JobRunner:
         work.log_source.failures, work.retry_at = 0, 0.0
 
     def forget(self, job_id: int) -> None:
-        """Release an ended job's tensors. Files on disk stay."""
+        """Release an ended job's tensors, and what its servers have cost. Files on disk stay."""
         work = self._works.pop(job_id, None)
         for future in (work.prepared, work.claim) if work else ():
             if future is not None:
@@ -286,7 +286,9 @@ class JobRunner:
         return None
 
     def _prepare(self, job: JobView, limit_s: float) -> _Prepared:
-        package = load(self._fetcher, job.program, job.program_file, [job.uri], self._max_memory)
+        package = load(
+            self._fetcher.for_job(job.id), job.program, job.program_file, [job.uri], self._max_memory
+        )
         backend = self._computes(job, DryRunLogs() if is_rounded(job.program.mode) else None)
         with self._trial:
             found = measure(package, backend, limit_s=limit_s, stop=self._stop.is_set)
@@ -310,7 +312,7 @@ class JobRunner:
             return OwnLogs(self._database, work.key, store, terms.node_count, terms.steps)
         if work.log_source is None:
             work.log_source = FetchedLogs(
-                self._fetcher,
+                self._fetcher.for_job(job.id),
                 lambda: _log_servers(work.job),
                 job.logs,
                 terms.steps,

@@ -105,6 +105,10 @@ TABLE = (
     _counter("fetched_bytes", "Bytes of artifacts that arrived from other nodes"),
     _counter("served_bytes", "Bytes of artifacts that were served to other nodes"),
     _counter("fetch_failures", "Artifacts that a peer did not deliver", "peer", most=MAX_SERIES),
+    _counter(
+        "wasted_bytes", "Bytes of downloads that did not end with the artifact", "peer", most=MAX_SERIES
+    ),
+    _gauge("peers_given_up", "Servers that are not asked for a job's data now: they only cost"),
     # disk
     _gauge("store_bytes", "Disk space that the store takes, by kind of artifact", "kind"),
     _gauge("store_files", "Files of the store, by kind of artifact", "kind"),

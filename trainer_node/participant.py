@@ -189,6 +189,7 @@ class Participant(Role):
         """Drop what we have computed for a job that is over."""
         if job.id not in self._over:
             _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
+            self._node.peers.forget(job.id)
         self._over.add(job.id)
         self._runner.forget(job.id)
 

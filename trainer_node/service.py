@@ -30,6 +30,7 @@ from .fetch import Fetcher
 from .keys import load_account
 from .logs import configure_logging
 from .metrics import Metrics
+from .peers import Peers
 from .policy import GasBudget
 from .process import exclusive, stop_on_signals
 from .progress import Board
@@ -54,6 +55,7 @@ class Daemon:
     database: Database
     store: Store
     fetcher: Fetcher
+    peers: Peers
     server: ArtifactServer
     client: ChainClient
     transactions: TransactionManager | None
@@ -114,14 +116,16 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
         limits = settings.limits
         store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
         stop = threading.Event()
+        problems: dict[str, str] = {"start": "still starting"}
+        peers = Peers(database, metrics, problems, max_bytes=limits.peer_bytes, max_s=limits.peer_s)
         fetcher = Fetcher(
             store,
             timeout_s=limits.fetch_timeout_s,
             min_rate=limits.fetch_rate,
             budget_s=limits.fetch_budget_s,
             stop=stop,
+            peers=peers,
         )
-        problems: dict[str, str] = {"start": "still starting"}
         board = Board()
         server = _serve(settings, database, store, problems, metrics, board)
         stack.callback(server.stop)
@@ -142,6 +146,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
                 database,
                 store,
                 fetcher,
+                peers,
                 server,
                 client,
                 transactions,

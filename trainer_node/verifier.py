@@ -99,6 +99,7 @@ class Verifier(Role):
                 del self._judging[number]
         if job.phase.ended and not hearings and not failed:
             self._over.add(job.id)
+            self._node.peers.forget(job.id)
         turns += [
             Turn(f"hearing of match {hearing.match_id:#x}", partial(self._due, snapshot, job, hearing))
             for hearing in hearings
@@ -163,7 +164,7 @@ class Verifier(Role):
     def _judge(self, job: JobView, hearing: HearingInfo) -> Judgement:
         """Compute the right record of the disputed node from inputs that either side serves."""
         at = hearing.terms.submission
-        fetcher, memory = self._node.fetcher, self._node.settings.limits.memory_bytes
+        fetcher, memory = self._node.fetcher.for_job(job.id), self._node.settings.limits.memory_bytes
         uris = servers(job, hearing)
         program = load_program(fetcher, job.program, job.program_file, uris)
         structure = program.nodes[at.node]
@@ -186,7 +187,7 @@ class Verifier(Role):
 
         NOTE: it comes from the root that the trainer has revealed, because both records may name a wrong log.
         """
-        terms, fetcher = job.program, self._node.fetcher
+        terms, fetcher = job.program, self._node.fetcher.for_job(job.id)
         if not is_rounded(terms.mode):
             return None
         check_leaves(terms)

@@ -37,6 +37,7 @@ from trainer_node.loop import Loop
 from trainer_node.metrics import Metrics
 from trainer_node.package import Package
 from trainer_node.patience import Market
+from trainer_node.peers import Peers
 from trainer_node.policy import GasBudget
 from trainer_node.replay import Replay
 from trainer_node.reserve import Reserve
@@ -190,6 +191,7 @@ class Court:
             address=KEY.address,
             database=Database(None),
             problems={},
+            peers=Peers(Database(None), Metrics(), {}, max_bytes=ENOUGH, max_s=ENOUGH),
             metrics=Metrics(),
             settings=SimpleNamespace(
                 latency_s=0.0,
