@@ -196,6 +196,10 @@ class Settings(BaseSettings):
     data_dir: Path = Path(".assay")
     keystore: Path | None = None
     """Encrypted key; `<data_dir>/key.json` if not set."""
+    signer_url: Annotated[str, AfterValidator(_uri)] | None = None
+    """Base URI of a remote signer (Web3Signer's interface), in place of a keystore."""
+    signer_address: Address | None = None
+    """Account that it signs for."""
     password_file: Path | None = None
     password: SecretStr | None = None
     host: str = "127.0.0.1"
@@ -262,6 +266,10 @@ class Settings(BaseSettings):
         if self.max_watch_eth and self.mode is not Mode.CHALLENGE:
             raise ValueError(
                 'max_watch_eth stakes on a result; set mode = "challenge", so that it can be claimed'
+            )
+        if (self.signer_url is None) != (self.signer_address is None):
+            raise ValueError(
+                "signer_url and signer_address go together: where the signer is, and for whom it signs"
             )
         if self.check != "all" and self.max_watch_eth:
             raise ValueError('max_watch_eth pays for whole runs; set check = "all" to watch jobs')

@@ -79,6 +79,7 @@ class Loop:
         """Read the chain once and do what is due. Raises only RpcUnavailable and RpcCorrupt, if the chain is gone."""
         snapshot = self._node.client.snapshot()
         self._node.metrics.set("block", snapshot.block.number)
+        self._node.look_at_signer()
         if self._node.transactions is not None and self._node.transactions.open():
             self._node.transactions.recover()  # transactions that were not mined within an earlier round
         self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))

@@ -64,7 +64,7 @@ TABLE = (
     _gauge("problems", "Reasons that /readyz shows, by topic", "topic"),
     _gauge("job_problem", "1 while something in this job fails", "job", most=MAX_SERIES),
     _counter("ticks", "Rounds of the main loop, by result", "result"),
-    _counter("failures", "Failures by what failed: turn, package, run, data, disk, peer", "of"),
+    _counter("failures", "Failures by what failed: turn, package, run, data, disk, peer, signer", "of"),
     # the chain
     _gauge("rpc_up", "Whether the last round reached the chain"),
     _gauge("block", "Number of the last block that was looked at"),
@@ -72,6 +72,7 @@ TABLE = (
     _gauge("rpc_latency_seconds", "Time of the endpoint's last answer", "endpoint", most=MAX_SERIES),
     _counter("rpc_failures", "Requests that the endpoint did not answer", "endpoint", most=MAX_SERIES),
     _counter("rpc_disagreements", "Answers unlike those of the other endpoints", "endpoint", most=MAX_SERIES),
+    _gauge("signer_up", "Whether the remote signer last signed, or last answered"),
     # transactions and money
     _counter("transactions", "Transactions by how they ended", "action", "status"),
     _gauge("open_transactions", "Transactions that are sent and not mined yet"),

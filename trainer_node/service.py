@@ -12,10 +12,11 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
-from eth_account.signers.local import LocalAccount
+from eth_account.signers.base import BaseAccount
 from web3 import Web3
 
 from referee_py.errors import AssayError, Unavailable
@@ -25,15 +26,16 @@ from .chain.contracts import error_decoder
 from .chain.events import MIN_DEPTH, EventCache
 from .config import Settings
 from .db import Database
-from .errors import ConfigError, RpcUnavailable
+from .errors import ConfigError, KeystoreError, RpcUnavailable
 from .fetch import Fetcher
-from .keys import load_account
+from .keys import hold_account
 from .logs import configure_logging
 from .metrics import Metrics
 from .peers import Peers
 from .policy import GasBudget
 from .process import exclusive, stop_on_signals
 from .progress import Board
+from .remote_signer import RemoteAccount
 from .reserve import Reserve
 from .server import ArtifactServer
 from .store import Store
@@ -90,6 +92,13 @@ class Daemon:
         """Our account; None without a key."""
         return self.transactions.address if self.transactions else None
 
+    def look_at_signer(self) -> None:
+        """Ask a remote signer that has failed whether it is back."""
+        account = self.transactions.account if self.transactions else None
+        if isinstance(account, RemoteAccount) and "signer" in self.problems:
+            with contextlib.suppress(KeystoreError):
+                account.look()
+
     def spare(self, job: int = 0) -> int:
         """Return the wei of our account that no job other than this one may need; without a key we have none."""
         free = self.transactions.free() if self.transactions else 0
@@ -105,18 +114,14 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
     configure_logging(settings.log_format, settings.log_level)
     with contextlib.ExitStack() as stack:
         stack.enter_context(exclusive(settings.data_dir / "lock", f"data directory {settings.data_dir}"))
-        account = None
-        if key:
-            account = load_account(settings)
-            # SAFETY: two nodes with one key would use each other's nonces, even with separate data directories.
-            stack.enter_context(exclusive(settings.keystore_path, f"key {settings.keystore_path}"))
-        metrics = Metrics()
+        metrics, problems = Metrics(), {"start": "still starting"}
+        tell = partial(_tell_of_signer, metrics, problems)
+        account = stack.enter_context(hold_account(settings, tell)) if key else None
         database = Database(settings.data_dir / "node.sqlite3")
         stack.callback(database.close)
         limits = settings.limits
         store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
         stop = threading.Event()
-        problems: dict[str, str] = {"start": "still starting"}
         peers = Peers(database, metrics, problems, max_bytes=limits.peer_bytes, max_s=limits.peer_s)
         fetcher = Fetcher(
             store,
@@ -159,6 +164,16 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
             )
             yield node
             _log.info("node.closed", role=role)
+
+
+def _tell_of_signer(metrics: Metrics, problems: dict[str, str], reason: str | None) -> None:
+    """Note whether the remote signer signs."""
+    metrics.set("signer_up", reason is None)
+    if reason is None:
+        problems.pop("signer", None)
+        return
+    metrics.add("failures", "signer")
+    problems["signer"] = reason
 
 
 def _serve(
@@ -242,7 +257,7 @@ class Service:
 
 
 def transaction_manager(
-    settings: Settings, web3: Web3, account: LocalAccount, database: Database, **watched: Any
+    settings: Settings, web3: Web3, account: BaseAccount, database: Database, **watched: Any
 ) -> TransactionManager:
     """Return a transaction manager with the settings' prices; ``watched`` are its metrics and its ``stop``."""
     return TransactionManager(

@@ -76,7 +76,7 @@ class Verifier(Role):
         self._refused: set[int] = set()
         self._over: set[int] = set()
         assert node.transactions is not None
-        self._key, self._me = bytes(node.transactions.account.key), node.transactions.address
+        self._account, self._me = node.transactions.account, node.transactions.address
         opponents = Opponents.of(node.store, node.stop)
         self._hearing_player = HearingPlayer(node.client.contracts, self._me, opponents, node.stop)
 
@@ -135,7 +135,7 @@ class Verifier(Role):
             return []
         at, record, client = hearing.terms.submission, judgement.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
-        signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._key)
+        signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._account)
         call = Call.batch(client.contracts.panel, hearing_call(Attest(at, record, signature), hearing.id))
         return [Due(call, "verdict.signed", {"match": hex(hearing.match_id), "record": record.hex()})]
 

@@ -21,7 +21,7 @@ from .due import Due
 from .funds import kept_to_watch, offer, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
 from .policy import crowded, unwanted
-from .salt import salt_of
+from .salt import Salts
 from .service import Daemon
 
 WATCH_GAS = 350_000
@@ -36,6 +36,7 @@ class Watcher:
     def __init__(self, node: Daemon, transactions: TransactionManager, runner: JobRunner) -> None:
         self._node = node
         self._transactions = transactions
+        self._salts = Salts(transactions.account, node.database)
         self._runner = runner
         self._contract = node.client.contracts.watch
         self._watched: set[int] = set()
@@ -128,12 +129,7 @@ class Watcher:
         self._watched.discard(job.id)
 
     def _salt(self, job: JobView) -> bytes:
-        return salt_of(
-            self._transactions.account,
-            self._node.client.deployment.chain_id,
-            str(self._contract.address),
-            job.id,
-        )
+        return self._salts.of(self._node.client.deployment.chain_id, str(self._contract.address), job.id)
 
     def _due(self, job: JobView, function: str, *arguments: object) -> Due:
         bounty = self._node.client.contracts.bounty(job.id, job.client)

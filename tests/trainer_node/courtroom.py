@@ -191,6 +191,7 @@ class Court:
             address=KEY.address,
             database=Database(None),
             problems={},
+            look_at_signer=lambda: None,
             peers=Peers(Database(None), Metrics(), {}, max_bytes=ENOUGH, max_s=ENOUGH),
             metrics=Metrics(),
             settings=SimpleNamespace(

@@ -128,7 +128,6 @@ def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytes
     """Or another job would take the money, and the wrong root would be accepted."""
     monkeypatch.setattr(job_player, "offer", lambda *_: SimpleNamespace(wanted=100))
     monkeypatch.setattr(job_player, "kept", lambda *_: 10)
-    monkeypatch.setattr(job_player, "salt_of", lambda *_: b"s")
     reserve = Reserve(lambda: 20, lambda: False)
     player: Any = object.__new__(JobPlayer)
     player._node = SimpleNamespace(
@@ -141,6 +140,7 @@ def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytes
     )
     player._account = player._jobs = SimpleNamespace(address=ME)
     player._started_at = 0
+    player._salts = SimpleNamespace(of=lambda *_: b"s")
     job: Any = SimpleNamespace(id=1, group_of_root=lambda _: SimpleNamespace(dead=False, spokesman=1))
     own: Any = SimpleNamespace(root=b"r", last=b"l", path=(), logs=b"")
     for number in (19, 20, 21, 22):
