@@ -64,7 +64,7 @@ class RemoteAccount(BaseAccount):
     def look(self) -> None:
         """Ask whether the signer has the key, and tell. Raises KeystoreError if it has other keys only."""
         try:
-            self._found(self._ask("GET", "/api/v1/eth1/publicKeys"))
+            self._identifier = self._found(self._ask("GET", "/api/v1/eth1/publicKeys"))
         except SignerUnavailable as error:
             self._tell(str(error))
         except KeystoreError as error:
@@ -128,7 +128,7 @@ class RemoteAccount(BaseAccount):
                 )
         except (SignerUnavailable, KeystoreError) as error:
             self._tell(str(error))
-            raise
+            raise SignerUnavailable(str(error)) from error
         self._tell(None)
         return signature
 
