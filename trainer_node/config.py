@@ -99,6 +99,8 @@ class Limits(BaseModel):
     """Bytes a day that one server may send for one job without delivering what was asked."""
     peer_s: float = Field(default=600.0, gt=0)
     """Seconds a day that it may take for that."""
+    store_bytes: int = Field(default=0, ge=0)
+    """Disk space for all artifacts; 0 is no limit but the disk."""
     log_bytes: int = Field(default=16 << 30, ge=1 << 20)
     """Disk space for the rounding logs of one run."""
     exact_slowdown: float = Field(default=4.0, ge=1)
@@ -142,6 +144,19 @@ class Policy(BaseModel):
     def min_reward(self) -> int:
         """`min_reward_eth` in wei."""
         return int(self.min_reward_eth * 10**18)
+
+
+class Keep(BaseModel):
+    """What stays on disk once a job is over, in seconds from its end."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    work_s: float = Field(default=3600.0, ge=0)
+    """States, trees, records, logs and the package."""
+    result_s: float = Field(default=7.0 * DAY_S, ge=0)
+    """The final state and what proves it, for the client."""
+    every_s: float = Field(default=600.0, ge=1)
+    """Seconds between two collections of what has had its time."""
 
 
 class Fees(BaseModel):
@@ -241,6 +256,7 @@ class Settings(BaseSettings):
     max_data_requests_eth: float = Field(default=0.5, ge=0, le=1e12)
     """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing."""
     limits: Limits = Limits()
+    keep: Keep = Keep()
     fees: Fees = Fees()
     policy: Policy = Policy()
 
@@ -318,12 +334,17 @@ class Settings(BaseSettings):
         return Market(base_fee + self.fees.policy().priority_fee, patient_s, self.latency_s)
 
     @property
+    def block_time_s(self) -> float:
+        """Seconds from a block to the next; zero on a development chain."""
+        if self.block_s < 0:
+            return 0.0 if self.chain_id in LOCAL_CHAINS else MAIN_CHAIN_BLOCK_S
+        return self.block_s
+
+    @property
     def latency_s(self) -> float:
         """Seconds, at most, until a move of another party is seen and ours is mined, if blocks have room; zero on a
         development chain."""
-        block_s = self.block_s
-        if block_s < 0:
-            block_s = 0 if self.chain_id in LOCAL_CHAINS else MAIN_CHAIN_BLOCK_S
+        block_s = self.block_time_s
         return (self.confirmations + 2) * block_s + self.poll_s if block_s else 0.0
 
     @property

@@ -281,6 +281,8 @@ class Fetcher:
         try:
             await self._download(client, ours, uri, name, limit)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            if peers is not None:
+                peers.failed(job, host, 0, 0.0)
             raise _TryAgain(f"{type(error).__name__} {error}".strip()) from error
         except (Unavailable, _TryAgain, asyncio.CancelledError) as error:
             # NOTE: the loser of a race is not at fault, and neither is a server that is cut off because the node stops.

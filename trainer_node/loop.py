@@ -70,7 +70,7 @@ class Loop:
     def __init__(self, node: Daemon, role: Role) -> None:
         self._node = node
         self._role = role
-        self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at)
+        self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at, node.metrics)
         key = node.transactions
         self._sender = Sender(key, node.reserve, node.gas) if key else None
         self._teller = Teller(key.address, node.settings.market, role.pressed) if key else None
@@ -85,10 +85,19 @@ class Loop:
         self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))
         if self._teller is not None:
             self._send(self._teller.due(snapshot))
+        node, key = self._node, self._node.transactions
+        node.gauges.round(
+            balance=None if key is None else key.balance(),
+            owed=None if self._teller is None else self._teller.owed,
+            reserved=node.reserve.for_others(),
+            pending=0 if key is None else len(key.open()),
+        )
 
     def _attend(self, snapshot: Snapshot, job: JobView) -> tuple[bool, Exception | None]:
         """Do what is due in a job. Return whether the job concerns us, and the last error of its turns."""
         ours, turns = self._role.turns(snapshot, job)
+        if job.phase.ended and not ours:
+            self._node.job_over(job)
         failed: Exception | None = None
         for of, decide in turns:
             # SAFETY: an adversary may have caused an error in one of these turns; the other turns are still taken.

@@ -22,6 +22,7 @@ import structlog
 
 from .db import Database
 from .metrics import Metrics
+from .problems import Problems
 
 DAY_S = 24 * 3600.0
 MAX_HOSTS = 64
@@ -50,14 +51,14 @@ class Waste:
 class Peers:
     """The budgets of all servers: ``max_bytes`` and ``max_s`` for each job and host. Safe for several threads.
 
-    ``problems`` gets a line for each server that is given up; /readyz shows it.
+    ``problems`` gets a notice of each server that is given up; /readyz shows it.
     """
 
     def __init__(
         self,
         database: Database,
         metrics: Metrics,
-        problems: dict[str, str],
+        problems: Problems,
         *,
         max_bytes: float,
         max_s: float,
@@ -90,17 +91,18 @@ class Peers:
             return reason
 
     def failed(self, job: int, host: str, size: int, seconds: float) -> None:
-        """Count a download that ended without the artifact after ``size`` bytes and ``seconds``."""
+        """Count a download that ended without the artifact after ``size`` bytes and ``seconds``; both are zero for a
+        server that does not answer."""
         with self._lock:
             self._metrics.add("fetch_failures", host[:80])
             self._metrics.add("wasted_bytes", host[:80], by=size)
-            self._count(job, host, size, seconds)
-            self.refusal(job, host)
+            if size or seconds:
+                self._count(job, host, size, seconds)
+                self.refusal(job, host)
 
     def delivered(self, job: int, host: str, size: int, seconds: float) -> None:
         """Count a download that ended with the artifact."""
         with self._lock:
-            self._metrics.add("fetched_bytes", by=size)
             if host in self._job(job):
                 self._count(job, host, -size, -seconds)
 
@@ -141,14 +143,14 @@ class Peers:
             _log.warning("peer.given_up", job=job, host=host, reason=reason)
             if len(self._given_up) >= MAX_SHOWN:
                 self._restore(*next(iter(self._given_up)))
-        topic = self._given_up.setdefault((job, host), f"job {job}, server {host}")
-        self._problems[topic] = reason
+        topic = self._given_up.setdefault((job, host), f"job {job}: server {host}")
+        self._problems.note(topic, reason)
         self._metrics.set("peers_given_up", len(self._given_up))
 
     def _restore(self, job: int, host: str) -> None:
         topic = self._given_up.pop((job, host), None)
         if topic is not None:
-            self._problems.pop(topic, None)
+            self._problems.clear(topic)
             self._metrics.set("peers_given_up", len(self._given_up))
 
 

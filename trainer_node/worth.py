@@ -50,6 +50,7 @@ class Worth:
         dear = dear or unpaid(job, settings.fees.expected_fee, max_fee)
         estimate = self._runner.prepare(job)
         slow = None if estimate is None else too_slow(job, estimate, settings.latency_s, self._commit_age)
+        slow = slow or (None if estimate is None else self._runner.too_full(job.id))
         poor = too_poor(price, quarrel(job, max_fee), self._node.spare(job.id))
         return estimate is not None and self.unless(job, dear or slow or poor)
 

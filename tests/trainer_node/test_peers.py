@@ -19,6 +19,7 @@ from trainer_node.errors import Corrupt
 from trainer_node.fetch import Fetcher
 from trainer_node.metrics import Metrics
 from trainer_node.peers import DAY_S, MAX_HOSTS, MAX_SHOWN, Peers, host_of
+from trainer_node.problems import Problems
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
@@ -38,7 +39,7 @@ class Desk:
 
     def __init__(self, database: Database | None = None, clock: Clock | None = None) -> None:
         self.database, self.clock = database or Database(None), clock or Clock()
-        self.metrics, self.problems = Metrics(), dict[str, str]()
+        self.metrics, self.problems = Metrics(), Problems()
         self.peers = Peers(
             self.database, self.metrics, self.problems, max_bytes=1000, max_s=100, clock=self.clock
         )
@@ -76,7 +77,7 @@ def test_a_restart_grants_no_new_budget(desk: Desk) -> None:
     desk.peers.failed(1, HOST, 1000, 0)
     again = Desk(desk.database, desk.clock)
     assert again.peers.refusal(1, HOST) is not None
-    assert again.problems
+    assert again.problems.topics()
 
 
 def test_a_day_gives_a_budget_back_and_no_more(desk: Desk) -> None:
@@ -87,7 +88,7 @@ def test_a_day_gives_a_budget_back_and_no_more(desk: Desk) -> None:
     assert desk.peers.refusal(1, HOST) is not None
     desk.clock.now += 2
     assert desk.peers.refusal(1, HOST) is None
-    assert not desk.problems
+    assert not desk.problems.topics()
     desk.clock.now += 1000 * DAY_S
     desk.peers.failed(1, HOST, 1000, 0)
     assert desk.peers.refusal(1, HOST) is not None, "good days are not saved up"
@@ -114,12 +115,14 @@ def test_what_is_delivered_is_taken_off_once(desk: Desk) -> None:
 
 def test_readyz_and_metrics_say_who_is_given_up_until_the_job_is_over(desk: Desk) -> None:
     desk.peers.failed(7, HOST, 5000, 3)
-    assert HOST in desk.problems[f"job 7, server {HOST}"]
+    (notice,) = desk.problems.shown().notices
+    assert notice.startswith(f"job 7: server {HOST}: ")
+    assert desk.problems.shown().ready, "anybody can name a bad server"
     assert desk.metrics.value("peers_given_up") == 1
     assert desk.metrics.value("wasted_bytes", HOST) == 5000
     assert desk.metrics.value("fetch_failures", HOST) == 1
     desk.peers.forget(7)
-    assert not desk.problems
+    assert not desk.problems.topics()
     assert desk.metrics.value("peers_given_up") == 0
     assert desk.peers.refusal(7, HOST) is None
 
@@ -130,7 +133,7 @@ def test_what_is_remembered_is_bounded_and_drops_who_has_cost_least(desk: Desk) 
         desk.peers.failed(1, f"{number}.example:80", 1001, 0)
     assert desk.peers.refusal(1, HOST) is not None
     assert len(desk.database.get("servers of job 1")) == MAX_HOSTS
-    assert len(desk.problems) == MAX_SHOWN
+    assert len(desk.problems.topics()) == MAX_SHOWN
 
 
 def test_ports_are_part_of_a_host() -> None:
@@ -179,14 +182,14 @@ def flood() -> Iterator[Flood]:
     flood.server.server_close()
 
 
-def fetcher(folder: Path, database: Database, problems: dict[str, str], job: int = 1) -> Fetcher:
+def fetcher(folder: Path, database: Database, problems: Problems, job: int = 1) -> Fetcher:
     peers = Peers(database, Metrics(), problems, max_bytes=20 * MIB, max_s=600)
     store = Store(folder, sync=False)
     return Fetcher(store, timeout_s=60.0, attempts=3, backoff_s=0.01, peers=peers).for_job(job)
 
 
 def test_a_flood_costs_its_budget_and_no_more(tmp_path: Path, flood: Flood) -> None:
-    wanted, database, problems = hashlib.sha256(b"program").digest(), Database(None), dict[str, str]()
+    wanted, database, problems = hashlib.sha256(b"program").digest(), Database(None), Problems()
     for _ in range(20):  # restarts
         one = fetcher(tmp_path / "mine", database, problems)
         with pytest.raises(Unavailable):
@@ -195,7 +198,7 @@ def test_a_flood_costs_its_budget_and_no_more(tmp_path: Path, flood: Flood) -> N
     assert flood.taken <= flood.asked * 32 * MIB, "what the sockets hold is taken, too"
     with pytest.raises(Unavailable, match="without delivering"):
         one.blob(wanted, [flood.uri], max_bytes=8 * MIB)
-    assert len(problems) == 1
+    assert len(problems.topics()) == 1
     # Another job of an honest client is not touched, and neither is an honest server in this one.
     honest = Store(tmp_path / "honest", sync=False)
     honest.put_blob(b"program")
@@ -206,7 +209,7 @@ def test_a_flood_costs_its_budget_and_no_more(tmp_path: Path, flood: Flood) -> N
 
 
 def test_a_message_blames_the_server_where_no_setting_would_help(tmp_path: Path, flood: Flood) -> None:
-    one = fetcher(tmp_path / "mine", Database(None), {})
+    one = fetcher(tmp_path / "mine", Database(None), Problems())
     with pytest.raises(Corrupt, match="at most 1000 bytes, so the server sends something else") as caught:
         one.blob(bytes(32), [flood.uri], max_bytes=1000)
     assert "raise" not in str(caught.value)
@@ -216,7 +219,7 @@ def test_a_message_blames_the_server_where_no_setting_would_help(tmp_path: Path,
 
 
 def test_a_server_that_is_down_costs_nothing(tmp_path: Path) -> None:
-    database, problems = Database(None), dict[str, str]()
+    database, problems = Database(None), Problems()
     for _ in range(5):
         with pytest.raises(Unavailable, match="ConnectError"):
             fetcher(tmp_path / "mine", database, problems).blob(bytes(32), ["http://127.0.0.1:9"])
@@ -224,7 +227,7 @@ def test_a_server_that_is_down_costs_nothing(tmp_path: Path) -> None:
 
 
 def test_a_call_that_takes_too_long_says_how_much_came(tmp_path: Path, flood: Flood) -> None:
-    honest, database, problems = Store(tmp_path / "honest", sync=False), Database(None), dict[str, str]()
+    honest, database, problems = Store(tmp_path / "honest", sync=False), Database(None), Problems()
     good = honest.put_tensor(np.ones(5, np.float32))
     metrics = Metrics()
     peers = Peers(database, metrics, problems, max_bytes=1, max_s=600)
@@ -233,5 +236,5 @@ def test_a_call_that_takes_too_long_says_how_much_came(tmp_path: Path, flood: Fl
     with ArtifactServer(honest) as server, pytest.raises(Unavailable) as caught:
         one.fetch_all([Name(Kind.TENSOR, good), Name(Kind.BLOB, bytes(32))], [server.uri, flood.uri])
     assert "1 of 2 artifacts came in the 1 s of limits.fetch_budget_s" in str(caught.value)
-    assert metrics.value("fetched_bytes") == (honest.find(Name(Kind.TENSOR, good)) or tmp_path).stat().st_size
-    assert len(problems) == 1, "the flood was cut off because the time was over, which counts"
+    assert mine.usage.received == (honest.find(Name(Kind.TENSOR, good)) or tmp_path).stat().st_size
+    assert len(problems.topics()) == 1, "the flood was cut off because the time was over, which counts"

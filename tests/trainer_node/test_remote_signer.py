@@ -261,7 +261,7 @@ def test_a_daemon_says_that_its_signer_is_away_and_goes_on_when_it_is_back(
             assert [reason for reason in reasons if reason.startswith("signer: ") and signer.uri in reason]
             assert (node.metrics.value("signer_up"), node.metrics.value("failures", "signer")) == (0, 1)
             node.look_at_signer()
-            assert "has no key" in node.problems["signer"]
+            assert "has no key" in node.problems.shown().reasons[0]
             signer.keys = keys
             node.look_at_signer()
             assert "signer" not in node.problems
