@@ -45,6 +45,7 @@ from .reserve import Reserve
 from .retention import Policy, usage
 from .server import ArtifactServer
 from .store import Store
+from .systemd import Notifier
 
 MAX_BACKOFF_S = 60.0
 RESTORED_S = 3.0
@@ -76,6 +77,8 @@ class Daemon:
     """Reports about runs, which the server shows."""
     keeper: Keeper = field(kw_only=True)
     """Keeps room on the disk."""
+    notifier: Notifier = field(kw_only=True)
+    """Tells the service manager how we do."""
     reserve: Reserve = field(init=False)
     """Wei that jobs on which we have staked may still take (`funds`)."""
     gas: GasBudget = field(init=False)
@@ -161,9 +164,13 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
         stack.callback(keeper.close)
         server = _serve(settings, database, store, problems, metrics, board)
         stack.callback(server.stop)
+        notifier = Notifier()
         with stop_on_signals(stop):
-            client = _patiently(stop, problems, lambda: open_client(settings))
-            _patiently(stop, problems, lambda: database.bind(client.identity()))
+            # NOTE: the manager must not give up a daemon that waits for its chain: it serves its artifacts meanwhile.
+            notifier.ready()
+            patiently = partial(_patiently, stop, problems, notifier)
+            client = patiently(lambda: open_client(settings))
+            patiently(lambda: database.bind(client.identity()))
             client.cache = EventCache(database, depth=max(limits.log_range // 2, MIN_DEPTH))
             transactions = None
             if account is not None:
@@ -192,6 +199,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
                 problems,
                 board,
                 keeper=keeper,
+                notifier=notifier,
             )
             _log.info(
                 "node.open", role=role, address=node.address, artifacts=server.uri, chain=settings.chain_id
@@ -281,8 +289,12 @@ class Service:
 
     def run(self) -> None:
         """Call rounds until SIGTERM, SIGINT or ``node.stop``. The act in progress is finished first."""
-        while not self._node.stop.is_set():
-            self._node.stop.wait(self.round())
+        node = self._node
+        while not node.stop.is_set():
+            wait_s = self.round()
+            node.notifier.alive(_status(node.problems))
+            node.stop.wait(wait_s)
+        node.notifier.stopping()
 
     def round(self) -> float:
         """Do one round. Return the seconds to wait before the next one. Never raises an Exception."""
@@ -321,6 +333,11 @@ class Service:
         metrics.add("ticks", result)
         self._failures += 1
         return min(self._node.settings.poll_s * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF_S)
+
+
+def _status(problems: Problems) -> str:
+    """Return what a service manager shows."""
+    return "; ".join(problems.shown().reasons) or "ready"
 
 
 def transaction_manager(
@@ -369,7 +386,7 @@ def open_client(settings: Settings) -> ChainClient:
     return client
 
 
-def _patiently(stop: threading.Event, problems: Problems, act: Callable[[], T]) -> T:
+def _patiently(stop: threading.Event, problems: Problems, notifier: Notifier, act: Callable[[], T]) -> T:
     """Call ``act`` until the chain answers. Raises the last error if ``stop`` is set before."""
     wait = 0.5
     while True:
@@ -377,6 +394,7 @@ def _patiently(stop: threading.Event, problems: Problems, act: Callable[[], T]) 
             return act()
         except RpcUnavailable as error:
             problems["start"] = str(error)
+            notifier.alive(_status(problems))
             _log.warning("node.waiting_for_chain", reason=str(error))
             if stop.wait(wait):
                 raise
