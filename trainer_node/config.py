@@ -255,6 +255,10 @@ class Settings(BaseSettings):
     """Bytes to fetch for checking a part of one job; 0 is no limit."""
     max_data_requests_eth: float = Field(default=0.5, ge=0, le=1e12)
     """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing."""
+    withdrawal_address: Address | None = None
+    """Account that gets what is above `keep_eth`; none: everything stays."""
+    keep_eth: float | None = Field(default=None, ge=0, le=1e12)
+    """With it: ether that stays for stakes and gas, beside what open jobs may still take."""
     limits: Limits = Limits()
     keep: Keep = Keep()
     fees: Fees = Fees()
@@ -282,6 +286,10 @@ class Settings(BaseSettings):
         if self.max_watch_eth and self.mode is not Mode.CHALLENGE:
             raise ValueError(
                 'max_watch_eth stakes on a result; set mode = "challenge", so that it can be claimed'
+            )
+        if (self.withdrawal_address is None) != (self.keep_eth is None):
+            raise ValueError(
+                "withdrawal_address and keep_eth go together: where ether goes, and how much of it stays"
             )
         if (self.signer_url is None) != (self.signer_address is None):
             raise ValueError(

@@ -19,7 +19,8 @@ from referee_py.errors import AssayError
 
 from .chain import Call, JobView, Snapshot, TransactionManager
 from .due import Due
-from .errors import Reverted
+from .errors import ConfigError, Reverted
+from .forwarder import Forwarder
 from .job_queue import JobQueue, Scheduler
 from .policy import GasBudget
 from .reserve import Reserve
@@ -73,6 +74,7 @@ class Loop:
         self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at, node.metrics)
         key = node.transactions
         self._sender = Sender(key, node.reserve, node.gas) if key else None
+        self._forwarder = _forwarder(node)
         self._teller = Teller(key.address, node.settings.market, role.pressed) if key else None
 
     def tick(self) -> None:
@@ -86,6 +88,9 @@ class Loop:
         if self._teller is not None:
             self._send(self._teller.due(snapshot))
         node, key = self._node, self._node.transactions
+        if self._forwarder is not None and key is not None:
+            known = self._scheduler.complete and not key.open()
+            self._send(self._forwarder.due(snapshot, node.spare(), known=known))
         node.gauges.round(
             balance=None if key is None else key.balance(),
             owed=None if self._teller is None else self._teller.owed,
@@ -112,6 +117,19 @@ class Loop:
         for due in dues:
             assert self._sender is not None, "without a key nothing is due"
             self._sender.send(due)
+
+
+def _forwarder(node: Daemon) -> Forwarder | None:
+    """Return what sends our money on, if the settings say where. Raises ConfigError if that is our own account."""
+    settings = node.settings
+    if node.transactions is None or settings.withdrawal_address is None or settings.keep_eth is None:
+        return None
+    if settings.withdrawal_address == node.address:
+        raise ConfigError(
+            f"withdrawal_address {node.address} is the daemon's own account; name another, or none"
+        )
+    floor = int(settings.keep_eth * 10**18)
+    return Forwarder(settings.withdrawal_address, floor, node.client.block().number, settings.market)
 
 
 class Sender:

@@ -201,6 +201,7 @@ class Court:
             settings=SimpleNamespace(
                 latency_s=0.0,
                 policy=Policy(),
+                withdrawal_address=None,
                 limits=SimpleNamespace(memory_bytes=ENOUGH, max_period_s=30 * 24 * 3600),
                 allow_probable_bounds=False,
                 market=lambda base_fee: Market(base_fee, 0),
