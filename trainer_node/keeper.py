@@ -175,7 +175,9 @@ class Keeper:
         if not held and free < self._ballast.size // 2:
             self._ballast.release()
         if held and not self._over_quota():
-            self._problems.clear(DISK)
+            if DISK in self._problems:
+                self._problems.clear(DISK)
+                self._problems.clear_part(DISK)
         elif held:
             self._problems[DISK] = (
                 f"the store takes {self._store.usage.total} bytes, limits.store_bytes is {self._store_bytes}"

@@ -79,6 +79,13 @@ class Problems:
         else:
             self.note(topic, reason)
 
+    def clear_part(self, part: str) -> None:
+        """Forget what was wrong with this part of any job."""
+        with self._lock:
+            for topic in [topic for topic in self._reasons if topic.endswith(f": {part}")]:
+                del self._reasons[topic]
+            self._count()
+
     def forget_job(self, job: int) -> None:
         """Forget all about a job that is over."""
         mine = f"job {job}"

@@ -118,6 +118,7 @@ class Daemon:
     def job_over(self, job: JobView) -> None:
         """Let go of a job that is over and no longer concerns us."""
         self.keeper.over(job.id)
+        self.problems.forget_job(job.id)
         self.gauges.over(job)
         self.peers.forget(job.id)
 
