@@ -243,21 +243,9 @@ class HostileServer:
         self._thread.join(timeout=5)
 
 
-WAYS = tuple(
-    [
-        "plain",
-        "plain",
-        "plain",
-        "short",
-        "lied-long",
-        "chunks",
-        "endless",
-        "error",
-        "elsewhere",
-        "packed",
-        "cut",
-        "nothing",
-    ]
+WAYS = (
+    *("plain", "plain", "plain", "short", "lied-long", "chunks"),
+    *("endless", "error", "elsewhere", "packed", "cut", "nothing"),
 )
 """How a body is sent; mostly as it is."""
 

@@ -89,7 +89,7 @@ def test_hostile_jobs_leave_the_honest_one_alone(count: int, tmp_path: Path) -> 
             time.sleep(0.01)
     assert found == claim, "the same outcome as without them"
     # NOTE: a change that comes to the same file makes an honest job of it, which is measured.
-    assert outcomes["refused"] > count // 3, outcomes
+    assert outcomes["refused"] > count // 6, outcomes
     assert outcomes["unavailable"] > count // 20, outcomes
     assert outcomes["measured"] <= count // 20, outcomes
     assert sum(outcomes.values()) == count
