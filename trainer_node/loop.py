@@ -9,6 +9,7 @@ After a crash or a reorganisation the state is read again.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -29,6 +30,8 @@ from .teller import Teller
 
 ACT_TIMEOUT_S = 60.0
 """Seconds that a round waits for a transaction to be mined; after that the outbox takes care of it."""
+COUNT_S = 10.0
+"""Seconds between two looks at our account while no job concerns us."""
 
 _log = structlog.get_logger(__name__)
 
@@ -75,6 +78,9 @@ class Loop:
         key = node.transactions
         self._sender = Sender(key, node.reserve, node.gas) if key else None
         self._forwarder = _forwarder(node)
+        self._ours = [False, False]
+        """Whether a job concerned us in this round and in the one before."""
+        self._counted = float("-inf")
         self._teller = Teller(key.address, node.settings.market, role.pressed) if key else None
 
     def tick(self) -> None:
@@ -85,6 +91,14 @@ class Loop:
         if self._node.transactions is not None and self._node.transactions.open():
             self._node.transactions.recover()  # transactions that were not mined within an earlier round
         self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))
+        # NOTE: while no job concerns us, nobody comes to owe us anything: an idle node asks the chain for little.
+        if any(self._ours) or time.monotonic() - self._counted >= COUNT_S:
+            self._counted = time.monotonic()
+            self._count(snapshot)
+        self._ours = [False, self._ours[0]]
+
+    def _count(self, snapshot: Snapshot) -> None:
+        """Withdraw what we are owed, and show the sums."""
         if self._teller is not None:
             self._send(self._teller.due(snapshot))
         node, key = self._node, self._node.transactions
@@ -101,6 +115,7 @@ class Loop:
     def _attend(self, snapshot: Snapshot, job: JobView) -> tuple[bool, Exception | None]:
         """Do what is due in a job. Return whether the job concerns us, and the last error of its turns."""
         ours, turns = self._role.turns(snapshot, job)
+        self._ours[0] |= ours
         if job.phase.ended and not ours:
             self._node.job_over(job)
         failed: Exception | None = None
