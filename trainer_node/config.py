@@ -95,6 +95,10 @@ class Limits(BaseModel):
     fetch_rate: float = Field(default=64 * 1024, gt=0)
     fetch_budget_s: float = Field(default=1800.0, gt=0)
     """Seconds to fetch the whole package of a job."""
+    peer_bytes: int = Field(default=1 << 28, ge=1 << 16)
+    """Bytes a day that one server may send for one job without delivering what was asked."""
+    peer_s: float = Field(default=600.0, gt=0)
+    """Seconds a day that it may take for that."""
     store_bytes: int = Field(default=0, ge=0)
     """Disk space for all artifacts; 0 is no limit but the disk."""
     log_bytes: int = Field(default=16 << 30, ge=1 << 20)
@@ -107,6 +111,39 @@ class Limits(BaseModel):
     log_range: int = Field(default=10_000, ge=1)
     max_period_s: int = Field(default=30 * DAY_S, ge=1)
     """Longest period or clock of a job on which the node stakes or signs."""
+
+
+def _hash(value: str) -> str:
+    digits = value.removeprefix("0x")
+    if len(digits) != 64 or any(digit not in "0123456789abcdef" for digit in digits):
+        raise ValueError("a hash of 64 lower-case hex digits is wanted, as `assay program show` shows it")
+    return digits
+
+
+Address = Annotated[str, AfterValidator(_address)]
+
+
+class Policy(BaseModel):
+    """Jobs that the operator wants, and what the node pays for other parties."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    min_reward_eth: float = Field(default=0, ge=0, le=1e12)
+    """For a trainer: the least share of a job's reward for one slot."""
+    clients: tuple[Address, ...] = Field(default=(), max_length=1000)
+    """Accounts whose jobs the node works on; none named: all."""
+    programs: tuple[Annotated[str, AfterValidator(_hash)], ...] = Field(default=(), max_length=1000)
+    """Program hashes that the node works on; none named: all."""
+    max_open_jobs: int = Field(default=0, ge=0)
+    """Jobs that may hold stakes or reserves of the node at the same time; 0 is no limit."""
+    max_gas_loss_eth: float | None = Field(default=None, ge=0, le=1e12)
+    """For a challenger: gas that it pays in one job for moves that win it nothing. Not set: nothing in the mode
+    challenge, no limit in the mode defend, whose purpose that is."""
+
+    @property
+    def min_reward(self) -> int:
+        """`min_reward_eth` in wei."""
+        return int(self.min_reward_eth * 10**18)
 
 
 class Keep(BaseModel):
@@ -168,12 +205,16 @@ class Settings(BaseSettings):
     chain_id: int = Field(default=31337, ge=1, lt=1 << 63)
     deployment: Path | None = None
     """Deployment file; `deployments/<chain id>.json` if not set."""
-    releases: Annotated[str, AfterValidator(_address)] | None = None
+    releases: Address | None = None
     """Address of a publisher's list of releases, in place of a deployment file; `release` is the version on it."""
     release: str | None = Field(None, min_length=1, max_length=32)
     data_dir: Path = Path(".assay")
     keystore: Path | None = None
     """Encrypted key; `<data_dir>/key.json` if not set."""
+    signer_url: Annotated[str, AfterValidator(_uri)] | None = None
+    """Base URI of a remote signer (Web3Signer's interface), in place of a keystore."""
+    signer_address: Address | None = None
+    """Account that it signs for."""
     password_file: Path | None = None
     password: SecretStr | None = None
     host: str = "127.0.0.1"
@@ -214,9 +255,14 @@ class Settings(BaseSettings):
     """Bytes to fetch for checking a part of one job; 0 is no limit."""
     max_data_requests_eth: float = Field(default=0.5, ge=0, le=1e12)
     """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing."""
+    withdrawal_address: Address | None = None
+    """Account that gets what is above `keep_eth`; none: everything stays."""
+    keep_eth: float | None = Field(default=None, ge=0, le=1e12)
+    """With it: ether that stays for stakes and gas, beside what open jobs may still take."""
     limits: Limits = Limits()
     keep: Keep = Keep()
     fees: Fees = Fees()
+    policy: Policy = Policy()
 
     @model_validator(mode="before")
     @classmethod
@@ -240,6 +286,14 @@ class Settings(BaseSettings):
         if self.max_watch_eth and self.mode is not Mode.CHALLENGE:
             raise ValueError(
                 'max_watch_eth stakes on a result; set mode = "challenge", so that it can be claimed'
+            )
+        if (self.withdrawal_address is None) != (self.keep_eth is None):
+            raise ValueError(
+                "withdrawal_address and keep_eth go together: where ether goes, and how much of it stays"
+            )
+        if (self.signer_url is None) != (self.signer_address is None):
+            raise ValueError(
+                "signer_url and signer_address go together: where the signer is, and for whom it signs"
             )
         if self.check != "all" and self.max_watch_eth:
             raise ValueError('max_watch_eth pays for whole runs; set check = "all" to watch jobs')
@@ -271,6 +325,14 @@ class Settings(BaseSettings):
     def max_data_requests(self) -> int:
         """`max_data_requests_eth` in wei."""
         return int(self.max_data_requests_eth * 10**18)
+
+    @property
+    def max_gas_loss(self) -> int | None:
+        """Wei that a challenger's gas for other parties may cost in one job; None is no limit."""
+        limit = self.policy.max_gas_loss_eth
+        if limit is None:
+            return None if self.mode is Mode.DEFEND else 0
+        return int(limit * 10**18)
 
     def market(self, base_fee: int) -> Market:
         """Return the price of gas in a block with this base fee in wei, and how long we wait for cheaper gas."""

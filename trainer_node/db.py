@@ -351,6 +351,11 @@ class Database:
             row = session.get(Progress, name)
             return default if row is None else json.loads(row.value)
 
+    def drop(self, name: str) -> None:
+        """Remove the value of that name."""
+        with self.session() as session:
+            session.execute(delete(Progress).where(Progress.name == name))
+
     # ------------------------------------------------------------------ events
 
     def put_events(self, query: str, through: int, hash_: bytes, logs: Sequence[str], oldest: int) -> None:

@@ -2,7 +2,8 @@
 
 AssayError
 ├── ConfigError              a setting that is missing, unknown or out of range
-├── KeystoreError            a key file that cannot be read, written or opened
+├── KeystoreError            a key that cannot be read, written, opened or found
+├── SignerUnavailable        a remote signer that does not sign now (also Unavailable): try again later
 ├── AlreadyRunning           another process holds the data directory
 ├── SchemaMismatch           a database of another version or of another deployment
 ├── DeployError              a deployment that must not or could not be made
@@ -37,6 +38,10 @@ class ConfigError(AssayError):
 
 class KeystoreError(AssayError):
     """A key file that cannot be read, written or opened with this password."""
+
+
+class SignerUnavailable(Unavailable):
+    """A remote signer that does not answer, or not with a signature of ours."""
 
 
 class AlreadyRunning(AssayError):

@@ -106,11 +106,14 @@ class Scheduler:
         self._problems = problems
         self._works_at = works_at
         self._metrics = metrics or Metrics()
+        self.complete = False
+        """Whether all our jobs were read and attended to in the last round."""
 
     def go(self, snapshot: Snapshot, attend: Callable[[JobView], tuple[bool, Exception | None]]) -> None:
         """Call ``attend``, which returns whether a job concerns us, and an error. Raises only RpcUnavailable and
         RpcCorrupt."""
         failures = 0
+        self.complete = True
         for job_id in self._queue.due(snapshot.job_count()):
             try:
                 job = snapshot.job(job_id)
@@ -135,5 +138,6 @@ class Scheduler:
 
     def _failed(self, job_id: int, error: Exception) -> None:
         self._metrics.add("failures", "disk" if isinstance(error, DiskFailed) else "turn")
-        told = f"{type(error).__name__}: {error}"
-        self._problems.job(job_id, "", told, ours=self._queue.ours(job_id))
+        told, ours = f"{type(error).__name__}: {error}", self._queue.ours(job_id)
+        self.complete = self.complete and not ours
+        self._problems.job(job_id, "", told, ours=ours)

@@ -348,7 +348,8 @@ class JobRunner:
 
     def _prepare(self, job: JobView, limit_s: float) -> _Prepared:
         fits = None if self._keeper is None else partial(self._keeper.fits, job.id)
-        package = load(self._fetcher, job.program, job.program_file, [job.uri], self._max_memory, fits)
+        fetcher = self._fetcher.for_job(job.id)
+        package = load(fetcher, job.program, job.program_file, [job.uri], self._max_memory, fits)
         with contextlib.suppress(DiskFailed):
             self._store(job.id).hold(*package_names(package.program, job.program_file))
         if self._keeper is not None:
@@ -376,7 +377,7 @@ class JobRunner:
             return OwnLogs(self._database, work.key, store, terms.node_count, terms.steps)
         if work.log_source is None:
             work.log_source = FetchedLogs(
-                self._fetcher,
+                self._fetcher.for_job(job.id),
                 lambda: _log_servers(work.job),
                 job.logs,
                 terms.steps,

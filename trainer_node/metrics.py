@@ -64,7 +64,7 @@ TABLE = (
     _gauge("problems", "Reasons that /readyz shows, by topic", "topic"),
     _gauge("job_problem", "1 while something in this job fails", "job", most=MAX_SERIES),
     _counter("ticks", "Rounds of the main loop, by result", "result"),
-    _counter("failures", "Failures by what failed: turn, package, run, data, disk, peer", "of"),
+    _counter("failures", "Failures by what failed: turn, package, run, data, disk, peer, signer", "of"),
     # the chain
     _gauge("rpc_up", "Whether the last round reached the chain"),
     _gauge("block", "Number of the last block that was looked at"),
@@ -72,6 +72,7 @@ TABLE = (
     _gauge("rpc_latency_seconds", "Time of the endpoint's last answer", "endpoint", most=MAX_SERIES),
     _counter("rpc_failures", "Requests that the endpoint did not answer", "endpoint", most=MAX_SERIES),
     _counter("rpc_disagreements", "Answers unlike those of the other endpoints", "endpoint", most=MAX_SERIES),
+    _gauge("signer_up", "Whether the remote signer last signed, or last answered"),
     # transactions and money
     _counter("transactions", "Transactions by how they ended", "action", "status"),
     _gauge("open_transactions", "Transactions that are sent and not mined yet"),
@@ -105,6 +106,10 @@ TABLE = (
     _counter("fetched_bytes", "Bytes of artifacts that arrived from other nodes"),
     _counter("served_bytes", "Bytes of artifacts that were served to other nodes"),
     _counter("fetch_failures", "Artifacts that a peer did not deliver", "peer", most=MAX_SERIES),
+    _counter(
+        "wasted_bytes", "Bytes of downloads that did not end with the artifact", "peer", most=MAX_SERIES
+    ),
+    _gauge("peers_given_up", "Servers that are not asked for a job's data now: they only cost"),
     # disk
     _gauge("store_bytes", "Disk space that the store takes, by kind of artifact", "kind"),
     _gauge("store_files", "Files of the store, by kind of artifact", "kind"),

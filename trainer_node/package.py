@@ -120,6 +120,8 @@ def check_leaves(terms: Terms) -> None:
             f"{terms.steps} steps with rounding logs are a tree of as many leaves, the limit is {MAX_RUN_LEAVES}; "
             "the client must post fewer, or choose the mode repops-f32"
         )
+    if min(terms.strides, default=0) < 1:
+        raise InvalidProgram(f"strides {list(terms.strides)}: there are some, and each is at least 1")
     spans = (terms.steps, *terms.strides)
     for span, stride in zip(spans, terms.strides, strict=False):
         leaves = -(-min(span, terms.steps) // stride)

@@ -12,10 +12,11 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
-from eth_account.signers.local import LocalAccount
+from eth_account.signers.base import BaseAccount
 from web3 import Web3
 
 from referee_py.errors import AssayError, Unavailable
@@ -27,20 +28,24 @@ from .chain.events import MIN_DEPTH, EventCache
 from .config import Settings
 from .db import Database
 from .disk import Ballast, free_bytes
-from .errors import ConfigError, DiskFailed, RpcUnavailable
+from .errors import ConfigError, DiskFailed, KeystoreError, RpcUnavailable
 from .fetch import Fetcher
 from .gauges import Gauges
 from .keeper import Keeper
-from .keys import load_account
+from .keys import hold_account
 from .logs import configure_logging
 from .metrics import Metrics
+from .peers import Peers
+from .policy import GasBudget
 from .problems import Problems
 from .process import exclusive, stop_on_signals
 from .progress import Board
+from .remote_signer import RemoteAccount
 from .reserve import Reserve
 from .retention import Policy, usage
 from .server import ArtifactServer
 from .store import Store
+from .systemd import Notifier
 
 MAX_BACKOFF_S = 60.0
 RESTORED_S = 3.0
@@ -61,6 +66,7 @@ class Daemon:
     database: Database
     store: Store
     fetcher: Fetcher
+    peers: Peers
     server: ArtifactServer
     client: ChainClient
     transactions: TransactionManager | None
@@ -71,12 +77,17 @@ class Daemon:
     """Reports about runs, which the server shows."""
     keeper: Keeper = field(kw_only=True)
     """Keeps room on the disk."""
+    notifier: Notifier = field(kw_only=True)
+    """Tells the service manager how we do."""
     reserve: Reserve = field(init=False)
     """Wei that jobs on which we have staked may still take (`funds`)."""
+    gas: GasBudget = field(init=False)
+    """Wei that may be spent on gas for other parties."""
     gauges: Gauges = field(init=False)
     """What the metrics show of jobs and money."""
 
     def __post_init__(self) -> None:
+        self.gas = GasBudget(self.database, self.settings.max_gas_loss)
         self.gauges = Gauges(self.metrics, self.address)
         self.reserve = Reserve(lambda: self.client.block().number, self._pending)
 
@@ -97,11 +108,19 @@ class Daemon:
         """Our account; None without a key."""
         return self.transactions.address if self.transactions else None
 
+    def look_at_signer(self) -> None:
+        """Ask a remote signer that has failed whether it is back."""
+        account = self.transactions.account if self.transactions else None
+        if isinstance(account, RemoteAccount) and "signer" in self.problems:
+            with contextlib.suppress(KeystoreError):
+                account.look()
+
     def job_over(self, job: JobView) -> None:
         """Let go of a job that is over and no longer concerns us."""
         self.keeper.over(job.id)
         self.problems.forget_job(job.id)
         self.gauges.over(job)
+        self.peers.forget(job.id)
 
     def spare(self, job: int = 0) -> int:
         """Return the wei of our account that no job other than this one may need; without a key we have none."""
@@ -118,14 +137,11 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
     configure_logging(settings.log_format, settings.log_level)
     with contextlib.ExitStack() as stack:
         stack.enter_context(exclusive(settings.data_dir / "lock", f"data directory {settings.data_dir}"))
-        account = None
-        if key:
-            account = load_account(settings)
-            # SAFETY: two nodes with one key would use each other's nonces, even with separate data directories.
-            stack.enter_context(exclusive(settings.keystore_path, f"key {settings.keystore_path}"))
         metrics = Metrics()
         problems = Problems(metrics)
         problems["start"] = "still starting"
+        tell = partial(_tell_of_signer, metrics, problems)
+        account = stack.enter_context(hold_account(settings, tell)) if key else None
         ballast = Ballast(settings.data_dir)
         # SAFETY: a node that was killed on a full disk must come up again to defend its claims.
         if free_bytes(settings.data_dir) < ballast.size // 2:
@@ -135,21 +151,27 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
         limits = settings.limits
         store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
         stop = threading.Event()
+        peers = Peers(database, metrics, problems, max_bytes=limits.peer_bytes, max_s=limits.peer_s)
         fetcher = Fetcher(
             store,
             timeout_s=limits.fetch_timeout_s,
             min_rate=limits.fetch_rate,
             budget_s=limits.fetch_budget_s,
             stop=stop,
+            peers=peers,
         )
         board = Board()
         keeper = open_keeper(settings, store, database, metrics, problems, ballast)
         stack.callback(keeper.close)
         server = _serve(settings, database, store, problems, metrics, board)
         stack.callback(server.stop)
+        notifier = Notifier()
         with stop_on_signals(stop):
-            client = _patiently(stop, problems, lambda: open_client(settings))
-            _patiently(stop, problems, lambda: database.bind(client.identity()))
+            # NOTE: the manager must not give up a daemon that waits for its chain: it serves its artifacts meanwhile.
+            notifier.ready()
+            patiently = partial(_patiently, stop, problems, notifier)
+            client = patiently(lambda: open_client(settings))
+            patiently(lambda: database.bind(client.identity()))
             client.cache = EventCache(database, depth=max(limits.log_range // 2, MIN_DEPTH))
             transactions = None
             if account is not None:
@@ -170,6 +192,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
                 database,
                 store,
                 fetcher,
+                peers,
                 server,
                 client,
                 transactions,
@@ -177,12 +200,23 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
                 problems,
                 board,
                 keeper=keeper,
+                notifier=notifier,
             )
             _log.info(
                 "node.open", role=role, address=node.address, artifacts=server.uri, chain=settings.chain_id
             )
             yield node
             _log.info("node.closed", role=role)
+
+
+def _tell_of_signer(metrics: Metrics, problems: Problems, reason: str | None) -> None:
+    """Note whether the remote signer signs."""
+    metrics.set("signer_up", reason is None)
+    if reason is None:
+        problems.clear("signer")
+        return
+    metrics.add("failures", "signer")
+    problems["signer"] = reason
 
 
 def _serve(
@@ -256,8 +290,12 @@ class Service:
 
     def run(self) -> None:
         """Call rounds until SIGTERM, SIGINT or ``node.stop``. The act in progress is finished first."""
-        while not self._node.stop.is_set():
-            self._node.stop.wait(self.round())
+        node = self._node
+        while not node.stop.is_set():
+            wait_s = self.round()
+            node.notifier.alive(_status(node.problems))
+            node.stop.wait(wait_s)
+        node.notifier.stopping()
 
     def round(self) -> float:
         """Do one round. Return the seconds to wait before the next one. Never raises an Exception."""
@@ -298,8 +336,13 @@ class Service:
         return min(self._node.settings.poll_s * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF_S)
 
 
+def _status(problems: Problems) -> str:
+    """Return what a service manager shows."""
+    return "; ".join(problems.shown().reasons) or "ready"
+
+
 def transaction_manager(
-    settings: Settings, web3: Web3, account: LocalAccount, database: Database, **watched: Any
+    settings: Settings, web3: Web3, account: BaseAccount, database: Database, **watched: Any
 ) -> TransactionManager:
     """Return a transaction manager with the settings' prices; ``watched`` are its metrics and its ``stop``."""
     return TransactionManager(
@@ -344,7 +387,7 @@ def open_client(settings: Settings) -> ChainClient:
     return client
 
 
-def _patiently(stop: threading.Event, problems: Problems, act: Callable[[], T]) -> T:
+def _patiently(stop: threading.Event, problems: Problems, notifier: Notifier, act: Callable[[], T]) -> T:
     """Call ``act`` until the chain answers. Raises the last error if ``stop`` is set before."""
     wait = 0.5
     while True:
@@ -352,6 +395,7 @@ def _patiently(stop: threading.Event, problems: Problems, act: Callable[[], T]) 
             return act()
         except RpcUnavailable as error:
             problems["start"] = str(error)
+            notifier.alive(_status(problems))
             _log.warning("node.waiting_for_chain", reason=str(error))
             if stop.wait(wait):
                 raise

@@ -76,8 +76,9 @@ class Usage:
 class Incoming:
     """One artifact on its way into the store: its bytes are checked as they arrive, and it is named at the end."""
 
-    def __init__(self, name: Name, file: IO[bytes], max_bytes: int, where: Path) -> None:
+    def __init__(self, name: Name, file: IO[bytes], max_bytes: int, why: str, where: Path) -> None:
         self._check: Check = check_for(name, max_bytes)
+        self._why = why
         self._where = where
         self._file = file
         self._name = name
@@ -88,9 +89,7 @@ class Incoming:
         """Append. Raises Corrupt as soon as the bytes cannot become the artifact, or exceed the limit."""
         self.size += len(chunk)
         if self.size > self._max_bytes:
-            raise Corrupt(
-                f"{self._name} is larger than {self._max_bytes} bytes, the limit; raise limits.artifact_bytes"
-            )
+            raise Corrupt(f"{self._name} does not end: {self._why}")
         self._check.update(chunk)
         with disk_errors(self._where):
             self._file.write(chunk)
@@ -266,10 +265,17 @@ class Store:
         if name.kind is Kind.TREE and name.count is None:
             raise InvalidInput(f"{name} has no number of leaves; it is part of a tree's name in the store")
         with self._named_at_the_end(name) as file:
-            incoming = Incoming(name, file, min(max_bytes or self.max_bytes, self.max_bytes), self.root)
+            limit = min(max_bytes or self.max_bytes, self.max_bytes)
+            incoming = Incoming(name, file, limit, self.why_limited(limit), self.root)
             yield incoming
             incoming.finish()
         self.usage.received += incoming.size
+
+    def why_limited(self, limit: int) -> str:
+        """Return what a limit on an artifact's bytes means for the reader of a message."""
+        if limit < self.max_bytes:
+            return f"what was asked for has at most {limit} bytes, so the server sends something else"
+        return f"limits.artifact_bytes allows {limit}; raise it if artifacts may be that large"
 
     # ------------------------------------------------------------------ files
 

@@ -35,6 +35,7 @@ from .loop import Loop, Role, Turn, raising
 from .min_stake import TRIAL_MOVES
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
+from .policy import unwanted
 from .service import Daemon, Service, open_daemon
 from .trial_cost import TrialCost, cost_of
 
@@ -76,7 +77,7 @@ class Verifier(Role):
         self._refused: set[int] = set()
         self._over: set[int] = set()
         assert node.transactions is not None
-        self._key, self._me = bytes(node.transactions.account.key), node.transactions.address
+        self._account, self._me = node.transactions.account, node.transactions.address
         opponents = Opponents.of(node.store, node.stop)
         self._hearing_player = HearingPlayer(node.client.contracts, self._me, opponents, node.stop)
 
@@ -119,7 +120,7 @@ class Verifier(Role):
 
     def _vote(self, job: JobView, hearing: HearingInfo) -> list[Due]:
         settings = self._node.settings
-        reason = too_uncertain(job, settings.allow_probable_bounds)
+        reason = unwanted(job, settings.policy) or too_uncertain(job, settings.allow_probable_bounds)
         # SAFETY: a vote locks our bond for as long as the hearing lasts.
         reason = reason or too_long(job, settings.limits.max_period_s)
         if reason := reason or too_short(job, settings.latency_s):
@@ -136,7 +137,7 @@ class Verifier(Role):
             return []
         at, record, client = hearing.terms.submission, judgement.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
-        signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._key)
+        signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._account)
         call = Call.batch(client.contracts.panel, hearing_call(Attest(at, record, signature), hearing.id))
         return [Due(call, "verdict.signed", {"match": hex(hearing.match_id), "record": record.hex()})]
 
@@ -176,7 +177,7 @@ class Verifier(Role):
     def _judge(self, job: JobView, hearing: HearingInfo) -> Judgement:
         """Compute the right record of the disputed node from inputs that either side serves."""
         at = hearing.terms.submission
-        fetcher, memory = self._node.fetcher, self._node.settings.limits.memory_bytes
+        fetcher, memory = self._node.fetcher.for_job(job.id), self._node.settings.limits.memory_bytes
         uris = servers(job, hearing)
         program = load_program(fetcher, job.program, job.program_file, uris)
         structure = program.nodes[at.node]
@@ -199,7 +200,7 @@ class Verifier(Role):
 
         NOTE: it comes from the root that the trainer has revealed, because both records may name a wrong log.
         """
-        terms, fetcher = job.program, self._node.fetcher
+        terms, fetcher = job.program, self._node.fetcher.for_job(job.id)
         if not is_rounded(terms.mode):
             return None
         check_leaves(terms)

@@ -18,7 +18,7 @@ from ..funds import refuting
 from ..loop import Loop
 from ..participant import Participant, open_runner
 from ..refuted import Refuted
-from ..salt import salt_of
+from ..salt import Salts
 from ..service import Daemon, Service, open_daemon
 from ..whole import WholeRuns
 from ..worth import Worth
@@ -116,7 +116,7 @@ class Samples:
         if self._node.transactions is None:
             return self._random
         where = self._node.client.deployment.chain_id, str(self._node.client.contracts.jobs.address)
-        return salt_of(self._node.transactions.account, *where, job.id)
+        return Salts(self._node.transactions.account, self._node.database).of(*where, job.id)
 
     def _block_after(self, job: JobView, group: Group) -> bytes | None:
         """Return the hash of the block after the root's first claim; None while there is none."""

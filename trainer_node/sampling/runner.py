@@ -153,10 +153,9 @@ class SampleRunner(JobRunner):
     def _auditor(self, job: JobView, group: Group) -> Auditor:
         terms = job.program
         uris = [job.uri, *job.uris(group)]
-        program = load_program(self._fetcher, terms, job.program_file, uris)
-        claimed = ClaimedRun(
-            Served(self._fetcher, uris), terms, program, job.program_file, group.root, job.logs
-        )
+        fetcher = self._fetcher.for_job(job.id)
+        program = load_program(fetcher, terms, job.program_file, uris)
+        claimed = ClaimedRun(Served(fetcher, uris), terms, program, job.program_file, group.root, job.logs)
         return Auditor(claimed, self._max_memory, partial(self._computes, job))
 
     def _check(self, auditor: Auditor, job: JobView, root: _Root, interval: int) -> bytes | None:
