@@ -48,6 +48,10 @@ COMMANDS = {
         "trainer_node.cli.roles:verifier", "Re-execute disputed operators, and sign verdicts."
     ),
     "dispute": Command("trainer_node.cli.dispute:app", "Disputes: matches between two claims."),
+    "monitor": Command(
+        "trainer_node.cli.monitor:monitor_command",
+        "Watch all jobs of a deployment: what happens if nobody moves, and what somebody should look at.",
+    ),
 }
 
 
