@@ -73,7 +73,7 @@ def monitor_command(
     ] = None,
     metrics_host: Annotated[str, typer.Option(help="Address on which /metrics listens.")] = "127.0.0.1",
 ) -> None:
-    """Watch all jobs of a deployment: what happens if nobody moves, and what somebody should look at.
+    """Watch all jobs of a deployment: what happens if nobody moves, and what to look at.
 
     It needs no key and computes nothing, so it cannot know by itself which claim is right: see --trust and --findings.
     """

@@ -4,7 +4,7 @@
                    still done, at the first possible instant: timeouts, `escalate`, `proceed`, `close`, `finalize`.
 
 So each clock runs out, each side that owes a move loses, and the groups that are left are paired as the contract does
-(docs/protocol.md, section 6). A match that opens then ends after one clock with two losers, since both sides owe a move.
+(docs/protocol.md, section 6). A match that opens then ends after one clock with two losers: both sides owe a move.
 All instants are those of the contracts' clocks, in seconds.
 """
 

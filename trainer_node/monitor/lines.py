@@ -63,7 +63,7 @@ def line_of(reading: Reading, trusted: bytes | None, missing: tuple[str, ...], b
 
 
 def _knowledge(job: JobView, trusted: bytes | None) -> str:
-    """Return what a reader without a key can know. NOTE: that claims agree, or that one stands alone, proves nothing."""
+    """Return what a reader without a key can know. NOTE: claims that agree prove nothing."""
     living = [group for group in job.groups if not group.dead]
     if trusted is not None:
         return "trusted"

@@ -205,7 +205,7 @@ class Monitor:
         try:
             keeper = snapshot.timekeeper()
             if keeper.paused_until:
-                text = f"{keeper.guardian} has stopped the clocks; they run again at {keeper.paused_until} at the latest"
+                text = f"{keeper.guardian} has stopped the clocks, until {keeper.paused_until} at the latest"
                 alerts.append(Alert("0:paused", Kind.PAUSED, Level.WARNING, CHAIN, text, keeper.paused_until))
         except AssayError as error:
             missing.append(f"clocks: {error}"[:300])

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from referee_py.jobs import JobPhase
 from tests.referee_py.game.chain import ANVIL_OPTIONS
 from trainer_node.monitor.alerts import Kind, Rules
 from trainer_node.monitor.rounds import Monitor
-from trainer_node.monitor.trusted import Trusted
 
-from .generated import NEAR, World, honest_root, owed, truth
+from .generated import NEAR, World, owed, truth
 
 EVERY = {Kind.CLOCK, Kind.OVERDUE, Kind.UNCLAIMED, Kind.REFUTATION, Kind.REQUEST, Kind.BOND, Kind.HEARING}
 
