@@ -58,7 +58,7 @@ class World:
             "Jobs": chain.jobs,
             "Watch": watch,
         }
-        addresses = {name: to_checksum_address(found.address) for name, found in contracts.items()}
+        addresses = {name: str(to_checksum_address(found.address)) for name, found in contracts.items()}
         deployment = Deployment(anvil.chain_id, 1, addresses, {})
         cohort = Cohort(chain, Timekeeper(PAUSE_BUDGET), seed, jobs, Tally(), 0)
         return cls(chain, cohort, ChainClient(connect(anvil.url, anvil.chain_id), deployment))
@@ -149,11 +149,11 @@ def _running(world: World, game: Game, job: Job) -> Iterator[str]:
     for (subject, _), request in model.data_availability.requests.items():
         if subject.job_id != number or request.state is not RequestState.OPEN:
             continue
-        group = job.group_of(subject.root)
+        asked = job.group_of(subject.root)
         binds = (
             job.finder is None
             if request.life == 0
-            else bool(group and not group.dead and group.deaths + 1 == request.life)
+            else bool(asked and not asked.dead and asked.deaths + 1 == request.life)
         )
         if binds:
             until[subject.root] = min(until.get(subject.root, request.until), request.until)
