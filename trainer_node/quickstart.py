@@ -49,7 +49,9 @@ def quickstart(folder: Path, rpc_url: str, chain_id: int, *, answers: bool) -> S
     _write_settings(folder / SETTINGS, rpc_url, chain_id, local=local)
     work = LIGHT if local else WORK_FACTOR
     addresses = {
-        party: str(create_key(folder / _data_dir(party, local) / "key.json", password, work_factor=work).address)
+        party: str(
+            create_key(folder / _data_dir(party, local) / "key.json", password, work_factor=work).address
+        )
         for party in parties
     }
     enter = f"cd {shlex.quote(str(folder.absolute()))}"

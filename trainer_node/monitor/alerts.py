@@ -239,10 +239,16 @@ def _clocks(
 
 
 def _overdue(
-    job: JobView, text: str, key: str, since: int, reading: Reading, rules: Rules
+    job: JobView,
+    text: str,
+    key: str,
+    since: int,
+    reading: Reading,
+    rules: Rules,
+    level: Level = Level.WARNING,
 ) -> Iterator[Alert]:
     if reading.now - since >= rules.grace_s:
-        yield Alert(_id(job, Kind.OVERDUE, key), Kind.OVERDUE, Level.WARNING, job.id, text, since)
+        yield Alert(_id(job, Kind.OVERDUE, key), Kind.OVERDUE, level, job.id, text, since)
 
 
 # ---------------------------------------------------------------------- requests, bonds, money
@@ -298,9 +304,11 @@ def _ends(reading: Reading, rules: Rules) -> Iterator[Alert]:
     job = reading.job
     if job.phase is JobPhase.CLOSING and not job.open_matches and reading.now >= job.due:
         bound = job.waiting is not None and _bound(reading)
-        if not bound:
+        # NOTE: a job without reward and trainers holds nobody's money; anybody can post a thousand of them.
+        if not bound and (job.reward or job.trainers):
             text = f"all periods are over since {job.due}; anybody may finalize the job"
-            yield from _overdue(job, text, "finalize", job.due, reading, rules)
+            level = Level.WARNING if job.claims else Level.INFO
+            yield from _overdue(job, text, "finalize", job.due, reading, rules, level)
     if job.phase.ended:
         owed = [claim for claim in job.claims if not claim.lost and not claim.collected]
         for claim in owed:

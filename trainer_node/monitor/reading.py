@@ -18,6 +18,7 @@ from referee_py.panel.state import HearingPhase
 
 from ..chain import HearingInfo, JobView, MatchInfo, Snapshot, TrialInfo
 from ..chain.codec.availability import OpenRequest
+from ..errors import RpcCorrupt
 from .forecast import Ending, Outcome, match_ending, outcome
 
 MAX_REQUESTS = 2_000
@@ -155,8 +156,15 @@ def _match(snapshot: Snapshot, job: JobView, number: int) -> MatchReading | None
 
 def _requests(snapshot: Snapshot, job: JobView) -> tuple[OpenRequest, ...]:
     """Return the open requests that bind somebody: of the logs, and of roots in the life in which they live."""
-    lives = {group.root: group.life for group in job.groups if group.refutes is None and not group.dead}
+    living = [group for group in job.groups if group.refutes is None and not group.dead]
+    lives = {group.root: group.life for group in living}
     opened = snapshot.ledger(job).open.values()
+    of_logs = sum(request.life == 0 for request in opened)
+    for group in living:
+        told = of_logs + sum((r.root, r.life) == (group.root, group.life) for r in opened)
+        # SAFETY: a request that is hidden would change who wins, so the contract's count is compared.
+        if snapshot.pending(job, group) != told:
+            raise RpcCorrupt("the endpoint has not all events of data requests; use one with complete logs")
     found = [r for r in opened if lives.get(r.root) == r.life or (r.life == 0 and job.finder is None)]
     return tuple(sorted(found, key=lambda request: request.until)[:MAX_REQUESTS])
 

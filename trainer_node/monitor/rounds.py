@@ -30,6 +30,8 @@ PER_ROUND = 256
 """Jobs without anything urgent that a round looks at."""
 PER_ROUND_OVER = 16
 MAX_LINES = 10_000
+MAX_STANDING = 5_000
+"""Alerts after which those that are no warnings are not remembered."""
 CHAIN = 0
 """The number under which alerts of the whole deployment are kept."""
 
@@ -176,7 +178,8 @@ class Monitor:
         self._phases[number] = reading.job.phase
         if reading.job.trainers or reading.job.claims:
             self._lines[number] = line_of(reading, trusted, tuple(missing), block)
-        if reading.matches or reading.requests or alerts or missing:
+        # SAFETY: unpaid money makes nothing urgent, or jobs that are cheap to post would.
+        if reading.matches or reading.requests or missing or any(a.level > Level.INFO for a in alerts):
             self._urgent.add(number)
         else:
             self._urgent.discard(number)
@@ -235,6 +238,11 @@ class Monitor:
                 cleared.append(self._standing.pop(key))
         for key, alert in new.items():
             before = self._standing.get(key)
+            if before is None and len(self._standing) >= MAX_STANDING and alert.level is Level.INFO:
+                self._unchecked[CHAIN] = (
+                    f"alerts: {MAX_STANDING} stand; more that are no warnings are not shown",
+                )
+                continue
             if before is None:
                 say = _log.info if alert.level is Level.INFO else _log.warning
                 say("alert.raised", id=key, job=alert.job, urgency=alert.level.name.lower(), text=alert.text)

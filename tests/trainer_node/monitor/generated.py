@@ -82,14 +82,12 @@ class World:
         """Mine an empty block."""
         self.chain.mine([], self.chain.now + seconds)
 
-    def ends(self) -> dict[int, set[tuple[str, bytes | None, int | None]]]:
-        """Return how each job ends if nobody moves: phase and root, in either order of what is possible at once."""
-        model = self.cohort.model
-        found: dict[int, set[tuple[str, bytes | None, int | None]]] = {}
+    def ends(self) -> dict[int, list[Job]]:
+        """Return how each job ends if nobody moves, with either order of what is possible at the same instant."""
+        found: dict[int, list[Job]] = {}
         for last_first in (False, True):
-            for number, job in left_alone(model, self.now, last_first=last_first).jobs.items():
-                root = None if job.accepted is None else job.groups[job.accepted].root
-                found.setdefault(number, set()).add((job.ended.name.lower(), root, None))
+            for number, job in left_alone(self.cohort.model, self.now, last_first=last_first).jobs.items():
+                found.setdefault(number, []).append(job)
         return found
 
 
@@ -172,8 +170,22 @@ def _running(world: World, game: Game, job: Job) -> Iterator[str]:
         due = max(job.challenge_end, job.reclaim_end)
         roots = set(until) if job.waiting is not None else set()
         bound = any(root == job.groups[job.waiting].root or root == job.logs for root in roots)  # type: ignore[index]
-        if now >= due and not bound:
+        if now >= due and not bound and (game.reward or job.trainers):
             yield f"{number}:{Kind.OVERDUE}:finalize"
+
+
+def end_of(job: Job) -> tuple[str, bytes | None]:
+    """Return phase and accepted root of a job that has ended."""
+    return job.ended.name.lower(), None if job.accepted is None else job.groups[job.accepted].root
+
+
+def comes_out_wrong(now: Job, end: Job, right: bytes) -> bool:
+    """Return whether a wrong root is accepted in the end, or the right one, which lives now, has lost all claims."""
+    root = end_of(end)[1]
+    own = now.group_of(right)
+    left = end.group_of(right)
+    lost = own is not None and not own.dead and left is not None and left.dead and not now.ended
+    return (root is not None and root != right) or lost
 
 
 def owed(world: World) -> set[tuple[str, str]]:
