@@ -61,13 +61,20 @@ def test_the_commands_play_a_job_when_they_are_pasted(start_anvil, tmp_path: Pat
     folder = tmp_path / "network"
     made = subprocess.run(
         [BIN / "assay", "quickstart", str(folder), "--rpc-url", anvil.url],
-        **{"env": environment, "capture_output": True, "text": True, "check": True},
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     # NOTE: a group of its own, so that the daemons end with the shell, and nobody else's.
     shell = subprocess.Popen(
         ["bash", "-e"],
-        **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT},
-        **{"text": True, "env": environment, "start_new_session": True},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        start_new_session=True,
     )
     try:
         assert shell.stdin is not None
@@ -95,7 +102,10 @@ def _until_revealed(folder: Path, environment: dict[str, str]) -> None:
     while time.monotonic() < deadline:
         told = subprocess.run(
             [BIN / "assay", "monitor", "--once", "--json", "--near", "0"],
-            **{"cwd": folder, "env": environment, "capture_output": True, "text": True},
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
         )
         lines = json.loads(told.stdout)["open"]
         log = folder / "challenger.log"

@@ -143,11 +143,17 @@ class _Game:
         group = self.groups[number]
         if self.withheld:
             if number == TRAINERS_GROUP:
-                group.alive = 0
+                self._condemn()
         elif group.alive:
             self._enter(number)
         else:
             self.reclaim_end = self.now + self.job.challenge_period
+
+    def _condemn(self) -> None:
+        """Take the claim of the trainer that withholds its logs, unless it is lost already; others of its root stay."""
+        group = self.groups[TRAINERS_GROUP]
+        if group.alive == len(self.job.groups[TRAINERS_GROUP].members):
+            group.alive -= 1
 
     def _enter(self, number: int) -> None:
         queue = (k for k, g in enumerate(self.groups) if g.refutes == number and g.alive and not g.playing)
@@ -179,7 +185,7 @@ class _Game:
         if self.late_logs is not None and self.late_logs <= self.now and not self.withheld:
             self.withheld, self.waiting = True, None
             if not self.groups[TRAINERS_GROUP].playing:
-                self.groups[TRAINERS_GROUP].alive = 0
+                self._condemn()
             return
         assert self.waiting is not None
         number, self.waiting = self.waiting, None

@@ -133,7 +133,10 @@ def test_120_generated_jobs_expect_alerts_and_forecasts_that_are_true(
 def answering(web3: Web3, request: Callable[..., Any]) -> None:
     """Let this function answer all requests of a connection from now on."""
     web3.provider.make_request = request  # type: ignore[method-assign]
-    web3.provider._request_func_cache = (None, None)  # web3 keeps the function that it has called before
+    vars(web3.provider)["_request_func_cache"] = (
+        None,
+        None,
+    )  # web3 keeps the function that it has called before
 
 
 class Poor:
