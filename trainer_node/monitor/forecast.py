@@ -176,9 +176,23 @@ class _Game:
         found = []
         if self.late_logs is not None and not self.withheld:
             found.append(self.late_logs)
-        if self.waiting is not None and (late := self.groups[self.waiting].late) is not None:
-            found.append(late)
-        return max(min(found), self.now) if found else None
+        found += [late for group in self._idle() if (late := group.late) is not None]
+        at = max(min(found), self.now) if found else None
+        # NOTE: where logs are withheld, the job ends without waiting for requests of claimed roots.
+        if (
+            at is not None
+            and self.withheld
+            and not self.open
+            and at > max(self.challenge_end, self.reclaim_end)
+        ):
+            return None
+        return at
+
+    def _idle(self) -> list[_Group]:
+        """Return the living groups in no match: they can lose by a request. Unless logs are withheld, one waits."""
+        if not self.withheld:
+            return [] if self.waiting is None else [self.groups[self.waiting]]
+        return [group for group in self.groups if group.alive and not group.playing and group.refutes is None]
 
     def _close(self, at: int) -> None:
         self.now = max(self.now, at)
@@ -187,10 +201,10 @@ class _Game:
             if not self.groups[TRAINERS_GROUP].playing:
                 self._condemn()
             return
-        assert self.waiting is not None
-        number, self.waiting = self.waiting, None
-        self.groups[number].alive, self.groups[number].late = 0, None
-        self._return(number)
+        group = min((g for g in self._idle() if g.late is not None), key=lambda g: g.late or 0)
+        self.waiting, group.alive, group.late = None, 0, None
+        if not self.withheld:
+            self.reclaim_end = self.now + self.job.challenge_period
 
 
 def outcome(

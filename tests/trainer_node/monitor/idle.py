@@ -26,7 +26,8 @@ def left_alone(model: ChainModel, now: int, *, last_first: bool = False) -> Chai
     model = deepcopy(model)
     while True:
         found = list(_due(model))
-        due = sorted(reversed(found) if last_first else found, key=lambda pair: pair[0])
+        due = [(max(at, now), act) for at, act in (reversed(found) if last_first else found)]
+        due.sort(key=lambda pair: pair[0])
         while due:
             at, act = due.pop(0)
             now = max(now, at)

@@ -12,6 +12,7 @@ import pytest
 from web3 import Web3
 
 from referee_py.game.state import Phase
+from referee_py.model.jobs import Job
 from referee_py.panel.state import HearingPhase
 from referee_py.program.mode import is_rounded
 from tests.conftest import undone
@@ -85,8 +86,32 @@ class Watch:
         if job.finder is not None or not job.claims or other_logs:
             return
         truths = {comes_out_wrong(job, end, self.right[game.job_id]) for end in ends}
-        assert said in truths, (job, ends)
+        requests = self.world.cohort.model.data_availability.requests
+        asked = [
+            (s.root.hex()[:6], r.life, r.until, r.state.name)
+            for (s, _), r in requests.items()
+            if s.job_id == game.job_id
+        ]
+        right = self.right[game.job_id].hex()[:6]
+        told = [self.world.now, right, job.logs.hex()[:6], asked, *map(summary, (job, *ends))]
+        assert said in truths, "\n".join(map(str, told))
         self.tally[f"wrong root wins: {said}"] += 1
+
+
+def summary(job: Job) -> dict[str, object]:
+    """Return what decides how a job ends, for the message of a failure."""
+    groups = [
+        (g.root.hex()[:6], len(g.members), g.spokesman, g.match_id != 0, g.until, g.refutes)
+        for g in job.groups
+    ]
+    instants = job.commit_end, job.reveal_end, job.challenge_end, job.reclaim_end
+    return {
+        "ended": job.ended.name,
+        "waiting": job.waiting,
+        "groups": groups,
+        "instants": instants,
+        "finder": job.finder,
+    }
 
 
 def alerts(board: Board, job: int) -> dict[str, Kind]:
