@@ -178,13 +178,10 @@ class _Game:
             found.append(self.late_logs)
         found += [late for group in self._idle() if (late := group.late) is not None]
         at = max(min(found), self.now) if found else None
-        # NOTE: where logs are withheld, the job ends without waiting for requests of claimed roots.
-        if (
-            at is not None
-            and self.withheld
-            and not self.open
-            and at > max(self.challenge_end, self.reclaim_end)
-        ):
+        # NOTE: where logs are withheld, the job ends without waiting for requests of claimed roots. Closing a request
+        # wins a prize, and ending the job nothing, so what can be closed now is closed first.
+        end = max(self.challenge_end, self.reclaim_end, self.now)
+        if at is not None and self.withheld and not self.open and at > end:
             return None
         return at
 
