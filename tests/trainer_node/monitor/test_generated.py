@@ -59,7 +59,9 @@ class Watch:
                 continue
             assert {key for key, kind in found.items() if kind not in JUDGED} == truth(world, game), game.job
             line = lines.get(number)
-            if line is not None and line.outcome is not None:
+            if game.sane:
+                assert all(end.ended for end in ends[number])
+            if game.sane and line is not None and line.outcome is not None:
                 told = line.outcome
                 root = told["root"] and bytes.fromhex(told["root"])
                 assert (told["phase"], root) in map(end_of, ends[number]), (told, game.job)
@@ -83,7 +85,7 @@ class Watch:
     def _judge(self, game: Game, ends: list[Any], said: bool) -> None:
         job = game.job
         other_logs = is_rounded(game.terms.program.mode) and job.logs != game.graph.logs
-        if job.finder is not None or not job.claims or other_logs:
+        if job.finder is not None or not job.claims or other_logs or not game.sane:
             return
         truths = {comes_out_wrong(job, end, self.right[game.job_id]) for end in ends}
         requests = self.world.cohort.model.data_availability.requests
