@@ -40,6 +40,7 @@ from .errors import ConfigError
 from .fetch import check_uri
 from .patience import Market
 from .retired_settings import RETIRED
+from .suggest import did_you_mean
 
 DEFAULT_FILE = Path("assay.toml")
 MAIN_CHAIN_BLOCK_S = 12.0
@@ -369,20 +370,24 @@ class Settings(BaseSettings):
         return self.password.get_secret_value() if self.password is not None else None
 
 
+def config_file(config: Path | None = None) -> tuple[Path | None, dict[str, Any]]:
+    """Return the configuration file, None if there is none, and its content. Raises ConfigError."""
+    named = config or (Path(os.environ[_FILE_VARIABLE]) if os.environ.get(_FILE_VARIABLE) else None)
+    path = named or DEFAULT_FILE
+    if named is None and not path.exists():
+        return None, {}
+    try:
+        return path, tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"configuration file {path} cannot be read: {error}") from error
+
+
 def load_settings(config: Path | None = None, **flags: Any) -> Settings:
     """Return the settings of this process. ``flags`` that are None were not given. Raises ConfigError.
 
     The file is ``config``, else $ASSAY_CONFIG, else ./assay.toml if it exists.
     """
-    named = config or (Path(os.environ[_FILE_VARIABLE]) if os.environ.get(_FILE_VARIABLE) else None)
-    path = named or DEFAULT_FILE
-    values: dict[str, Any] = {}
-    if named is not None or path.exists():
-        try:
-            values = tomllib.loads(path.read_text())
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(f"configuration file {path} cannot be read: {error}") from error
-
+    path, values = config_file(config)
     for variable in os.environ:
         name = variable.upper().removeprefix(_PREFIX).partition("__")[0].lower()
         of_ours = variable.upper().startswith(_PREFIX) and variable != _FILE_VARIABLE
@@ -410,8 +415,20 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
         raise ConfigError(f"a setting is not what it should be: {error}") from error
 
 
+def setting_names() -> list[str]:
+    """Return the names of all settings; those of a section as `limits.memory_bytes`."""
+    found = []
+    for name, field in Settings.model_fields.items():
+        inner = field.annotation
+        section = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
+        found += [f"{name}.{sub}" for sub in section.model_fields] if section else [name]
+    return found
+
+
 def _remedy(name: str, remedy: str) -> str:
-    return f"its name is now {RETIRED[name]}" if name in RETIRED else remedy
+    if name in RETIRED:
+        return f"its name is now {RETIRED[name]}"
+    return remedy + did_you_mean(name, [*setting_names(), *Settings.model_fields])
 
 
 def _explain(item: Any, path: Path | None) -> str:
