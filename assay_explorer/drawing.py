@@ -1,0 +1,109 @@
+"""SVG, drawn on the server: strips of leaves, the funnel between two of them, curves, bars and graphs.
+
+SAFETY: no text in a drawing is a stranger's, unless it went through `escape`. Colours come from classes of the style
+sheet, so that they follow the theme; no style attribute is used, which the content security policy would refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from markupsafe import Markup
+
+from .ladder import Strip
+
+WIDTH = 960
+MAX_CELLS = 48
+"""Cells that a strip draws; more leaves are drawn as ranges."""
+
+
+def strip(found: Strip, funnel: bool, ident: str) -> Markup:
+    """Return a strip of leaves: equal, different, unknown; with the lines that lead to the next strip if ``funnel``."""
+    cells = _cells(found)
+    gap, top, height = 3, 8, 38
+    width = (WIDTH - gap * (len(cells) - 1)) / len(cells)
+    parts, red = [], (0.0, float(WIDTH))
+    for k, (low, high) in enumerate(cells):
+        x = k * (width + gap)
+        kind, sign = _state(found, low, high)
+        if kind in ("different", "open"):
+            red = (x, x + width) if red == (0.0, float(WIDTH)) or kind == "different" else (red[0], x + width)
+        parts.append(
+            f'<rect class="cell {kind}" x="{x:.1f}" y="{top}" width="{width:.1f}" height="{height}" rx="5"/>'
+        )
+        if width > 16:
+            parts.append(
+                f'<text class="sign {kind}" x="{x + width / 2:.1f}" y="{top + 25}">{sign}</text>'
+            )
+        if width > 58 or k in (0, len(cells) - 1) or kind == "different":
+            anchor = "middle"
+            at = x + width / 2
+            if width <= 58:
+                anchor = "start" if k == 0 else "end" if k == len(cells) - 1 else "middle"
+                at = x if k == 0 else x + width if k == len(cells) - 1 else at
+            near = any(kind_ == "different" for kind_ in [_state(found, *cells[0])[0], _state(found, *cells[-1])[0]])
+            if kind == "different" or width > 58 or not near or k in (0, len(cells) - 1):
+                cls = "name different" if kind == "different" else "name"
+                parts.append(
+                    f'<text class="{cls}" text-anchor="{anchor}" x="{at:.1f}" y="{top + height + 18}">{_called(found, low, high)}</text>'
+                )
+    bottom = top + height + 26
+    if funnel:
+        a, b = red
+        parts.append(
+            f'<path class="funnel" d="M{a:.1f} {bottom} L{b:.1f} {bottom} C{b:.1f} {bottom + 26} {WIDTH} {bottom + 14} {WIDTH} '
+            f'{bottom + 44} L0 {bottom + 44} C0 {bottom + 14} {a:.1f} {bottom + 26} {a:.1f} {bottom} Z"/>'
+        )
+        bottom += 44
+    words = (
+        f"{found.name(found.lo)} is the first of {found.count} that differs; all before it are equal"
+        if found.found
+        else f"the first difference is among {found.name(found.lo)} to {found.name(found.hi)} of {found.count}"
+    )
+    return svg(WIDTH, bottom, "".join(parts), words, ident)
+
+
+def svg(width: int, height: int, body: str, words: str, ident: str, cls: str = "") -> Markup:
+    """Return a drawing with words for those who do not see it."""
+    return Markup(  # noqa: S704 # words are escaped here, bodies by those who make them
+        f'<svg class="drawing {cls}" viewBox="0 0 {width} {height}" role="img" aria-labelledby="{ident}">'
+        f'<title id="{ident}">{escape(words)}</title>{body}</svg>'
+    )
+
+
+def _cells(found: Strip) -> list[tuple[int, int]]:
+    """Return the ranges of leaves that cells stand for; around the difference each leaf has its own."""
+    count = max(found.count, found.hi + 1)
+    if count <= MAX_CELLS:
+        return [(k, k) for k in range(count)]
+    near = 4
+    low, high = max(found.lo - near, 0), min(found.hi + near, count - 1)
+    if high - low > 3 * near:
+        middle = [(found.lo, found.hi)]
+        low, high = found.lo, found.hi
+    else:
+        middle = [(k, k) for k in range(low, high + 1)]
+    left = _ranges(0, low - 1, 14)
+    return [*left, *middle, *_ranges(high + 1, count - 1, 14)]
+
+
+def _ranges(low: int, high: int, parts: int) -> list[tuple[int, int]]:
+    size = high - low + 1
+    if size <= 0:
+        return []
+    parts = min(parts, size)
+    edges = [low + size * k // parts for k in range(parts + 1)]
+    return [(edges[k], edges[k + 1] - 1) for k in range(parts)]
+
+
+def _state(found: Strip, low: int, high: int) -> tuple[str, str]:
+    if high < found.lo:
+        return "equal", "="
+    if low > found.hi:
+        return "after", "·"
+    return ("different", "≠") if found.found else ("open", "?")
+
+
+def _called(found: Strip, low: int, high: int) -> str:
+    return found.name(low) if low == high else f"{found.name(low)}–{found.name(high).lstrip('C#')}"
