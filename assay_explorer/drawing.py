@@ -11,7 +11,10 @@ from html import escape
 
 from markupsafe import Markup
 
+from .intervals import Intervals
 from .ladder import Strip
+from .money import Flow
+from .text import ether_short
 
 WIDTH = 960
 MAX_CELLS = 48
@@ -107,3 +110,51 @@ def _state(found: Strip, low: int, high: int) -> tuple[str, str]:
 
 def _called(found: Strip, low: int, high: int) -> str:
     return found.name(low) if low == high else f"{found.name(low)}–{found.name(high).lstrip('C#')}"
+
+
+def intervals(found: Intervals) -> Markup:
+    """Return a run's intervals as a strip."""
+    count = len(found.shown)
+    gap = 2 if count <= 120 else 1
+    width = (WIDTH - gap * (count - 1)) / count
+    parts = []
+    for k, one in enumerate(found.shown):
+        x = k * (width + gap)
+        words = f"steps {one.first} to {one.last}: {one.kind}" + (f", {one.by}" if one.by else "")
+        parts.append(
+            f'<rect class="cell {one.kind}" x="{x:.2f}" y="4" width="{width:.2f}" height="34" rx="4">'
+            f"<title>{escape(words)}</title></rect>"
+        )
+        if width > 16:
+            sign = {"disputed": "≠", "checked": "=", "sampled": "=", "unseen": "?"}[one.kind]
+            parts.append(f'<text class="sign {one.kind}" x="{x + width / 2:.2f}" y="27">{sign}</text>')
+        if width > 64:
+            parts.append(
+                f'<text class="name" text-anchor="middle" x="{x + width / 2:.2f}" y="56">{one.first}–{one.last}</text>'
+            )
+    words = ", ".join(f"{number} {kind}" for kind, number in found.counts.items())
+    return svg(WIDTH, 62, "".join(parts), f"{found.count} intervals: {words}", "intervals")
+
+
+def money(found: Flow) -> Markup:
+    """Return what each party paid in and got, as two bars for each."""
+    rows = [account for account in found.accounts if account.paid or account.got or account.bond]
+    most = max([1, *(max(one.paid + one.bond, one.got) for one in rows)])
+    left, right, height = 150, 150, 46
+    parts = []
+    for k, one in enumerate(rows):
+        y = k * height
+        scale = (WIDTH - left - right) / most
+        paid, got = (one.paid + one.bond) * scale, one.got * scale
+        sign = "won" if one.profit > 0 else "lost" if one.profit < 0 else "even"
+        words = {"won": "+", "lost": "−", "even": "±"}[sign]
+        parts.append(f'<text class="who" x="0" y="{y + 26}">{escape(one.name)}</text>')
+        parts.append(f'<rect class="paid" x="{left}" y="{y + 6}" width="{paid:.1f}" height="13" rx="3"/>')
+        parts.append(f'<rect class="got" x="{left}" y="{y + 21}" width="{got:.1f}" height="13" rx="3"/>')
+        parts.append(
+            f'<text class="sum {sign}" text-anchor="end" x="{WIDTH}" y="{y + 26}">{words}{ether_short(abs(one.profit))}</text>'
+        )
+    words = "; ".join(
+        f"{one.name} paid {ether_short(one.paid + one.bond)} and got {ether_short(one.got)}" for one in rows
+    )
+    return svg(WIDTH, max(1, len(rows)) * height, "".join(parts), words or "no money has moved", "money")
