@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from referee_py.errors import AssayError, InvalidInput
 from trainer_node.chain import ChainClient, HearingInfo, JobView, MatchInfo, Snapshot, TrialInfo
@@ -15,6 +16,8 @@ from trainer_node.errors import ChainError
 
 from .index import Index, Sent
 
+T = TypeVar("T")
+MAX_KEPT = 256
 READINGS = 3
 """Attempts at a page, if the chain is reorganised while the page is made."""
 
@@ -72,11 +75,32 @@ class Case:
         return self.look.sent(tx_hash)
 
 
+class Kept:
+    """Results that took long, by all that they depend on; the last ones. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, Any] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        with self._lock:
+            if key in self._found:
+                found: T = self._found.pop(key)
+                self._found[key] = found
+                return found
+        made = make()
+        with self._lock:
+            self._found[key] = made
+            if len(self._found) > MAX_KEPT:
+                del self._found[next(iter(self._found))]
+        return made
+
+
 class Look:
     """What the pages ask at one block. Raises RpcUnavailable, RpcCorrupt; InvalidInput for what is not there."""
 
-    def __init__(self, client: IndexedClient, index: Index, block: Block) -> None:
-        self.client, self.index = client, index
+    def __init__(self, client: IndexedClient, index: Index, block: Block, kept: Kept) -> None:
+        self.client, self.index, self.kept = client, index, kept
         self.snapshot = Snapshot(client, block)
 
     @property
@@ -109,6 +133,7 @@ class Chain:
     def __init__(self, client: IndexedClient, index: Index) -> None:
         self.client, self.index = client, index
         self._lock = threading.Lock()
+        self._kept = Kept()
         self._head: Block | None = None
         self.problem: str | None = None
         """Why the index is not up to date; None if it is."""
@@ -133,9 +158,9 @@ class Chain:
             self.tick()
         if self._head is None:
             raise InvalidInput(f"the chain could not be read yet: {self.problem}")
-        return Look(self.client, self.index, self._head)
+        return Look(self.client, self.index, self._head, self._kept)
 
-    def reading(self, make: Any) -> Any:
+    def reading(self, make: Callable[[Look], T]) -> T:
         """Return ``make(look)``. If the chain was reorganised meanwhile, it is followed, and read again."""
         for attempt in range(READINGS):
             look = self.look()

@@ -12,7 +12,7 @@ from html import escape
 from markupsafe import Markup
 
 from .intervals import Intervals
-from .ladder import Strip
+from .ladder import Ladder, Strip
 from .money import Flow
 from .text import ether_short
 
@@ -65,6 +65,51 @@ def strip(found: Strip, funnel: bool, ident: str) -> Markup:
         else f"the first difference is among {found.name(found.lo)} to {found.name(found.hi)} of {found.count}"
     )
     return svg(WIDTH, bottom, "".join(parts), words, ident)
+
+
+def overview(found: Ladder) -> Markup:
+    """Return all strips of a dispute as one picture: each first difference opens into the strip below it."""
+    left, height, between = 168, 34, 26
+    rungs = [rung for rung in found.rungs if rung.strip is not None]
+    parts, y = [], 6.0
+    for k, rung in enumerate(rungs):
+        strip_ = rung.strip
+        assert strip_ is not None
+        cells = _cells(strip_)
+        gap = 3 if len(cells) < 60 else 2
+        width = (WIDTH - left - gap * (len(cells) - 1)) / len(cells)
+        title = rung.title.replace(" · ", ", ").split(", ")
+        name = title[1].capitalize() if rung.kind in ("run", "interval") and len(title) > 1 else title[0]
+        parts.append(f'<text class="rung" x="0" y="{y + 22:.0f}">{escape(name)}</text>')
+        red = (float(left), float(WIDTH))
+        for c, (low, high) in enumerate(cells):
+            x = left + c * (width + gap)
+            kind, sign = _state(strip_, low, high)
+            if kind in ("different", "open"):
+                red = (x, x + width)
+            parts.append(
+                f'<rect class="cell {kind}" x="{x:.1f}" y="{y:.0f}" width="{width:.1f}" height="{height}" rx="4"/>'
+            )
+            if width > 15:
+                parts.append(
+                    f'<text class="sign {kind}" x="{x + width / 2:.1f}" y="{y + 23:.0f}">{sign}</text>'
+                )
+        y += height
+        last = k == len(rungs) - 1
+        if not last and strip_.found:
+            a, b, end = *red, y + between
+            parts.append(
+                f'<path class="funnel" d="M{a:.1f} {y:.0f} L{b:.1f} {y:.0f} C{b:.1f} {y + 18:.0f} {WIDTH} {y + 6:.0f} '
+                f'{WIDTH} {end:.0f} L{left} {end:.0f} C{left} {y + 6:.0f} {a:.1f} {y + 18:.0f} {a:.1f} {y:.0f} Z"/>'
+            )
+        y += 0 if last else between
+        if last and strip_.found:
+            at = min(max(red[0] + (red[1] - red[0]) / 2, left + 60), WIDTH - 60)
+            word = f"{strip_.name(strip_.lo)}"
+            parts.append(f'<text class="name different" text-anchor="middle" x="{at:.0f}" y="{y + 20:.0f}">{escape(word)}</text>')
+            y += 26
+    words = "; ".join(f"{rung.title}: {rung.lead}" for rung in rungs)
+    return svg(WIDTH, round(y) + 4, "".join(parts), words, "overview", "overview")
 
 
 def svg(width: int, height: int, body: str, words: str, ident: str, cls: str = "") -> Markup:

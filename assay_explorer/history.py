@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from referee_py.commit import Record
 from referee_py.errors import AssayError
 from referee_py.trial import Stage
 from referee_py.walk.clock import Clocked, owing
 from trainer_node.chain import MatchTrace, retraced
+from trainer_node.chain.codec.base import calls_in
+from trainer_node.chain.codec.match import match_move
+from trainer_node.chain.rpc import guarded
 from trainer_node.errors import RpcUnavailable
 
 from .chain import Case, Told
@@ -25,6 +29,8 @@ class Moment:
     since: int
     told: tuple[Told, ...]
     trace: MatchTrace | None
+    records: tuple[Record, Record] | None = None
+    """Both sides' records of the disputed node, if the transaction shows them to the judge."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,11 @@ class Clock:
 
 def moments(case: Case) -> list[Moment]:
     """Return the moments of a dispute up to the block of the look. Raises RpcUnavailable or RpcCorrupt."""
+    key = case.id, tuple((bytes(told.event.raw["blockHash"]), told.event.index) for told in case.told)
+    return case.look.kept.get(key, lambda: _moments(case))
+
+
+def _moments(case: Case) -> list[Moment]:
     by_tx: dict[bytes, list[Told]] = {}
     for told in case.told:
         by_tx.setdefault(told.event.tx_hash, []).append(told)
@@ -46,9 +57,24 @@ def moments(case: Case) -> list[Moment]:
     for number, (tx_hash, told) in enumerate(by_tx.items(), 1):
         sent = case.sent(tx_hash)
         since = 0 if before is None else sent.instant - before
-        found.append(Moment(number, sent, since, tuple(told), traces.get(tx_hash)))
+        found.append(Moment(number, sent, since, tuple(told), traces.get(tx_hash), _records(case, sent)))
         before = sent.instant
     return found
+
+
+def _records(case: Case, sent: Sent) -> tuple[Record, Record] | None:
+    contracts = case.look.client.contracts
+    if sent.to.lower() != str(contracts.referee.address).lower():
+        return None
+    try:
+        with guarded("a transaction's moves"):
+            for name, arguments in calls_in(contracts.referee, sent.data):
+                exhibit = getattr(match_move(name, arguments), "exhibit", None)
+                if exhibit is not None and next(iter(arguments), None) == case.id:
+                    return exhibit.record0, exhibit.record1
+    except AssayError:
+        return None
+    return None
 
 
 def _traces(case: Case) -> dict[bytes, MatchTrace]:

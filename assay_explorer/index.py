@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hexbytes import HexBytes
+from web3.contract import Contract
 
 from trainer_node.chain.connection import Block, Connection
 from trainer_node.chain.events import Event, EventCache, Query, packed, read_events, unpacked
@@ -30,6 +31,9 @@ from trainer_node.errors import RpcCorrupt, RpcUnavailable
 FORMAT = "1"
 MARKS = 256
 """Marks that are kept, the newest; a deeper reorganisation begins the index anew."""
+
+MAX_DECODED = 20_000
+"""Events kept decoded in memory: decoding takes longer than reading."""
 
 _TABLES = """
 create table if not exists meta (key text primary key, value text not null);
@@ -55,6 +59,8 @@ class Sent:
     value: int
     gas: int
     fee: int
+    data: bytes
+    """Calldata."""
 
 
 class Index(EventCache):
@@ -71,6 +77,7 @@ class Index(EventCache):
         if path is not None:
             self._rows.execute("pragma journal_mode = wal")
         self._rows.executescript(_TABLES)
+        self._last: dict[str, Event] = {}
 
     def close(self) -> None:
         with self._lock:
@@ -194,7 +201,7 @@ class Index(EventCache):
             values += list(query.names)
         with self._lock:
             rows = self._rows.execute(f"{sql} order by block, place", values).fetchall()
-        events = [unpacked(query.contract, raw) for (raw,) in rows]
+        events = [self._decoded(query.contract, raw) for (raw,) in rows]
         return [event for event in events if _fits(event, words)]
 
     def forget(self, *queries: Query) -> None:
@@ -225,15 +232,24 @@ class Index(EventCache):
             "Watch": contracts.watch,
             "Timekeeper": contracts.timekeeper,
         }
-        return [(names[address], unpacked(by_name[names[address]], raw)) for address, raw in found]
+        return [(names[address], self._decoded(by_name[names[address]], raw)) for address, raw in found]
+
+    def _decoded(self, contract: Contract, raw: str) -> Event:
+        """Decode an event, or take it from those that were decoded last. The hash of its block is part of ``raw``."""
+        with self._lock:
+            event = self._last.pop(raw, None) or unpacked(contract, raw)
+            self._last[raw] = event
+            if len(self._last) > MAX_DECODED:
+                del self._last[next(iter(self._last))]
+        return event
 
     def sent(self, client: Connection, tx_hash: bytes) -> Sent:
         """Return a transaction of an event. Raises RpcUnavailable or RpcCorrupt."""
         with self._lock:
             row = self._rows.execute("select raw from transactions where hash = ?", (tx_hash,)).fetchone()
         if row is not None:
-            block, instant, sender, to, value, gas, fee = json.loads(row[0])
-            return Sent(tx_hash, block, instant, sender, to, int(value), gas, int(fee))
+            block, instant, sender, to, value, gas, fee, data = json.loads(row[0])
+            return Sent(tx_hash, block, instant, sender, to, int(value), gas, int(fee), bytes.fromhex(data))
         with guarded("a transaction"):
             raw = client.web3.eth.get_transaction(HexBytes(tx_hash))
             receipt = client.web3.eth.get_transaction_receipt(HexBytes(tx_hash))
@@ -243,9 +259,9 @@ class Index(EventCache):
             fee = gas * int(receipt.get("effectiveGasPrice", 0))
             found = Sent(
                 *(tx_hash, number, client.block(number).timestamp, str(raw["from"])),
-                *(str(raw.get("to") or ""), int(raw["value"]), gas, fee),
+                *(str(raw.get("to") or ""), int(raw["value"]), gas, fee, bytes(raw["input"])),
             )
-        words = [number, found.instant, found.sender, found.to, str(found.value), gas, str(fee)]
+        words = [number, found.instant, found.sender, found.to, str(found.value), gas, str(fee), found.data.hex()]
         with self._lock, self._transaction():
             # NOTE: a transaction moves to another block in a reorganisation; so one above `through` is not kept.
             if number <= (self.through or 0):

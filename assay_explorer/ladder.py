@@ -90,6 +90,11 @@ class Rung:
     """Another page about it: operator or element."""
 
     @property
+    def funnel(self) -> bool:
+        """Whether the first difference leads to the rung below."""
+        return self.strip is not None and self.strip.found
+
+    @property
     def gas(self) -> int:
         return sum(part.sent.gas for part in self.moves if not part.shared)
 
@@ -165,6 +170,8 @@ class _Maker:
 
     def begin(self, moment_: Moment) -> None:
         self._moment = moment_
+        if moment_.records is not None and self.rungs and self.rungs[-1].kind in ("step", "operator"):
+            self._records = dict(enumerate(moment_.records))
 
     def take(self, event: Event, trial: int) -> None:
         """Take one event; ones that add nothing are passed over."""
@@ -316,6 +323,8 @@ class _Maker:
 
     def _on_Decided(self, args: dict[str, Any]) -> None:
         self.reason, self.losers = Reason(args["reason"]), tuple(sides(args["losers"]))
+        if self.rungs[-1].kind == "operator":
+            self._compare_records(self.rungs[-1])
         word, what = CASES[self.reason]
         rung = self._rung(Rung("decision", f"Decision · {word}", f"{what[0].upper()}{what[1:]}."))
         for side in (0, 1):

@@ -11,28 +11,31 @@ from typing import Any
 
 import jinja2
 
-from referee_py.errors import AssayError, InvalidInput
-from referee_py.program.describe import Names
-from referee_py.walk.sides import sides
+from referee_py.commit import Record
+from referee_py.errors import AssayError
+from referee_py.program import Program, Structure
+from referee_py.program.describe import Names, value_of
+from referee_py.walk.reason import Reason
 from trainer_node.bundle import Bundle
-from trainer_node.chain import JobPhase, JobView
+from trainer_node.chain import JobPhase, JobView, recorded
 from trainer_node.cli.arithmetic import mode_words
 from trainer_node.fetch import Fetcher
 from trainer_node.package import load_program
 from trainer_node.result import fetch_result, save_result
-from trainer_node.verifier import servers
 from trainer_node.watched_job import standing
 
-from . import curve, drawing, text
+from . import curve, drawing, element, text
 from .artifacts import Got, Shelf
 from .chain import Case, Chain, Look
 from .history import Moment, clocks, moments
-from .intervals import Interval, intervals
+from .intervals import intervals
 from .ladder import CASES, SIDES, Ladder, ladder
 from .money import flow
+from .operator import Graph
 from .parties import Parties
 
 PER_PAGE = 20
+MAX_SERVERS = 8
 MAX_MOMENTS = 400
 """Transactions that a scrubber offers; a longer dispute is offered every second, third, ... one."""
 
@@ -145,7 +148,7 @@ class Pages:
                 "jobs.html", "Jobs", live="/" if page == 1 else None, look=look, rows=rows, page=page, last=last, count=count
             )
 
-        return str(self._chain.reading(make))
+        return self._chain.reading(make)
 
     def _row(self, look: Look, job: JobView) -> dict[str, Any]:
         matches = look.matches(job)
@@ -201,7 +204,7 @@ class Pages:
                 accepted=job.phase is JobPhase.ACCEPTED,
             )
 
-        return str(self._chain.reading(make))
+        return self._chain.reading(make)
 
     def _curve(self, job: JobView) -> dict[str, Any]:
         """The numbers that trainers publish of their runs, as curves; each series by the server that tells it."""
@@ -242,22 +245,16 @@ class Pages:
                 save_result(fetch_result(self._fetcher, job, program), list(names), path, job)
             return path
 
-        found = self._chain.reading(make)
-        assert isinstance(found, Path)
-        return found
+        return self._chain.reading(make)
 
     # ------------------------------------------------------------------ programs
 
-    def _program_now(self, job: JobView) -> Any:
+    def _program_now(self, job: JobView) -> Program:
         bundle = self._bundles.get(job.program_file)
         if bundle is not None:
             return bundle.program
         uris = [job.uri, *dict.fromkeys(claim.uri for claim in job.claims if claim.uri)]
         return load_program(self._fetcher, job.program, job.program_file, uris)
-
-    def program(self, job: JobView) -> Got[Any]:
-        """Return a job's program, if somebody serves it."""
-        return self._shelf.get(("program", job.program_file), partial(self._program_now, job))
 
     # ------------------------------------------------------------------ disputes
 
@@ -281,7 +278,7 @@ class Pages:
                 raise NotThere(f"the dispute began in block {all_[0].sent.block}, after block {at}")
             return self._dispute(look, case, parties, all_, shown, at)
 
-        return str(self._chain.reading(make))
+        return self._chain.reading(make)
 
     def _dispute(
         self, look: Look, case: Case, parties: Parties, all_: list[Moment], shown: list[Moment], at: int | None
@@ -296,7 +293,7 @@ class Pages:
                 "number": k,
                 "strip": drawing.strip(
                     rung.strip,
-                    funnel=rung.strip.found and k < len(found.rungs) and rung.kind in _FUNNELS,
+                    funnel=False,
                     ident=f"strip{k}",
                 )
                 if rung.strip is not None
@@ -316,6 +313,7 @@ class Pages:
             ladder=found,
             summary=self._summary(case, found, parties),
             rungs=rungs,
+            overview=drawing.overview(found),
             clock=clock,
             moments=_offered(all_),
             now=shown[-1],
@@ -353,9 +351,6 @@ class Pages:
 
     def numbers(self, case: Case, found: Ladder) -> tuple[str, str] | None:
         """Both sides' values of the disputed element, as decimals, once a trial has found it."""
-        from referee_py.program import Structure
-        from referee_py.program.describe import value_of
-
         if found.found.values is None or case.hearing is None or found.found.output is None:
             return None
         structure = Structure.decode(case.hearing.terms.dispute.structure)
@@ -364,16 +359,201 @@ class Pages:
         return value_of(first, dtype), value_of(second, dtype)
 
     def proof(self, number: int, match: str) -> str:
-        raise NotThere("not yet")
+        """What a dispute proves, what it assumes, and the commands that check it again."""
+
+        def make(look: Look) -> str:
+            case = self.case(look, number, match)
+            parties = Parties(case.job)
+            found = ladder(case, moments(case), parties.name)
+            return self._render(
+                "proof.html",
+                f"Proof of a dispute in job {number}",
+                live=None if self._place.static else self._place.part(number, case.id, "proof"),
+                look=look,
+                case=case,
+                job=case.job,
+                summary=self._summary(case, found, parties),
+                ladder=found,
+                same=self._same(case),
+                said=statements(case, found),
+                deployment=look.client.deployment,
+            )
+
+        return self._chain.reading(make)
+
+    @staticmethod
+    def _same(case: Case) -> bool | None:
+        """Return whether the rules in Python, given the same moves, decide as the contracts did; None: not known."""
+        last = moments(case)[-1].trace
+        if last is None:
+            return None
+        return bool(last == recorded(case.look.snapshot, case.job, case.id))
 
     def operator(self, number: int, match: str, node: int | None, q: str, group: str) -> str:
-        raise NotThere("not yet")
+        """The graph around the disputed node, or another one, and the rest of the program."""
+
+        def make(look: Look) -> str:
+            case = self.case(look, number, match)
+            job, parties = case.job, Parties(case.job)
+            found = ladder(case, moments(case), parties.name)
+            got = self.graph(job)
+            disputed = found.found.node
+            content: dict[str, Any] = {"graph": None, "reason": got.reason, "pending": got.pending}
+            words, module = q[:200], group[:400]
+            if got.value is not None:
+                graph, count = got.value, len(got.value.program.nodes)
+                here = node if node is not None else disputed if disputed is not None else 0
+                if not 0 <= here < count:
+                    raise NotThere(f"the program has no operator {here}; it has {count}")
+                link = "" if self._place.static else self._place.part(job.id, case.id, "operator") + "?node="
+                picture, left_out = graph.draw(here, link, disputed)
+                rows, more = graph.search(words, module or None) if words or module else ([], 0)
+                modules, fewer = graph.modules()
+                content |= {
+                    "graph": graph,
+                    "picture": picture,
+                    "left_out": left_out,
+                    "here": graph.shown(here),
+                    "readers": list(graph.readers(here))[:40],
+                    "rows": [graph.shown(row) for row in rows],
+                    "more": more,
+                    "modules": modules,
+                    "fewer": fewer,
+                    "labelled": bool(graph.names.nodes),
+                }
+            return self._render(
+                "operator.html",
+                f"Operator in job {number}",
+                live=None if not got.pending else self._place.part(job.id, case.id, "operator"),
+                job=job,
+                case=case,
+                disputed=disputed,
+                found=found.found,
+                q=words,
+                group=module,
+                summary=self._summary(case, found, parties),
+                **content,
+            )
+
+        return self._chain.reading(make)
+
+    def graph(self, job: JobView) -> Got[Graph]:
+        """Return a job's program with what it takes to draw it, if somebody serves it."""
+        return self._shelf.get(
+            ("graph", job.program_file), lambda: Graph(self._program_now(job), self.names(job))
+        )
 
     def element(self, number: int, match: str) -> str:
-        raise NotThere("not yet")
+        """The number in which the sides differ."""
+
+        def make(look: Look) -> str:
+            case = self.case(look, number, match)
+            job, parties = case.job, Parties(case.job)
+            found = ladder(case, moments(case), parties.name)
+            got, uris = self._element(case, found)
+            base = next((uri for uri in map(text.link, uris) if uri), None)
+            records = _records(case)
+            return self._render(
+                "element.html",
+                f"Number in job {number}",
+                live=self._place.part(job.id, case.id, "element") if got.pending else None,
+                job=job,
+                case=case,
+                summary=self._summary(case, found, parties),
+                found=found.found,
+                got=got,
+                one=got.value,
+                base=base,
+                records=records,
+                trial=bool(case.trials),
+            )
+
+        return self._chain.reading(make)
+
+    def _element(self, case: Case, found: Ladder) -> tuple[Got[element.Shown], list[str]]:
+        job, at, records = case.job, found.found, _records(case)
+        uris = _servers(case)
+        if at.node is None or records is None:
+            return Got(reason="the dispute has not come down to one operator, or both records of it are not shown"), uris
+        graph = self.graph(job)
+        if graph.value is None:
+            return Got(reason=graph.reason), uris
+        program, node = graph.value.program, at.node
+        structure = program.nodes[node]
+        judged = at.hi if case.trials and at.hi is not None and at.lo is not None and at.hi - at.lo == 1 else None
+        question = element.Question(
+            structure,
+            records,
+            job.program.mode,
+            tuple(program.type_of(operand) for operand in structure.inputs),
+            at.output if case.trials else None,
+            at.element,
+            at.entry,
+            judged,
+        )
+        key = ("element", case.id, records[0].hash(), records[1].hash(), at.element, judged)
+        make = partial(element.shown, question, self._fetcher, uris, self._memory)
+        return self._shelf.get(key, make), uris
 
 
-_FUNNELS = frozenset({"run", "interval", "step", "trial", "element"})
+def _records(case: Case) -> tuple[Record, Record] | None:
+    """Return both sides' records of the disputed node, if the chain has them."""
+    if case.hearing is not None:
+        first, second = case.hearing.terms.dispute.records
+        return first, second
+    shown = [one.records for one in moments(case) if one.records is not None]
+    return shown[-1] if shown else None
+
+
+def _servers(case: Case) -> list[str]:
+    """Return the servers that may have the data: the client's, both spokesmen's, then the other claimants'."""
+    players = [player.lower() for player in case.match.terms.players]
+    claims = sorted(case.job.claims, key=lambda claim: claim.owner.lower() not in players)
+    return list(dict.fromkeys([case.job.uri, *(claim.uri for claim in claims if claim.uri)]))[:MAX_SERVERS]
+
+
+def statements(case: Case, found: Ladder) -> dict[str, list[str]]:
+    """Return what a dispute proves, and what that assumes, by how it was decided."""
+    reason = found.reason
+    by_court = bool(case.trials) and reason is Reason.OPERATOR
+    proves = ["The two run roots differ, and both sides have staked on theirs."]
+    if found.found.step is not None:
+        proves.append(
+            f"Step {found.found.step} is the first step that differs: both sides commit to the same checkpoint before "
+            "it, by paths under their own roots that the referee has checked."
+        )
+    if found.found.node is not None:
+        proves.append(
+            f"Operator {found.found.node} is the first one whose records differ; all operators before it have the same "
+            "records on both sides."
+        )
+    assumes = [
+        "SHA-256 and Keccak-256 have no collisions.",
+        "The chain orders transactions, and lets both sides send theirs within their clocks.",
+    ]
+    if reason is None:
+        proves.append("Nobody is shown wrong yet.")
+    elif reason is Reason.TIMEOUT:
+        proves.append("The loser did not move in time. That proves nothing about its numbers.")
+    elif reason is Reason.OPERATOR and by_court:
+        proves.append(
+            "The contract computed one step of one element with its own floating point, from operands that are proven to "
+            "be the operator's agreed inputs. The loser's number does not follow from them."
+        )
+        assumes.append("The contracts' arithmetic is that of the operator's specification, which tests compare bit by bit.")
+    elif reason is Reason.OPERATOR:
+        proves.append("Enough of the job's verifiers have signed the winner's record, and nobody appealed in time.")
+        assumes.append(
+            "The verifiers computed what they signed. Their bonds were at stake, and either side could have had the court "
+            "judge instead."
+        )
+    else:
+        proves.append(f"By hashes alone: {CASES[reason][1]}.")
+    assumes.append(
+        "Who accepts the job's result relies on one honest party having taken part. A dispute says who was wrong here; it "
+        "does not say that the other side's whole run is right."
+    )
+    return {"proves": proves, "assumes": assumes}
 
 
 def _offered(all_: Sequence[Moment]) -> list[Moment]:
@@ -468,4 +648,3 @@ def artifacts(job: JobView) -> list[tuple[str, bytes, str]]:
     return found
 
 
-__all__ = ["NotThere", "Pages", "Place", "Interval", "servers", "sides", "InvalidInput"]
