@@ -70,7 +70,7 @@ def strip(found: Strip, funnel: bool, ident: str) -> Markup:
 def overview(found: Ladder) -> Markup:
     """Return all strips of a dispute as one picture: each first difference opens into the strip below it."""
     left, height, between = 168, 34, 26
-    rungs = [rung for rung in found.rungs if rung.strip is not None]
+    rungs = [rung for rung in found.rungs if rung.strip is not None and (rung.strip.count > 1 or rung.kind != "trial")]
     parts, y = [], 6.0
     for k, rung in enumerate(rungs):
         strip_ = rung.strip
@@ -91,8 +91,10 @@ def overview(found: Ladder) -> Markup:
                 f'<rect class="cell {kind}" x="{x:.1f}" y="{y:.0f}" width="{width:.1f}" height="{height}" rx="4"/>'
             )
             if width > 15:
+                wide = kind == "different" and width > 84
+                word = f"{sign} {strip_.name(low)}" if wide else sign
                 parts.append(
-                    f'<text class="sign {kind}" x="{x + width / 2:.1f}" y="{y + 23:.0f}">{sign}</text>'
+                    f'<text class="sign {kind}" x="{x + width / 2:.1f}" y="{y + 23:.0f}">{escape(word)}</text>'
                 )
         y += height
         last = k == len(rungs) - 1
@@ -102,12 +104,17 @@ def overview(found: Ladder) -> Markup:
                 f'<path class="funnel" d="M{a:.1f} {y:.0f} L{b:.1f} {y:.0f} C{b:.1f} {y + 18:.0f} {WIDTH} {y + 6:.0f} '
                 f'{WIDTH} {end:.0f} L{left} {end:.0f} C{left} {y + 6:.0f} {a:.1f} {y + 18:.0f} {a:.1f} {y:.0f} Z"/>'
             )
-        y += 0 if last else between
-        if last and strip_.found:
+        if not last and strip_.found and red[1] - red[0] <= 84:
+            at = min(red[1] + 8, WIDTH - 70)
+            parts.append(
+                f'<text class="name different" x="{at:.0f}" y="{y + 17:.0f}">{escape(strip_.name(strip_.lo))}</text>'
+            )
+        if last and strip_.found and red[1] - red[0] <= 84:
             at = min(max(red[0] + (red[1] - red[0]) / 2, left + 60), WIDTH - 60)
             word = f"{strip_.name(strip_.lo)}"
             parts.append(f'<text class="name different" text-anchor="middle" x="{at:.0f}" y="{y + 20:.0f}">{escape(word)}</text>')
             y += 26
+        y += 0 if last else between
     words = "; ".join(f"{rung.title}: {rung.lead}" for rung in rungs)
     return svg(WIDTH, round(y) + 4, "".join(parts), words, "overview", "overview")
 

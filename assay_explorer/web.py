@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse
 from starlette.concurrency import run_in_threadpool
@@ -41,7 +42,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-MAX_NUMBER = 1 << 64
+_log = structlog.get_logger(__name__)
 
 
 def create_app(pages: Pages, tick: Callable[[], None] | None = None, every_s: float = 1.0) -> FastAPI:
@@ -85,6 +86,10 @@ def create_app(pages: Pages, tick: Callable[[], None] | None = None, every_s: fl
             return HTMLResponse(pages.failure("Not readable now", str(error)), 503)
         except AssayError as error:
             return HTMLResponse(pages.failure("Not shown", f"{type(error).__name__}: {error}"), 500)
+        except Exception as error:
+            # NOTE: whatever strangers have written, the other pages go on; what failed is in the log.
+            _log.exception("explorer.page", path=request.url.path)
+            return HTMLResponse(pages.failure("Not shown", f"{type(error).__name__}; see the log"), 500)
         digest = hashlib.sha256(body.encode()).hexdigest()[:16]
         if live == digest:
             return Response(status_code=204)

@@ -48,6 +48,9 @@ def demo(
     fault_node: Annotated[
         int | None, typer.Option(help="The operator that wrong-op-output gets wrong.", min=0)
     ] = None,
+    explorer: Annotated[
+        bool, typer.Option("--explorer", help="Also show it in a web page, which stays until Ctrl-C.")
+    ] = False,
     folder: Annotated[
         Path, typer.Option(help="Folder for everything that is written; emptied first.")
     ] = Path(".build/demo"),
@@ -60,6 +63,8 @@ def demo(
         raise typer.BadParameter(
             f"{error}; faults are {', '.join(Fault)} and {ALL}, scenarios {', '.join(Scenario)}"
         ) from None
+    if explorer and len(lies) > 1:
+        raise typer.BadParameter(f"--explorer shows one demonstration; choose a fault in place of {ALL}")
     strides = MANY if chosen is Scenario.SAMPLING else STRIDES
     name = f"digits-{steps}-{strides[0]}"
     program = Bundle.read(bundle) if bundle else digits(folder / name, steps, strides)
@@ -79,7 +84,10 @@ def demo(
     for lie in lies:
         if len(lies) > 1:
             out.rule(f"[bold]{lie}")
-        results[lie] = play(chosen, Lie(lie, step, fault_node), program, folder, court_only=court_only)
+        shown = (bundle or folder / name) if explorer else None
+        results[lie] = play(
+            chosen, Lie(lie, step, fault_node), program, folder, court_only=court_only, explorer=shown
+        )
     if len(lies) > 1:
         out.rule("[bold]summary")
         out.print(_summary(results))
