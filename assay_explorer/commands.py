@@ -5,5 +5,7 @@ from __future__ import annotations
 from trainer_node.cli.command import Command
 
 COMMANDS = {
-    "explorer": Command("assay_explorer.cli:app", "Web pages that show jobs and disputes, down to the number."),
+    "explorer": Command(
+        "assay_explorer.cli:app", "Web pages that show jobs and disputes, down to the number."
+    ),
 }

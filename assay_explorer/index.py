@@ -89,7 +89,7 @@ class Index(EventCache):
             known = self._rows.execute("select value from meta where key = 'identity'").fetchone()
             if known is None or known[0] != f"{FORMAT} {identity}":
                 for table in ("marks", "events", "transactions"):
-                    self._rows.execute(f"delete from {table}")  # noqa: S608 # names of our own
+                    self._rows.execute(f"delete from {table}")  # names of our own
                 self._rows.execute(
                     "insert or replace into meta values ('identity', ?)", (f"{FORMAT} {identity}",)
                 )
@@ -129,9 +129,7 @@ class Index(EventCache):
         found = [
             (contract, event)
             for contract in watched
-            for event in read_events(
-                client.web3, Query(contract, ()), begin, last.number, client.log_range
-            )
+            for event in read_events(client.web3, Query(contract, ()), begin, last.number, client.log_range)
         ]
         # SAFETY: had the block been replaced meanwhile, these would be events of two chains.
         if client.block(last.number).hash != last.hash:
@@ -169,7 +167,7 @@ class Index(EventCache):
         above = -1 if kept is None else kept
         with self._transaction():
             for table, column in (("marks", "number"), ("events", "block"), ("transactions", "block")):
-                self._rows.execute(f"delete from {table} where {column} > ?", (above,))  # noqa: S608
+                self._rows.execute(f"delete from {table} where {column} > ?", (above,))
 
     def _transaction(self) -> sqlite3.Connection:
         self._rows.execute("begin immediate")
@@ -190,10 +188,13 @@ class Index(EventCache):
         if through is None or last > through:
             return list(fetch(first, last))
         words = [None if word is None else word.to_bytes(32, "big").hex() for word in query.words]
-        sql, values = "select raw from events where address = ? and block <= ?", [
-            str(query.contract.address).lower(),
-            last,
-        ]
+        sql, values = (
+            "select raw from events where address = ? and block <= ?",
+            [
+                str(query.contract.address).lower(),
+                last,
+            ],
+        )
         if words and words[0] is not None:
             sql, values = f"{sql} and topic = ?", [*values, words[0]]
         if query.names is not None:
@@ -209,7 +210,7 @@ class Index(EventCache):
         _ = queries
         with self._lock, self._transaction():
             for table in ("marks", "events", "transactions"):
-                self._rows.execute(f"delete from {table}")  # noqa: S608
+                self._rows.execute(f"delete from {table}")
 
     def events_in(self, client: Connection, blocks: Sequence[int]) -> list[tuple[str, Event]]:
         """Return contract name and event of all events in these blocks, in order."""
@@ -261,12 +262,22 @@ class Index(EventCache):
                 *(tx_hash, number, client.block(number).timestamp, str(raw["from"])),
                 *(str(raw.get("to") or ""), int(raw["value"]), gas, fee, bytes(raw["input"])),
             )
-        words = [number, found.instant, found.sender, found.to, str(found.value), gas, str(fee), found.data.hex()]
+        words = [
+            number,
+            found.instant,
+            found.sender,
+            found.to,
+            str(found.value),
+            gas,
+            str(fee),
+            found.data.hex(),
+        ]
         with self._lock, self._transaction():
             # NOTE: a transaction moves to another block in a reorganisation; so one above `through` is not kept.
             if number <= (self.through or 0):
                 self._rows.execute(
-                    "insert or replace into transactions values (?, ?, ?)", (tx_hash, number, json.dumps(words))
+                    "insert or replace into transactions values (?, ?, ?)",
+                    (tx_hash, number, json.dumps(words)),
                 )
         return found
 

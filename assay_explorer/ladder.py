@@ -201,7 +201,9 @@ class _Maker:
     # ------------------------------------------------------------------ the match
 
     def _on_Opened(self, args: dict[str, Any]) -> None:
-        first, second = (f"{self._name(who)} (side {SIDES[k]})" for k, who in enumerate(args["matchTerms"].players))
+        first, second = (
+            f"{self._name(who)} (side {SIDES[k]})" for k, who in enumerate(args["matchTerms"].players)
+        )
         rung = self._rung(
             Rung(
                 "run",
@@ -240,7 +242,9 @@ class _Maker:
         rung.strip = strip
         rung.facts.append(("checkpoints", f"{count}, one {each}"))
         if not rung.lead:
-            rung.lead = f"Somewhere in steps {start + 1} to {end} the two runs part. There is a checkpoint {each}."
+            rung.lead = (
+                f"Somewhere in steps {start + 1} to {end} the two runs part. There is a checkpoint {each}."
+            )
 
     def _enter_step(self, step: int, args: dict[str, Any]) -> None:
         count = self._terms.node_count
@@ -264,7 +268,9 @@ class _Maker:
 
     def _on_Revealed(self, args: dict[str, Any]) -> None:
         count = len(args["children"])
-        self._say(self.rungs[-1], f"{self._side(args['side'])} reveals {count} nodes {args['height']} levels up")
+        self._say(
+            self.rungs[-1], f"{self._side(args['side'])} reveals {count} nodes {args['height']} levels up"
+        )
 
     def _on_Descended(self, args: dict[str, Any]) -> None:
         rung, height, index = self.rungs[-1], args["height"], args["index"]
@@ -281,7 +287,9 @@ class _Maker:
         what = "record" if rung.kind == "step" else "checkpoint"
         rung.pairs.append((f"{what} {strip.name(index)}", *self._nodes))
         if rung.kind != "step" and not rung.lead.startswith("The first difference"):
-            rung.lead = f"{strip.name(index)} is the first checkpoint that differs. Everything before it is equal."
+            rung.lead = (
+                f"{strip.name(index)} is the first checkpoint that differs. Everything before it is equal."
+            )
 
     def _on_Refined(self, args: dict[str, Any]) -> None:
         side, root = args["side"], args["root"]
@@ -396,7 +404,9 @@ class _Maker:
 
     def _on_Overruled(self, args: dict[str, Any]) -> None:
         rung = self._rung(Rung("verdict", "Overruled"))
-        rung.lead = "The court does not confirm the verdict. Its signers may stand by it, or lose their bonds."
+        rung.lead = (
+            "The court does not confirm the verdict. Its signers may stand by it, or lose their bonds."
+        )
         rung.facts.append(("they may stand by it until", moment(args["until"])))
         self._say(rung, f"{self._name(args['accuser'])} has been right: the verdict is overruled")
 
@@ -413,12 +423,18 @@ class _Maker:
 
     def _on_OutputShown(self, args: dict[str, Any], trial: int) -> None:
         rung, side = self._trials[trial], args["side"]
-        self._say(rung, f"{self._side(side)} shows its output {args['output']}: data root {short(args['root'])}")
+        self._say(
+            rung, f"{self._side(side)} shows its output {args['output']}: data root {short(args['root'])}"
+        )
         what = f"data of output {args['output']}"
         pair = next((pair for pair in rung.pairs if pair[0] == what), (what, b"", b""))
         pair = (what, args["root"], pair[2]) if side == 0 else (what, pair[1], args["root"])
         rung.pairs = [one for one in rung.pairs if one[0] != what] + [pair]
-        if rung.strip is None and self._structure is not None and args["output"] < len(self._structure.outputs):
+        if (
+            rung.strip is None
+            and self._structure is not None
+            and args["output"] < len(self._structure.outputs)
+        ):
             count = data_leaves(self._structure.outputs[args["output"]])
             rung.strip = Strip(count, 0, count - 1, "leaf ", 0)
         if trial == max(self._trials):
@@ -435,7 +451,9 @@ class _Maker:
             rung.strip.lo = index << height
             rung.strip.hi = min(((index + 1) << height) - 1, max(rung.strip.count - 1, rung.strip.lo))
             lo, hi = rung.strip.name(rung.strip.lo), rung.strip.name(rung.strip.hi)
-            self._say(rung, f"first difference: {lo}" if height == 0 else f"first difference: among {lo} to {hi}")
+            self._say(
+                rung, f"first difference: {lo}" if height == 0 else f"first difference: among {lo} to {hi}"
+            )
         if height == 0:
             rung.pairs.append((f"leaf {index}", args["node0"], args["node1"]))
 
@@ -453,17 +471,24 @@ class _Maker:
             "the court searches the first step on which the sides part."
         )
         rung.strip = Strip(steps, 0, steps - 1, "step ", 1)
-        rung.facts.append(("bits of side A, side B", " ≠ ".join(f"0x{value:08x}" for value in args["values"])))
+        rung.facts.append(
+            ("bits of side A, side B", " ≠ ".join(f"0x{value:08x}" for value in args["values"]))
+        )
         self._say(rung, f"element {element}: a chain of {plural(steps, 'step')}")
         entry = Entry(args["entry"].kind, args["entry"].written)
         known = self.found
         if trial == max(self._trials):
             self.found = Found(
-                *(known.step, known.node, known.output, element, tuple(args["values"]), entry), 0, steps, steps
+                *(known.step, known.node, known.output, element, tuple(args["values"]), entry),
+                0,
+                steps,
+                steps,
             )
 
     def _on_StatesPosted(self, args: dict[str, Any], trial: int) -> None:
-        self._say(self._element[trial], f"side A posts its states between steps {args['lo']} and {args['hi']}")
+        self._say(
+            self._element[trial], f"side A posts its states between steps {args['lo']} and {args['hi']}"
+        )
 
     def _on_StateAnswered(self, args: dict[str, Any], trial: int) -> None:
         rung, lo, hi = self._element[trial], args["lo"], args["hi"]

@@ -2,7 +2,7 @@
 
     paid in     values of transactions to our contracts that have an event of the job, and bonds of its verifiers lost
     got         what the contracts credited in such transactions
-    between     what is still held; once the job is over and all is collected, what was burned
+    between     what the contracts hold; what is burned they credit to nobody's account, `BURNED`
 
 NOTE: gas is apart: `fee` is what a party paid for these transactions.
 """
@@ -16,6 +16,8 @@ from trainer_node.chain import JobView
 from .chain import Look
 from .parties import Parties
 
+BURNED = "0x0000000000000000000000000000000000000000"
+"""The account that is credited with what is burned: nobody's."""
 WORDS = {
     "Posted": "posts the job",
     "Joined": "takes a slot",
@@ -98,7 +100,9 @@ def flow(look: Look, job: JobView, parties: Parties) -> Flow:
     accounts: dict[str, Account] = {}
 
     def account(address: str) -> Account:
-        return accounts.setdefault(address.lower(), Account(address, parties.name(address)))
+        return accounts.setdefault(
+            address.lower(), Account(address, "burned" if address == BURNED else parties.name(address))
+        )
 
     for party in parties:
         account(party.address)

@@ -86,7 +86,11 @@ class Graph:
             return "the number of the step"
         label = self.names.operand(operand)
         where = f"{name}{operand.index}" + (f", output {operand.output}" if operand.output else "")
-        return where if operand.kind is Kind.NODE or label.startswith(("slot:", "constant:")) else f"{where}: {said(label, 60)}"
+        return (
+            where
+            if operand.kind is Kind.NODE or label.startswith(("slot:", "constant:"))
+            else f"{where}: {said(label, 60)}"
+        )
 
     def place(self, node: int) -> tuple[str, str]:
         """Return a node's module path and the call of PyTorch that it came from, from its label `path: call`."""
@@ -153,13 +157,15 @@ class Graph:
                 f'<text class="op" x="{x + NODE_W / 2:.0f}" y="{y + 19:.0f}">{number} {escape(said(structure.name, 12))}</text>'
                 f'<text class="shape" x="{x + NODE_W / 2:.0f}" y="{y + 36:.0f}">{escape(shape)}</text>'
             )
-            title = f"<title>{escape(said(f'{number} {structure.name} {self.names.label(number)}', 160))}</title>"
+            title = (
+                f"<title>{escape(said(f'{number} {structure.name} {self.names.label(number)}', 160))}</title>"
+            )
             group = f'<g class="{cls}">{title}{body}</g>'
             parts.append(f'<a href="{link}{number}">{group}</a>' if link and number != node else group)
         words = f"operator {node} with what it reads and what reads it, {len(at)} operators"
         drawing = svg(width, height, "".join(parts), words, "graph", "graph")
         # NOTE: links in it are for everybody, so it is no picture but a group.
-        return Markup(str(drawing).replace('role="img"', 'role="group"', 1)), left_out  # noqa: S704
+        return Markup(str(drawing).replace('role="img"', 'role="group"', 1)), left_out
 
     # ------------------------------------------------------------------ the rest
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from referee_py.commit import Record
-from referee_py.errors import AssayError
+from referee_py.errors import AssayError, InvalidInput, Unavailable
 from referee_py.program import Program, Structure
 from referee_py.program.describe import Names, value_of
 from referee_py.walk.reason import Reason
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase, JobView, recorded
-from trainer_node.cli.arithmetic import mode_words
 from trainer_node.fetch import Fetcher
 from trainer_node.package import load_program
 from trainer_node.result import fetch_result, save_result
@@ -33,6 +29,7 @@ from .ladder import CASES, SIDES, Ladder, ladder
 from .money import flow
 from .operator import Graph
 from .parties import Parties
+from .rendering import NotThere, Place, render
 
 PER_PAGE = 20
 MAX_SERVERS = 8
@@ -40,44 +37,9 @@ MAX_MOMENTS = 400
 """Transactions that a scrubber offers; a longer dispute is offered every second, third, ... one."""
 
 
-class NotThere(Exception):
-    """There is no such thing to show."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a page is: it makes addresses of others. ``static``: the pages are files of one folder."""
-
-    static: bool = False
-    at: Mapping[int, str] | None = None
-    """With ``static``: the files of a dispute's moments, by block."""
-
-    def home(self) -> str:
-        return "/" if not self.static else "index.html"
-
-    def asset(self, name: str) -> str:
-        return f"assets/{name}" if self.static else f"/static/{name}"
-
-    def job(self, job: int) -> str:
-        return "job.html" if self.static else f"/job/{job}"
-
-    def dispute(self, job: int, match: int, at: int | None = None) -> str:
-        if self.static:
-            return "index.html" if at is None else f"at-{at}.html"
-        return f"/job/{job}/dispute/{match:#066x}" + ("" if at is None else f"?at={at}")
-
-    def part(self, job: int, match: int, page: str, **query: object) -> str:
-        if self.static:
-            return f"{page}.html"
-        words = "&".join(f"{key}={value}" for key, value in query.items() if value is not None)
-        return f"/job/{job}/dispute/{match:#066x}/{page}" + (f"?{words}" if words else "")
-
-
 class Pages:
     """Makes pages. ``names``: labels of programs by the hash of their files. ``hosts``: names that this server is
     reached by; empty to allow any."""
-
-    DIGEST = "@@digest@@"
 
     def __init__(
         self,
@@ -95,33 +57,12 @@ class Pages:
         self._bundles = {bundle.program.file_hash(): bundle for bundle in bundles}
         self._shelf = Shelf()
         self._place = place or Place()
-        self._templates = jinja2.Environment(
-            loader=jinja2.PackageLoader("assay_explorer"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters |= {
-            "said": text.said,
-            "link": text.link,
-            "short": text.short,
-            "whole": text.whole,
-            "ether": text.ether,
-            "ether_short": text.ether_short,
-            "seconds": text.seconds,
-            "moment": text.moment,
-        }
-        self._templates.globals |= {"plural": text.plural, "SIDES": SIDES, "mode_words": mode_words}
 
     def close(self) -> None:
         self._shelf.close()
 
     def _render(self, template: str, title: str, *, live: str | None = None, **content: Any) -> str:
-        problem = self._chain.problem
-        return self._templates.get_template(template).render(
-            title=title, place=self._place, live=live, digest=self.DIGEST, problem=problem, **content
-        )
+        return render(template, title, self._place, live=live, problem=self._chain.problem, **content)
 
     def failure(self, title: str, reason: str) -> str:
         """Return a page that says why there is no other."""
@@ -145,7 +86,14 @@ class Pages:
                 except AssayError as error:
                     rows.append({"id": number, "reason": str(error)})
             return self._render(
-                "jobs.html", "Jobs", live="/" if page == 1 else None, look=look, rows=rows, page=page, last=last, count=count
+                "jobs.html",
+                "Jobs",
+                live="/" if page == 1 else None,
+                look=look,
+                rows=rows,
+                page=page,
+                last=last,
+                count=count,
             )
 
         return self._chain.reading(make)
@@ -186,7 +134,7 @@ class Pages:
             return self._render(
                 "job.html",
                 f"Job {number}",
-                live=self._place.job(number),
+                live=None if self._place.static else self._place.job(number),
                 look=look,
                 job=job,
                 name=self._name(job),
@@ -227,7 +175,11 @@ class Pages:
                     if column < len(point.numbers) and math.isfinite(point.numbers[column])
                 ]
                 what = names.get(tuple(place), f"node {place[0]}")
-                if points:
+                if len(points) == 1:
+                    notes.append(
+                        f"{Parties(job).name(owner)}: {text.said(what, 40)} {points[0][1]:.6g} after step {points[0][0]}"
+                    )
+                if len(points) > 1:
                     series.append((f"{text.said(what, 40)}, {Parties(job).name(owner)}", points))
         return {"drawing": curve.draw(series[:4], job.program.steps) if series else None, "notes": notes}
 
@@ -281,7 +233,13 @@ class Pages:
         return self._chain.reading(make)
 
     def _dispute(
-        self, look: Look, case: Case, parties: Parties, all_: list[Moment], shown: list[Moment], at: int | None
+        self,
+        look: Look,
+        case: Case,
+        parties: Parties,
+        all_: list[Moment],
+        shown: list[Moment],
+        at: int | None,
     ) -> str:
         found = ladder(case, shown, parties.name)
         last = ladder(case, all_, parties.name) if len(shown) < len(all_) else found
@@ -291,13 +249,7 @@ class Pages:
             {
                 "rung": rung,
                 "number": k,
-                "strip": drawing.strip(
-                    rung.strip,
-                    funnel=False,
-                    ident=f"strip{k}",
-                )
-                if rung.strip is not None
-                else None,
+                "strip": drawing.strip(rung.strip, f"strip{k}") if rung.strip is not None else None,
                 "link": self._place.part(case.job.id, case.id, rung.page) if rung.page else None,
             }
             for k, rung in enumerate(found.rungs, 1)
@@ -389,6 +341,50 @@ class Pages:
             return None
         return bool(last == recorded(case.look.snapshot, case.job, case.id))
 
+    def first_match(self, number: int) -> str:
+        """Return the id of a job's first match. Raises NotThere if it has none."""
+
+        def make(look: Look) -> str:
+            found = look.matches(look.job(number))
+            if not found:
+                raise NotThere(f"job {number} has no dispute")
+            return f"{found[0]:#066x}"
+
+        return self._chain.reading(make)
+
+    def check(self, number: int, match: str) -> list[tuple[str, bool | None]]:
+        """Return statements about a dispute, and whether each holds; None if that cannot be found out."""
+
+        def make(look: Look) -> list[tuple[str, bool | None]]:
+            case = self.case(look, number, match)
+            found = ladder(case, moments(case), Parties(case.job).name)
+            said: list[tuple[str, bool | None]] = [
+                ("the rules in Python, given the same moves, decide as the contracts did", self._same(case))
+            ]
+            question = (
+                None if found.losers is None else self._question(case, found, self._program_now(case.job))
+            )
+            if question is None or found.reason is not Reason.OPERATOR:
+                return said
+            try:
+                one = element.shown(question, self._fetcher, _servers(case), self._memory)
+            except (Unavailable, InvalidInput) as error:
+                return [*said, (f"the operator cannot be computed: {error}", None)]
+            for side in (0, 1):
+                right = None if one.right is None else one.right.bits == one.values[side].bits
+                word = "lost" if side in found.losers else "won"
+                holds = None if right is None else right is not (side in found.losers)
+                is_right = "not known" if right is None else "right" if right else "wrong"
+                said.append(
+                    (
+                        f"side {SIDES[side]} {word}; its element {one.element} is {is_right}: {one.values[side].hex}",
+                        holds,
+                    )
+                )
+            return said
+
+        return self._chain.reading(make)
+
     def operator(self, number: int, match: str, node: int | None, q: str, group: str) -> str:
         """The graph around the disputed node, or another one, and the rest of the program."""
 
@@ -424,7 +420,9 @@ class Pages:
             return self._render(
                 "operator.html",
                 f"Operator in job {number}",
-                live=None if not got.pending else self._place.part(job.id, case.id, "operator"),
+                live=self._place.part(job.id, case.id, "operator")
+                if got.pending and not self._place.static
+                else None,
                 job=job,
                 case=case,
                 disputed=disputed,
@@ -443,6 +441,24 @@ class Pages:
             ("graph", job.program_file), lambda: Graph(self._program_now(job), self.names(job))
         )
 
+    def blocks(self, number: int, match: str) -> list[int]:
+        """Return the blocks of a dispute's moments."""
+
+        def make(look: Look) -> list[int]:
+            return [one.sent.block for one in _offered(moments(self.case(look, number, match)))]
+
+        return self._chain.reading(make)
+
+    def fetching(self, number: int, match: str) -> bool:
+        """Return whether something that the dispute's pages show is still being fetched."""
+
+        def make(look: Look) -> bool:
+            case = self.case(look, number, match)
+            found = ladder(case, moments(case), Parties(case.job).name)
+            return self.graph(case.job).pending or self._element(case, found)[0].pending
+
+        return self._chain.reading(make)
+
     def element(self, number: int, match: str) -> str:
         """The number in which the sides differ."""
 
@@ -456,7 +472,9 @@ class Pages:
             return self._render(
                 "element.html",
                 f"Number in job {number}",
-                live=self._place.part(job.id, case.id, "element") if got.pending else None,
+                live=self._place.part(job.id, case.id, "element")
+                if got.pending and not self._place.static
+                else None,
                 job=job,
                 case=case,
                 summary=self._summary(case, found, parties),
@@ -474,26 +492,36 @@ class Pages:
         job, at, records = case.job, found.found, _records(case)
         uris = _servers(case)
         if at.node is None or records is None:
-            return Got(reason="the dispute has not come down to one operator, or both records of it are not shown"), uris
+            return Got(
+                reason="the dispute has not come down to one operator, or both records of it are not shown"
+            ), uris
         graph = self.graph(job)
         if graph.value is None:
             return Got(reason=graph.reason), uris
-        program, node = graph.value.program, at.node
-        structure = program.nodes[node]
-        judged = at.hi if case.trials and at.hi is not None and at.lo is not None and at.hi - at.lo == 1 else None
-        question = element.Question(
+        question = self._question(case, found, graph.value.program)
+        assert question is not None
+        key = ("element", case.id, records[0].hash(), records[1].hash(), at.element, question.judged)
+        make = partial(element.shown, question, self._fetcher, uris, self._memory)
+        return self._shelf.get(key, make), uris
+
+    @staticmethod
+    def _question(case: Case, found: Ladder, program: Program) -> element.Question | None:
+        """Return what is asked about the disputed number; None if the dispute has not come down to an operator."""
+        at, records = found.found, _records(case)
+        if at.node is None or records is None:
+            return None
+        structure = program.nodes[at.node]
+        one_step = at.hi is not None and at.lo is not None and at.hi - at.lo == 1
+        return element.Question(
             structure,
             records,
-            job.program.mode,
+            case.job.program.mode,
             tuple(program.type_of(operand) for operand in structure.inputs),
             at.output if case.trials else None,
             at.element,
             at.entry,
-            judged,
+            at.hi if case.trials and one_step else None,
         )
-        key = ("element", case.id, records[0].hash(), records[1].hash(), at.element, judged)
-        make = partial(element.shown, question, self._fetcher, uris, self._memory)
-        return self._shelf.get(key, make), uris
 
 
 def _records(case: Case) -> tuple[Record, Record] | None:
@@ -540,9 +568,13 @@ def statements(case: Case, found: Ladder) -> dict[str, list[str]]:
             "The contract computed one step of one element with its own floating point, from operands that are proven to "
             "be the operator's agreed inputs. The loser's number does not follow from them."
         )
-        assumes.append("The contracts' arithmetic is that of the operator's specification, which tests compare bit by bit.")
+        assumes.append(
+            "The contracts' arithmetic is that of the operator's specification, which tests compare bit by bit."
+        )
     elif reason is Reason.OPERATOR:
-        proves.append("Enough of the job's verifiers have signed the winner's record, and nobody appealed in time.")
+        proves.append(
+            "Enough of the job's verifiers have signed the winner's record, and nobody appealed in time."
+        )
         assumes.append(
             "The verifiers computed what they signed. Their bonds were at stake, and either side could have had the court "
             "judge instead."
@@ -634,7 +666,11 @@ def artifacts(job: JobView) -> list[tuple[str, bytes, str]]:
     terms = job.program
     base = text.link(job.uri)
     found = [
-        ("program file (SHA-256)", job.program_file, f"{base}/v1/blob/{job.program_file.hex()}" if base else ""),
+        (
+            "program file (SHA-256)",
+            job.program_file,
+            f"{base}/v1/blob/{job.program_file.hex()}" if base else "",
+        ),
         ("program hash", terms.hash(), ""),
         ("structure root", terms.structure_root, ""),
         ("slot root", terms.slot_root, ""),
@@ -644,7 +680,8 @@ def artifacts(job: JobView) -> list[tuple[str, bytes, str]]:
     if any(job.logs):
         found.append(("root of the rounding logs", job.logs, ""))
     if any(job.accepted_root):
-        found += [("accepted run root", job.accepted_root, ""), ("accepted last checkpoint", job.accepted_last, "")]
+        found += [
+            ("accepted run root", job.accepted_root, ""),
+            ("accepted last checkpoint", job.accepted_last, ""),
+        ]
     return found
-
-

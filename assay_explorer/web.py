@@ -9,19 +9,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
 from referee_py.errors import AssayError, InvalidInput, Unavailable
 from trainer_node.errors import ChainError
 
-from .pages import NotThere, Pages
+from .pages import Pages
+from .published import RunPages
+from .rendering import DIGEST, NotThere
 
 STATIC = Path(__file__).with_name("static")
 ASSETS = {
@@ -45,7 +48,12 @@ HEADERS = {
 _log = structlog.get_logger(__name__)
 
 
-def create_app(pages: Pages, tick: Callable[[], None] | None = None, every_s: float = 1.0) -> FastAPI:
+Show = Callable[[Request, Callable[[], str]], Awaitable[Response]]
+
+
+def create_app(
+    pages: Pages | RunPages, tick: Callable[[], None] | None = None, every_s: float = 1.0
+) -> FastAPI:
     """Return the application. ``tick`` is called every ``every_s`` seconds while it runs."""
 
     @contextlib.asynccontextmanager
@@ -63,8 +71,7 @@ def create_app(pages: Pages, tick: Callable[[], None] | None = None, every_s: fl
     @app.middleware("http")
     async def guard(request: Request, call_next: Any) -> Response:
         # SAFETY: a page of another site must not read ours through a name that it lets point here (DNS rebinding).
-        host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
-        if pages.hosts and host.strip("[]").lower() not in pages.hosts:
+        if pages.hosts and _host(request) not in pages.hosts:
             return PlainTextResponse("this explorer is asked for under another name\n", 421, HEADERS)
         response: Response = await call_next(request)
         response.headers.update(HEADERS)
@@ -77,7 +84,6 @@ def create_app(pages: Pages, tick: Callable[[], None] | None = None, every_s: fl
         return FileResponse(STATIC / name, media_type=ASSETS[name])
 
     async def show(request: Request, make: Callable[[], str]) -> Response:
-        live = request.query_params.get("live")
         try:
             body = await run_in_threadpool(make)
         except (NotThere, InvalidInput) as error:
@@ -91,13 +97,29 @@ def create_app(pages: Pages, tick: Callable[[], None] | None = None, every_s: fl
             _log.exception("explorer.page", path=request.url.path)
             return HTMLResponse(pages.failure("Not shown", f"{type(error).__name__}; see the log"), 500)
         digest = hashlib.sha256(body.encode()).hexdigest()[:16]
-        if live == digest:
+        if request.query_params.get("live") == digest:
             return Response(status_code=204)
-        return HTMLResponse(body.replace(pages.DIGEST, digest))
+        return HTMLResponse(body.replace(DIGEST, digest))
 
     @app.get("/")
-    async def jobs(request: Request, page: int = 1) -> Response:
+    async def home(request: Request, page: int = 1) -> Response:
         return await show(request, lambda: pages.home(page))
+
+    @app.exception_handler(404)
+    async def missing(_request: Request, _error: Exception) -> Response:
+        return HTMLResponse(pages.failure("Not here", "There is no such page."), 404)
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_request: Request, _error: Exception) -> Response:
+        return HTMLResponse(pages.failure("Not here", "That is no address of a page."), 404)
+
+    if isinstance(pages, Pages):
+        _add_pages(app, pages, show)
+    return app
+
+
+def _add_pages(app: FastAPI, pages: Pages, show: Show) -> None:
+    """Add the pages of jobs and disputes."""
 
     @app.get("/job/{job}")
     async def job(request: Request, job: int) -> Response:
@@ -129,15 +151,12 @@ def create_app(pages: Pages, tick: Callable[[], None] | None = None, every_s: fl
     async def element(request: Request, job: int, match: str) -> Response:
         return await show(request, lambda: pages.element(job, match))
 
-    @app.exception_handler(404)
-    async def missing(_request: Request, _error: Exception) -> Response:
-        return HTMLResponse(pages.failure("Not here", "There is no such page."), 404)
 
-    @app.exception_handler(422)
-    async def malformed(_request: Request, _error: Exception) -> Response:
-        return HTMLResponse(pages.failure("Not here", "That is no address of a page."), 404)
-
-    return app
+def _host(request: Request) -> str:
+    """Return the name that a request is addressed to, without its port."""
+    host = request.headers.get("host", "")
+    name = host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    return name.strip("[]").lower()
 
 
 def _ticking(tick: Callable[[], None] | None, every_s: float, stop: threading.Event) -> None:
