@@ -211,7 +211,8 @@ def money(found: Flow) -> Markup:
         parts.append(f'<rect class="paid" x="{left}" y="{y + 6}" width="{paid:.1f}" height="13" rx="3"/>')
         parts.append(f'<rect class="got" x="{left}" y="{y + 21}" width="{got:.1f}" height="13" rx="3"/>')
         parts.append(
-            f'<text class="sum {sign}" text-anchor="end" x="{WIDTH}" y="{y + 26}">{"" if burned else words}{ether_short(abs(one.profit))}</text>'
+            f'<text class="sum {sign}" text-anchor="end" x="{WIDTH}" y="{y + 26}">'
+            f"{'' if burned else words}{ether_short(abs(one.profit))}</text>"
         )
     words = "; ".join(
         f"{one.name} paid {ether_short(one.paid + one.bond)} and got {ether_short(one.got)}" for one in rows

@@ -21,7 +21,8 @@ from referee_py.errors import InvalidInput, Unavailable
 from referee_py.program import Structure, TensorType
 from referee_py.program.describe import value_of
 from referee_py.program.mode import is_rounded
-from referee_py.rounding.entries import DOWN, UP, WRITTEN
+from referee_py.rounding.entries import WRITTEN
+from referee_py.rounding.primitives import DOWN, UP
 from referee_py.trial.chain_states import ChainStates
 from trainer_node.fetch import Fetcher
 from trainer_node.package import MAX_HEADER_BYTES
@@ -179,7 +180,8 @@ def _difference(
         element = int(unlike[0])
     values = Number(int(bits[0][element]), type_.dtype), Number(int(bits[1][element]), type_.dtype)
     index = tuple(digits(element, type_.shape))
-    steps, right, length = (), None, 0
+    steps: tuple[Step, ...] = ()
+    right, length = None, 0
     if inputs is not None:
         case = Case(
             question.structure.name,
@@ -209,7 +211,7 @@ def _chain(
     if judged is not None:
         wanted |= set(range(judged - NEAR, judged + NEAR + 1))
     numbers = sorted(t for t in wanted if 1 <= t <= length)
-    roots = [hash_ for hash_ in question.records[0].inputs]
+    roots = list(question.records[0].inputs)
     walk = ChainStates()
     states = walk.states(case, inputs, roots, sorted({*(t - 1 for t in numbers), *numbers, length}))
     places = sorted({*(t - 1 for t in numbers), *numbers, length})

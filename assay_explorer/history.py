@@ -54,10 +54,10 @@ def _moments(case: Case) -> list[Moment]:
         by_tx.setdefault(told.event.tx_hash, []).append(told)
     traces = _traces(case)
     found, before = list[Moment](), None
-    for number, (tx_hash, told) in enumerate(by_tx.items(), 1):
+    for number, (tx_hash, events) in enumerate(by_tx.items(), 1):
         sent = case.sent(tx_hash)
         since = 0 if before is None else sent.instant - before
-        found.append(Moment(number, sent, since, tuple(told), traces.get(tx_hash), _records(case, sent)))
+        found.append(Moment(number, sent, since, tuple(events), traces.get(tx_hash), _records(case, sent)))
         before = sent.instant
     return found
 

@@ -258,10 +258,9 @@ class Index(EventCache):
             if raw["blockNumber"] != number:
                 raise RpcCorrupt(f"transaction {tx_hash.hex()} is in two blocks")
             fee = gas * int(receipt.get("effectiveGasPrice", 0))
-            found = Sent(
-                *(tx_hash, number, client.block(number).timestamp, str(raw["from"])),
-                *(str(raw.get("to") or ""), int(raw["value"]), gas, fee, bytes(raw["input"])),
-            )
+            instant = client.block(number).timestamp
+            to, value, data = str(raw.get("to") or ""), int(raw["value"]), bytes(raw["input"])
+            found = Sent(tx_hash, number, instant, str(raw["from"]), to, value, gas, fee, data)
         words = [
             number,
             found.instant,

@@ -6,6 +6,7 @@ the right of it does not matter: both sides computed it from different states.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +38,7 @@ CASES = {
     Reason.LOG: ("case 3", "a rounding log is not the one that the trainer has committed to"),
     Reason.OPERATOR: ("case 4", "the inputs are equal, and the operator does not give this output"),
 }
+_CAPITAL = re.compile(r"(?<!^)([A-Z])")
 Pair = tuple[bytes, bytes]
 Names = Callable[[str], str]
 """Name of an account on the page."""
@@ -175,7 +177,8 @@ class _Maker:
 
     def take(self, event: Event, trial: int) -> None:
         """Take one event; ones that add nothing are passed over."""
-        method: Callable[..., None] | None = getattr(self, f"_on_{event.name}", None)
+        name = _CAPITAL.sub(r"_\1", event.name).lower()
+        method: Callable[..., None] | None = getattr(self, f"_on_{name}", None)
         if method is not None:
             method(event.args, trial) if trial else method(event.args)
 
@@ -200,7 +203,7 @@ class _Maker:
 
     # ------------------------------------------------------------------ the match
 
-    def _on_Opened(self, args: dict[str, Any]) -> None:
+    def _on_opened(self, args: dict[str, Any]) -> None:
         first, second = (
             f"{self._name(who)} (side {SIDES[k]})" for k, who in enumerate(args["matchTerms"].players)
         )
@@ -214,7 +217,7 @@ class _Maker:
         rung.pairs.append(("run root", *self._roots))
         self._say(rung, f"the referee opens the dispute: {first} against {second}")
 
-    def _on_Entered(self, args: dict[str, Any]) -> None:
+    def _on_entered(self, args: dict[str, Any]) -> None:
         start, end, level = args["start"], args["end"], args["level"]
         strides = self._terms.strides
         if args["phase"] == Phase.REFINE:
@@ -266,13 +269,13 @@ class _Maker:
         rung.pairs.append(("record", *self._nodes))
         rung.lead = f"Operator {node} is the first one whose record differs. Both sides open theirs."
 
-    def _on_Revealed(self, args: dict[str, Any]) -> None:
+    def _on_revealed(self, args: dict[str, Any]) -> None:
         count = len(args["children"])
         self._say(
             self.rungs[-1], f"{self._side(args['side'])} reveals {count} nodes {args['height']} levels up"
         )
 
-    def _on_Descended(self, args: dict[str, Any]) -> None:
+    def _on_descended(self, args: dict[str, Any]) -> None:
         rung, height, index = self.rungs[-1], args["height"], args["index"]
         self._nodes = args["node0"], args["node1"]
         strip = rung.strip
@@ -291,14 +294,14 @@ class _Maker:
                 f"{strip.name(index)} is the first checkpoint that differs. Everything before it is equal."
             )
 
-    def _on_Refined(self, args: dict[str, Any]) -> None:
+    def _on_refined(self, args: dict[str, Any]) -> None:
         side, root = args["side"], args["root"]
         self._roots = (root, self._roots[1]) if side == 0 else (self._roots[0], root)
         every = self._terms.strides[args["level"]]
         each = "every step" if every == 1 else f"every {every} steps"
         self._say(self.rungs[-1], f"{self._side(side)} commits to {each}: {short(root)}")
 
-    def _on_RecordOpened(self, args: dict[str, Any]) -> None:
+    def _on_record_opened(self, args: dict[str, Any]) -> None:
         record, rung = args["record"], self.rungs[-1]
         counts = f"{plural(len(record.inputs), 'input')}, {plural(len(record.outputs), 'output')}"
         self._say(rung, f"{self._side(args['side'])} opens its record: {counts}")
@@ -329,7 +332,7 @@ class _Maker:
             else f"{differs.capitalize()} differs. Where it comes from decides who is right.",
         )
 
-    def _on_Decided(self, args: dict[str, Any]) -> None:
+    def _on_decided(self, args: dict[str, Any]) -> None:
         self.reason, self.losers = Reason(args["reason"]), tuple(sides(args["losers"]))
         if self.rungs[-1].kind == "operator":
             self._compare_records(self.rungs[-1])
@@ -342,7 +345,7 @@ class _Maker:
 
     # ------------------------------------------------------------------ the hearing
 
-    def _on_Submitted(self, args: dict[str, Any]) -> None:
+    def _on_submitted(self, args: dict[str, Any]) -> None:
         records = args["dispute"].records
         self._records = dict(enumerate(records))
         try:
@@ -368,7 +371,7 @@ class _Maker:
     def _hearing(self) -> Rung:
         return next(rung for rung in reversed(self.rungs) if rung.kind in ("hearing", "verdict", "appeal"))
 
-    def _on_Attested(self, args: dict[str, Any]) -> None:
+    def _on_attested(self, args: dict[str, Any]) -> None:
         who = self._name(args["verifier"])
         rung = self._hearing()
         self._say(rung, f"{who} signs {self._whose(args['record'])}")
@@ -382,27 +385,30 @@ class _Maker:
                 return f"the record of side {SIDES[side]}"
         return f"another record, {short(record)}"
 
-    def _on_VerdictReached(self, args: dict[str, Any]) -> None:
+    def _on_verdict_reached(self, args: dict[str, Any]) -> None:
         rung = self._rung(Rung("verdict", "Verdict"))
-        rung.lead = f"{self._whose(args['record'])[0].upper()}{self._whose(args['record'])[1:]} is right, say the verifiers."
+        rung.lead = f"The verifiers say that {self._whose(args['record'])} is right."
         rung.facts.append(("stands, unless somebody appeals, from", moment(args["until"])))
         self._say(rung, f"verdict: {self._whose(args['record'])} is right")
 
-    def _on_Appealed(self, args: dict[str, Any]) -> None:
+    def _on_appealed(self, args: dict[str, Any]) -> None:
         rung = self._rung(Rung("appeal", "Appeal"))
         who = self._name(args["appellant"])
         rung.lead = f"{who} does not accept the verdict, and has the court judge, for a bond."
         self._say(rung, f"{who} appeals, with a bond")
 
-    def _on_Tried(self, args: dict[str, Any]) -> None:
+    def _on_tried(self, args: dict[str, Any]) -> None:
         number = len(self._trials) + 1
         first, second = map(self._name, args["players"])
         rung = self._rung(Rung("trial", f"Trial {number}" if number > 1 else "Trial"))
-        rung.lead = f"The court narrows the operator down to one element, and to one step of its chain: {first} against {second}."
+        between = f"{first} against {second}"
+        rung.lead = (
+            f"The court narrows the operator down to one element, and to one step of its chain: {between}."
+        )
         self._trials[number] = rung
         self._say(rung, f"a trial begins: {first} against {second}")
 
-    def _on_Overruled(self, args: dict[str, Any]) -> None:
+    def _on_overruled(self, args: dict[str, Any]) -> None:
         rung = self._rung(Rung("verdict", "Overruled"))
         rung.lead = (
             "The court does not confirm the verdict. Its signers may stand by it, or lose their bonds."
@@ -410,18 +416,18 @@ class _Maker:
         rung.facts.append(("they may stand by it until", moment(args["until"])))
         self._say(rung, f"{self._name(args['accuser'])} has been right: the verdict is overruled")
 
-    def _on_Slashed(self, args: dict[str, Any]) -> None:
+    def _on_slashed(self, args: dict[str, Any]) -> None:
         self._say(self.rungs[-1], f"{self._name(args['verifier'])} loses its bond of {ether(args['bond'])}")
 
-    def _on_Stood(self, args: dict[str, Any]) -> None:
+    def _on_stood(self, args: dict[str, Any]) -> None:
         self._say(self.rungs[-1], f"{self._name(args['verifier'])} stands by the verdict")
 
-    def _on_Cleared(self, args: dict[str, Any]) -> None:
+    def _on_cleared(self, args: dict[str, Any]) -> None:
         self._say(self.rungs[-1], f"{self._name(args['verifier'])} stood by the verdict, and was right")
 
     # ------------------------------------------------------------------ trials
 
-    def _on_OutputShown(self, args: dict[str, Any], trial: int) -> None:
+    def _on_output_shown(self, args: dict[str, Any], trial: int) -> None:
         rung, side = self._trials[trial], args["side"]
         self._say(
             rung, f"{self._side(side)} shows its output {args['output']}: data root {short(args['root'])}"
@@ -440,12 +446,12 @@ class _Maker:
         if trial == max(self._trials):
             self.found = Found(self.found.step, self.found.node, args["output"])
 
-    def _on_NodesRevealed(self, args: dict[str, Any], trial: int) -> None:
+    def _on_nodes_revealed(self, args: dict[str, Any], trial: int) -> None:
         rung = self._trials[trial]
         count = len(args["children"])
         self._say(rung, f"{self._side(args['side'])} reveals {count} nodes {args['height']} levels up")
 
-    def _on_NodesDescended(self, args: dict[str, Any], trial: int) -> None:
+    def _on_nodes_descended(self, args: dict[str, Any], trial: int) -> None:
         rung, height, index = self._trials[trial], args["height"], args["index"]
         if rung.strip is not None:
             rung.strip.lo = index << height
@@ -457,12 +463,12 @@ class _Maker:
         if height == 0:
             rung.pairs.append((f"leaf {index}", args["node0"], args["node1"]))
 
-    def _on_LeafShown(self, args: dict[str, Any], trial: int) -> None:
+    def _on_leaf_shown(self, args: dict[str, Any], trial: int) -> None:
         self._say(
             self._trials[trial], f"{self._side(args['side'])} shows its leaf of {len(args['leaf'])} bytes"
         )
 
-    def _on_ElementFound(self, args: dict[str, Any], trial: int) -> None:
+    def _on_element_found(self, args: dict[str, Any], trial: int) -> None:
         element, steps = args["element"], args["steps"]
         rung = self._rung(Rung("element", f"Element {element}", page="element"))
         self._element[trial] = rung
@@ -485,12 +491,12 @@ class _Maker:
                 steps,
             )
 
-    def _on_StatesPosted(self, args: dict[str, Any], trial: int) -> None:
+    def _on_states_posted(self, args: dict[str, Any], trial: int) -> None:
         self._say(
             self._element[trial], f"side A posts its states between steps {args['lo']} and {args['hi']}"
         )
 
-    def _on_StateAnswered(self, args: dict[str, Any], trial: int) -> None:
+    def _on_state_answered(self, args: dict[str, Any], trial: int) -> None:
         rung, lo, hi = self._element[trial], args["lo"], args["hi"]
         assert rung.strip is not None
         rung.strip.lo, rung.strip.hi = lo, max(hi - 1, lo)
@@ -502,7 +508,7 @@ class _Maker:
                 *(lo, hi, known.steps),
             )
 
-    def _on_TrialDecided(self, args: dict[str, Any], trial: int) -> None:
+    def _on_trial_decided(self, args: dict[str, Any], trial: int) -> None:
         rung = self._element.get(trial, self._trials[trial])
         losers = " and ".join(f"side {SIDES[side]}" for side in sides(args["losers"]))
         strip = rung.strip

@@ -146,7 +146,8 @@ class Graph:
                     bend = max(18.0, abs(b[0] - a[0]) / 2)
                     cls = "edge near" if number == node or source == node else "edge"
                     parts.append(
-                        f'<path class="{cls}" d="M{a[0]:.0f} {a[1]:.0f} C{a[0] + bend:.0f} {a[1]:.0f} {b[0] - bend:.0f} {b[1]:.0f} {b[0]:.0f} {b[1]:.0f}"/>'
+                        f'<path class="{cls}" d="M{a[0]:.0f} {a[1]:.0f} C{a[0] + bend:.0f} {a[1]:.0f} '
+                        f'{b[0] - bend:.0f} {b[1]:.0f} {b[0]:.0f} {b[1]:.0f}"/>'
                     )
         for number, (x, y) in at.items():
             structure = self.program.nodes[number]
@@ -154,7 +155,8 @@ class Graph:
             shape = said(str(structure.outputs[0]), 20) if structure.outputs else ""
             body = (
                 f'<rect x="{x:.0f}" y="{y:.0f}" width="{NODE_W}" height="{NODE_H}" rx="9"/>'
-                f'<text class="op" x="{x + NODE_W / 2:.0f}" y="{y + 19:.0f}">{number} {escape(said(structure.name, 12))}</text>'
+                f'<text class="op" x="{x + NODE_W / 2:.0f}" y="{y + 19:.0f}">'
+                f"{number} {escape(said(structure.name, 12))}</text>"
                 f'<text class="shape" x="{x + NODE_W / 2:.0f}" y="{y + 36:.0f}">{escape(shape)}</text>'
             )
             title = (

@@ -20,9 +20,10 @@ from trainer_node.package import load_program
 from trainer_node.result import fetch_result, save_result
 from trainer_node.watched_job import standing
 
-from . import curve, drawing, element, text
+from . import curve, drawing, text
 from .artifacts import Got, Shelf
 from .chain import Case, Chain, Look
+from .element import Question, Shown, shown
 from .history import Moment, clocks, moments
 from .intervals import intervals
 from .ladder import CASES, SIDES, Ladder, ladder
@@ -177,7 +178,8 @@ class Pages:
                 what = names.get(tuple(place), f"node {place[0]}")
                 if len(points) == 1:
                     notes.append(
-                        f"{Parties(job).name(owner)}: {text.said(what, 40)} {points[0][1]:.6g} after step {points[0][0]}"
+                        f"{Parties(job).name(owner)}: {text.said(what, 40)} {points[0][1]:.6g} "
+                        f"after step {points[0][0]}"
                     )
                 if len(points) > 1:
                     series.append((f"{text.said(what, 40)}, {Parties(job).name(owner)}", points))
@@ -225,10 +227,10 @@ class Pages:
             case = self.case(look, number, match)
             parties = Parties(case.job)
             all_ = moments(case)
-            shown = [one for one in all_ if at is None or one.sent.block <= at]
-            if not shown:
+            so_far = [one for one in all_ if at is None or one.sent.block <= at]
+            if not so_far:
                 raise NotThere(f"the dispute began in block {all_[0].sent.block}, after block {at}")
-            return self._dispute(look, case, parties, all_, shown, at)
+            return self._dispute(look, case, parties, all_, so_far, at)
 
         return self._chain.reading(make)
 
@@ -238,13 +240,13 @@ class Pages:
         case: Case,
         parties: Parties,
         all_: list[Moment],
-        shown: list[Moment],
+        so_far: list[Moment],
         at: int | None,
     ) -> str:
-        found = ladder(case, shown, parties.name)
-        last = ladder(case, all_, parties.name) if len(shown) < len(all_) else found
+        found = ladder(case, so_far, parties.name)
+        last = ladder(case, all_, parties.name) if len(so_far) < len(all_) else found
         ended = last.losers is not None and (case.hearing is None or case.hearing.over)
-        clock = clocks(case, shown[-1], None if at is not None or ended else look.now)
+        clock = clocks(case, so_far[-1], None if at is not None or ended else look.now)
         rungs = [
             {
                 "rung": rung,
@@ -268,9 +270,9 @@ class Pages:
             overview=drawing.overview(found),
             clock=clock,
             moments=_offered(all_),
-            now=shown[-1],
-            before=all_[len(shown) - 2] if len(shown) > 1 else None,
-            after=_next(all_, shown[-1]),
+            now=so_far[-1],
+            before=all_[len(so_far) - 2] if len(so_far) > 1 else None,
+            after=_next(all_, so_far[-1]),
             at=at,
             total=len(all_),
         )
@@ -364,16 +366,17 @@ class Pages:
             question = (
                 None if found.losers is None else self._question(case, found, self._program_now(case.job))
             )
+            losers = found.losers or ()
             if question is None or found.reason is not Reason.OPERATOR:
                 return said
             try:
-                one = element.shown(question, self._fetcher, _servers(case), self._memory)
+                one = shown(question, self._fetcher, _servers(case), self._memory)
             except (Unavailable, InvalidInput) as error:
                 return [*said, (f"the operator cannot be computed: {error}", None)]
             for side in (0, 1):
                 right = None if one.right is None else one.right.bits == one.values[side].bits
-                word = "lost" if side in found.losers else "won"
-                holds = None if right is None else right is not (side in found.losers)
+                word = "lost" if side in losers else "won"
+                holds = None if right is None else right is not (side in losers)
                 is_right = "not known" if right is None else "right" if right else "wrong"
                 said.append(
                     (
@@ -488,7 +491,7 @@ class Pages:
 
         return self._chain.reading(make)
 
-    def _element(self, case: Case, found: Ladder) -> tuple[Got[element.Shown], list[str]]:
+    def _element(self, case: Case, found: Ladder) -> tuple[Got[Shown], list[str]]:
         job, at, records = case.job, found.found, _records(case)
         uris = _servers(case)
         if at.node is None or records is None:
@@ -501,18 +504,18 @@ class Pages:
         question = self._question(case, found, graph.value.program)
         assert question is not None
         key = ("element", case.id, records[0].hash(), records[1].hash(), at.element, question.judged)
-        make = partial(element.shown, question, self._fetcher, uris, self._memory)
+        make = partial(shown, question, self._fetcher, uris, self._memory)
         return self._shelf.get(key, make), uris
 
     @staticmethod
-    def _question(case: Case, found: Ladder, program: Program) -> element.Question | None:
+    def _question(case: Case, found: Ladder, program: Program) -> Question | None:
         """Return what is asked about the disputed number; None if the dispute has not come down to an operator."""
         at, records = found.found, _records(case)
         if at.node is None or records is None:
             return None
         structure = program.nodes[at.node]
         one_step = at.hi is not None and at.lo is not None and at.hi - at.lo == 1
-        return element.Question(
+        return Question(
             structure,
             records,
             case.job.program.mode,
@@ -529,8 +532,8 @@ def _records(case: Case) -> tuple[Record, Record] | None:
     if case.hearing is not None:
         first, second = case.hearing.terms.dispute.records
         return first, second
-    shown = [one.records for one in moments(case) if one.records is not None]
-    return shown[-1] if shown else None
+    told = [one.records for one in moments(case) if one.records is not None]
+    return told[-1] if told else None
 
 
 def _servers(case: Case) -> list[str]:
@@ -565,8 +568,8 @@ def statements(case: Case, found: Ladder) -> dict[str, list[str]]:
         proves.append("The loser did not move in time. That proves nothing about its numbers.")
     elif reason is Reason.OPERATOR and by_court:
         proves.append(
-            "The contract computed one step of one element with its own floating point, from operands that are proven to "
-            "be the operator's agreed inputs. The loser's number does not follow from them."
+            "The contract computed one step of one element with its own floating point, from operands that are proven "
+            "to be the operator's agreed inputs. The loser's number does not follow from them."
         )
         assumes.append(
             "The contracts' arithmetic is that of the operator's specification, which tests compare bit by bit."
@@ -576,14 +579,14 @@ def statements(case: Case, found: Ladder) -> dict[str, list[str]]:
             "Enough of the job's verifiers have signed the winner's record, and nobody appealed in time."
         )
         assumes.append(
-            "The verifiers computed what they signed. Their bonds were at stake, and either side could have had the court "
-            "judge instead."
+            "The verifiers computed what they signed. Their bonds were at stake, and either side could have had the "
+            "court judge instead."
         )
     else:
         proves.append(f"By hashes alone: {CASES[reason][1]}.")
     assumes.append(
-        "Who accepts the job's result relies on one honest party having taken part. A dispute says who was wrong here; it "
-        "does not say that the other side's whole run is right."
+        "Who accepts the job's result relies on one honest party having taken part. A dispute says who was wrong here; "
+        "it does not say that the other side's whole run is right."
     )
     return {"proves": proves, "assumes": assumes}
 

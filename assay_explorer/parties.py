@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainer_node.chain import JobView
@@ -38,7 +39,7 @@ class Parties:
             add(verifier, "verifier", number)
         self._found = found
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[Party]:
         return iter(self._found.values())
 
     def name(self, address: str) -> str:

@@ -13,7 +13,7 @@ from referee_py.errors import Unavailable
 from trainer_node.audit.coverage import Coverage, files_in, merge
 from trainer_node.audit.location import Location
 from trainer_node.audit.published import PublishedRun
-from trainer_node.audit.receipt import difference
+from trainer_node.audit.receipt import UNKNOWN
 from trainer_node.bundle import Bundle
 from trainer_node.metrics_file import RESERVED
 from trainer_node.store import Store
@@ -118,7 +118,9 @@ def _differences(coverage: Coverage | None) -> list[tuple[int, str, str]]:
     found = []
     for number, known in (coverage.intervals if coverage else {}).items():
         for auditor, receipt in known.differ.items():
-            found.append((number, auditor, text.said(difference(receipt), 300)))
+            places = ("step", receipt.step), ("node", receipt.node), ("element", receipt.element)
+            words = ", ".join(f"{what} {place}" for what, place in places if place != UNKNOWN)
+            found.append((number, auditor, words or "another checkpoint follows"))
     return found[:100]
 
 

@@ -69,11 +69,11 @@ def seconds(count: int) -> str:
     """Return a length of time for people."""
     if count < 0:
         return f"−{seconds(-count)}"
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if count >= 2 * size or (count >= size and unit != "min"):
-            rest = count % size * (1 if unit == "min" else 1)
-            below = {"d": (3600, "h"), "h": (60, "min"), "min": (1, "s")}[unit]
-            return f"{count // size} {unit}" + (f" {rest // below[0]} {below[1]}" if rest // below[0] else "")
+    for size, unit, small, below in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (120, "min", 1, "s")):
+        if count >= size:
+            size = min(size, small * 60) if unit == "min" else size
+            rest = count % size // small
+            return f"{count // size} {unit}" + (f" {rest} {below}" if rest else "")
     return f"{count} s"
 
 
