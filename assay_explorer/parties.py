@@ -11,7 +11,7 @@ from .text import short
 
 
 @dataclass(frozen=True)
-class Party:
+class JobAccount:
     """An account of a job. ``name`` is given by its part in the job: client, trainer 1, challenger 1, verifier 1."""
 
     address: str
@@ -23,11 +23,11 @@ class Parties:
     """All accounts of a job, in the order of their parts."""
 
     def __init__(self, job: JobView) -> None:
-        found: dict[str, Party] = {}
+        found: dict[str, JobAccount] = {}
 
         def add(address: str, part: str, number: int | None) -> None:
             name = part if number is None else f"{part} {number}"
-            found.setdefault(address.lower(), Party(address, name, part))
+            found.setdefault(address.lower(), JobAccount(address, name, part))
 
         add(job.client, "client", None)
         for number, trainer in enumerate(job.trainers, 1):
@@ -39,7 +39,7 @@ class Parties:
             add(verifier, "verifier", number)
         self._found = found
 
-    def __iter__(self) -> Iterator[Party]:
+    def __iter__(self) -> Iterator[JobAccount]:
         return iter(self._found.values())
 
     def name(self, address: str) -> str:

@@ -37,7 +37,7 @@
     open = [...document.querySelectorAll("details[open][id]")].map((one) => one.id);
     focus = document.activeElement ? document.activeElement.id : "";
   });
-  document.addEventListener("htmx:afterSettle", () => {
+  document.addEventListener("htmx:afterSwap", () => {
     for (const id of open) { const one = document.getElementById(id); if (one) one.open = true; }
     const one = focus && document.getElementById(focus);
     if (one) one.focus({ preventScroll: true });
