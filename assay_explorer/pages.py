@@ -430,8 +430,8 @@ class Pages:
                 case=case,
                 disputed=disputed,
                 found=found.found,
-                q=words,
-                group=module,
+                q=text.said(words, 200),
+                group=text.said(module, 400),
                 summary=self._summary(case, found, parties),
                 **content,
             )
@@ -458,7 +458,7 @@ class Pages:
         def make(look: Look) -> bool:
             case = self.case(look, number, match)
             found = ladder(case, moments(case), Parties(case.job).name)
-            return self.graph(case.job).pending or self._element(case, found)[0].pending
+            return self.graph(case.job).pending or self._element(case, found).pending
 
         return self._chain.reading(make)
 
@@ -469,8 +469,10 @@ class Pages:
             case = self.case(look, number, match)
             job, parties = case.job, Parties(case.job)
             found = ladder(case, moments(case), parties.name)
-            got, uris = self._element(case, found)
-            base = next((uri for uri in map(text.link, uris) if uri), None)
+            got = self._element(case, found)
+            # NOTE: tensors of a step are at the claimants' servers, and whoever was right is likely to serve them.
+            likely = sorted(job.claims, key=lambda claim: claim.lost)
+            base = next((uri for uri in map(text.link, (claim.uri for claim in likely)) if uri), None)
             records = _records(case)
             return self._render(
                 "element.html",
@@ -491,21 +493,21 @@ class Pages:
 
         return self._chain.reading(make)
 
-    def _element(self, case: Case, found: Ladder) -> tuple[Got[Shown], list[str]]:
+    def _element(self, case: Case, found: Ladder) -> Got[Shown]:
         job, at, records = case.job, found.found, _records(case)
         uris = _servers(case)
         if at.node is None or records is None:
             return Got(
                 reason="the dispute has not come down to one operator, or both records of it are not shown"
-            ), uris
+            )
         graph = self.graph(job)
         if graph.value is None:
-            return Got(reason=graph.reason), uris
+            return Got(reason=graph.reason)
         question = self._question(case, found, graph.value.program)
         assert question is not None
         key = ("element", case.id, records[0].hash(), records[1].hash(), at.element, question.judged)
         make = partial(shown, question, self._fetcher, uris, self._memory)
-        return self._shelf.get(key, make), uris
+        return self._shelf.get(key, make)
 
     @staticmethod
     def _question(case: Case, found: Ladder, program: Program) -> Question | None:

@@ -66,18 +66,18 @@ def test_the_scrubber_works(browser: Any, site: str, tried: Played, script: bool
     page = context.new_page()
     page.goto(site + tried.path)
     assert page.locator(".rung.decision").count() == 1
-    every = page.locator(".rung").count()
+    every = page.locator("li.rung").count()
     seen = [every]
     while page.locator("#before").count():
         with page.expect_navigation():
             page.locator("#before").click()
-        seen.append(page.locator(".rung").count())
+        seen.append(page.locator("li.rung").count())
     assert seen == sorted(seen, reverse=True)
     assert seen[-1] == 1, "at first there are only two run roots"
     while page.locator("#after").count():
         with page.expect_navigation():
             page.locator("#after").click()
-    assert page.locator(".rung").count() == every
+    assert page.locator("li.rung").count() == every
     context.close()
 
 
@@ -103,7 +103,9 @@ def test_a_static_copy_opens_without_a_server(browser: Any, tried: Played, tmp_p
     complaints = list[str]()
     page.on("console", lambda message: complaints.append(message.text))
     page.goto(f"file://{tmp_path}/copy/index.html")
-    assert page.evaluate("getComputedStyle(document.querySelector('.rung')).borderRadius") == "14px", "styled"
+    assert page.evaluate("getComputedStyle(document.querySelector('li.rung')).borderRadius") == "14px", (
+        "styled"
+    )
     assert violations(page) == []
     with page.expect_navigation():
         page.locator("#before").click()

@@ -151,7 +151,7 @@ def test_pages_of_a_program_of_ten_thousand_nodes(tried: Played) -> None:
     names = Names(nodes=tuple(words[k % 200] + f" module{k % 3000}: call" for k in range(NODES)))
     pages, number, match = tried.pages(), tried.arena.job_id, hex(tried.match)
     graph = Graph(program, names)
-    pages.graph = lambda _job: Got(graph)  # type: ignore[method-assign]
+    pages.graph = lambda _job: Got(graph)  # type: ignore[assignment,method-assign]
     began = time.monotonic()
     made = [pages.operator(number, match, node, "", "") for node in (0, NODES // 2, NODES - 1)]
     made += [pages.operator(number, match, None, word, "") for word in ("add", "module7", "")]
