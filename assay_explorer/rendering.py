@@ -60,7 +60,9 @@ def render(
     """Return a page. ``live``: its address, if it asks by itself whether it has changed; ``problem``: why what it shows
     may be old."""
     found = _templates().get_template(template)
-    return found.render(title=title, place=place, live=live, digest=DIGEST, problem=problem, **content)
+    return found.render(
+        title=text.said(title), place=place, live=live, digest=DIGEST, problem=problem, **content
+    )
 
 
 @cache

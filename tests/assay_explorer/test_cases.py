@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def test_every_case_is_told(fault: Fault, anvil: Anvil, tmp_path: Path, small_bu
     of_logs = fault in (Fault.WRONG_LOG, Fault.FORGED_LOG)
     bundle = small_bundle.with_mode(Rounding().mode) if of_logs else small_bundle
     trainers = [fault] if of_logs else [Fault.NONE, fault]
-    judges = {"verifiers": 0, "threshold": 0} if of_logs else {}
+    judges: Any = {"verifiers": 0, "threshold": 0} if of_logs else {}
     with Arena(anvil, tmp_path, bundle, trainers=trainers, **judges) as arena:
         played = play(arena, bundle, tmp_path)
         pages, number, match = played.pages(), arena.job_id, hex(played.match)
