@@ -331,6 +331,9 @@ class JobRunner:
             package, backend, self._fetcher.store, checkpoints, log_source=log_source, metrics=outputs
         )
         reporter = Reporter(work.job.id, terms.hash(), outputs, checkpoints.last, terms.steps)
+        if checkpoints.last:
+            # NOTE: a run that goes on is told of at once, and so is one that an earlier job has computed to its end.
+            self._board.put(reporter.report({}, checkpoints.last))
         began = told = time.monotonic()
 
         def progress(step: int) -> None:
