@@ -49,6 +49,9 @@ def demo(
     fault_node: Annotated[
         int | None, typer.Option(help="The operator that wrong-op-output gets wrong.", min=0)
     ] = None,
+    explorer: Annotated[
+        bool, typer.Option("--explorer", help="Also show it in a web page, which stays until Ctrl-C.")
+    ] = False,
     folder: Annotated[
         Path, typer.Option(help="Folder for everything that is written; emptied first.")
     ] = Path(".build/demo"),
@@ -63,6 +66,8 @@ def demo(
             f"{error}{did_you_mean(word, [*Fault, ALL, *Scenario])}; faults are {', '.join(Fault)} and {ALL}, "
             f"scenarios {', '.join(Scenario)}"
         ) from None
+    if explorer and len(lies) > 1:
+        raise typer.BadParameter(f"--explorer shows one demonstration; choose a fault in place of {ALL}")
     strides = MANY if chosen is Scenario.SAMPLING else STRIDES
     name = f"digits-{steps}-{strides[0]}"
     program = Bundle.read(bundle) if bundle else digits(folder / name, steps, strides)
@@ -82,7 +87,10 @@ def demo(
     for lie in lies:
         if len(lies) > 1:
             out.rule(f"[bold]{lie}")
-        results[lie] = play(chosen, Lie(lie, step, fault_node), program, folder, court_only=court_only)
+        shown = (bundle or folder / name) if explorer else None
+        results[lie] = play(
+            chosen, Lie(lie, step, fault_node), program, folder, court_only=court_only, explorer=shown
+        )
     if len(lies) > 1:
         out.rule("[bold]summary")
         out.print(_summary(results))
