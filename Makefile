@@ -43,7 +43,7 @@ $(PACKAGES): $(VENV) pyproject.toml constraints.txt
 	@# The build tools come first, under the same constraints, instead of unpinned into a temporary environment.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt scikit-build-core cmake ninja
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		--no-build-isolation --editable '.[capture,cuda,data,demo,dev,huggingface,models,onnx,ray,tensorboard]'
+		--no-build-isolation --editable '.[capture,cuda,data,demo,dev,docs,huggingface,models,onnx,ray,tensorboard]'
 	@touch $@
 
 $(NODE): package.json package-lock.json .npmrc $(VENV)
@@ -168,10 +168,14 @@ screenshots: setup ## Take the pictures of the explorer in docs/ anew
 .PHONY: constraints
 constraints: $(VENV) ## Resolve every Python dependency anew (torch and its CUDA packages stay at their pins)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
-		--report .venv/resolution.json '.[capture,cuda,data,demo,dev,huggingface,models,onnx,ray,tensorboard]' \
+		--report .venv/resolution.json '.[capture,cuda,data,demo,dev,docs,huggingface,models,onnx,ray,tensorboard]' \
 		$$(grep -E '^(torch|cuda-bindings|nvidia-cuda-nvrtc)==' constraints.txt)
 	$(BIN)/python scripts/pin_constraints.py <.venv/resolution.json >.venv/constraints.txt
 	mv .venv/constraints.txt constraints.txt
+
+.PHONY: docs
+docs: setup ## Build the documentation site into .build/docs; a broken link fails it
+	$(BIN)/python -m scripts.docs
 
 .PHONY: bench
 bench: setup ## Measure kernels, steps, commitments and disputes on this machine
