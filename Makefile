@@ -52,6 +52,8 @@ $(NODE): package.json package-lock.json .npmrc $(VENV)
 	@# Links to the binaries: npm's own links would run node, and npm 10 makes none (two packages claim each name).
 	cd $(BIN); for tool in anvil cast forge; do \
 		ln -sf ../../node_modules/@foundry-rs/$$tool-*/bin/$$tool $$tool; ./$$tool --version >/dev/null; done
+	@# The explorer's pages may load nothing from elsewhere, so the library is part of the package.
+	install -m 644 node_modules/htmx.org/dist/htmx.min.js assay_explorer/static/htmx.min.js
 	@touch $@
 
 $(KERNELS): $(PACKAGES) kernels/CMakeLists.txt $(C_SOURCES)
@@ -159,6 +161,10 @@ format: setup ## Rewrite sources in the formats that lint checks
 	$(if $(SOLIDITY_FILES),$(BIN)/forge fmt contracts tests)
 	$(if $(C_FILES),$(BIN)/clang-format -i $(C_FILES))
 
+.PHONY: screenshots
+screenshots: setup ## Take the pictures of the explorer in docs/ anew
+	$(BIN)/python scripts/screenshots.py
+
 .PHONY: constraints
 constraints: $(VENV) ## Resolve every Python dependency anew (torch and its CUDA packages stay at their pins)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
@@ -182,4 +188,5 @@ bench-rounding: setup ## Measure rounding logs: sizes, corrections, overhead, ru
 .PHONY: clean
 clean: ## Remove everything that setup and the tests made
 	rm -rf .venv node_modules .build dist .hypothesis referee_py/abi/*.json kernels/repops/librepops.*
-	find assay_lab examples kernels referee_py scripts tests trainer_node -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -f assay_explorer/static/htmx.min.js
+	find assay_explorer assay_lab examples kernels referee_py scripts tests trainer_node -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

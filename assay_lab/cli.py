@@ -16,6 +16,7 @@ from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, with_settings
 from trainer_node.cli.flags import flag, only_given, with_flags
 from trainer_node.config import Settings
+from trainer_node.suggest import did_you_mean
 
 from .demo import MANY, NETWORK, STRIDES, Result, Scenario, check, digits, middle, play
 from .faults import Fault, Lie, fits
@@ -48,6 +49,9 @@ def demo(
     fault_node: Annotated[
         int | None, typer.Option(help="The operator that wrong-op-output gets wrong.", min=0)
     ] = None,
+    explorer: Annotated[
+        bool, typer.Option("--explorer", help="Also show it in a web page, which stays until Ctrl-C.")
+    ] = False,
     folder: Annotated[
         Path, typer.Option(help="Folder for everything that is written; emptied first.")
     ] = Path(".build/demo"),
@@ -57,9 +61,13 @@ def demo(
         chosen = Scenario(scenario) if scenario is not None else None
         lies = list(Fault) if fault == ALL else [Fault(fault)]
     except ValueError as error:
+        word = fault if fault not in {*Fault, ALL} else str(scenario)
         raise typer.BadParameter(
-            f"{error}; faults are {', '.join(Fault)} and {ALL}, scenarios {', '.join(Scenario)}"
+            f"{error}{did_you_mean(word, [*Fault, ALL, *Scenario])}; faults are {', '.join(Fault)} and {ALL}, "
+            f"scenarios {', '.join(Scenario)}"
         ) from None
+    if explorer and len(lies) > 1:
+        raise typer.BadParameter(f"--explorer shows one demonstration; choose a fault in place of {ALL}")
     strides = MANY if chosen is Scenario.SAMPLING else STRIDES
     name = f"digits-{steps}-{strides[0]}"
     program = Bundle.read(bundle) if bundle else digits(folder / name, steps, strides)
@@ -79,7 +87,10 @@ def demo(
     for lie in lies:
         if len(lies) > 1:
             out.rule(f"[bold]{lie}")
-        results[lie] = play(chosen, Lie(lie, step, fault_node), program, folder, court_only=court_only)
+        shown = (bundle or folder / name) if explorer else None
+        results[lie] = play(
+            chosen, Lie(lie, step, fault_node), program, folder, court_only=court_only, explorer=shown
+        )
     if len(lies) > 1:
         out.rule("[bold]summary")
         out.print(_summary(results))
@@ -110,8 +121,26 @@ _DETAILS: dict[str, Any] = {
     "node": _lie(int, "--fault-node", "The operator that wrong-op-output gets wrong.", min=0),
     "appeals": _lie(bool, "--fault-appeals", "Appeal from verdicts against the lie, and lose the bond."),
 }
+
+
+def _fault(text: str) -> Fault:
+    """Return a lie by its name. Raises BadParameter."""
+    try:
+        return Fault(text)
+    except ValueError:
+        close = did_you_mean(text, Fault)
+        raise typer.BadParameter(f"{text[:40]!r} is no lie{close}; lies are {', '.join(Fault)}") from None
+
+
 FaultOption = Annotated[
-    Fault, typer.Option("--fault", help="Cheat in this way; only on your own chain.", show_default=False)
+    Fault,
+    typer.Option(
+        "--fault",
+        help=f"Cheat in this way; only on your own chain: {', '.join(Fault)}.",
+        show_default=False,
+        parser=_fault,
+        metavar="LIE",
+    ),
 ]
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from eth_account import Account
 from eth_account.messages import SignableMessage, encode_typed_data
+from eth_account.signers.base import BaseAccount
 from eth_keys.datatypes import Signature
 from eth_keys.exceptions import BadSignature
 from eth_utils.crypto import keccak
@@ -62,10 +61,9 @@ class Verdict:
         return digest_of(self.typed_data(chain_id, panel))
 
 
-def sign(verdict: Verdict, chain_id: int, panel: str, key: bytes) -> bytes:
-    """Return the 65-byte signature ``r ‖ s ‖ v``."""
-    signed: Any = Account.sign_message(verdict.typed_data(chain_id, panel), key)
-    return bytes(signed.signature)
+def sign(verdict: Verdict, chain_id: int, panel: str, account: BaseAccount) -> bytes:
+    """Return the account's 65-byte signature ``r ‖ s ‖ v``."""
+    return bytes(account.sign_message(verdict.typed_data(chain_id, panel)).signature)
 
 
 def recover(verdict: Verdict, chain_id: int, panel: str, signature: bytes) -> str:

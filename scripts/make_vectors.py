@@ -200,7 +200,7 @@ def verdicts() -> Iterator[Entry]:
             "digest": verdict.digest(31337, panel),
             "key": TEST_KEY,
             "signer": str(Account.from_key(TEST_KEY).address),
-            "signature": sign(verdict, 31337, panel, TEST_KEY),
+            "signature": sign(verdict, 31337, panel, Account.from_key(TEST_KEY)),
         }
 
 

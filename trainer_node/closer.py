@@ -22,8 +22,9 @@ class Closer:
         self._quiet: dict[int, tuple[bytes, int, int]] = {}
         """By job: a root, its life, and the last second in which no request for it can be late."""
 
-    def due(self, snapshot: Snapshot, job: JobView, right: bytes) -> list[Due]:
+    def due(self, snapshot: Snapshot, job: JobView, right: bytes, *, helps: int | None = None) -> list[Due]:
         """Return the closing of one late request for a root other than ``right``. Raises RpcUnavailable and RpcCorrupt.
+        ``helps``: see `Due`; to close a request of our own is never help.
 
         NOTE: at most one living group is in no match: the one that waits. Only that group can lose by a request now,
         and only its requests delay the job's end. The first closing ends its life, so one a round is enough.
@@ -41,7 +42,8 @@ class Closer:
             return []
         about = {"job": job.id, "root": group.root.hex(), "place": str(late.place)}
         made = close_call(self._contracts.subject(job.id, group.root), late.place)
-        return [Due(Call.batch(self._contracts.data_availability, made), "data_request.late", about)]
+        call = Call.batch(self._contracts.data_availability, made)
+        return [Due(call, "data_request.late", about, helps=None if self._mine(late) else helps)]
 
     def _late(self, snapshot: Snapshot, job: JobView, group: Group) -> OpenRequest | None:
         """Return a late request for a group's data, our own first: half of the stakes goes to the requester."""
@@ -56,5 +58,7 @@ class Closer:
         return min(late, key=self._order, default=None)
 
     def _order(self, request: OpenRequest) -> tuple[bool, int, Place]:
-        mine = request.requester.lower() == self._me.lower()
-        return not mine, request.until, request.place
+        return not self._mine(request), request.until, request.place
+
+    def _mine(self, request: OpenRequest) -> bool:
+        return request.requester.lower() == self._me.lower()

@@ -40,6 +40,7 @@ from .errors import ConfigError
 from .fetch import check_uri
 from .patience import Market
 from .retired_settings import RETIRED
+from .suggest import did_you_mean
 
 DEFAULT_FILE = Path("assay.toml")
 MAIN_CHAIN_BLOCK_S = 12.0
@@ -95,6 +96,12 @@ class Limits(BaseModel):
     fetch_rate: float = Field(default=64 * 1024, gt=0)
     fetch_budget_s: float = Field(default=1800.0, gt=0)
     """Seconds to fetch the whole package of a job."""
+    peer_bytes: int = Field(default=1 << 28, ge=1 << 16)
+    """Bytes a day that one server may send for one job without delivering what was asked."""
+    peer_s: float = Field(default=600.0, gt=0)
+    """Seconds a day that it may take for that."""
+    store_bytes: int = Field(default=0, ge=0)
+    """Disk space for all artifacts; 0 is no limit but the disk."""
     log_bytes: int = Field(default=16 << 30, ge=1 << 20)
     """Disk space for the rounding logs of one run."""
     exact_slowdown: float = Field(default=4.0, ge=1)
@@ -105,6 +112,52 @@ class Limits(BaseModel):
     log_range: int = Field(default=10_000, ge=1)
     max_period_s: int = Field(default=30 * DAY_S, ge=1)
     """Longest period or clock of a job on which the node stakes or signs."""
+
+
+def _hash(value: str) -> str:
+    digits = value.removeprefix("0x")
+    if len(digits) != 64 or any(digit not in "0123456789abcdef" for digit in digits):
+        raise ValueError("a hash of 64 lower-case hex digits is wanted, as `assay program show` shows it")
+    return digits
+
+
+Address = Annotated[str, AfterValidator(_address)]
+
+
+class Policy(BaseModel):
+    """Jobs that the operator wants, and what the node pays for other parties."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    min_reward_eth: float = Field(default=0, ge=0, le=1e12)
+    """For a trainer: the least share of a job's reward for one slot."""
+    clients: tuple[Address, ...] = Field(default=(), max_length=1000)
+    """Accounts whose jobs the node works on; none named: all."""
+    programs: tuple[Annotated[str, AfterValidator(_hash)], ...] = Field(default=(), max_length=1000)
+    """Program hashes that the node works on; none named: all."""
+    max_open_jobs: int = Field(default=0, ge=0)
+    """Jobs that may hold stakes or reserves of the node at the same time; 0 is no limit."""
+    max_gas_loss_eth: float | None = Field(default=None, ge=0, le=1e12)
+    """For a challenger: gas that it pays in one job for moves that win it nothing. Not set: nothing in the mode
+    challenge, no limit in the mode defend, whose purpose that is."""
+
+    @property
+    def min_reward(self) -> int:
+        """`min_reward_eth` in wei."""
+        return int(self.min_reward_eth * 10**18)
+
+
+class Keep(BaseModel):
+    """What stays on disk once a job is over, in seconds from its end."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    work_s: float = Field(default=3600.0, ge=0)
+    """States, trees, records, logs and the package."""
+    result_s: float = Field(default=7.0 * DAY_S, ge=0)
+    """The final state and what proves it, for the client."""
+    every_s: float = Field(default=600.0, ge=1)
+    """Seconds between two collections of what has had its time."""
 
 
 class Fees(BaseModel):
@@ -153,12 +206,16 @@ class Settings(BaseSettings):
     chain_id: int = Field(default=31337, ge=1, lt=1 << 63)
     deployment: Path | None = None
     """Deployment file; `deployments/<chain id>.json` if not set."""
-    releases: Annotated[str, AfterValidator(_address)] | None = None
+    releases: Address | None = None
     """Address of a publisher's list of releases, in place of a deployment file; `release` is the version on it."""
     release: str | None = Field(None, min_length=1, max_length=32)
     data_dir: Path = Path(".assay")
     keystore: Path | None = None
     """Encrypted key; `<data_dir>/key.json` if not set."""
+    signer_url: Annotated[str, AfterValidator(_uri)] | None = None
+    """Base URI of a remote signer (Web3Signer's interface), in place of a keystore."""
+    signer_address: Address | None = None
+    """Account that it signs for."""
     password_file: Path | None = None
     password: SecretStr | None = None
     host: str = "127.0.0.1"
@@ -199,8 +256,14 @@ class Settings(BaseSettings):
     """Bytes to fetch for checking a part of one job; 0 is no limit."""
     max_data_requests_eth: float = Field(default=0.5, ge=0, le=1e12)
     """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing."""
+    withdrawal_address: Address | None = None
+    """Account that gets what is above `keep_eth`; none: everything stays."""
+    keep_eth: float | None = Field(default=None, ge=0, le=1e12)
+    """With it: ether that stays for stakes and gas, beside what open jobs may still take."""
     limits: Limits = Limits()
+    keep: Keep = Keep()
     fees: Fees = Fees()
+    policy: Policy = Policy()
 
     @model_validator(mode="before")
     @classmethod
@@ -224,6 +287,14 @@ class Settings(BaseSettings):
         if self.max_watch_eth and self.mode is not Mode.CHALLENGE:
             raise ValueError(
                 'max_watch_eth stakes on a result; set mode = "challenge", so that it can be claimed'
+            )
+        if (self.withdrawal_address is None) != (self.keep_eth is None):
+            raise ValueError(
+                "withdrawal_address and keep_eth go together: where ether goes, and how much of it stays"
+            )
+        if (self.signer_url is None) != (self.signer_address is None):
+            raise ValueError(
+                "signer_url and signer_address go together: where the signer is, and for whom it signs"
             )
         if self.check != "all" and self.max_watch_eth:
             raise ValueError('max_watch_eth pays for whole runs; set check = "all" to watch jobs')
@@ -256,6 +327,14 @@ class Settings(BaseSettings):
         """`max_data_requests_eth` in wei."""
         return int(self.max_data_requests_eth * 10**18)
 
+    @property
+    def max_gas_loss(self) -> int | None:
+        """Wei that a challenger's gas for other parties may cost in one job; None is no limit."""
+        limit = self.policy.max_gas_loss_eth
+        if limit is None:
+            return None if self.mode is Mode.DEFEND else 0
+        return int(limit * 10**18)
+
     def market(self, base_fee: int) -> Market:
         """Return the price of gas in a block with this base fee in wei, and how long we wait for cheaper gas."""
         patient_s = self.fees.patient_s
@@ -264,12 +343,17 @@ class Settings(BaseSettings):
         return Market(base_fee + self.fees.policy().priority_fee, patient_s, self.latency_s)
 
     @property
+    def block_time_s(self) -> float:
+        """Seconds from a block to the next; zero on a development chain."""
+        if self.block_s < 0:
+            return 0.0 if self.chain_id in LOCAL_CHAINS else MAIN_CHAIN_BLOCK_S
+        return self.block_s
+
+    @property
     def latency_s(self) -> float:
         """Seconds, at most, until a move of another party is seen and ours is mined, if blocks have room; zero on a
         development chain."""
-        block_s = self.block_s
-        if block_s < 0:
-            block_s = 0 if self.chain_id in LOCAL_CHAINS else MAIN_CHAIN_BLOCK_S
+        block_s = self.block_time_s
         return (self.confirmations + 2) * block_s + self.poll_s if block_s else 0.0
 
     @property
@@ -286,20 +370,24 @@ class Settings(BaseSettings):
         return self.password.get_secret_value() if self.password is not None else None
 
 
+def config_file(config: Path | None = None) -> tuple[Path | None, dict[str, Any]]:
+    """Return the configuration file, None if there is none, and its content. Raises ConfigError."""
+    named = config or (Path(os.environ[_FILE_VARIABLE]) if os.environ.get(_FILE_VARIABLE) else None)
+    path = named or DEFAULT_FILE
+    if named is None and not path.exists():
+        return None, {}
+    try:
+        return path, tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"configuration file {path} cannot be read: {error}") from error
+
+
 def load_settings(config: Path | None = None, **flags: Any) -> Settings:
     """Return the settings of this process. ``flags`` that are None were not given. Raises ConfigError.
 
     The file is ``config``, else $ASSAY_CONFIG, else ./assay.toml if it exists.
     """
-    named = config or (Path(os.environ[_FILE_VARIABLE]) if os.environ.get(_FILE_VARIABLE) else None)
-    path = named or DEFAULT_FILE
-    values: dict[str, Any] = {}
-    if named is not None or path.exists():
-        try:
-            values = tomllib.loads(path.read_text())
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(f"configuration file {path} cannot be read: {error}") from error
-
+    path, values = config_file(config)
     for variable in os.environ:
         name = variable.upper().removeprefix(_PREFIX).partition("__")[0].lower()
         of_ours = variable.upper().startswith(_PREFIX) and variable != _FILE_VARIABLE
@@ -327,8 +415,20 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
         raise ConfigError(f"a setting is not what it should be: {error}") from error
 
 
+def setting_names() -> list[str]:
+    """Return the names of all settings; those of a section as `limits.memory_bytes`."""
+    found = []
+    for name, field in Settings.model_fields.items():
+        inner = field.annotation
+        section = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
+        found += [f"{name}.{sub}" for sub in section.model_fields] if section else [name]
+    return found
+
+
 def _remedy(name: str, remedy: str) -> str:
-    return f"its name is now {RETIRED[name]}" if name in RETIRED else remedy
+    if name in RETIRED:
+        return f"its name is now {RETIRED[name]}"
+    return remedy + did_you_mean(name, [*setting_names(), *Settings.model_fields])
 
 
 def _explain(item: Any, path: Path | None) -> str:

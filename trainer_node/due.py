@@ -19,5 +19,7 @@ class Due:
     """True for a move in a dispute: if it cannot be sent, that is the job's problem, which /readyz shows."""
     stakes: tuple[int, int] | None = None
     """The job that it stakes on, and the wei that the job may take from then on (`reserve`)."""
+    helps: int | None = None
+    """The job, if the transaction is another party's business and wins us nothing (`policy`)."""
     then: Callable[[Receipt | None], None] = lambda _: None
     """Called afterwards, with the receipt if the transaction was mined in time."""

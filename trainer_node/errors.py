@@ -2,11 +2,14 @@
 
 AssayError
 ├── ConfigError              a setting that is missing, unknown or out of range
-├── KeystoreError            a key file that cannot be read, written or opened
+├── KeystoreError            a key that cannot be read, written, opened or found
+├── SignerUnavailable        a remote signer that does not sign now (also Unavailable): try again later
 ├── AlreadyRunning           another process holds the data directory
 ├── SchemaMismatch           a database of another version or of another deployment
 ├── DeployError              a deployment that must not or could not be made
 ├── ReleaseRefused           a release that is withdrawn, or differs from this build
+├── DiskFailed               the disk refuses to read or write: what cannot be kept is computed again
+│   └── DiskFull             it has no room
 ├── Corrupt                  bytes that do not match the name of an artifact (also HashMismatch and Unavailable)
 └── ChainError
     ├── RpcUnavailable       the endpoint does not answer (also Unavailable): try again later
@@ -37,6 +40,10 @@ class KeystoreError(AssayError):
     """A key file that cannot be read, written or opened with this password."""
 
 
+class SignerUnavailable(Unavailable):
+    """A remote signer that does not answer, or not with a signature of ours."""
+
+
 class AlreadyRunning(AssayError):
     """Another process works in the same data directory. Two nodes with one key would use each other's nonces."""
 
@@ -51,6 +58,14 @@ class DeployError(AssayError):
 
 class ReleaseRefused(AssayError):
     """A release of the contracts that is not on the list, is withdrawn, or whose code differs from this build's."""
+
+
+class DiskFailed(AssayError):
+    """The disk does not read or write. What could not be kept is computed or fetched again."""
+
+
+class DiskFull(DiskFailed):
+    """The disk, or the store's quota, has no room for what is to be written."""
 
 
 class Corrupt(HashMismatch, Unavailable):

@@ -2,16 +2,19 @@
 
 SAFETY: every byte is counted and checked while it arrives (:mod:`trainer_node.artifacts`); only the right bytes reach
 the store. URIs on the chain are untrusted: http and https only, no redirect, no proxy or password from the environment,
-no compressed answers. One deadline bounds the whole download, so a server that drips bytes cannot hold us up.
+no compressed answers. One deadline bounds the whole download, so a server that drips bytes cannot hold us up. What a
+server costs without delivering has a budget (:mod:`trainer_node.peers`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import math
 import ssl
 import threading
 from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +29,7 @@ from referee_py.rounding.step_log import StepLog
 
 from .artifacts import MAX_RECORD_BYTES, Array, Kind, Name
 from .errors import Corrupt
+from .peers import Peers, host_of
 from .store import Store
 
 MAX_URI_BYTES = 512
@@ -42,6 +46,19 @@ _log = structlog.get_logger(__name__)
 
 class _TryAgain(Exception):
     """A failure that another attempt at the same server may fix."""
+
+
+@dataclass
+class _Call:
+    """How far one call of a fetcher has come."""
+
+    of: int
+    """Number of artifacts that are asked for."""
+    done: int = 0
+    arrived: int = 0
+    """Bytes that have come, right or wrong."""
+    late: bool = False
+    """True once its budget is spent: what is cut off then is the servers' fault."""
 
 
 def check_uri(uri: str) -> str:
@@ -70,6 +87,7 @@ class Fetcher:
 
     ``timeout_s`` bounds each wait for bytes; ``min_rate`` (bytes per second) bounds each download: after ``n`` bytes at
     most ``timeout_s + n / min_rate`` seconds may have passed. ``budget_s`` bounds a whole call, and ``stop`` ends it.
+    ``peers`` counts what servers cost, for the fetchers that `for_job` returns.
     All methods raise
 
     - ``Unavailable`` if no server has it in time;
@@ -87,14 +105,23 @@ class Fetcher:
         backoff_s: float = 0.2,
         budget_s: float = math.inf,
         stop: threading.Event | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self.store = store
+        self.peers = peers
+        self._job: int | None = None
         self._timeout_s = timeout_s
         self._min_rate = min_rate
         self._attempts = attempts
         self._backoff_s = backoff_s
         self._budget_s = budget_s
         self._stop = stop or threading.Event()
+
+    def for_job(self, job: int) -> Fetcher:
+        """Return a fetcher that counts what servers cost against their budgets in a job."""
+        other = copy.copy(self)
+        other._job = job
+        return other
 
     def blob(self, sha256: bytes, uris: Sequence[str], *, max_bytes: int | None = None) -> bytes:
         """Fetch a blob of at most ``max_bytes``."""
@@ -126,7 +153,7 @@ class Fetcher:
     def fetch(self, name: Name, uris: Sequence[str], *, max_bytes: int | None = None) -> None:
         """Bring the artifact into the store. Returns at once if it is there."""
         if not self.store.has(name):
-            _run(self._within_budget(self._fetch_all([name], uris, max_bytes, 1)))
+            _run(self._within_budget([name], uris, max_bytes, 1))
 
     def fetch_all(
         self, names: Sequence[Name], uris: Sequence[str], *, max_bytes: int | None = None, parallel: int = 8
@@ -134,7 +161,7 @@ class Fetcher:
         """Bring all of them into the store, ``parallel`` at a time. Raises the first error after all have ended."""
         missing = [name for name in dict.fromkeys(names) if not self.store.has(name)]
         if missing:
-            _run(self._within_budget(self._fetch_all(missing, uris, max_bytes, parallel)))
+            _run(self._within_budget(missing, uris, max_bytes, parallel))
 
     # ------------------------------------------------------------------ inside
 
@@ -146,26 +173,36 @@ class Fetcher:
             limit = min(limit, name.count * HASH_BYTES)
         return limit
 
-    async def _within_budget(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the work until it is done, the budget is spent, or ``stop`` is set."""
-        task = asyncio.ensure_future(work)
+    async def _within_budget(
+        self, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
+    ) -> None:
+        """Fetch until all is here, the budget is spent, or ``stop`` is set."""
+        call = _Call(len(names))
+        task = asyncio.ensure_future(self._fetch_all(call, names, uris, max_bytes, parallel))
         deadline = asyncio.get_running_loop().time() + self._budget_s
         while not (await asyncio.wait({task}, timeout=_GLANCE_S))[0]:
-            if self._stop.is_set() or asyncio.get_running_loop().time() >= deadline:
+            call.late = asyncio.get_running_loop().time() >= deadline
+            if self._stop.is_set() or call.late:
                 task.cancel()
                 await asyncio.wait({task})
+                why = (
+                    f"in the {self._budget_s:.0f} s of limits.fetch_budget_s"
+                    if call.late
+                    else "before the node stops"
+                )
                 raise Unavailable(
-                    f"not delivered within {self._budget_s:.0f} s, or told to stop; it is tried again"
+                    f"{call.done} of {call.of} artifacts came {why}, {call.arrived} bytes in all; it is tried again"
                 )
         task.result()
 
     async def _fetch_all(
-        self, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
+        self, call: _Call, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
     ) -> None:
         gate = asyncio.Semaphore(parallel)
         headers = {"Accept-Encoding": "identity", "User-Agent": "assay"}
         async with httpx.AsyncClient(
-            timeout=httpx.Timeout(self._timeout_s),
+            # NOTE: connecting may take less than everything, so that it fails for what it is.
+            timeout=httpx.Timeout(self._timeout_s, connect=0.8 * self._timeout_s),
             follow_redirects=False,
             trust_env=False,
             headers=headers,
@@ -174,7 +211,8 @@ class Fetcher:
 
             async def one(name: Name) -> None:
                 async with gate:
-                    await self._fetch(client, name, uris, self._limit(name, max_bytes))
+                    await self._fetch(client, call, name, uris, self._limit(name, max_bytes))
+                call.done += 1
 
             results = await asyncio.gather(*(one(name) for name in names), return_exceptions=True)
         for result in results:
@@ -183,7 +221,9 @@ class Fetcher:
         sizes = [path.stat().st_size for name in names if (path := self.store.find(name)) is not None]
         _log.info("artifacts.fetched", count=len(sizes), bytes=sum(sizes))
 
-    async def _fetch(self, client: httpx.AsyncClient, name: Name, uris: Sequence[str], limit: int) -> None:
+    async def _fetch(
+        self, client: httpx.AsyncClient, call: _Call, name: Name, uris: Sequence[str], limit: int
+    ) -> None:
         waiting = list(dict.fromkeys(uris))
         asked: dict[asyncio.Task[None], str] = {}
         reasons: list[str] = []
@@ -192,7 +232,7 @@ class Fetcher:
             while waiting or asked:
                 if waiting and len(asked) < MAX_RACE:
                     uri = waiting.pop(0)
-                    asked[asyncio.ensure_future(self._from(client, uri, name, limit))] = uri
+                    asked[asyncio.ensure_future(self._from(client, call, uri, name, limit))] = uri
                 patience = HEDGE_S if waiting and len(asked) < MAX_RACE else None
                 done, _ = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
@@ -213,7 +253,7 @@ class Fetcher:
         found = "; ".join(reasons) if reasons else "no server is known"
         raise (Corrupt if corrupt else Unavailable)(f"{name} could not be fetched ({found})")
 
-    async def _from(self, client: httpx.AsyncClient, uri: str, name: Name, limit: int) -> None:
+    async def _from(self, client: httpx.AsyncClient, call: _Call, uri: str, name: Name, limit: int) -> None:
         """Download from one server, with retries after network failures."""
         uri = check_uri(uri)
         retrying = AsyncRetrying(
@@ -225,13 +265,40 @@ class Fetcher:
         try:
             async for attempt in retrying:
                 with attempt:
-                    await self._download(client, uri, name, limit)
+                    await self._counted(client, call, uri, name, limit)
         except _TryAgain as error:
             raise Unavailable(str(error)) from error
 
-    async def _download(self, client: httpx.AsyncClient, uri: str, name: Name, limit: int) -> None:
+    async def _counted(
+        self, client: httpx.AsyncClient, call: _Call, uri: str, name: Name, limit: int
+    ) -> None:
+        """Download, and count bytes and time against the server, or in its favour."""
+        host, clock = host_of(uri), asyncio.get_running_loop().time
+        job, peers = self._job or 0, self.peers if self._job is not None else None
+        if peers is not None and (refusal := peers.refusal(job, host)) is not None:
+            raise Unavailable(refusal)
+        began, ours = clock(), _Call(1)
+        try:
+            await self._download(client, ours, uri, name, limit)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            if peers is not None:
+                peers.failed(job, host, 0, 0.0)
+            raise _TryAgain(f"{type(error).__name__} {error}".strip()) from error
+        except (Unavailable, _TryAgain, asyncio.CancelledError) as error:
+            # NOTE: the loser of a race is not at fault, and neither is a server that is cut off because the node stops.
+            if peers is not None and (call.late or not isinstance(error, asyncio.CancelledError)):
+                peers.failed(job, host, ours.arrived, clock() - began)
+            raise
+        else:
+            if peers is not None:
+                peers.delivered(job, host, ours.arrived, clock() - began)
+        finally:
+            call.arrived += ours.arrived
+
+    async def _download(
+        self, client: httpx.AsyncClient, call: _Call, uri: str, name: Name, limit: int
+    ) -> None:
         start = asyncio.get_running_loop().time()
-        size = 0
         try:
             async with (
                 asyncio.timeout(self._timeout_s) as deadline,
@@ -240,20 +307,25 @@ class Fetcher:
                 self._check_head(response, name, limit)
                 with self.store.incoming(name, limit) as incoming:
                     async for chunk in response.aiter_raw(1 << 16):
+                        call.arrived += len(chunk)
                         incoming.write(chunk)
                         # SAFETY: only bytes extend the deadline, at the minimum rate, so dripping them gains no time.
-                        size = incoming.size
-                        deadline.reschedule(start + self._timeout_s + size / self._min_rate)
+                        deadline.reschedule(start + self._timeout_s + call.arrived / self._min_rate)
                     _check_length(response, incoming.size, name)
         except TimeoutError:
-            raise Unavailable(f"slower than {self._min_rate:.0f} bytes/s: {size} bytes so far") from None
+            took = asyncio.get_running_loop().time() - start
+            raise Unavailable(
+                f"slower than {self._min_rate:.0f} bytes/s after {self._timeout_s:g} s: {call.arrived} bytes came in "
+                f"{took:.1f} s; lower limits.fetch_rate if the connection is that slow"
+            ) from None
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            raise  # it costs nothing
         except httpx.TransportError as error:
             raise _TryAgain(f"{type(error).__name__} {error}".strip()) from error
         except (httpx.InvalidURL, httpx.HTTPError, UnicodeError) as error:
             raise Unavailable(f"{type(error).__name__} {error}".strip()) from error
 
-    @staticmethod
-    def _check_head(response: httpx.Response, name: Name, limit: int) -> None:
+    def _check_head(self, response: httpx.Response, name: Name, limit: int) -> None:
         if response.status_code >= 500 or response.status_code == 429:
             raise _TryAgain(f"the server answers {response.status_code}")
         if response.status_code != 200:
@@ -262,7 +334,7 @@ class Fetcher:
             raise Corrupt(f"{name} came compressed; artifacts are served as they are")
         length = response.headers.get("Content-Length", "")
         if length.isdecimal() and int(length[:20]) > limit:
-            raise Corrupt(f"{name} is announced with {length[:20]} bytes; the limit is {limit}")
+            raise Corrupt(f"{name} is announced with {length[:20]} bytes; {self.store.why_limited(limit)}")
 
 
 def _check_length(response: httpx.Response, size: int, name: Name) -> None:

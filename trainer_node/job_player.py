@@ -15,7 +15,7 @@ from .due import Due
 from .funds import kept, offer, refuting, top_up
 from .patience import Patience
 from .refuted import Refuted
-from .salt import salt_of
+from .salt import Salts
 from .service import Daemon
 
 _log = structlog.get_logger(__name__)
@@ -28,6 +28,7 @@ class JobPlayer:
         assert node.transactions is not None
         self._node = node
         self._account = node.transactions.account
+        self._salts = Salts(self._account, node.database)
         self._jobs = node.client.contracts.jobs
         self._started_at = node.client.block().number
         self._committed: dict[int, tuple[bytes, int]] = {}
@@ -130,4 +131,4 @@ class JobPlayer:
         return commitment(*where, own.root, own.last, logs, self._salt(job))
 
     def _salt(self, job: JobView) -> bytes:
-        return salt_of(self._account, self._node.client.deployment.chain_id, str(self._jobs.address), job.id)
+        return self._salts.of(self._node.client.deployment.chain_id, str(self._jobs.address), job.id)

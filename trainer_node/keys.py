@@ -1,16 +1,23 @@
-"""Encrypted keys: one JSON keystore file (Ethereum's version 3, scrypt), readable by its owner only."""
+"""The account of a process. Its key is in a JSON keystore file (Ethereum's version 3, scrypt), readable by its owner
+only, or with a remote signer (:mod:`trainer_node.remote_signer`).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from eth_account import Account
+from eth_account.signers.base import BaseAccount
 from eth_account.signers.local import LocalAccount
 
 from .config import Settings
 from .errors import KeystoreError
+from .process import exclusive, exclusive_name
+from .remote_signer import RemoteAccount, Tell
 
 WORK_FACTOR = 1 << 18
 """scrypt's N: about a second and 256 MB per guess. Tests use a small one."""
@@ -80,8 +87,27 @@ def open_key(path: Path, password: str) -> LocalAccount:
     return account
 
 
+@contextlib.contextmanager
+def hold_account(settings: Settings, tell: Tell = lambda _: None) -> Iterator[BaseAccount]:
+    """Open the account that the settings name, for this process alone. ``tell`` hears of a remote signer's failures.
+
+    Raises AlreadyRunning, KeystoreError; a remote signer that does not answer yet is only told of.
+    """
+    # SAFETY: two nodes with one key would use each other's nonces, even with separate data directories.
+    if settings.signer_url is None or settings.signer_address is None:
+        account = load_account(settings)
+        with exclusive(settings.keystore_path, f"key {settings.keystore_path}"):
+            yield account
+        return
+    address, timeout_s = settings.signer_address, settings.limits.rpc_timeout_s
+    with exclusive_name(address, f"key of {address}"):
+        remote = RemoteAccount(settings.signer_url, address, timeout_s=timeout_s, tell=tell)
+        remote.look()
+        yield remote
+
+
 def load_account(settings: Settings) -> LocalAccount:
-    """Return the account that the settings name. Raises KeystoreError, which says what to set."""
+    """Return the account of the settings' keystore. Raises KeystoreError, which says what to set."""
     password = settings.read_password()
     path = settings.keystore_path
     if not path.exists():

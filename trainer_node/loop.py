@@ -9,6 +9,7 @@ After a crash or a reorganisation the state is read again.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -17,16 +18,20 @@ import structlog
 
 from referee_py.errors import AssayError
 
-from .chain import JobView, Snapshot, TransactionManager
+from .chain import Call, JobView, Snapshot, TransactionManager
 from .due import Due
-from .errors import Reverted
+from .errors import ConfigError, Reverted
+from .forwarder import Forwarder
 from .job_queue import JobQueue, Scheduler
+from .policy import GasBudget
 from .reserve import Reserve
 from .service import Daemon
 from .teller import Teller
 
 ACT_TIMEOUT_S = 60.0
 """Seconds that a round waits for a transaction to be mined; after that the outbox takes care of it."""
+COUNT_S = 10.0
+"""Seconds between two looks at our account while no job concerns us."""
 
 _log = structlog.get_logger(__name__)
 
@@ -69,24 +74,50 @@ class Loop:
     def __init__(self, node: Daemon, role: Role) -> None:
         self._node = node
         self._role = role
-        self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at)
+        self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at, node.metrics)
         key = node.transactions
-        self._sender = Sender(key, node.reserve) if key else None
+        self._sender = Sender(key, node.reserve, node.gas) if key else None
+        self._forwarder = _forwarder(node)
+        self._ours = [False, False]
+        """Whether a job concerned us in this round and in the one before."""
+        self._counted = float("-inf")
         self._teller = Teller(key.address, node.settings.market, role.pressed) if key else None
 
     def tick(self) -> None:
         """Read the chain once and do what is due. Raises only RpcUnavailable and RpcCorrupt, if the chain is gone."""
         snapshot = self._node.client.snapshot()
-        self._node.metrics.block.set(snapshot.block.number)
+        self._node.metrics.set("block", snapshot.block.number)
+        self._node.look_at_signer()
         if self._node.transactions is not None and self._node.transactions.open():
             self._node.transactions.recover()  # transactions that were not mined within an earlier round
         self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))
+        # NOTE: while no job concerns us, nobody comes to owe us anything: an idle node asks the chain for little.
+        if any(self._ours) or time.monotonic() - self._counted >= COUNT_S:
+            self._counted = time.monotonic()
+            self._count(snapshot)
+        self._ours = [False, self._ours[0]]
+
+    def _count(self, snapshot: Snapshot) -> None:
+        """Withdraw what we are owed, and show the sums."""
         if self._teller is not None:
             self._send(self._teller.due(snapshot))
+        node, key = self._node, self._node.transactions
+        if self._forwarder is not None and key is not None:
+            known = self._scheduler.complete and not key.open()
+            self._send(self._forwarder.due(snapshot, node.spare(), known=known))
+        node.gauges.round(
+            balance=None if key is None else key.balance(),
+            owed=None if self._teller is None else self._teller.owed,
+            reserved=node.reserve.for_others(),
+            pending=0 if key is None else len(key.open()),
+        )
 
     def _attend(self, snapshot: Snapshot, job: JobView) -> tuple[bool, Exception | None]:
         """Do what is due in a job. Return whether the job concerns us, and the last error of its turns."""
         ours, turns = self._role.turns(snapshot, job)
+        self._ours[0] |= ours
+        if job.phase.ended and not ours:
+            self._node.job_over(job)
         failed: Exception | None = None
         for of, decide in turns:
             # SAFETY: an adversary may have caused an error in one of these turns; the other turns are still taken.
@@ -103,12 +134,26 @@ class Loop:
             self._sender.send(due)
 
 
+def _forwarder(node: Daemon) -> Forwarder | None:
+    """Return what sends our money on, if the settings say where. Raises ConfigError if that is our own account."""
+    settings = node.settings
+    if node.transactions is None or settings.withdrawal_address is None or settings.keep_eth is None:
+        return None
+    if settings.withdrawal_address == node.address:
+        raise ConfigError(
+            f"withdrawal_address {node.address} is the daemon's own account; name another, or none"
+        )
+    floor = int(settings.keep_eth * 10**18)
+    return Forwarder(settings.withdrawal_address, floor, node.client.block().number, settings.market)
+
+
 class Sender:
     """Sends what is due from the account of ``transactions``."""
 
-    def __init__(self, transactions: TransactionManager, reserve: Reserve) -> None:
+    def __init__(self, transactions: TransactionManager, reserve: Reserve, gas: GasBudget) -> None:
         self._transactions = transactions
         self._reserve = reserve
+        self._gas = gas
 
     def send(self, due: Due) -> None:
         """Send, wait and log the outcome. Raises the AssayErrors of a move in a dispute, but not Reverted.
@@ -117,6 +162,8 @@ class Sender:
         then refuses it at no cost.
         """
         told = {"act": due.call.action, **due.about}
+        if due.helps is not None and not self._pays(due.helps, due.call):
+            return
         if due.event is not None:
             _log.info(due.event, **due.about)
         if due.stakes is not None:
@@ -125,6 +172,8 @@ class Sender:
         try:
             receipt = self._transactions.send(due.call, timeout_s=ACT_TIMEOUT_S)
             _log.info("act.done", **told, gas=receipt.gas_used)
+            if due.helps is not None:
+                self._gas.pay(due.helps, receipt.gas_used * receipt.gas_price)
         except Reverted as error:
             _log.info("act.refused", **told, reason=str(error))
         except AssayError as error:
@@ -132,3 +181,11 @@ class Sender:
                 raise
             _log.warning("act.failed", **told, reason=str(error))
         due.then(receipt)
+
+    def _pays(self, job: int, call: Call) -> bool:
+        """Return whether a call for another party is worth its gas to us, as far as `policy` allows."""
+        try:
+            return self._gas.pays and self._gas.allows(job, self._transactions.gas_cost(call))
+        except Reverted as error:
+            _log.info("act.refused", act=call.action, reason=str(error))
+            return False

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import structlog
@@ -72,7 +72,11 @@ def open_runner(
         thresholds=fixed if settings.calibration is None else Calibration.read(settings.calibration).tau,
         replay=replay,
         board=node.board,
+        metrics=node.metrics,
+        problems=node.problems,
+        keeper=node.keeper,
     )
+    node.keeper.works_at = runner.works_at
     try:
         yield runner
     finally:
@@ -106,6 +110,7 @@ class Participant(Role):
         self._over: set[int] = set()
         self._market = node.settings.market
         self._max_fee = node.settings.fees.max_fee
+        self._gas = node.gas
         if (key := node.transactions) is not None:
             self._jobs = JobPlayer(node)
             self._take_part(node, key)
@@ -135,6 +140,9 @@ class Participant(Role):
         claim = job.claim_of(me) if me is not None else None
         ours = claim is not None or (me is not None and job.trainer(me) is not None)
         at_stake = ours and not job.phase.ended and not (claim is not None and claim.lost)
+        self._node.keeper.stake(
+            job.id, at_stake or (self._watcher is not None and self._watcher.watches(job))
+        )
         # SAFETY: this comes before any request that may fail, so that the job's reserve is not staked on another job.
         if at_stake and me is not None:
             reserve.seen(job.id, kept(job, me, self._max_fee), snapshot.block.number)
@@ -156,10 +164,12 @@ class Participant(Role):
             if not heard:
                 if not watched and not held:
                     self._forget(job)
+                self._node.gauges.job(job, None, snapshot.now)
                 return watched or held or reserve.kept(job.id) > 0, turns
         else:
             self._over.discard(job.id)  # a reorganisation has brought it back
         acts, own = self._decide(job, snapshot.now)
+        self._node.gauges.job(job, own, snapshot.now)
         if watched and is_over(job, snapshot.now) and JobAction.FINALIZE not in acts:
             acts.append(JobAction.FINALIZE)
         requests = (
@@ -168,12 +178,15 @@ class Participant(Role):
             and _add(turns, "data requests", lambda: requester.due(snapshot, job))
         )
         if own is not None:
-            turns += self._disputes(snapshot, job, own, hearings, set(unread))
+            # NOTE: with nothing to win or lose in a job, all of this is help for others, which costs us gas.
+            helps = None if at_stake or watched else job.id
+            turns += self._disputes(snapshot, job, own, hearings, set(unread), helps)
             # NOTE: no data can be requested of a refutation.
             if at_stake and (claim is None or job.groups[claim.group].refutes is None):
                 turns.append(Turn("responses", partial(self._responses, snapshot, job, own)))
             if self._closer is not None:
-                turns.append(Turn("closings", partial(self._closer.due, snapshot, job, own.root)))
+                close = partial(self._closer.due, snapshot, job, own.root, helps=helps)
+                turns.append(Turn("closings", close))
         if self._jobs is not None:
             turns += [Turn(act, partial(self._jobs.due, snapshot, job, act, own)) for act in acts]
         # NOTE: for a few blocks the snapshot does not show what we have sent.
@@ -227,23 +240,39 @@ class Participant(Role):
         return [h for h in found if h.player(self._me) or h.match_id in waited], unread
 
     def _disputes(
-        self, snapshot: Snapshot, job: JobView, own: RunClaim, hearings: list[HearingInfo], unread: set[int]
+        self,
+        snapshot: Snapshot,
+        job: JobView,
+        own: RunClaim,
+        hearings: list[HearingInfo],
+        unread: set[int],
+        helps: int | None,
     ) -> list[Turn]:
         """Return a turn for each match and hearing in which our result is at stake. ``unread``: matches whose hearings
-        cannot be read."""
+        cannot be read; ``helps``: see `Due`.
+
+        NOTE: a hearing in which we are a player is never help: our bond or the panel's pay may be in it.
+        """
         if self._matches is None or self._hearings is None or self._me is None:
             return []
         heard = {hearing.match_id for hearing in hearings} | unread
         matches, others = list[Turn](), list[Turn]()
-        for number in job.match_ids() if job.open_matches else []:
+        idle = helps is not None and not self._gas.pays
+        for number in job.match_ids() if job.open_matches and not idle else []:
             read = cache(partial(snapshot.match, job, number))
-            matches.append(Turn(f"match {number:#x}", partial(self._match, snapshot, job, own, read)))
+            play = partial(self._match, snapshot, job, own, read)
+            matches.append(Turn(f"match {number:#x}", partial(_helping, helps, play)))
             if number not in heard:
                 hear = partial(self._hearing_without_claim, snapshot, job, own, read)
-                others.append(Turn(f"hearing of match {number:#x}", hear))
+                others.append(Turn(f"hearing of match {number:#x}", partial(_helping, helps, hear)))
         for hearing in hearings:
+            for_others = None if hearing.player(self._me) else helps
+            if for_others is not None and idle:
+                continue
             hear = partial(self._hearing, snapshot, job, hearing)
-            others.append(Turn(f"hearing of match {hearing.match_id:#x}", hear))
+            others.append(
+                Turn(f"hearing of match {hearing.match_id:#x}", partial(_helping, for_others, hear))
+            )
         return matches + others
 
     def _match(
@@ -254,6 +283,7 @@ class Participant(Role):
         replay = self._runner.replay(job.id)
         for seat in seats(job, [read()], self._me, own):
             against = seat.opponent.speaker
+            self._node.gauges.match(job, seat, snapshot.now)
             patience = self._patience(snapshot, job, 0 if against is None else job.claims[against].stake)
             yield from self._matches.due(seat, replay, job.uris(seat.opponent), snapshot.now, patience)
 
@@ -286,6 +316,12 @@ class Participant(Role):
             return NONE
         busy_s = estimate.dispute_s(job.program) + (match_moves(job.program) + TRIAL_MOVES) * market.latency_s
         return market.about(staked, job.stake_gas, busy_s)
+
+
+def _helping(job: int | None, decide: Callable[[], Iterable[Due]]) -> Iterator[Due]:
+    """Yield what is due, marked as help for other parties of a job; unmarked for None."""
+    for due in decide():
+        yield due if job is None else replace(due, helps=job)
 
 
 def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> bool:

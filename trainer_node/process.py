@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,6 +39,22 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def exclusive_name(name: str, what: str) -> Iterator[None]:
+    """Hold a name that one process of this machine can have; the system frees it even if we are killed.
+
+    Raises AlreadyRunning. NOTE: it is an abstract socket, which needs no folder that all processes can write to.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as held:
+        try:
+            held.bind("\0assay/" + name)
+        except OSError:
+            raise AlreadyRunning(
+                f"{what} is in use by another process; stop that process, or use another"
+            ) from None
+        yield
 
 
 def _log_signal(number: signal.Signals) -> None:

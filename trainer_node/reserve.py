@@ -43,6 +43,10 @@ class Reserve:
         """Return the wei kept for that job."""
         return self._kept.get(job, 0)
 
+    def jobs(self) -> set[int]:
+        """Return the jobs that may still take something."""
+        return set(self._kept)
+
     def for_others(self, job: int = 0) -> int:
         """Return the wei kept for all jobs but that one."""
         return sum(wei for number, wei in self._kept.items() if number != job)

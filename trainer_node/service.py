@@ -12,31 +12,44 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
-from eth_account.signers.local import LocalAccount
+from eth_account.signers.base import BaseAccount
 from web3 import Web3
 
 from referee_py.errors import AssayError, Unavailable
 
-from .chain import ChainClient, Deployment, Releases, TransactionManager, connect
+from . import backup
+from .chain import ChainClient, Deployment, JobView, Releases, TransactionManager, connect
 from .chain.contracts import error_decoder
 from .chain.events import MIN_DEPTH, EventCache
 from .config import Settings
 from .db import Database
-from .errors import ConfigError, RpcUnavailable
+from .disk import Ballast, free_bytes
+from .errors import ConfigError, DiskFailed, KeystoreError, RpcUnavailable
 from .fetch import Fetcher
-from .keys import load_account
+from .gauges import Gauges
+from .keeper import Keeper
+from .keys import hold_account
 from .logs import configure_logging
 from .metrics import Metrics
+from .peers import Peers
+from .policy import GasBudget
+from .problems import Problems
 from .process import exclusive, stop_on_signals
 from .progress import Board
+from .remote_signer import RemoteAccount
 from .reserve import Reserve
+from .retention import Policy, usage
 from .server import ArtifactServer
 from .store import Store
+from .systemd import Notifier
 
 MAX_BACKOFF_S = 60.0
+RESTORED_S = 3.0
+"""Least seconds for which a node that was restored from a backup watches whether its key is in use elsewhere."""
 _PORT = "artifact server port"
 T = TypeVar("T")
 
@@ -53,18 +66,29 @@ class Daemon:
     database: Database
     store: Store
     fetcher: Fetcher
+    peers: Peers
     server: ArtifactServer
     client: ChainClient
     transactions: TransactionManager | None
     stop: threading.Event = field(default_factory=threading.Event)
-    problems: dict[str, str] = field(default_factory=dict)
-    """Reasons why the daemon is not ready, by topic; /readyz shows them."""
+    problems: Problems = field(default_factory=Problems)
+    """What is wrong, by topic; /readyz shows it."""
     board: Board = field(default_factory=Board)
     """Reports about runs, which the server shows."""
+    keeper: Keeper = field(kw_only=True)
+    """Keeps room on the disk."""
+    notifier: Notifier = field(kw_only=True)
+    """Tells the service manager how we do."""
     reserve: Reserve = field(init=False)
     """Wei that jobs on which we have staked may still take (`funds`)."""
+    gas: GasBudget = field(init=False)
+    """Wei that may be spent on gas for other parties."""
+    gauges: Gauges = field(init=False)
+    """What the metrics show of jobs and money."""
 
     def __post_init__(self) -> None:
+        self.gas = GasBudget(self.database, self.settings.max_gas_loss)
+        self.gauges = Gauges(self.metrics, self.address)
         self.reserve = Reserve(lambda: self.client.block().number, self._pending)
 
     def _pending(self) -> bool:
@@ -84,6 +108,20 @@ class Daemon:
         """Our account; None without a key."""
         return self.transactions.address if self.transactions else None
 
+    def look_at_signer(self) -> None:
+        """Ask a remote signer that has failed whether it is back."""
+        account = self.transactions.account if self.transactions else None
+        if isinstance(account, RemoteAccount) and "signer" in self.problems:
+            with contextlib.suppress(KeystoreError):
+                account.look()
+
+    def job_over(self, job: JobView) -> None:
+        """Let go of a job that is over and no longer concerns us."""
+        self.keeper.over(job.id)
+        self.problems.forget_job(job.id)
+        self.gauges.over(job)
+        self.peers.forget(job.id)
+
     def spare(self, job: int = 0) -> int:
         """Return the wei of our account that no job other than this one may need; without a key we have none."""
         free = self.transactions.free() if self.transactions else 0
@@ -99,38 +137,54 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
     configure_logging(settings.log_format, settings.log_level)
     with contextlib.ExitStack() as stack:
         stack.enter_context(exclusive(settings.data_dir / "lock", f"data directory {settings.data_dir}"))
-        account = None
-        if key:
-            account = load_account(settings)
-            # SAFETY: two nodes with one key would use each other's nonces, even with separate data directories.
-            stack.enter_context(exclusive(settings.keystore_path, f"key {settings.keystore_path}"))
         metrics = Metrics()
+        problems = Problems(metrics)
+        problems["start"] = "still starting"
+        tell = partial(_tell_of_signer, metrics, problems)
+        account = stack.enter_context(hold_account(settings, tell)) if key else None
+        ballast = Ballast(settings.data_dir)
+        # SAFETY: a node that was killed on a full disk must come up again to defend its claims.
+        if free_bytes(settings.data_dir) < ballast.size // 2:
+            ballast.release()
         database = Database(settings.data_dir / "node.sqlite3")
         stack.callback(database.close)
         limits = settings.limits
         store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
         stop = threading.Event()
+        peers = Peers(database, metrics, problems, max_bytes=limits.peer_bytes, max_s=limits.peer_s)
         fetcher = Fetcher(
             store,
             timeout_s=limits.fetch_timeout_s,
             min_rate=limits.fetch_rate,
             budget_s=limits.fetch_budget_s,
             stop=stop,
+            peers=peers,
         )
-        problems: dict[str, str] = {"start": "still starting"}
         board = Board()
+        keeper = open_keeper(settings, store, database, metrics, problems, ballast)
+        stack.callback(keeper.close)
         server = _serve(settings, database, store, problems, metrics, board)
         stack.callback(server.stop)
+        notifier = Notifier()
         with stop_on_signals(stop):
-            client = _patiently(stop, problems, lambda: open_client(settings))
-            _patiently(stop, problems, lambda: database.bind(client.identity()))
+            # NOTE: the manager must not give up a daemon that waits for its chain: it serves its artifacts meanwhile.
+            notifier.ready()
+            patiently = partial(_patiently, stop, problems, notifier)
+            client = patiently(lambda: open_client(settings))
+            patiently(lambda: database.bind(client.identity()))
             client.cache = EventCache(database, depth=max(limits.log_range // 2, MIN_DEPTH))
             transactions = None
             if account is not None:
                 transactions = transaction_manager(
                     settings, client.web3, account, database, metrics=metrics, stop=stop
                 )
-            del problems["start"]
+                backup.alone(
+                    settings.data_dir,
+                    transactions.nonce,
+                    max(3 * settings.block_time_s, RESTORED_S),
+                    stop.wait,
+                )
+            problems.clear("start")
             node = Daemon(
                 settings,
                 role,
@@ -138,12 +192,15 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
                 database,
                 store,
                 fetcher,
+                peers,
                 server,
                 client,
                 transactions,
                 stop,
                 problems,
                 board,
+                keeper=keeper,
+                notifier=notifier,
             )
             _log.info(
                 "node.open", role=role, address=node.address, artifacts=server.uri, chain=settings.chain_id
@@ -152,11 +209,21 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
             _log.info("node.closed", role=role)
 
 
+def _tell_of_signer(metrics: Metrics, problems: Problems, reason: str | None) -> None:
+    """Note whether the remote signer signs."""
+    metrics.set("signer_up", reason is None)
+    if reason is None:
+        problems.clear("signer")
+        return
+    metrics.add("failures", "signer")
+    problems["signer"] = reason
+
+
 def _serve(
     settings: Settings,
     database: Database,
     store: Store,
-    problems: dict[str, str],
+    problems: Problems,
     metrics: Metrics,
     board: Board,
 ) -> ArtifactServer:
@@ -168,7 +235,7 @@ def _serve(
             store,
             settings.host,
             port,
-            readiness=lambda: [f"{topic}: {reason}" for topic, reason in sorted(problems.items())],
+            problems=problems,
             registry=metrics.registry,
             board=board,
         )
@@ -180,8 +247,36 @@ def _serve(
             _log.warning("node.port_taken", port=port, reason=str(error))
             continue
         break
-    database.put(_PORT, server.port)
+    if server.port != remembered:
+        database.put(_PORT, server.port)
     return server
+
+
+def open_keeper(
+    settings: Settings,
+    store: Store,
+    database: Database,
+    metrics: Metrics,
+    problems: Problems,
+    ballast: Ballast,
+) -> Keeper:
+    """Return the keeper of a data directory. It counts the store once."""
+    store.usage = usage(store.root)
+    return Keeper(
+        store,
+        database,
+        ballast,
+        policy=policy(settings),
+        store_bytes=settings.limits.store_bytes,
+        every_s=settings.keep.every_s,
+        metrics=metrics,
+        problems=problems,
+    )
+
+
+def policy(settings: Settings) -> Policy:
+    """Return what the settings say about artifacts of jobs that are over."""
+    return Policy(settings.keep.work_s, settings.keep.result_s)
 
 
 class Service:
@@ -195,12 +290,17 @@ class Service:
 
     def run(self) -> None:
         """Call rounds until SIGTERM, SIGINT or ``node.stop``. The act in progress is finished first."""
-        while not self._node.stop.is_set():
-            self._node.stop.wait(self.round())
+        node = self._node
+        while not node.stop.is_set():
+            wait_s = self.round()
+            node.notifier.alive(_status(node.problems))
+            node.stop.wait(wait_s)
+        node.notifier.stopping()
 
     def round(self) -> float:
         """Do one round. Return the seconds to wait before the next one. Never raises an Exception."""
         problems, metrics = self._node.problems, self._node.metrics
+        self._node.keeper.round()
         try:
             if not self._recovered and self._node.transactions is not None:
                 self._node.transactions.confirm()
@@ -208,9 +308,14 @@ class Service:
             self._tick()
         except Unavailable as error:
             problems["chain" if isinstance(error, RpcUnavailable) else "data"] = str(error)
-            metrics.up.set(0 if isinstance(error, RpcUnavailable) else 1)
+            metrics.set("rpc_up", not isinstance(error, RpcUnavailable))
             result = "unavailable"
             _log.warning("tick.unavailable", reason=str(error), failures=self._failures + 1)
+        except DiskFailed as error:
+            problems["tick"] = f"{type(error).__name__}: {error}"
+            metrics.add("failures", "disk")
+            result = "error"
+            _log.error("tick.disk", error=type(error).__name__, reason=str(error))
         except AssayError as error:
             problems["tick"] = f"{type(error).__name__}: {error}"
             result = "error"
@@ -221,19 +326,23 @@ class Service:
             result = "bug"
             _log.exception("tick.bug")
         else:
-            for topic in ("chain", "data", "tick"):
-                problems.pop(topic, None)
-            metrics.up.set(1)
-            metrics.ticks.labels("ok").inc()
+            problems.clear("chain", "data", "tick")
+            metrics.set("rpc_up", 1)
+            metrics.add("ticks", "ok")
             self._failures = 0
             return self._node.settings.poll_s
-        metrics.ticks.labels(result).inc()
+        metrics.add("ticks", result)
         self._failures += 1
         return min(self._node.settings.poll_s * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF_S)
 
 
+def _status(problems: Problems) -> str:
+    """Return what a service manager shows."""
+    return "; ".join(problems.shown().reasons) or "ready"
+
+
 def transaction_manager(
-    settings: Settings, web3: Web3, account: LocalAccount, database: Database, **watched: Any
+    settings: Settings, web3: Web3, account: BaseAccount, database: Database, **watched: Any
 ) -> TransactionManager:
     """Return a transaction manager with the settings' prices; ``watched`` are its metrics and its ``stop``."""
     return TransactionManager(
@@ -278,7 +387,7 @@ def open_client(settings: Settings) -> ChainClient:
     return client
 
 
-def _patiently(stop: threading.Event, problems: dict[str, str], act: Callable[[], T]) -> T:
+def _patiently(stop: threading.Event, problems: Problems, notifier: Notifier, act: Callable[[], T]) -> T:
     """Call ``act`` until the chain answers. Raises the last error if ``stop`` is set before."""
     wait = 0.5
     while True:
@@ -286,6 +395,7 @@ def _patiently(stop: threading.Event, problems: dict[str, str], act: Callable[[]
             return act()
         except RpcUnavailable as error:
             problems["start"] = str(error)
+            notifier.alive(_status(problems))
             _log.warning("node.waiting_for_chain", reason=str(error))
             if stop.wait(wait):
                 raise

@@ -21,6 +21,7 @@ from .funds import quarrel, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
 from .loop import Loop
 from .participant import Participant, open_runner
+from .policy import crowded, underpaid, unwanted
 from .replay import Replay
 from .service import Daemon, Service, open_daemon
 
@@ -48,7 +49,9 @@ def trainer(node: Daemon, runner: JobRunner, participant: type[Participant] = Pa
 
     def worth(job: JobView, now: int) -> bool:
         settings, max_fee = node.settings, node.settings.fees.max_fee
-        reason = too_uncertain(job, settings.allow_probable_bounds)
+        reason = unwanted(job, settings.policy) or underpaid(job, settings.policy)
+        reason = reason or crowded(job, node.reserve.jobs(), settings.policy)
+        reason = reason or too_uncertain(job, settings.allow_probable_bounds)
         reason = reason or too_dear(job.stake_sent.wanted, settings.max_stake)
         reason = reason or too_long(job, settings.limits.max_period_s)
         reason = reason or unpaid(job, settings.fees.expected_fee, max_fee)
@@ -59,6 +62,9 @@ def trainer(node: Daemon, runner: JobRunner, participant: type[Participant] = Pa
             latency_s = settings.latency_s
             reason = too_late(job, ready_in_s + SLOT_MOVES * latency_s, now)
             reason = reason or too_slow(job, estimate, latency_s)
+            full = runner.too_full(job.id)
+            node.problems.job(job.id, "disk", full, ours=False)
+            reason = reason or full
         if reason is None:
             stake = max(job.stake_sent.wanted, job.stake_at(max_fee))
             reason = too_poor(stake, quarrel(job, max_fee), node.spare(job.id))

@@ -28,6 +28,7 @@ from .cost_estimate import MARGIN
 from .decide import too_long, too_short, too_uncertain
 from .devices import backend_of
 from .due import Due
+from .errors import DiskFailed
 from .hearing_player import HearingPlayer
 from .ids import whole
 from .log_sources import step_limit
@@ -35,6 +36,7 @@ from .loop import Loop, Role, Turn, raising
 from .min_stake import TRIAL_MOVES
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
+from .policy import unwanted
 from .service import Daemon, Service, open_daemon
 from .trial_cost import TrialCost, cost_of
 
@@ -76,7 +78,7 @@ class Verifier(Role):
         self._refused: set[int] = set()
         self._over: set[int] = set()
         assert node.transactions is not None
-        self._key, self._me = bytes(node.transactions.account.key), node.transactions.address
+        self._account, self._me = node.transactions.account, node.transactions.address
         opponents = Opponents.of(node.store, node.stop)
         self._hearing_player = HearingPlayer(node.client.contracts, self._me, opponents, node.stop)
 
@@ -92,6 +94,8 @@ class Verifier(Role):
         waited = job.match_ids()
         hearings = [h for h in found if h.hidden or h.voted(self._me) or h.match_id in waited]
         needed = {hearing.id for hearing in hearings}
+        if not needed and not failed:
+            self._node.problems.forget_job(job.id)
         turns = [Turn(f"hearing of match {n:#x}", raising(error)) for n, error in failed.items()]
         if not failed:
             self._hearing_player.forget(job.id, but=needed)
@@ -117,7 +121,7 @@ class Verifier(Role):
 
     def _vote(self, job: JobView, hearing: HearingInfo) -> list[Due]:
         settings = self._node.settings
-        reason = too_uncertain(job, settings.allow_probable_bounds)
+        reason = unwanted(job, settings.policy) or too_uncertain(job, settings.allow_probable_bounds)
         # SAFETY: a vote locks our bond for as long as the hearing lasts.
         reason = reason or too_long(job, settings.limits.max_period_s)
         if reason := reason or too_short(job, settings.latency_s):
@@ -134,36 +138,47 @@ class Verifier(Role):
             return []
         at, record, client = hearing.terms.submission, judgement.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
-        signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._key)
+        signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._account)
         call = Call.batch(client.contracts.panel, hearing_call(Attest(at, record, signature), hearing.id))
         return [Due(call, "verdict.signed", {"match": whole(hearing.match_id), "record": record.hex()})]
 
     def judgement(self, job: JobView, hearing: HearingInfo) -> Judgement | None:
         """Return the judgement of a hearing; None if it is still pending, unavailable or refused."""
-        patience = 0.0
+        patience, topic = 0.0, f"hearing of match {hearing.match_id:#x}"
         if hearing.id not in self._judging:
             patience = PATIENCE_S
             self._judging[hearing.id] = job.id, self._lanes.submit(self._judge, job, hearing)
         try:
-            return self._judging[hearing.id][1].result(timeout=patience)
+            judgement = self._judging[hearing.id][1].result(timeout=patience)
+            self._node.problems.job(job.id, topic, None, ours=True)
+            return judgement
         except TimeoutError:
             _log.info("verdict.pending", match=whole(hearing.match_id))
             return None
         except Unavailable as error:
             _log.warning("verdict.unavailable", match=whole(hearing.match_id), reason=str(error))
+            self._failed(job, hearing, "peer", error)
         except (InvalidInput, HashMismatch) as error:
             _log.error("verdict.refused", match=whole(hearing.match_id), reason=str(error))
             self._refused.add(hearing.id)
-        except Exception:
+            self._failed(job, hearing, "peer", error)
+        except Exception as error:
+            self._failed(job, hearing, "disk" if isinstance(error, DiskFailed) else "run", error)
             del self._judging[hearing.id]
             raise
         del self._judging[hearing.id]
         return None
 
+    def _failed(self, job: JobView, hearing: HearingInfo, of: str, error: Exception) -> None:
+        """Tell /readyz and the metrics, until the verdict is there or the hearing is over."""
+        self._node.metrics.add("failures", of)
+        told = f"no verdict: {type(error).__name__}: {error}"
+        self._node.problems.job(job.id, f"hearing of match {hearing.match_id:#x}", told, ours=True)
+
     def _judge(self, job: JobView, hearing: HearingInfo) -> Judgement:
         """Compute the right record of the disputed node from inputs that either side serves."""
         at = hearing.terms.submission
-        fetcher, memory = self._node.fetcher, self._node.settings.limits.memory_bytes
+        fetcher, memory = self._node.fetcher.for_job(job.id), self._node.settings.limits.memory_bytes
         uris = servers(job, hearing)
         program = load_program(fetcher, job.program, job.program_file, uris)
         structure = program.nodes[at.node]
@@ -186,7 +201,7 @@ class Verifier(Role):
 
         NOTE: it comes from the root that the trainer has revealed, because both records may name a wrong log.
         """
-        terms, fetcher = job.program, self._node.fetcher
+        terms, fetcher = job.program, self._node.fetcher.for_job(job.id)
         if not is_rounded(terms.mode):
             return None
         check_leaves(terms)

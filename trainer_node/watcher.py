@@ -20,7 +20,8 @@ from .decide import too_late, too_long, too_slow
 from .due import Due
 from .funds import kept_to_watch, offer, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
-from .salt import salt_of
+from .policy import crowded, unwanted
+from .salt import Salts
 from .service import Daemon
 
 WATCH_GAS = 350_000
@@ -35,6 +36,7 @@ class Watcher:
     def __init__(self, node: Daemon, transactions: TransactionManager, runner: JobRunner) -> None:
         self._node = node
         self._transactions = transactions
+        self._salts = Salts(transactions.account, node.database)
         self._runner = runner
         self._contract = node.client.contracts.watch
         self._watched: set[int] = set()
@@ -101,7 +103,8 @@ class Watcher:
     def _worth(self, job: JobView, pool: PoolInfo, now: int) -> bool:
         """Return whether we would stake on a job. Log the reason once if not."""
         settings, max_fee = self._node.settings, self._node.settings.fees.max_fee
-        reason = too_little(job, pool)
+        reason = unwanted(job, settings.policy) or too_little(job, pool)
+        reason = reason or crowded(job, self._node.reserve.jobs(), settings.policy)
         reason = reason or too_dear(job.stake_sent.wanted, settings.max_watch, "max_watch_eth")
         reason = reason or too_dear(offer(job, b"").wanted, settings.max_stake)
         # SAFETY: a watcher has to claim its result, so we check beforehand what could prevent the claim.
@@ -114,6 +117,9 @@ class Watcher:
             latency_s = settings.latency_s
             reason = too_late(job, ready_in_s + latency_s, now) or too_hasty(job, latency_s)
             reason = reason or too_slow(job, estimate, latency_s, self._commit_age)
+            full = self._runner.too_full(job.id)
+            self._node.problems.job(job.id, "disk", full, ours=False)
+            reason = reason or full
         later = kept_to_watch(job, max_fee)
         reason = reason or too_poor(job.stake_sent.wanted, later, self._node.spare(job.id))
         if reason is not None and job.id not in self._told:
@@ -126,12 +132,7 @@ class Watcher:
         self._watched.discard(job.id)
 
     def _salt(self, job: JobView) -> bytes:
-        return salt_of(
-            self._transactions.account,
-            self._node.client.deployment.chain_id,
-            str(self._contract.address),
-            job.id,
-        )
+        return self._salts.of(self._node.client.deployment.chain_id, str(self._contract.address), job.id)
 
     def _due(self, job: JobView, function: str, *arguments: object) -> Due:
         bounty = self._node.client.contracts.bounty(job.id, job.client)

@@ -10,6 +10,7 @@ from .chain import JobView
 from .decide import too_late, too_long, too_slow, too_uncertain
 from .funds import quarrel, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
+from .policy import crowded, unwanted
 from .service import Daemon
 
 CLAIM_MOVES = 2
@@ -31,21 +32,27 @@ class Worth:
 
     def in_time(self, job: JobView, now: int) -> bool:
         """SAFETY: a run that cannot end in time would keep us from all other jobs."""
-        if not self.unless(job, too_uncertain(job, self._node.settings.allow_probable_bounds)):
+        settings = self._node.settings
+        reason = unwanted(job, settings.policy) or too_uncertain(job, settings.allow_probable_bounds)
+        if not self.unless(job, reason):
             return False
         ready_in_s = self._runner.ready_in_s(job)
         if ready_in_s is None:
             return False
-        ready_in_s += CLAIM_MOVES * self._node.settings.latency_s
+        ready_in_s += CLAIM_MOVES * settings.latency_s
         return self.unless(job, too_late(job, ready_in_s, now, self._commit_age))
 
     def affordable(self, job: JobView, price: int) -> bool:
         """Return whether to stake ``price`` wei on a job."""
         settings, max_fee = self._node.settings, self._node.settings.fees.max_fee
-        dear = too_dear(price, settings.max_stake) or too_long(job, settings.limits.max_period_s)
+        dear = crowded(job, self._node.reserve.jobs(), settings.policy) or too_dear(price, settings.max_stake)
+        dear = dear or too_long(job, settings.limits.max_period_s)
         dear = dear or unpaid(job, settings.fees.expected_fee, max_fee)
         estimate = self._runner.prepare(job)
         slow = None if estimate is None else too_slow(job, estimate, settings.latency_s, self._commit_age)
+        full = None if estimate is None else self._runner.too_full(job.id)
+        self._node.problems.job(job.id, "disk", full, ours=False)
+        slow = slow or full
         poor = too_poor(price, quarrel(job, max_fee), self._node.spare(job.id))
         return estimate is not None and self.unless(job, dear or slow or poor)
 

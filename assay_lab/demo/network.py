@@ -165,6 +165,15 @@ class Network:
         config.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
         self._spawn(name, [sys.executable, "-m", "trainer_node.cli", *command, "--config", str(config)])
 
+    def start_explorer(self, bundle: Path) -> str:
+        """Start web pages about the chain, with the labels of a bundle; return their address."""
+        port = _free_port()
+        home = self.folder / "explorer"
+        command = ["explorer", "--rpc-url", self.rpc_url, "--chain-id", str(CHAIN_ID), "--port", str(port)]
+        command += ["--deployment", str(self._deployment), "--data-dir", str(home), "--bundle", str(bundle)]
+        self._spawn("explorer", [sys.executable, "-m", "trainer_node.cli", *command])
+        return f"http://127.0.0.1:{port}"
+
     def pid(self, name: str) -> int:
         """Return the process id of a party."""
         return self._processes[name].pid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import subprocess
 import sys
@@ -73,8 +74,10 @@ def play(
     folder: Path,
     *,
     court_only: bool = False,
+    explorer: Path | None = None,
 ) -> Result:
-    """Play the scenario in ``folder`` and tell what happens. ``court_only``: without verifiers."""
+    """Play the scenario in ``folder`` and tell what happens. ``court_only``: without verifiers. ``explorer``: the
+    bundle's folder, if web pages are to show it all until the user stops."""
     configure_logging(level="warning")
     parts = roles(scenario, lie, bundle.terms.steps)
     verifiers = () if court_only else VERIFIERS
@@ -113,6 +116,8 @@ def play(
         first = client.block().number + 1
         before = wealth(client, network.accounts)
         job_id = _post(network, client, bundle, parts, server, periods, len(lying) or 1)
+        if explorer is not None:
+            say(f"[bold]look at it: {network.start_explorer(explorer)}[/bold]")
         say(f"the client offers {REWARD / ETHER:g} ether; a claim takes a stake of {STAKE / ETHER:g} ether")
         for part in parts:
             network.start_part(part, evaluator=EVALUATORS[part.role], check=part.check)
@@ -134,8 +139,10 @@ def play(
         checks = verdicts(client, job_id, parts, network.accounts, honest_root, accounts, lying)
         matches = disputes(client, job_id)
         fetched = {name: _fetched(network, name) for name in names}
-    for what, holds in checks:
-        out.print(f"{'[green]✓[/green]' if holds else '[red]✗[/red]'} {what}")
+        for what, holds in checks:
+            out.print(f"{'[green]✓[/green]' if holds else '[red]✗[/red]'} {what}")
+        if explorer is not None:
+            _linger(network)
     moved = "; ".join(f"{name} {amount / 1e6:.1f} MB" for name, amount in fetched.items())
     out.print(f"[dim]fetched from others: {moved}[/dim]")
     return Result(all(holds for _, holds in checks), matches, time.monotonic() - began, fetched)
@@ -266,6 +273,14 @@ def _watch(
                 raise AssayError(f"{', '.join(network.dead())} ended; see {network.log(network.dead()[0])}")
             if time.monotonic() > deadline:
                 raise AssayError(f"job {job_id} did not end within {limit:.0f} s; see {network.folder}")
+            time.sleep(POLL_S)
+
+
+def _linger(network: Network) -> None:
+    """Keep the network up for those who look at it, until Ctrl-C or the end of the explorer."""
+    out.print("[bold]the pages stay until Ctrl-C[/bold]")
+    with contextlib.suppress(KeyboardInterrupt):
+        while not network.dead():
             time.sleep(POLL_S)
 
 

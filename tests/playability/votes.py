@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from eth_account import Account
+
 from referee_py.attestation import Verdict, sign
 from referee_py.model.panel import Hearing
 from referee_py.panel.solver import plan
@@ -29,7 +31,9 @@ class Votes:
         if state.phase is HearingPhase.VOTING and now + 1 < state.until and self.style is not Style.MUTE:
             lie = terms.submission.records[1 - self.side]
             verdict = Verdict(terms.hearing_id, terms.submission.step, terms.submission.node, lie)
-            vote = Attest(terms.submission, lie, sign(verdict, terms.chain_id, terms.panel, self.key))
+            vote = Attest(
+                terms.submission, lie, sign(verdict, terms.chain_id, terms.panel, Account.from_key(self.key))
+            )
             self._send(hearing, vote, self.liar, now + 1)
             return
         right = terms.dispute.records[self.side]

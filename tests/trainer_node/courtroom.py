@@ -28,14 +28,18 @@ from referee_py.walk.dispute import Dispute, dispute_hash
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import ClaimView, Group, HearingInfo, JobPhase, JobView
 from trainer_node.chain.outbox import Value
+from trainer_node.config import Policy
 from trainer_node.db import Database
 from trainer_node.errors import RpcCorrupt
 from trainer_node.fetch import Fetcher
+from trainer_node.gauges import Gauges
 from trainer_node.log_sources import OwnLogs
 from trainer_node.loop import Loop
 from trainer_node.metrics import Metrics
 from trainer_node.package import Package
 from trainer_node.patience import Market
+from trainer_node.policy import GasBudget
+from trainer_node.problems import Problems
 from trainer_node.replay import Replay
 from trainer_node.reserve import Reserve
 from trainer_node.rounded.evaluators import NumpyEvaluator
@@ -182,14 +186,22 @@ class Court:
         deployment = SimpleNamespace(referee=REFEREE, panel=PANEL, chain_id=1)
         return SimpleNamespace(
             client=SimpleNamespace(snapshot=self.snapshot, deployment=deployment, contracts=self),
-            transactions=SimpleNamespace(account=KEY, address=KEY.address, send=self.send, open=list),
+            transactions=SimpleNamespace(
+                account=KEY, address=KEY.address, send=self.send, open=list, balance=lambda: 0
+            ),
             reserve=Reserve(lambda: 1, lambda: False),
+            gas=GasBudget(Database(None), None),
             address=KEY.address,
             database=Database(None),
-            problems={},
+            problems=Problems(),
+            gauges=Gauges(Metrics(), KEY.address),
+            job_over=lambda _job: None,
+            look_at_signer=lambda: None,
             metrics=Metrics(),
             settings=SimpleNamespace(
                 latency_s=0.0,
+                policy=Policy(),
+                withdrawal_address=None,
                 limits=SimpleNamespace(memory_bytes=ENOUGH, max_period_s=30 * 24 * 3600),
                 allow_probable_bounds=False,
                 market=lambda base_fee: Market(base_fee, 0),

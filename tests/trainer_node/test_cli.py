@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 import typer
 from eth_account import Account
+from repops.library import BEST_ISA, ISA_NAMES
 from repops.opset import F32
 
 from assay_lab.commands import COMMANDS as LAB
@@ -345,4 +348,24 @@ def test_every_command_of_the_table_is_there() -> None:
 
 
 def test_the_version_is_that_of_the_build(assay: Assay) -> None:
-    assert assay("--version")[:2] == (0, f"assay {metadata.version(DISTRIBUTION)}\n")
+    code, output, _ = assay("--version")
+    first, build, kernels, contracts = output.splitlines()
+    assert (code, first) == (0, f"assay {metadata.version(DISTRIBUTION)}")
+    assert build.split()[:2][0] == "build"
+    assert kernels.split()[1] == os.environ.get("REPOPS_ISA", ISA_NAMES[BEST_ISA])
+    assert re.fullmatch(
+        rf"contracts  {re.escape(metadata.version(DISTRIBUTION))}, code [0-9a-f]{{12}}", contracts
+    )
+
+
+def test_the_version_loads_no_library_of_the_chain() -> None:
+    told = (
+        "import sys; from trainer_node.cli.version import version_lines; "
+        f"version_lines({DISTRIBUTION!r}); print(*sys.modules)"
+    )
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", told], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+    assert not loaded & {"web3", "numpy", "repops", "pydantic"}

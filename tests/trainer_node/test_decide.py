@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from eth_account import Account
+from eth_account.signers.local import LocalAccount
 
 from referee_py.execute import RunClaim as Result
 from referee_py.jobs import Rules
@@ -13,6 +14,7 @@ from referee_py.program.mode import Bounds, Form, Rounding
 from referee_py.program.terms import Terms
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
 from trainer_node.config import Mode
+from trainer_node.db import Database
 from trainer_node.decide import (
     NO_COMMITMENT,
     JobAction,
@@ -21,7 +23,7 @@ from trainer_node.decide import (
     too_uncertain,
     trainer_actions,
 )
-from trainer_node.salt import salt_of
+from trainer_node.salt import Salts
 
 ME, OTHER = "0x" + "aa" * 20, "0x" + "bb" * 20
 RIGHT, WRONG = b"\x01" * 32, b"\x02" * 32
@@ -176,6 +178,10 @@ def test_disagreement_needs_an_own_result() -> None:
 
 def test_a_salt_is_stable_secret_and_bound_to_its_job() -> None:
     account, stranger = Account.from_key(b"\x01" * 32), Account.from_key(b"\x02" * 32)
+
+    def salt_of(who: LocalAccount, chain_id: int, jobs: str, number: int) -> bytes:
+        return Salts(who, Database(None)).of(chain_id, jobs, number)
+
     salt = salt_of(account, 1, ME, 7)
     assert len(salt) == 32
     assert salt == salt_of(account, 1, ME.upper().replace("X", "x"), 7)

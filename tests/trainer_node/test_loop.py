@@ -9,12 +9,14 @@ import pytest
 
 from trainer_node import job_player, participant
 from trainer_node.chain import Call, JobPhase
+from trainer_node.db import Database
 from trainer_node.decide import JobAction
 from trainer_node.due import Due
 from trainer_node.errors import InsufficientFunds, Reverted, RpcCorrupt
 from trainer_node.job_player import JobPlayer
 from trainer_node.loop import Loop, Sender, Turn, raising
 from trainer_node.participant import Participant
+from trainer_node.policy import GasBudget
 from trainer_node.reserve import Reserve
 
 ME = "0x" + "aa" * 20
@@ -44,9 +46,10 @@ def attended(*turns: Turn) -> list[str]:
     """Return what is sent in these turns. Raises the last error."""
     account: Any = Account()
     loop: Any = object.__new__(Loop)
+    loop._ours = [False, False]
     loop._role = SimpleNamespace(turns=lambda *_: (True, list(turns)))
-    loop._sender = Sender(account, Reserve(lambda: 1, lambda: False))
-    job: Any = SimpleNamespace(id=1)
+    loop._sender = Sender(account, Reserve(lambda: 1, lambda: False), GasBudget(Database(None), 0))
+    job: Any = SimpleNamespace(id=1, phase=JobPhase.CHALLENGE)
     ours, failed = loop._attend(None, job)
     assert ours
     assert "last" in account.sent
@@ -89,7 +92,11 @@ def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.Monkey
     monkeypatch.setattr(participant, "kept", lambda *_: 5)
     part: Any = object.__new__(Participant)
     part._me, part._over, part._watcher, part._max_fee = ME, set(), None, 1
-    part._node = SimpleNamespace(reserve=Reserve(lambda: 1, lambda: False))
+    part._node = SimpleNamespace(
+        reserve=Reserve(lambda: 1, lambda: False),
+        keeper=SimpleNamespace(stake=lambda *_: None),
+        gauges=SimpleNamespace(job=lambda *_: None),
+    )
     part._matches = part._hearings = part._responder = SimpleNamespace()
     part._closer = part._requester = part._jobs = None
     part._runner = SimpleNamespace()
@@ -126,7 +133,6 @@ def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytes
     """Or another job would take the money, and the wrong root would be accepted."""
     monkeypatch.setattr(job_player, "offer", lambda *_: SimpleNamespace(wanted=100))
     monkeypatch.setattr(job_player, "kept", lambda *_: 10)
-    monkeypatch.setattr(job_player, "salt_of", lambda *_: b"s")
     reserve = Reserve(lambda: 20, lambda: False)
     player: Any = object.__new__(JobPlayer)
     player._node = SimpleNamespace(
@@ -139,6 +145,7 @@ def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytes
     )
     player._account = player._jobs = SimpleNamespace(address=ME)
     player._started_at = 0
+    player._salts = SimpleNamespace(of=lambda *_: b"s")
     job: Any = SimpleNamespace(id=1, group_of_root=lambda _: SimpleNamespace(dead=False, spokesman=1))
     own: Any = SimpleNamespace(root=b"r", last=b"l", path=(), logs=b"")
     for number in (19, 20, 21, 22):

@@ -221,6 +221,13 @@ def test_run_trees_are_bounded_at_every_level() -> None:
             check_leaves(replace(TERMS, steps=steps, strides=strides))
 
 
+@pytest.mark.parametrize("strides", [(), (0,), (4, 0, 1)])
+def test_strides_that_divide_nothing_are_refused(strides: tuple[int, ...]) -> None:
+    """The contract does not post them; an endpoint may say that it did."""
+    with pytest.raises(InvalidProgram, match="each is at least 1"):
+        check_leaves(replace(TERMS, strides=strides))
+
+
 def test_one_operator_is_bounded_too() -> None:
     assert check_operator(PROGRAM, TERMS, 8, ENOUGH) == 48  # the gradient: [3, 4] times [4, 1]
     with pytest.raises(InvalidProgram, match="node 8"):

@@ -14,6 +14,7 @@ from torch import nn
 
 from referee_py.commit.tensor import Array
 
+from ..suggest import did_you_mean
 from . import recipes_models as models
 from .errors import CaptureError
 from .optimizers import SGD, Adam, Optimizer
@@ -99,7 +100,8 @@ def load_recipe(spec: str, **overrides: Any) -> Recipe | RecipeJob:
         function = _from_file(*spec.rsplit(":", 1))
     else:
         raise CaptureError(
-            f"no recipe {spec!r}; give path/to/file.py:function or one of {', '.join(sorted(BUILTIN))}"
+            f"no recipe {spec!r}{did_you_mean(spec, BUILTIN)}; give path/to/file.py:function or one of "
+            f"{', '.join(sorted(BUILTIN))}"
         )
     try:
         recipe = function(**{name: value for name, value in overrides.items() if value is not None})

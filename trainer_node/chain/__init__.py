@@ -11,7 +11,7 @@ from .contracts import Contracts, Deployment
 from .fees import FeePolicy
 from .outbox import Call, Receipt
 from .releases import Releases
-from .retrace import recorded, retrace, transactions_of
+from .retrace import MatchTrace, recorded, retrace, retraced, transactions_of
 from .rpc import connect, guarded
 from .transactions import TransactionManager
 
@@ -27,6 +27,7 @@ __all__ = [
     "JobPhase",
     "JobView",
     "MatchInfo",
+    "MatchTrace",
     "Receipt",
     "Releases",
     "Snapshot",
@@ -37,5 +38,6 @@ __all__ = [
     "guarded",
     "recorded",
     "retrace",
+    "retraced",
     "transactions_of",
 ]

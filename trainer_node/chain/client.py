@@ -210,6 +210,10 @@ class Snapshot:
         owed = [(escrow, int(self._view(escrow, "credit", who))) for escrow in self._contracts.escrows]
         return [(escrow, wei) for escrow, wei in owed if wei]
 
+    def credit_at(self, escrow: Contract, address: str) -> int:
+        """Return the wei that the address can withdraw from one contract."""
+        return int(self._view(escrow, "credit", Web3.to_checksum_address(address)))
+
     def credit(self, address: str) -> int:
         """Return the wei that the address can withdraw from all contracts together."""
         return sum(wei for _, wei in self.credits(address))
@@ -339,6 +343,12 @@ class Snapshot:
                 verifier = self._view(registry, "getVerifier", address)
                 found.append((address, int(verifier.bond), str(verifier.uri)))
         return found
+
+    def registered(self, address: str) -> tuple[int, int, str]:
+        """Return a verifier's bond in wei, the instant from which it can leave with it (0: it does not leave), and the
+        panel to which the bond answers. The bond is zero for other accounts."""
+        found = self._view(self._contracts.registry, "getVerifier", Web3.to_checksum_address(address))
+        return int(found.bond), int(found.leavesAt), str(found.panel)
 
     def bond(self, address: str) -> int:
         """Return the bond of a verifier in wei; zero for other accounts."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import structlog
-from eth_account.signers.local import LocalAccount
+from eth_account.signers.base import BaseAccount
 from eth_utils.address import to_checksum_address
 from sqlalchemy import func, select
 from web3.contract import Contract
@@ -96,7 +96,7 @@ class Receipt:
 class Outbox:
     """The transactions of one account. INVARIANT: the nonces of open ones are distinct."""
 
-    def __init__(self, account: LocalAccount, database: Database, chain_id: int, metrics: Metrics) -> None:
+    def __init__(self, account: BaseAccount, database: Database, chain_id: int, metrics: Metrics) -> None:
         self._account = account
         self._database = database
         self._chain_id = chain_id
@@ -130,7 +130,7 @@ class Outbox:
         return row
 
     def add(self, call: Call, nonce: int, gas: int, max_fee: int, priority_fee: int) -> Transaction:
-        """Sign a new transaction and store it."""
+        """Sign a new transaction and store it. Raises SignerUnavailable; nothing is stored then."""
         row = Transaction(
             action=call.action,
             sender=self._account.address,
@@ -146,7 +146,7 @@ class Outbox:
         return row
 
     def bump(self, row: Transaction, max_fee: int, priority_fee: int) -> Transaction:
-        """Sign a transaction again with other fees and store the new attempt."""
+        """Sign a transaction again with other fees and store the new attempt. Raises SignerUnavailable."""
         attempt = self._sign(row, max_fee, priority_fee)
         attempt.transaction_id = row.id
         with self._database.session() as session:
@@ -162,10 +162,10 @@ class Outbox:
             kept.status = status
             if receipt is not None:
                 kept.block, kept.gas_used, kept.gas_price = receipt.block, receipt.gas_used, receipt.gas_price
-        self._metrics.transactions.labels(row.action, status).inc()
+        self._metrics.add("transactions", row.action, status)
         seen: dict[str, Any] = {}
         if receipt is not None:
-            self._metrics.gas_used.labels(row.action).inc(receipt.gas_used)
+            self._metrics.add("gas_used", row.action, by=receipt.gas_used)
             seen = {"gas_used": receipt.gas_used, "block": receipt.block}
         _log.info(f"transaction.{status}", action=row.action, nonce=row.nonce, **seen)
 

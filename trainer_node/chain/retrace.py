@@ -5,6 +5,7 @@ The contracts and the rules must decide the same; anybody with an RPC endpoint c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,13 +55,20 @@ def retrace(snapshot: Snapshot, job: JobView, match_id: int) -> MatchTrace:
     Raises IllegalMove if they refuse a move that a contract has accepted, RpcUnavailable or RpcCorrupt.
     NOTE: a move that another contract has sent is in no transaction's input, so its match cannot be retraced.
     """
+    *_, (_, last) = retraced(snapshot, job, match_id)
+    return last
+
+
+def retraced(snapshot: Snapshot, job: JobView, match_id: int) -> Iterator[tuple[bytes, MatchTrace]]:
+    """Yield each transaction of a match, from its opening on, with the trace after it. Raises as `retrace`."""
     match = snapshot.match(job, match_id)
     opened = next(event for event in snapshot.events(match_id) if event.name == "Opened")
     state = game.opened(match.terms, snapshot.instant(opened.block))
     again = _Retracer(snapshot, job, match, state)
+    yield opened.tx_hash, again.course
     for tx_hash in transactions_of(snapshot, job, match_id):
         again.play(tx_hash)
-    return again.course
+        yield tx_hash, again.course
 
 
 def transactions_of(snapshot: Snapshot, job: JobView, match_id: int) -> list[bytes]:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import structlog
-from eth_account.signers.local import LocalAccount
+from eth_account.signers.base import BaseAccount
 from eth_utils.address import to_checksum_address
 from web3 import Web3
 from web3.exceptions import TransactionNotFound, Web3RPCError
@@ -30,6 +30,7 @@ from ..errors import (
     Reverted,
     RpcCorrupt,
     RpcUnavailable,
+    SignerUnavailable,
     TransactionFailed,
     TransactionLost,
     TransactionPending,
@@ -58,7 +59,7 @@ class TransactionManager:
     def __init__(
         self,
         web3: Web3,
-        account: LocalAccount,
+        account: BaseAccount,
         database: Database,
         *,
         chain_id: int,
@@ -95,8 +96,8 @@ class TransactionManager:
     def send(self, call: Call, *, timeout_s: float = 300.0) -> Receipt:
         """Submit a call and wait until it is mined.
 
-        Raises Reverted (nothing was sent), TransactionFailed, InsufficientFunds, FeeTooHigh, TransactionLost,
-        TransactionPending after ``timeout_s``, RpcUnavailable, RpcCorrupt.
+        Raises Reverted and SignerUnavailable (nothing was sent), TransactionFailed, InsufficientFunds, FeeTooHigh,
+        TransactionLost, TransactionPending after ``timeout_s``, RpcUnavailable, RpcCorrupt.
         """
         return self.wait(self.submit(call), timeout_s=timeout_s)
 
@@ -104,6 +105,11 @@ class TransactionManager:
         """Return the result of the call on top of the pending block. Raises Reverted."""
         with guarded(call.action, self._decode):
             return bytes(self._web3.eth.call(self._request(call), "pending"))
+
+    def gas_cost(self, call: Call) -> int:
+        """Return the wei that the call's gas may cost at the price that would be offered now. Raises as `submit`."""
+        gas, base = self._estimate(call), self._base_fee()
+        return gas * self._fees.enough(base)
 
     def submit(self, call: Call) -> int:
         """Simulate, price, sign, store, send. Returns the outbox id for :meth:`wait`.
@@ -195,6 +201,10 @@ class TransactionManager:
             return _bounded(
                 self._web3.eth.get_balance(to_checksum_address(self.address)), _MAX_WEI, "balance"
             )
+
+    def nonce(self) -> int:
+        """Return how many transactions of the account the endpoint knows, those that wait included."""
+        return self._nonce("pending")
 
     def free(self) -> int:
         """Return the wei of the account that no open transaction may take. Raises RpcUnavailable and RpcCorrupt."""
@@ -383,9 +393,14 @@ class TransactionManager:
             _log.warning("transaction.fee_cap", action=row.action, nonce=row.nonce, cap=cap)
             self._broadcast(row)
             return
-        row = self._outbox.bump(row, *raised)
+        try:
+            row = self._outbox.bump(row, *raised)
+        except SignerUnavailable as error:
+            _log.warning("transaction.not_signed", action=row.action, nonce=row.nonce, reason=str(error))
+            self._broadcast(row)  # with the fee that it has
+            return
         refusal = self._broadcast(row)
-        self._metrics.replacements.labels(row.action).inc()
+        self._metrics.add("replacements", row.action)
         told = {"action": row.action, "nonce": row.nonce, "max_fee": raised.max_fee}
         _log.info("transaction.replaced", **told, refusal=refusal)
 

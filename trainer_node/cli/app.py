@@ -36,6 +36,9 @@ COMMANDS = {
     "artifacts": Command(
         "trainer_node.cli.artifacts:app", "Programs, tensors, trees, records and rounding logs by hash."
     ),
+    "store": Command("trainer_node.cli.store:app", "Disk space of artifacts: what takes it, what may go."),
+    "backup": Command("trainer_node.cli.backup:backup_command", "Copy a node's database into one file."),
+    "restore": Command("trainer_node.cli.backup:restore_command", "Make a data directory from a backup."),
     "audit": Command(
         "trainer_node.cli.audit:app",
         "Check a part of a published run, and what receipts of others say about it.",
@@ -48,6 +51,19 @@ COMMANDS = {
         "trainer_node.cli.roles:verifier", "Re-execute disputed operators, and sign verdicts."
     ),
     "dispute": Command("trainer_node.cli.dispute:app", "Disputes: matches between two claims."),
+    "doctor": Command(
+        "trainer_node.cli.doctor:doctor_command",
+        "Check this machine, its settings, the chain and its own address.",
+    ),
+    "config": Command("trainer_node.cli.config:app", "Settings: what applies, and where it comes from."),
+    "quickstart": Command(
+        "trainer_node.cli.quickstart:quickstart_command",
+        "Make a folder to start from: settings, password, keys.",
+    ),
+    "monitor": Command(
+        "trainer_node.cli.monitor:monitor_command",
+        "Watch all jobs of a deployment: what happens if nobody moves, and what to look at.",
+    ),
 }
 
 
@@ -59,7 +75,8 @@ def application(arguments: Sequence[str], *, complete: bool = False) -> typer.Ty
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
-        epilog="Settings come from flags, ASSAY_* variables and assay.toml, in this order. Start with `assay key new`.",
+        epilog="Settings come from flags, ASSAY_* variables and assay.toml, in this order. "
+        "Start with `assay quickstart`.",
     )
     app.callback()(root)
     for name, command in _commands().items():
@@ -85,7 +102,10 @@ def _commands() -> dict[str, Command]:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"assay {metadata.version(DISTRIBUTION)}")
+        from .version import version_lines
+
+        for line in version_lines(DISTRIBUTION):
+            typer.echo(line)
         raise typer.Exit
 
 

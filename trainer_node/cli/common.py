@@ -19,9 +19,8 @@ from referee_py.errors import InvalidInput
 from ..chain import Call, ChainClient, TransactionManager
 from ..config import Mode, Settings, load_settings
 from ..db import Database
-from ..keys import load_account
+from ..keys import hold_account
 from ..logs import configure_logging
-from ..process import exclusive
 from ..service import open_client, open_web3, transaction_manager
 from .flags import CommandFunction, flag, with_flags
 
@@ -45,6 +44,10 @@ _KEY: dict[str, Any] = {
     "password_file": _option(
         Path, "--password-file", "File with the keystore's password; or set ASSAY_PASSWORD."
     ),
+    "signer_url": _option(
+        str, "--signer-url", "A remote signer (Web3Signer's interface) in place of a keystore."
+    ),
+    "signer_address": _option(str, "--signer-address", "Account that the remote signer signs for."),
 }
 _SERVER: dict[str, Any] = {
     "host": _option(str, "--host", "Address that the artifact server listens on."),
@@ -115,8 +118,7 @@ def reader(settings: Settings) -> ChainClient:
 @contextlib.contextmanager
 def sender(settings: Settings) -> Iterator[TransactionManager]:
     """Open a transaction manager for one command. Raises AlreadyRunning while a daemon uses the same key."""
-    account = load_account(settings)
-    with exclusive(settings.keystore_path, f"key {settings.keystore_path}"):
+    with hold_account(settings) as account:
         database = Database(settings.data_dir / "outbox.sqlite3")
         try:
             manager = transaction_manager(settings, open_web3(settings), account, database)

@@ -42,4 +42,4 @@ def new(
 @with_settings(ACCOUNT)
 def show(settings: Settings) -> None:
     """Show the address of the key. Needs no password."""
-    out.print(read_address(settings.keystore_path))
+    out.print(settings.signer_address or read_address(settings.keystore_path))

@@ -7,6 +7,8 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
+from eth_account import Account
+
 from referee_py import trial as court
 from referee_py.attestation import Verdict, sign
 from referee_py.commit import Record
@@ -136,7 +138,9 @@ class Bar:
         named = record.hash() if rng.random() < 0.97 else value("no record")
         key = rng.choice(self.game.keys) if rng.random() < 0.95 else FORGED_VERIFIER_KEY
         verdict = Verdict(terms.hearing_id, terms.submission.step, terms.submission.node, named)
-        return Attest(terms.submission, named, sign(verdict, terms.chain_id, terms.panel, key))
+        return Attest(
+            terms.submission, named, sign(verdict, terms.chain_id, terms.panel, Account.from_key(key))
+        )
 
     def _stand(self, hearing: Hearing) -> Stand:
         records, verdict = self._records(hearing), hearing.state.verdict

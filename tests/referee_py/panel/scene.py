@@ -58,7 +58,7 @@ def signature(record: bytes, verifier: int) -> bytes:
     """Return the signature of a verifier, by number, for this hearing."""
     terms = terms_of(1)
     verdict = Verdict(terms.hearing_id, terms.submission.step, terms.submission.node, record)
-    return sign(verdict, CHAIN_ID, PANEL, KEYS[verifier])
+    return sign(verdict, CHAIN_ID, PANEL, Account.from_key(KEYS[verifier]))
 
 
 def terms_of(threshold: int, verifiers: int = 3) -> HearingTerms:

@@ -232,7 +232,7 @@ def _twice(good: Signed) -> bytes:
 
 
 def _verdict(account: Any, receipt: Receipt) -> bytes:
-    return sign_verdict(PanelVerdict(1, 2, 3, bytes(32)), 1, account.address, bytes(account.key))
+    return sign_verdict(PanelVerdict(1, 2, 3, bytes(32)), 1, account.address, account)
 
 
 R = "predicate/receipt/"

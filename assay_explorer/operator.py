@@ -1,0 +1,200 @@
+"""The graph around a node of a program, and the rest of the program by module.
+
+    sources ── three hops ──> the node ── three hops ──> those that read it
+
+A program may have 10,000 nodes and more: the neighbourhood is cut to `MAX_COLUMN` nodes a column, modules to
+`MAX_MODULES`, what is found to `MAX_FOUND`; how many are left out is said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+
+from markupsafe import Markup
+
+from referee_py.program import Kind, Operand, Program
+from referee_py.program.describe import Names, attributes
+
+from .drawing import svg
+from .text import said
+
+HOPS = 3
+MAX_COLUMN = 7
+MAX_MODULES = 120
+MAX_FOUND = 100
+NODE_W, NODE_H, GAP_X, GAP_Y = 128, 46, 26, 14
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A node as a row: everything in it is text."""
+
+    node: int
+    op: str
+    outputs: str
+    inputs: tuple[str, ...]
+    attributes: str
+    module: str
+    call: str
+
+
+class Graph:
+    """A program with the names of its nodes, ready to be asked."""
+
+    def __init__(self, program: Program, names: Names) -> None:
+        self.program, self.names = program, names
+
+    @cached_property
+    def _readers(self) -> list[list[int]]:
+        found: list[list[int]] = [[] for _ in self.program.nodes]
+        for number, node in enumerate(self.program.nodes):
+            for source in {o.index for o in node.inputs if o.kind is Kind.NODE}:
+                found[source].append(number)
+        return found
+
+    def readers(self, node: int) -> Sequence[int]:
+        """Return the nodes that read an output of this one."""
+        return self._readers[node]
+
+    def sources(self, node: int) -> list[int]:
+        """Return the nodes whose outputs this one reads."""
+        inputs = self.program.nodes[node].inputs
+        return list(dict.fromkeys(o.index for o in inputs if o.kind is Kind.NODE))
+
+    def shown(self, node: int) -> Shown:
+        """Return a node as text. SAFETY: labels are strangers' words; they are cut here, and escaped where shown."""
+        structure = self.program.nodes[node]
+        module, call = self.place(node)
+        return Shown(
+            node,
+            structure.name,
+            ", ".join(map(str, structure.outputs)),
+            tuple(self.operand(operand) for operand in structure.inputs[:64]),
+            said(attributes(structure), 200),
+            module,
+            call,
+        )
+
+    def operand(self, operand: Operand) -> str:
+        """Return where an input comes from, in words."""
+        name = {Kind.NODE: "node ", Kind.SLOT: "state ", Kind.CONSTANT: "data "}.get(operand.kind)
+        if name is None:
+            return "the number of the step"
+        label = self.names.operand(operand)
+        where = f"{name}{operand.index}" + (f", output {operand.output}" if operand.output else "")
+        return (
+            where
+            if operand.kind is Kind.NODE or label.startswith(("slot:", "constant:"))
+            else f"{where}: {said(label, 60)}"
+        )
+
+    def place(self, node: int) -> tuple[str, str]:
+        """Return a node's module path and the call of PyTorch that it came from, from its label `path: call`."""
+        label = self.names.label(node)
+        path, found, call = label.partition(": ")
+        return (said(path, 80), said(call, 80)) if found else (said(label, 80), "")
+
+    # ------------------------------------------------------------------ neighbourhood
+
+    def columns(self, node: int) -> tuple[list[list[int]], int]:
+        """Return the nodes within `HOPS` hops by column, sources first, and how many are left out."""
+        left_out = 0
+
+        def spread(step: int) -> list[list[int]]:
+            nonlocal left_out
+            seen, layer, found = {node}, [node], []
+            for _ in range(HOPS):
+                near = [
+                    other
+                    for one in layer
+                    for other in (self.sources(one) if step < 0 else self.readers(one))
+                    if other not in seen
+                ]
+                unique = sorted(set(near), key=lambda other: abs(other - node))
+                left_out += max(0, len(unique) - MAX_COLUMN)
+                layer = sorted(unique[:MAX_COLUMN])
+                seen.update(unique)
+                found.append(layer)
+            return found
+
+        before, after = spread(-1), spread(1)
+        return [*reversed(before), [node], *after], left_out
+
+    def draw(self, node: int, link: str, disputed: int | None) -> tuple[Markup, int]:
+        """Return the neighbourhood as a drawing, and how many nodes are left out. ``link`` plus a node's number is its
+        page; empty for none."""
+        columns, left_out = self.columns(node)
+        columns = [column for column in columns if column]
+        tallest = max(len(column) for column in columns)
+        height = tallest * (NODE_H + GAP_Y) + GAP_Y
+        width = len(columns) * (NODE_W + GAP_X) - GAP_X + 8
+        at: dict[int, tuple[float, float]] = {}
+        for c, column in enumerate(columns):
+            top = (height - len(column) * (NODE_H + GAP_Y) + GAP_Y) / 2
+            for k, number in enumerate(column):
+                at[number] = (4 + c * (NODE_W + GAP_X), top + k * (NODE_H + GAP_Y))
+        parts = []
+        for number, (x, y) in at.items():
+            for source in self.sources(number):
+                if source in at:
+                    sx, sy = at[source]
+                    a, b = (sx + NODE_W, sy + NODE_H / 2), (x, y + NODE_H / 2)
+                    bend = max(18.0, abs(b[0] - a[0]) / 2)
+                    cls = "edge near" if number == node or source == node else "edge"
+                    parts.append(
+                        f'<path class="{cls}" d="M{a[0]:.0f} {a[1]:.0f} C{a[0] + bend:.0f} {a[1]:.0f} '
+                        f'{b[0] - bend:.0f} {b[1]:.0f} {b[0]:.0f} {b[1]:.0f}"/>'
+                    )
+        for number, (x, y) in at.items():
+            structure = self.program.nodes[number]
+            cls = "node" + (" here" if number == node else "") + (" disputed" if number == disputed else "")
+            shape = said(str(structure.outputs[0]), 20) if structure.outputs else ""
+            body = (
+                f'<rect x="{x:.0f}" y="{y:.0f}" width="{NODE_W}" height="{NODE_H}" rx="9"/>'
+                f'<text class="op" x="{x + NODE_W / 2:.0f}" y="{y + 19:.0f}">'
+                f"{number} {escape(said(structure.name, 12))}</text>"
+                f'<text class="shape" x="{x + NODE_W / 2:.0f}" y="{y + 36:.0f}">{escape(shape)}</text>'
+            )
+            title = (
+                f"<title>{escape(said(f'{number} {structure.name} {self.names.label(number)}', 160))}</title>"
+            )
+            group = f'<g class="{cls}">{title}{body}</g>'
+            parts.append(f'<a href="{link}{number}">{group}</a>' if link and number != node else group)
+        words = f"operator {node} with what it reads and what reads it, {len(at)} operators"
+        drawing = svg(width, height, "".join(parts), words, "graph", "graph")
+        # NOTE: links in it are for everybody, so it is no picture but a group.
+        return Markup(str(drawing).replace('role="img"', 'role="group"', 1)), left_out
+
+    # ------------------------------------------------------------------ the rest
+
+    def modules(self) -> tuple[list[tuple[str, int, str]], int]:
+        """Return the modules in program order: name, number of nodes, operators; and how many are left out."""
+        counts: dict[str, Counter[str]] = {}
+        for node, structure in enumerate(self.program.nodes):
+            counts.setdefault(self.place(node)[0], Counter())[structure.name] += 1
+        rows = [
+            (name, sum(ops.values()), ", ".join(f"{count} {op}" for op, count in ops.most_common(4)))
+            for name, ops in counts.items()
+        ]
+        return rows[:MAX_MODULES], max(0, len(rows) - MAX_MODULES)
+
+    def search(self, words: str, module: str | None) -> tuple[list[int], int]:
+        """Return the nodes whose number, operator or label has these words, or that are of a module; and how many
+        are left out."""
+        wanted = words.strip().lower()
+        found = [
+            node
+            for node, structure in enumerate(self.program.nodes)
+            if (module is None or self.place(node)[0] == module)
+            and (
+                not wanted
+                or wanted in (str(node), structure.name)
+                or wanted in self.names.label(node).lower()
+                or wanted in structure.name
+            )
+        ]
+        return found[:MAX_FOUND], max(0, len(found) - MAX_FOUND)

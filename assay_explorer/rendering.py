@@ -1,0 +1,89 @@
+"""Templates, and the addresses of pages that they name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jinja2
+
+from trainer_node.cli.arithmetic import mode_words
+from trainer_node.ids import short
+
+from . import text
+from .ladder import SIDES
+
+DIGEST = "@@digest@@"
+"""Stands in a page for the digest of the page, until that is known."""
+
+
+class NotThere(Exception):
+    """There is no such thing to show."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a page is: it makes addresses of others. ``static``: the pages are files of one folder."""
+
+    static: bool = False
+
+    def home(self) -> str:
+        return "/" if not self.static else "index.html"
+
+    def asset(self, name: str) -> str:
+        return f"assets/{name}" if self.static else f"/static/{name}"
+
+    def job(self, job: int) -> str:
+        return "job.html" if self.static else f"/job/{job}"
+
+    def dispute(self, job: int, match: int, at: int | None = None) -> str:
+        if self.static:
+            return "index.html" if at is None else f"at-{at}.html"
+        return f"/job/{job}/dispute/{match:#066x}" + ("" if at is None else f"?at={at}")
+
+    def part(self, job: int, match: int, page: str, **query: object) -> str:
+        if self.static:
+            return f"{page}.html"
+        words = "&".join(f"{key}={value}" for key, value in query.items() if value is not None)
+        return f"/job/{job}/dispute/{match:#066x}/{page}" + (f"?{words}" if words else "")
+
+
+def render(
+    template: str,
+    title: str,
+    place: Place,
+    *,
+    live: str | None = None,
+    problem: str | None = None,
+    **content: Any,
+) -> str:
+    """Return a page. ``live``: its address, if it asks by itself whether it has changed; ``problem``: why what it shows
+    may be old."""
+    found = _templates().get_template(template)
+    return found.render(
+        title=text.said(title), place=place, live=live, digest=DIGEST, problem=problem, **content
+    )
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("assay_explorer"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "said": text.said,
+        "link": text.link,
+        "short": short,
+        "whole": text.whole,
+        "ether": text.ether,
+        "ether_short": text.ether_short,
+        "seconds": text.seconds,
+        "moment": text.moment,
+    }
+    made.globals |= {"plural": text.plural, "SIDES": SIDES, "mode_words": mode_words}
+    return made

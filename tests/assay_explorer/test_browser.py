@@ -1,0 +1,116 @@
+"""The pages in a browser: with and without script, light and dark, wide and narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from assay_explorer.export import export
+from tests.browser import chromium, violations
+
+from .conftest import Played
+
+SIZES = {"wide": 1200, "narrow": 360}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+def paths(tried: Played) -> list[str]:
+    job, path = f"/job/{tried.arena.job_id}", tried.path
+    return ["/", job, path, f"{path}/operator?q=mm", f"{path}/element", f"{path}/proof", "/job/99"]
+
+
+@pytest.mark.parametrize(("scheme", "size"), [("light", "wide"), ("dark", "narrow")])
+def test_no_violation_of_wcag(browser: Any, site: str, tried: Played, scheme: str, size: str) -> None:
+    context = browser.new_context(viewport={"width": SIZES[size], "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    for path in paths(tried):
+        page.goto(site + path)
+        assert violations(page) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide"
+    context.close()
+
+
+def test_the_check_for_violations_finds_one(browser: Any) -> None:
+    page = browser.new_page()
+    page.set_content("<html><body><img src='x'><p style='color:#ccc'>pale</p></body></html>")
+    assert len(violations(page)) > 1
+    page.close()
+
+
+def test_no_request_leaves_for_another_host(browser: Any, site: str, tried: Played) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    asked, complaints = list[str](), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    for path in paths(tried)[:-1]:
+        page.goto(site + path)
+        page.wait_for_timeout(100)
+    assert {urlsplit(url).netloc for url in asked} == {urlsplit(site).netloc}
+    assert complaints == [], "the policy refuses nothing that our own pages do"
+    context.close()
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_the_scrubber_works(browser: Any, site: str, tried: Played, script: bool) -> None:
+    context = browser.new_context(java_script_enabled=script)
+    page = context.new_page()
+    page.goto(site + tried.path)
+    assert page.locator(".rung.decision").count() == 1
+    every = page.locator("li.rung").count()
+    seen = [every]
+    while page.locator("#before").count():
+        with page.expect_navigation():
+            page.locator("#before").click()
+        seen.append(page.locator("li.rung").count())
+    assert seen == sorted(seen, reverse=True)
+    assert seen[-1] == 1, "at first there are only two run roots"
+    while page.locator("#after").count():
+        with page.expect_navigation():
+            page.locator("#after").click()
+    assert page.locator("li.rung").count() == every
+    context.close()
+
+
+def test_keys_scrub_and_the_theme_is_kept(browser: Any, site: str, tried: Played) -> None:
+    context = browser.new_context(color_scheme="light")
+    page = context.new_page()
+    page.goto(site + tried.path)
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url("**?at=*")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.click("#theme")
+    assert page.evaluate(ground) != light
+    page.goto(site + tried.path)
+    assert page.evaluate(ground) != light
+    context.close()
+
+
+def test_a_static_copy_opens_without_a_server(browser: Any, tried: Played, tmp_path: Path) -> None:
+    export(tried.pages(static=True), tried.arena.job_id, hex(tried.match), tmp_path / "copy")
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    page = context.new_page()
+    complaints = list[str]()
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto(f"file://{tmp_path}/copy/index.html")
+    assert page.evaluate("getComputedStyle(document.querySelector('li.rung')).borderRadius") == "14px", (
+        "styled"
+    )
+    assert violations(page) == []
+    with page.expect_navigation():
+        page.locator("#before").click()
+    assert page.locator(".rung.decision").count() == 0
+    page.goto(f"file://{tmp_path}/copy/element.html")
+    assert page.locator(".decimal").count() == 2
+    assert complaints == []
+    context.close()

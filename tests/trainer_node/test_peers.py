@@ -1,0 +1,240 @@
+"""Servers that only cost: what counts, what is forgiven, and when nothing more is asked of them."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from referee_py.errors import Unavailable
+from trainer_node.artifacts import Kind, Name
+from trainer_node.db import Database
+from trainer_node.errors import Corrupt
+from trainer_node.fetch import Fetcher
+from trainer_node.metrics import Metrics
+from trainer_node.peers import DAY_S, MAX_HOSTS, MAX_SHOWN, Peers, host_of
+from trainer_node.problems import Problems
+from trainer_node.server import ArtifactServer
+from trainer_node.store import Store
+
+MIB = 1 << 20
+HOST = "peer.example:80"
+
+
+class Clock:
+    now = 1e9
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Desk:
+    """A budget of 1000 bytes and 100 s a day, on a database that outlives it."""
+
+    def __init__(self, database: Database | None = None, clock: Clock | None = None) -> None:
+        self.database, self.clock = database or Database(None), clock or Clock()
+        self.metrics, self.problems = Metrics(), Problems()
+        self.peers = Peers(
+            self.database, self.metrics, self.problems, max_bytes=1000, max_s=100, clock=self.clock
+        )
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_a_budget_is_for_one_job_and_one_host(desk: Desk) -> None:
+    desk.peers.failed(1, HOST, 999, 1)
+    assert desk.peers.refusal(1, HOST) is None
+    desk.peers.failed(1, HOST, 1, 1)
+    assert desk.peers.refusal(1, HOST) is not None
+    assert desk.peers.refusal(2, HOST) is None
+    assert desk.peers.refusal(1, "other.example:80") is None
+
+
+def test_time_counts_too(desk: Desk) -> None:
+    for _ in range(10):
+        desk.peers.failed(1, HOST, 1, 10)
+    reason = desk.peers.refusal(1, HOST) or ""
+    for words in (
+        HOST,
+        "10 bytes in 100 s",
+        "limits.peer_bytes (1000)",
+        "limits.peer_s (100)",
+        "Its operator",
+    ):
+        assert words in reason
+
+
+def test_a_restart_grants_no_new_budget(desk: Desk) -> None:
+    desk.peers.failed(1, HOST, 1000, 0)
+    again = Desk(desk.database, desk.clock)
+    assert again.peers.refusal(1, HOST) is not None
+    assert again.problems.topics()
+
+
+def test_a_day_gives_a_budget_back_and_no_more(desk: Desk) -> None:
+    desk.peers.failed(1, HOST, 3000, 0)
+    reason = desk.peers.refusal(1, HOST) or ""
+    assert "again in 48.0 h" in reason
+    desk.clock.now += 2 * DAY_S - 1
+    assert desk.peers.refusal(1, HOST) is not None
+    desk.clock.now += 2
+    assert desk.peers.refusal(1, HOST) is None
+    assert not desk.problems.topics()
+    desk.clock.now += 1000 * DAY_S
+    desk.peers.failed(1, HOST, 1000, 0)
+    assert desk.peers.refusal(1, HOST) is not None, "good days are not saved up"
+
+
+def test_a_clock_that_is_set_back_gives_nothing(desk: Desk) -> None:
+    desk.peers.failed(1, HOST, 1000, 0)
+    desk.clock.now -= 10 * DAY_S
+    assert desk.peers.refusal(1, HOST) is not None
+
+
+def test_what_is_delivered_is_taken_off_once(desk: Desk) -> None:
+    """So a small right artifact does not pay for a flood."""
+    desk.peers.failed(1, HOST, 1500, 0)
+    desk.peers.delivered(1, HOST, 400, 0)
+    assert desk.peers.refusal(1, HOST) is not None
+    desk.peers.delivered(1, HOST, 200, 0)
+    assert desk.peers.refusal(1, HOST) is None
+    for _ in range(100):
+        desk.peers.delivered(1, HOST, 10**6, 0)
+    desk.peers.failed(1, HOST, 1000, 0)
+    assert desk.peers.refusal(1, HOST) is not None, "what was delivered before is no credit"
+
+
+def test_readyz_and_metrics_say_who_is_given_up_until_the_job_is_over(desk: Desk) -> None:
+    desk.peers.failed(7, HOST, 5000, 3)
+    (notice,) = desk.problems.shown().notices
+    assert notice.startswith(f"job 7: server {HOST}: ")
+    assert desk.problems.shown().ready, "anybody can name a bad server"
+    assert desk.metrics.value("peers_given_up") == 1
+    assert desk.metrics.value("wasted_bytes", HOST) == 5000
+    assert desk.metrics.value("fetch_failures", HOST) == 1
+    desk.peers.forget(7)
+    assert not desk.problems.topics()
+    assert desk.metrics.value("peers_given_up") == 0
+    assert desk.peers.refusal(7, HOST) is None
+
+
+def test_what_is_remembered_is_bounded_and_drops_who_has_cost_least(desk: Desk) -> None:
+    desk.peers.failed(1, HOST, 5000, 0)
+    for number in range(3 * MAX_HOSTS):
+        desk.peers.failed(1, f"{number}.example:80", 1001, 0)
+    assert desk.peers.refusal(1, HOST) is not None
+    assert len(desk.database.get("servers of job 1")) == MAX_HOSTS
+    assert len(desk.problems.topics()) == MAX_SHOWN
+
+
+def test_ports_are_part_of_a_host() -> None:
+    assert [host_of(uri) for uri in ("http://a.example", "https://a.example/x", "http://[::1]:7")] == [
+        "a.example:80",
+        "a.example:443",
+        "::1:7",
+    ]
+
+
+# ------------------------------------------------------------------ over HTTP
+
+
+class Flood:
+    """Sends zeros without end, and counts the bytes that were taken."""
+
+    def __init__(self) -> None:
+        self.taken = self.asked = 0
+        flood = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                flood.asked += 1
+                self.send_response(200)
+                self.end_headers()
+                try:
+                    for _ in itertools.count():
+                        self.wfile.write(bytes(MIB))
+                        flood.taken += MIB
+                except OSError:
+                    return
+
+            def log_message(self, *_: object) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.uri = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def flood() -> Iterator[Flood]:
+    flood = Flood()
+    yield flood
+    flood.server.shutdown()
+    flood.server.server_close()
+
+
+def fetcher(folder: Path, database: Database, problems: Problems, job: int = 1) -> Fetcher:
+    peers = Peers(database, Metrics(), problems, max_bytes=20 * MIB, max_s=600)
+    store = Store(folder, sync=False)
+    return Fetcher(store, timeout_s=60.0, attempts=3, backoff_s=0.01, peers=peers).for_job(job)
+
+
+def test_a_flood_costs_its_budget_and_no_more(tmp_path: Path, flood: Flood) -> None:
+    wanted, database, problems = hashlib.sha256(b"program").digest(), Database(None), Problems()
+    for _ in range(20):  # restarts
+        one = fetcher(tmp_path / "mine", database, problems)
+        with pytest.raises(Unavailable):
+            one.blob(wanted, [flood.uri], max_bytes=8 * MIB)
+    assert flood.asked == 3, "8 MiB each, until the 20 MiB are spent"
+    assert flood.taken <= flood.asked * 32 * MIB, "what the sockets hold is taken, too"
+    with pytest.raises(Unavailable, match="without delivering"):
+        one.blob(wanted, [flood.uri], max_bytes=8 * MIB)
+    assert len(problems.topics()) == 1
+    # Another job of an honest client is not touched, and neither is an honest server in this one.
+    honest = Store(tmp_path / "honest", sync=False)
+    honest.put_blob(b"program")
+    with ArtifactServer(honest) as server:
+        assert one.blob(wanted, [flood.uri, server.uri]) == b"program"
+    with pytest.raises(Corrupt):
+        fetcher(tmp_path / "mine", database, problems, job=2).blob(bytes(32), [flood.uri], max_bytes=MIB)
+
+
+def test_a_message_blames_the_server_where_no_setting_would_help(tmp_path: Path, flood: Flood) -> None:
+    one = fetcher(tmp_path / "mine", Database(None), Problems())
+    with pytest.raises(Corrupt, match="at most 1000 bytes, so the server sends something else") as caught:
+        one.blob(bytes(32), [flood.uri], max_bytes=1000)
+    assert "raise" not in str(caught.value)
+    small = Store(tmp_path / "small", max_bytes=MIB, sync=False)
+    with pytest.raises(Corrupt, match=r"limits\.artifact_bytes allows 1048576; raise it"):
+        Fetcher(small, timeout_s=60.0, attempts=1).blob(bytes(32), [flood.uri])
+
+
+def test_a_server_that_is_down_costs_nothing(tmp_path: Path) -> None:
+    database, problems = Database(None), Problems()
+    for _ in range(5):
+        with pytest.raises(Unavailable, match="ConnectError"):
+            fetcher(tmp_path / "mine", database, problems).blob(bytes(32), ["http://127.0.0.1:9"])
+    assert database.get("servers of job 1") is None
+
+
+def test_a_call_that_takes_too_long_says_how_much_came(tmp_path: Path, flood: Flood) -> None:
+    honest, database, problems = Store(tmp_path / "honest", sync=False), Database(None), Problems()
+    good = honest.put_tensor(np.ones(5, np.float32))
+    metrics = Metrics()
+    peers = Peers(database, metrics, problems, max_bytes=1, max_s=600)
+    mine = Store(tmp_path / "mine", max_bytes=1 << 40, sync=False)
+    one = Fetcher(mine, timeout_s=60.0, attempts=1, budget_s=1.0, peers=peers).for_job(1)
+    with ArtifactServer(honest) as server, pytest.raises(Unavailable) as caught:
+        one.fetch_all([Name(Kind.TENSOR, good), Name(Kind.BLOB, bytes(32))], [server.uri, flood.uri])
+    assert "1 of 2 artifacts came in the 1 s of limits.fetch_budget_s" in str(caught.value)
+    assert mine.usage.received == (honest.find(Name(Kind.TENSOR, good)) or tmp_path).stat().st_size
+    assert len(problems.topics()) == 1, "the flood was cut off because the time was over, which counts"

@@ -1,0 +1,104 @@
+"""`assay config`: which settings apply, and where each comes from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import typer
+from pydantic import BaseModel, SecretStr
+from rich.table import Table
+
+from ..chain.rpc import show_endpoint
+from ..config import Settings, config_file, load_settings, setting_names
+from .common import CHALLENGER, out, plain
+from .flags import with_flags
+
+app = typer.Typer(no_args_is_help=True)
+MASK = "***"
+PUBLIC = frozenset({"public_uri"})
+"""Settings with a URI that is told to everybody."""
+
+
+class Told(NamedTuple):
+    """A setting as it is shown: without secrets."""
+
+    value: Any
+    origin: str
+
+
+@app.callback()
+def _group() -> None:
+    """Settings: what applies, and where it comes from."""
+
+
+def _read(**flags: Any) -> dict[str, Told]:
+    settings = load_settings(**flags)
+    path, values = config_file(flags.get("config"))
+    given = {name for name, value in flags.items() if value is not None}
+    return {name: Told(value, _origin(name, given, path, values)) for name, value in _shown(settings)}
+
+
+@app.command()
+@with_flags("told", CHALLENGER, _read)
+def show(
+    told: dict[str, Told],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
+) -> None:
+    """Show all settings as they apply, with their origin: flag, environment, file or default. Secrets are masked."""
+    if as_json:
+        typer.echo(json.dumps({name: {"value": t.value, "origin": t.origin} for name, t in told.items()}))
+        return
+    table = Table("setting", "value", "from", box=None)
+    for name, (value, origin) in told.items():
+        table.add_row(name, plain("" if value is None else value), plain(origin))
+    out.print(table, soft_wrap=True)
+
+
+def _shown(settings: Settings) -> Iterator[tuple[str, Any]]:
+    """Yield all settings with the values that apply, safe to show. Paths that are not set have their real values."""
+    effective = {"deployment": settings.deployment_file, "keystore": settings.keystore_path}
+    for name in setting_names():
+        value: Any = settings
+        for part in name.split("."):
+            value = getattr(value, part)
+        yield name, _safe(name, effective.get(name, value))
+
+
+def _safe(name: str, value: Any) -> Any:
+    """Return a value as JSON has it, without passwords and API keys."""
+    if isinstance(value, SecretStr):
+        return MASK
+    if isinstance(value, list | tuple):
+        return [_safe(name, item) for item in value]
+    if isinstance(value, str) and "://" in value and name not in PUBLIC:
+        return ",".join(map(_endpoint, value.split(",")))
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _endpoint(url: str) -> str:
+    """SAFETY: user, path and query of an endpoint may hold a key."""
+    shown = show_endpoint(url.strip())
+    parts = urlsplit(url)
+    hidden = parts.path.strip("/") or parts.query or "@" in parts.netloc
+    return f"{shown}/{MASK}" if hidden else shown
+
+
+def _origin(name: str, given: set[str], path: Path | None, values: Mapping[str, Any]) -> str:
+    if name in given:
+        return "flag"
+    section, _, inner = name.partition(".")
+    variables = {variable.upper(): variable for variable in os.environ}
+    for wanted in (f"ASSAY_{name.upper().replace('.', '__')}", f"ASSAY_{section.upper()}"):
+        if wanted in variables:
+            return f"${variables[wanted]}"
+    found = values.get(section)
+    if section in values and (not inner or (isinstance(found, dict) and inner in found)):
+        return str(path)
+    return "default"

@@ -1,0 +1,53 @@
+"""`assay doctor`: is this machine ready to run a daemon?"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ..config import Settings
+from ..doctor import Finding, State, examine
+from .common import DAEMON, out, plain, with_settings
+
+_COLOURS = {State.OK: "green", State.WARN: "yellow", State.FAIL: "bold red"}
+
+
+@with_settings(DAEMON)
+def doctor_command(
+    settings: Settings,
+    open_key: Annotated[
+        bool, typer.Option("--open-key/--no-open-key", help="Open the key file, to try the password.")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each check.")] = False,
+) -> None:
+    """Check this machine, its settings, the chain and its own address. Exit code 1 if a check fails.
+
+    Kernels, GPU, disk, database, key files, chain, code of the contracts, clock, ether, and the public address.
+    """
+    failed = False
+    for finding in examine(settings, key=open_key):
+        failed = failed or finding.state is State.FAIL
+        _print(finding, as_json=as_json)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _print(finding: Finding, *, as_json: bool) -> None:
+    if as_json:
+        row = {
+            "check": finding.name,
+            "state": finding.state.value,
+            "text": finding.text,
+            "remedy": finding.remedy,
+        }
+        typer.echo(json.dumps(row))
+        return
+    line = Text.assemble(
+        (f"{finding.state:5}", _COLOURS[finding.state]), f"{finding.name:15}", plain(finding.text)
+    )
+    out.print(line, soft_wrap=True)
+    if finding.remedy:
+        out.print(Text(f"{'':5}{'':15}-> {plain(finding.remedy)}", "dim"), soft_wrap=True)

@@ -1,0 +1,61 @@
+"""`assay --version`: which build this is, without loading it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from importlib import metadata, resources
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+FLAGS = Path("/proc/cpuinfo")
+_ISAS = {"avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, "avx2": {"avx2", "fma"}}
+_BYTES = 1 << 16
+
+
+def version_lines(distribution: str) -> list[str]:
+    """Return the version; the build; what its kernels run on here; the contracts that it was built with."""
+    found = metadata.distribution(distribution)
+    return [
+        f"assay {found.version}",
+        f"build      {_build(found)}",
+        f"kernels    {_kernels()}",
+        f"contracts  {found.version}, code {_contracts()}",
+    ]
+
+
+def _build(found: metadata.Distribution) -> str:
+    """Return the commit of a clone, or a hash over the files of a wheel."""
+    direct = json.loads(found.read_text("direct_url.json") or "{}")
+    if direct.get("dir_info", {}).get("editable"):
+        folder = unquote(urlsplit(direct["url"]).path)
+        command = ["git", "-C", folder, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        try:
+            told = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
+        except (OSError, subprocess.SubprocessError):
+            return "a clone, at an unknown commit"
+        return f"commit {told.stdout.strip()}"
+    record = found.read_text("RECORD") or ""
+    return f"wheel {hashlib.sha256(record.encode()).hexdigest()[:12]}"
+
+
+def _kernels() -> str:
+    """Return the instruction set that the kernels choose on this processor. NOTE: loading them takes a second."""
+    if chosen := os.environ.get("REPOPS_ISA"):
+        return f"{chosen[:20]} (REPOPS_ISA)"
+    try:
+        with FLAGS.open() as file:
+            words = set(file.read(_BYTES).split())
+    except OSError:
+        return "unknown; see `assay doctor`"
+    return next((isa for isa, needed in _ISAS.items() if needed <= words), "portable")
+
+
+def _contracts() -> str:
+    """Return a hash over the code of all contracts of this build."""
+    total = hashlib.sha256()
+    for path in sorted(resources.files("referee_py").joinpath("abi").iterdir(), key=lambda path: path.name):
+        total.update(path.name.encode() + path.read_bytes())
+    return total.hexdigest()[:12]
