@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
@@ -82,7 +83,8 @@ def _look(snapshot: Snapshot, job: int, match: str | None) -> tuple[list[Tree], 
 
 def _print(tree: Tree) -> None:
     """Print a tree: wrapped within the width of a terminal; elsewhere each line whole, for grep and files."""
-    out.print(tree, width=None if out.is_terminal else _WHOLE)
+    # NOTE: a width that is given to print is cut to the console's own.
+    (out if out.is_terminal else Console(file=out.file, width=_WHOLE, highlight=False)).print(tree)
 
 
 def _plain_text(tree: Tree) -> str:
