@@ -19,5 +19,8 @@ class Due:
     """True for a move in a dispute: if it cannot be sent, that is the job's problem, which /readyz shows."""
     stakes: tuple[int, int] | None = None
     """The job that it stakes on, and the wei that the job may take from then on (`reserve`)."""
+    exposes: bool = False
+    """True if it puts money at risk, or disputes a claim, without anything of ours at stake yet: it waits until enough
+    RPC endpoints agree about the chain."""
     then: Callable[[Receipt | None], None] = lambda _: None
     """Called afterwards, with the receipt if the transaction was mined in time."""

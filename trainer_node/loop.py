@@ -9,6 +9,8 @@ After a crash or a reorganisation the state is read again.
 
 from __future__ import annotations
 
+import contextlib
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -19,12 +21,14 @@ from referee_py.errors import AssayError
 
 from .chain import JobView, Snapshot, TransactionManager
 from .due import Due
-from .errors import Reverted
+from .errors import Reverted, RpcCorrupt, RpcUnavailable
 from .job_queue import JobQueue, Scheduler
 from .reserve import Reserve
 from .service import Daemon
 from .teller import Teller
 
+COMPARE_S = 60.0
+"""Seconds between two comparisons of what several endpoints show, while they do not contradict each other."""
 ACT_TIMEOUT_S = 60.0
 """Seconds that a round waits for a transaction to be mined; after that the outbox takes care of it."""
 
@@ -73,16 +77,42 @@ class Loop:
         key = node.transactions
         self._sender = Sender(key, node.reserve) if key else None
         self._teller = Teller(key.address, node.settings.market, role.pressed) if key else None
+        self._withheld: str | None = None
+        """Why something was not staked in this round."""
+        self._compare_at = 0.0
 
     def tick(self) -> None:
         """Read the chain once and do what is due. Raises only RpcUnavailable and RpcCorrupt, if the chain is gone."""
-        snapshot = self._node.client.snapshot()
+        client, problems = self._node.client, self._node.problems
+        self._withheld = None
+        try:
+            snapshot = client.snapshot()
+        finally:
+            say(problems, "endpoints", "; ".join(client.agreement.problems))
         self._node.metrics.set("block", snapshot.block.number)
         if self._node.transactions is not None and self._node.transactions.open():
             self._node.transactions.recover()  # transactions that were not mined within an earlier round
         self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))
         if self._teller is not None:
-            self._send(self._teller.due(snapshot))
+            self._send(snapshot, self._teller.due(snapshot))
+        self._compare(snapshot)
+        say(problems, "endpoints", "; ".join(client.agreement.problems))
+        say(problems, "stakes", self._withheld)
+
+    def _compare(self, snapshot: Snapshot) -> None:
+        """Now and then, and in every round while endpoints contradict each other, compare what they show.
+
+        SAFETY: an endpoint whose blocks are right may still hide a claim or a move, and so make us miss a clock.
+        """
+        now, client = time.monotonic(), self._node.client
+        if not client.endpoints.several:
+            return
+        if not client.agreement.conflict and (snapshot.doubt is not None or now < self._compare_at):
+            return
+        self._compare_at = now + COMPARE_S
+        # NOTE: what is wrong is a problem of the endpoints, which /readyz shows.
+        with contextlib.suppress(RpcUnavailable, RpcCorrupt):
+            snapshot.confirm(heeding_doubt=False)
 
     def _attend(self, snapshot: Snapshot, job: JobView) -> tuple[bool, Exception | None]:
         """Do what is due in a job. Return whether the job concerns us, and the last error of its turns."""
@@ -91,16 +121,37 @@ class Loop:
         for of, decide in turns:
             # SAFETY: an adversary may have caused an error in one of these turns; the other turns are still taken.
             try:
-                self._send(decide())
+                self._send(snapshot, decide())
             except Exception as error:
                 _log.warning("turn.failed", job=job.id, of=of, error=type(error).__name__, reason=str(error))
                 failed = error
         return ours, failed
 
-    def _send(self, dues: Iterable[Due]) -> None:
+    def _send(self, snapshot: Snapshot, dues: Iterable[Due]) -> None:
         for due in dues:
             assert self._sender is not None, "without a key nothing is due"
+            if due.exposes and (doubt := self._unconfirmed(snapshot)) is not None:
+                _log.warning("act.withheld", act=due.call.action, **due.about, reason=doubt)
+                self._node.metrics.add("stakes_withheld")
+                self._withheld = f"{due.call.action} is withheld: {doubt}"
+                continue
             self._sender.send(due)
+
+    def _unconfirmed(self, snapshot: Snapshot) -> str | None:
+        """Return why nothing may be staked on what a snapshot shows; None if enough endpoints show the same."""
+        try:
+            snapshot.confirm()
+        except (RpcUnavailable, RpcCorrupt) as error:
+            return str(error)
+        return None
+
+
+def say(problems: dict[str, str], topic: str, reason: str | None) -> None:
+    """Let /readyz show a reason, or nothing about this topic."""
+    if reason:
+        problems[topic] = reason
+    else:
+        problems.pop(topic, None)
 
 
 class Sender:

@@ -258,14 +258,13 @@ class Arena:
         return self._stack.enter_context(
             open_daemon(
                 load_settings(
-                    rpc_url=self._anvil.url,
                     chain_id=self._anvil.chain_id,
                     deployment=self._deployment,
                     data_dir=folder,
                     password=PASSWORD,
                     poll_s=0.01,
                     log_level="warning",
-                    **{"allow_probable_bounds": True, **settings},
+                    **{"rpc_url": self._anvil.url, "allow_probable_bounds": True, **settings},
                 ),
                 role,
             )

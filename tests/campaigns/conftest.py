@@ -1,0 +1,22 @@
+"""A small job: real data, a real network, forty steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainer_node.bundle import Bundle
+
+
+@pytest.fixture(scope="session")
+def bundle() -> Bundle:
+    """Digits, 64-16-10, 40 steps, three levels of strides."""
+    from dataclasses import replace
+
+    from torch import nn
+
+    from trainer_node.capture import Recipe, build, load_recipe
+
+    recipe = load_recipe("digits-mlp", steps=40, batch_size=16)
+    assert isinstance(recipe, Recipe)
+    module = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
+    return build(replace(recipe, module=module, strides=(20, 5, 1)))
