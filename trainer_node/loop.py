@@ -85,6 +85,8 @@ class Loop:
         """Read the chain once and do what is due. Raises only RpcUnavailable and RpcCorrupt, if the chain is gone."""
         client, problems = self._node.client, self._node.problems
         self._withheld = None
+        if self._sender is not None:
+            self._sender.failed.clear()
         try:
             snapshot = client.snapshot()
         finally:
@@ -98,6 +100,8 @@ class Loop:
         self._compare(snapshot)
         say(problems, "endpoints", "; ".join(client.agreement.problems))
         say(problems, "stakes", self._withheld)
+        failed = self._sender.failed if self._sender is not None else {}
+        say(problems, "acts", "; ".join(f"{act}: {reason}" for act, reason in failed.items()))
 
     def _compare(self, snapshot: Snapshot) -> None:
         """Now and then, and in every round while endpoints contradict each other, compare what they show.
@@ -160,6 +164,8 @@ class Sender:
     def __init__(self, transactions: TransactionManager, reserve: Reserve) -> None:
         self._transactions = transactions
         self._reserve = reserve
+        self.failed: dict[str, str] = {}
+        """By action: why it could not be sent."""
 
     def send(self, due: Due) -> None:
         """Send, wait and log the outcome. Raises the AssayErrors of a move in a dispute, but not Reverted.
@@ -182,4 +188,5 @@ class Sender:
             if due.dispute:
                 raise
             _log.warning("act.failed", **told, reason=str(error))
+            self.failed[due.call.action] = str(error)
         due.then(receipt)

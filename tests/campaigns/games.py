@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,15 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from eth_account import Account
+
 from assay_lab.faults import Fault
 from referee_py.game.state import Phase
 from tests.conftest import Anvil, undone
-from tests.e2e.arena import TIME_STEP_S, Arena, Outcome
+from tests.e2e.arena import PARAMETERS, Arena, Outcome
 from trainer_node.bundle import Bundle
 from trainer_node.chain import ChainClient, Deployment, TransactionManager, connect
+from trainer_node.chain.contracts import error_decoder
+from trainer_node.db import Database
+from trainer_node.deploy import deploy
 from trainer_node.service import Daemon, Service
 
-GAME_S = 600.0
+TIME_STEP_S = 120
+"""Seconds that pass on the chain while nobody has anything to do."""
 LIMITS = {"rpc_timeout_s": 1.0, "rpc_bytes": 1 << 19}
 
 
@@ -53,31 +58,39 @@ class Game(Arena):
     """
 
     def __init__(
-        self, anvil: Anvil, folder: Path, bundle: Bundle, urls: Sequence[str], deployed: Path, **settings: Any
+        self,
+        anvil: Anvil,
+        folder: Path,
+        bundle: Bundle,
+        urls: Sequence[str],
+        deployed: Path,
+        fault: Fault,
+        **settings: Any,
     ) -> None:
         self._urls, self._deployed, self._more = tuple(urls), deployed, settings
         self.said = Said()
         self.between: Callable[[], None] = lambda: None
         """Called after each turn."""
         super().__init__(
-            anvil, folder, bundle, trainers=[Fault.NONE, Fault.WRONG_OP_OUTPUT], challenger=None, verifiers=0
+            *(anvil, folder, bundle),
+            trainers=[Fault.NONE, fault],
+            challenger=None,
+            verifiers=0,
+            fault_step=5,
         )
-        self._services = {
+        self.services = {
             member.name: Service(member.node, lambda member=member: member.loop.tick())  # type: ignore[misc]
             for member in self.members
         }
 
     def _deploy(self) -> TransactionManager:
-        if not self._deployed.exists():
-            found = super()._deploy()
-            shutil.copy(self._deployment, self._deployed)
-            return found
         self.web3 = connect(self._anvil.url, self._anvil.chain_id)
         self._deployment = self._deployed
         self.client = ChainClient(self.web3, Deployment.load(self._deployed))
         return self._transactions()
 
     def _node(self, name: str, role: str, **settings: Any) -> Daemon:
+        settings["threads"] = 1
         if name != "trainer-1":
             settings |= {"rpc_url": self._urls, "limits": LIMITS, **self._more}
         return super()._node(name, role, **settings)
@@ -86,7 +99,7 @@ class Game(Arena):
         """Let each member do a round, whatever fails in it. Return True if nobody had anything to do."""
         before, failed = self.web3.eth.block_number, False
         for member in self.members:
-            self._services[member.name].round()
+            self.services[member.name].round()
             failed = failed or bool(member.node.problems)
             if member.honest:
                 self.said.hear(member.node)
@@ -125,12 +138,22 @@ class Game(Arena):
 
 
 @contextmanager
-def game(anvil: Anvil, folder: Path, bundle: Bundle, urls: Sequence[str], **settings: Any) -> Iterator[Game]:
+def game(
+    anvil: Anvil,
+    folder: Path,
+    bundle: Bundle,
+    urls: Sequence[str],
+    fault: Fault = Fault.POISON_DATA,
+    **settings: Any,
+) -> Iterator[Game]:
     """Play on a chain on which only the contracts are; undo it at the end."""
     web3 = connect(anvil.url, anvil.chain_id)
     deployed = folder.parent / "campaign.json"
     if not deployed.exists():
-        with Game(anvil, folder / "first", bundle, [anvil.url], deployed):
-            pass
-    with undone(web3), Game(anvil, folder / "game", bundle, urls, deployed, **settings) as played:
+        account = Account.from_key(anvil.keys[0])
+        key = TransactionManager(
+            web3, account, Database(None), chain_id=anvil.chain_id, decode=error_decoder(), poll_s=0.01
+        )
+        deploy(web3, key, deployed, PARAMETERS, chain_id=anvil.chain_id)
+    with undone(web3), Game(anvil, folder, bundle, urls, deployed, fault, **settings) as played:
         yield played

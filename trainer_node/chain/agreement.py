@@ -138,15 +138,16 @@ class Agreement:
         self._endpoints.serving = lead
         block, doubt = self._chosen(lead, heads[lead], top)
         votes = self._votes(block, heads, lead)
-        same, other = self._parted(votes, block.hash, heads, lead, top)
+        same, other = _parted(votes, block.hash, heads, heads[lead])
         if len(other) > len(same) and len(other) >= policy.agree:
             # NOTE: a majority has this block with another hash, so one of its members serves.
             lead = next(e for e in ranked if e in other)
             block, self._endpoints.serving = votes[lead], lead
-            same, other = self._parted(votes, block.hash, heads, lead, top)
+            same, other = _parted(votes, block.hash, heads, heads[lead])
         settled = len(same) >= policy.agree and len(same) > len(other)
         self._note_odd(block, votes, other if settled else [])
-        self._split = self._conflict is not None or (not settled and (bool(other) or ahead > NEAR_BLOCKS))
+        apart = any(not _near(heads[lead], head) for head in heads.values())
+        self._split = self._conflict is not None or (not settled and (bool(other) or apart))
         self._turn += self._split
         if self._conflict is not None:
             doubt = doubt or self._conflict
@@ -215,26 +216,6 @@ class Agreement:
         self._at = votes
         return votes
 
-    def _parted(
-        self,
-        votes: dict[Endpoint, Block],
-        digest: bytes,
-        heads: dict[Endpoint, Block],
-        lead: Endpoint,
-        top: int,
-    ) -> tuple[list[Endpoint], list[Endpoint]]:
-        """Return the endpoints that have the block with this hash, and those that have it with another.
-
-        SAFETY: an endpoint that is far ahead does not vouch for an old block.
-        """
-
-        def near(endpoint: Endpoint) -> bool:
-            head, leads = heads[endpoint], heads[lead]
-            return head.number - top <= NEAR_BLOCKS or head.timestamp - leads.timestamp <= NEAR_S
-
-        same = [e for e, vote in votes.items() if vote.hash == digest and near(e)]
-        return same, [e for e, vote in votes.items() if vote.hash != digest]
-
     # ------------------------------------------------------------------ what was read
 
     def confirm(self, block: Block, notes: Sequence[Note], doubt: str | None = None) -> None:
@@ -258,7 +239,8 @@ class Agreement:
             if settled:
                 self._mark(endpoint, told)
         if settled:
-            self._conflict = None
+            if self._conflict is not None:
+                self._conflict, self._split = None, False
             return
         reasons = [f"RPC {e.name}: {told}" for e, told in found.items() if told is not None]
         told = f"{same} of {len(endpoints.every)} endpoints agree with RPC {endpoints.serving.name} (agree = "
@@ -317,6 +299,22 @@ class Agreement:
             else:
                 _log.info("rpc.agreement")
         self._doubt = doubt
+
+
+def _near(head: Block, other: Block) -> bool:
+    """Return whether two newest blocks may belong to endpoints that see the same chain."""
+    return abs(other.number - head.number) <= NEAR_BLOCKS or abs(other.timestamp - head.timestamp) <= NEAR_S
+
+
+def _parted(
+    votes: dict[Endpoint, Block], digest: bytes, heads: dict[Endpoint, Block], lead: Block
+) -> tuple[list[Endpoint], list[Endpoint]]:
+    """Return the endpoints that have the block with this hash, and those that have it with another.
+
+    SAFETY: an endpoint that is far ahead of ``lead``, the head of the serving one, does not vouch for an old block.
+    """
+    same = [e for e, vote in votes.items() if vote.hash == digest and _near(lead, heads[e])]
+    return same, [e for e, vote in votes.items() if vote.hash != digest]
 
 
 def _contradiction(number: int, votes: dict[Endpoint, Block]) -> str:

@@ -48,7 +48,7 @@ class Endpoint:
     def __init__(
         self, url: str, name: str, chain_id: int, metrics: Metrics, *, timeout_s: float, max_bytes: int
     ) -> None:
-        self.name = name
+        self.url, self.name = url, name
         self._provider = BoundedProvider(url, timeout_s=timeout_s, max_bytes=max_bytes)
         self._timeout_s = timeout_s
         self._chain_id = chain_id
