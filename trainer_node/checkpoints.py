@@ -15,7 +15,10 @@ from .db import Database
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The state after a step as the hashes of its slots, and the root ``C_step``; None between two checkpoints."""
+    """The state after a step as the hashes of its slots, and the root ``C_step``; None between two checkpoints.
+
+    Without slots the root is known and the state is no longer kept, or never was: the disk was full.
+    """
 
     step: int
     root: bytes | None
@@ -42,7 +45,8 @@ class StoredCheckpoints:
     @property
     def last(self) -> int:
         """The last step after which the state is kept; 0 if there is none."""
-        return max(self._database.checkpoints(self._key), default=0)
+        rows = self._database.checkpoints(self._key)
+        return max((step for step, (_, slots) in rows.items() if slots), default=0)
 
     def all(self) -> Sequence[Checkpoint]:
         rows = self._database.checkpoints(self._key)

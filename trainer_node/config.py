@@ -116,6 +116,8 @@ class Limits(BaseModel):
     fetch_rate: float = Field(default=64 * 1024, gt=0)
     fetch_budget_s: float = Field(default=1800.0, gt=0)
     """Seconds to fetch the whole package of a job."""
+    store_bytes: int = Field(default=0, ge=0)
+    """Disk space for all artifacts; 0 is no limit but the disk."""
     log_bytes: int = Field(default=16 << 30, ge=1 << 20)
     """Disk space for the rounding logs of one run."""
     exact_slowdown: float = Field(default=4.0, ge=1)
@@ -126,6 +128,19 @@ class Limits(BaseModel):
     log_range: int = Field(default=10_000, ge=1)
     max_period_s: int = Field(default=30 * DAY_S, ge=1)
     """Longest period or clock of a job on which the node stakes or signs."""
+
+
+class Keep(BaseModel):
+    """What stays on disk once a job is over, in seconds from its end."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    work_s: float = Field(default=3600.0, ge=0)
+    """States, trees, records, logs and the package."""
+    result_s: float = Field(default=7.0 * DAY_S, ge=0)
+    """The final state and what proves it, for the client."""
+    every_s: float = Field(default=600.0, ge=1)
+    """Seconds between two collections of what has had its time."""
 
 
 class Fees(BaseModel):
@@ -231,6 +246,7 @@ class Settings(BaseSettings):
     max_data_requests_eth: float = Field(default=0.5, ge=0, le=1e12)
     """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing."""
     limits: Limits = Limits()
+    keep: Keep = Keep()
     fees: Fees = Fees()
 
     @model_validator(mode="before")
@@ -299,27 +315,27 @@ class Settings(BaseSettings):
         return Market(base_fee + self.fees.policy().priority_fee, patient_s, self.latency_s)
 
     @property
+    def block_time_s(self) -> float:
+        """Seconds from a block to the next; zero on a development chain."""
+        if self.block_s < 0:
+            return 0.0 if self.chain_id in LOCAL_CHAINS else MAIN_CHAIN_BLOCK_S
+        return self.block_s
+
+    @property
     def latency_s(self) -> float:
         """Seconds, at most, until a move of another party is seen and ours is mined, if blocks have room; zero on a
         development chain."""
-        block_s, counts_s = self.seconds_of_block, FINALITY_S[self.finality]
+        block_s, counts_s = self.block_time_s, FINALITY_S[self.finality]
         if not block_s:
             return 0.0
         return max(self.confirmations * block_s, counts_s) + 2 * block_s + self.poll_s
-
-    @property
-    def seconds_of_block(self) -> float:
-        """Seconds from one block to the next; zero on a development chain."""
-        if self.block_s >= 0:
-            return self.block_s
-        return 0 if self.chain_id in LOCAL_CHAINS else MAIN_CHAIN_BLOCK_S
 
     @property
     def policy(self) -> Policy:
         """Which view of the chain to act on."""
         age = self.max_head_age_s
         if age < 0:
-            age = 0 if self.chain_id in LOCAL_CHAINS else max(OLD_BLOCKS * self.seconds_of_block, OLD_S)
+            age = 0 if self.chain_id in LOCAL_CHAINS else max(OLD_BLOCKS * self.block_time_s, OLD_S)
         agree = self.agree or len(self.rpc_url) // 2 + 1
         return Policy(self.confirmations, self.finality, agree, age)
 

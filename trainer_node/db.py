@@ -8,6 +8,8 @@
     kept_events     per query: logs of the chain, and the block that they were read through
     progress        small facts by name, as JSON
 
+A state that is no longer kept leaves its row, with the checkpoint and without hashes.
+
 NOTE: the chain always prevails over this file. Losing the file costs work, never money: the outbox is checked against
 the chain's nonces, the rest is computed again. Integers of the chain are text, since SQLite's end at 2^63.
 """
@@ -16,11 +18,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import structlog
 from sqlalchemy import ForeignKey, LargeBinary, String, create_engine, delete, event, select
 from sqlalchemy.engine import Dialect, Engine
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
@@ -28,10 +33,20 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, rela
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.types import TypeDecorator
 
-from .errors import ConfigError, SchemaMismatch
+from .disk import disk_errors
+from .errors import ConfigError, DiskFailed, DiskFull, SchemaMismatch
 
 SCHEMA_VERSION = 2
 HASH_BYTES = 32
+KEPT_DAYS = 90
+"""Days for which the outbox keeps transactions that are no longer open."""
+_WAL_BYTES = 1 << 20
+"""What the write-ahead log takes at most between two transactions."""
+_FREE_PART = 4
+"""A file of which more than this part is free pages is written anew."""
+_REFUSALS = ("disk is full", "disk i/o error", "readonly", "unable to open")
+
+_log = structlog.get_logger(__name__)
 
 
 class Uint(TypeDecorator[int]):
@@ -148,6 +163,8 @@ class Database:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
+        self.on_full: Callable[[], object] = lambda: None
+        """Called when the disk is full, to give the next transaction room."""
         self._engine = _engine(path)
         self._sessions = sessionmaker(self._engine, expire_on_commit=False)
         try:
@@ -166,15 +183,100 @@ class Database:
         """Pin the file to one deployment (chain, genesis, contracts). Raises SchemaMismatch for any other."""
         self._pin("deployment", deployment, "use another data directory for another deployment")
 
+    @property
+    def deployment(self) -> str | None:
+        """The deployment that the file is pinned to; None before `bind`."""
+        with self.session() as session:
+            row = session.get(Meta, "deployment")
+            return None if row is None else row.value
+
     @contextlib.contextmanager
     def session(self) -> Iterator[Session]:
-        """Open a transaction: committed at the end, rolled back on an error."""
-        with self._sessions.begin() as session:
-            yield session
+        """Open a transaction: committed at the end, rolled back on an error. Raises DiskFull and DiskFailed."""
+        try:
+            with self._sessions.begin() as session:
+                yield session
+        except OperationalError as error:
+            told = str(error.orig).lower()
+            if not any(words in told for words in _REFUSALS):
+                raise
+            if "full" not in told:
+                raise DiskFailed(f"{self.path} cannot be written: {error.orig}; check its disk") from error
+            self.on_full()
+            raise DiskFull(f"no space left on the disk of {self.path}: make room") from error
 
     def close(self) -> None:
         """Close the file."""
         self._engine.dispose()
+
+    # ------------------------------------------------------------------ upkeep
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file, with its write-ahead log; zero in memory."""
+        if self.path is None:
+            return 0
+        files = [self.path.with_name(self.path.name + end) for end in ("", "-wal", "-shm")]
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def fold(self, *, vacuum: bool = True) -> None:
+        """Write the log into the file and empty it, drop what nobody needs, and give free pages back to the disk.
+
+        Other threads may work meanwhile. What the disk refuses is left for the next time.
+        """
+        with contextlib.suppress(DiskFailed):
+            if vacuum:
+                self._drop_old()
+                if self._free_part() > 1 / _FREE_PART:
+                    self._execute("VACUUM")
+            self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def check(self) -> list[str]:
+        """Return what is wrong with the file, as SQLite tells it; empty if nothing is."""
+        with self._engine.connect() as connection:
+            found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(20)")]
+        return [] if found == ["ok"] else found
+
+    def copy_to(self, path: Path) -> None:
+        """Write a consistent copy to a new file, whatever other threads and processes do meanwhile. Raises DiskFailed.
+
+        The copy is on disk when this returns.
+        """
+        with disk_errors(path):
+            source = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
+            target = sqlite3.connect(path)
+            try:
+                source.backup(target)
+            except sqlite3.Error as error:
+                raise DiskFailed(f"{path} cannot be written: {error}") from error
+            finally:
+                target.close()
+                source.close()
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+
+    def _drop_old(self) -> None:
+        """Drop the outbox's closed transactions of long ago. INVARIANT: open ones stay."""
+        before = (datetime.now(UTC) - timedelta(days=KEPT_DAYS)).isoformat(timespec="milliseconds")
+        old = select(Transaction.id).where(Transaction.status != "open", Transaction.created < before)
+        with self.session() as session:
+            session.execute(delete(Attempt).where(Attempt.transaction_id.in_(old)))
+            session.execute(delete(Transaction).where(Transaction.id.in_(old)))
+
+    def _free_part(self) -> float:
+        with self._engine.connect() as connection:
+            free, all_ = (
+                connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+                for name in ("freelist_count", "page_count")
+            )
+        return float(free) / max(int(all_), 1)
+
+    def _execute(self, statement: str) -> None:
+        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            try:
+                connection.exec_driver_sql(statement).close()
+            except OperationalError as error:
+                _log.warning("database.not_folded", statement=statement, reason=str(error.orig))
 
     # ------------------------------------------------------------------ jobs
 
@@ -203,6 +305,18 @@ class Database:
             rows = session.scalars(select(Checkpoint).where(Checkpoint.job == job))
             known = {row.step: (row.checkpoint, _split(row.state)) for row in rows}
         return dict(sorted(known.items()))
+
+    def drop_states(self, job: int, but: Collection[int] = ()) -> None:
+        """Let go of a run's states, but for those after some steps. The checkpoints ``C_step`` stay."""
+        with self.session() as session:
+            for row in session.scalars(select(Checkpoint).where(Checkpoint.job == job)):
+                if row.step not in but:
+                    row.state = b""
+
+    def runs(self) -> list[int]:
+        """Return the runs that have checkpoints."""
+        with self.session() as session:
+            return sorted(session.scalars(select(Checkpoint.job).distinct()))
 
     # ------------------------------------------------------------------ rounding logs
 
@@ -241,8 +355,10 @@ class Database:
 
     def put_events(self, query: str, through: int, hash_: bytes, logs: Sequence[str], oldest: int) -> None:
         """Store all logs of a query, in order, up to the block ``through``, with that block's hash. Queries that were
-        last stored before the block ``oldest`` are dropped."""
-        with self.session() as session:
+        last stored before the block ``oldest`` are dropped.
+
+        NOTE: they are read again if the disk refuses them."""
+        with contextlib.suppress(DiskFailed), self.session() as session:
             session.merge(KeptEvents(query=query, through=through, hash=hash_, logs=json.dumps(logs)))
             session.execute(delete(KeptEvents).where(KeptEvents.through < oldest))
 
@@ -282,7 +398,13 @@ def _engine(path: Path | None) -> Engine:
     def configure(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
         # SAFETY: FULL: a signed transaction is on disk before it is sent, even if the machine fails.
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            f"journal_size_limit={_WAL_BYTES}",
+            f"wal_autocheckpoint={_WAL_BYTES // 4096}",
+        ):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

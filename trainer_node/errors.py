@@ -7,6 +7,8 @@ AssayError
 ├── SchemaMismatch           a database of another version or of another deployment
 ├── DeployError              a deployment that must not or could not be made
 ├── ReleaseRefused           a release that is withdrawn, or differs from this build
+├── DiskFailed               the disk refuses to read or write: what cannot be kept is computed again
+│   └── DiskFull             it has no room
 ├── Corrupt                  bytes that do not match the name of an artifact (also HashMismatch and Unavailable)
 └── ChainError
     ├── RpcUnavailable       the endpoint does not answer (also Unavailable): try again later
@@ -52,6 +54,14 @@ class DeployError(AssayError):
 
 class ReleaseRefused(AssayError):
     """A release of the contracts that is not on the list, is withdrawn, or whose code differs from this build's."""
+
+
+class DiskFailed(AssayError):
+    """The disk does not read or write. What could not be kept is computed or fetched again."""
+
+
+class DiskFull(DiskFailed):
+    """The disk, or the store's quota, has no room for what is to be written."""
 
 
 class Corrupt(HashMismatch, Unavailable):

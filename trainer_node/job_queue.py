@@ -17,7 +17,9 @@ from referee_py.errors import AssayError
 
 from .chain import JobView, Snapshot
 from .db import Database
-from .errors import ChainError
+from .errors import ChainError, DiskFailed
+from .metrics import Metrics
+from .problems import Problems
 
 PER_ROUND = 64
 """Jobs of strangers that a round looks at, with some 70 requests to the RPC endpoint."""
@@ -41,6 +43,7 @@ class JobQueue:
         self._ours = set(database.jobs(_OURS))
         self._at_work: dict[int, None] = {}
         self._ended: set[int] = set()
+        self._unsaved: set[int] = set()
         self._newest: int | None = None
         self._next = 1
 
@@ -65,15 +68,21 @@ class JobQueue:
             self._next += 1
         return first + others
 
+    def ours(self, job: int) -> bool:
+        """Return whether a job concerns us."""
+        return job in self._ours
+
     def mark(self, job: int, ours: bool, *, at_work: bool = False, ended: bool = False) -> None:
         """Remember whether a job concerns us, whether we work on it, and whether it has ended.
 
         NOTE: a job that concerned us and has ended gets one more turn, in case a reorganisation brings it back.
         """
         before = job in self._ours
-        if ours != before:
+        if ours != before or job in self._unsaved:
             (self._ours.add if ours else self._ours.discard)(job)
+            self._unsaved.add(job)  # NOTE: if the disk refuses, the next round tries again
             self._database.put_job(job, _OURS if ours else _OVER)
+            self._unsaved.discard(job)
         if at_work and (job in self._at_work or len(self._at_work) < MAX_AT_WORK):
             self._at_work[job] = None
         else:
@@ -87,18 +96,22 @@ class Scheduler:
     job; such a job has a turn in every round, so that its result is used soon."""
 
     def __init__(
-        self, queue: JobQueue, problems: dict[str, str], works_at: Callable[[int], bool] = lambda _: False
+        self,
+        queue: JobQueue,
+        problems: Problems,
+        works_at: Callable[[int], bool] = lambda _: False,
+        metrics: Metrics | None = None,
     ) -> None:
         self._queue = queue
         self._problems = problems
         self._works_at = works_at
+        self._metrics = metrics or Metrics()
 
     def go(self, snapshot: Snapshot, attend: Callable[[JobView], tuple[bool, Exception | None]]) -> None:
         """Call ``attend``, which returns whether a job concerns us, and an error. Raises only RpcUnavailable and
         RpcCorrupt."""
         failures = 0
         for job_id in self._queue.due(snapshot.job_count()):
-            topic = f"job {job_id}"
             try:
                 job = snapshot.job(job_id)
                 ours, failed = attend(job)
@@ -108,14 +121,19 @@ class Scheduler:
                 if failed is not None:
                     raise failed
             except AssayError as error:
-                self._problems[topic] = f"{type(error).__name__}: {error}"
+                self._failed(job_id, error)
                 _log.warning("job.failed", job=job_id, error=type(error).__name__, reason=str(error))
                 failures += isinstance(error, ChainError)
                 if failures and failures % PROBE_AFTER == 0:
                     snapshot.still_canonical()
             except Exception as error:
                 _log.exception("job.bug", job=job_id)
-                self._problems[topic] = f"{type(error).__name__}: {error}"
+                self._failed(job_id, error)
             else:
                 failures = 0
-                self._problems.pop(topic, None)
+                self._problems.clear(f"job {job_id}")
+
+    def _failed(self, job_id: int, error: Exception) -> None:
+        self._metrics.add("failures", "disk" if isinstance(error, DiskFailed) else "turn")
+        told = f"{type(error).__name__}: {error}"
+        self._problems.job(job_id, "", told, ours=self._queue.ours(job_id))

@@ -16,6 +16,7 @@ the run: their runner ``follows``, and can begin once the job names the logs.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import threading
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -39,14 +41,19 @@ from .chain import JobView
 from .checkpoints import StoredCheckpoints
 from .cost_estimate import CostEstimate, measure
 from .db import Database
-from .errors import Corrupt
+from .disk_estimate import disk_needed
+from .errors import Corrupt, DiskFailed
 from .fetch import Fetcher
+from .keeper import Keeper
 from .log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
+from .metrics import Metrics
 from .onchain_logs import Shown
 from .pace import left_words, rate_words
-from .package import Package, load, memory_needed
-from .progress import Board, Reporter, told_outputs
+from .package import Package, load, memory_needed, package_names
+from .problems import Problems
+from .progress import Board, Report, Reporter, told_outputs
 from .replay import Interrupted, Replay
+from .store import Store
 
 RETRY_S = 5.0
 MAX_RETRY_S = {True: 600.0, False: 60.0}
@@ -86,6 +93,8 @@ class Work:
     refused: str | None = None
     retry_at: float = 0.0
     failures: int = 0
+    ours: bool = False
+    """Whether we have something at stake in the job."""
 
     @property
     def busy(self) -> bool:
@@ -99,7 +108,8 @@ class JobRunner:
 
     ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
     ``exact_slowdown`` is the factor of time kept for later steps of the mode exact.
-    ``thresholds`` are for the dense logs that a trainer writes. ``board`` gets reports about the run in progress.
+    ``thresholds`` are for the dense logs that a trainer writes. ``board`` gets reports about the run in progress,
+    ``problems`` what has failed; ``keeper`` keeps room on the disk.
     """
 
     def __init__(
@@ -116,8 +126,14 @@ class JobRunner:
         follows: bool = False,
         replay: type[Replay] = Replay,
         board: Board | None = None,
+        metrics: Metrics | None = None,
+        problems: Problems | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self._board = board or Board()
+        self._metrics = metrics or Metrics()
+        self._problems = problems or Problems()
+        self._keeper = keeper
         self._follows = follows
         self._evaluator = evaluator
         self._thresholds = thresholds
@@ -148,6 +164,7 @@ class JobRunner:
 
     def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the job's claim; None until it is computed. ``ours``: we have staked on it; no time limit."""
+        self._at_stake(job.id, ours)
         if self._followed(job) and not any(claim.slot for claim in job.claims):
             return None  # the trainer has not revealed its logs yet
         prepared, work = self._prepared(job, ours), self._works[job.id]
@@ -188,9 +205,16 @@ class JobRunner:
         work.log_source.deliver(shown.tree(), shown.steps())
         work.log_source.failures, work.retry_at = 0, 0.0
 
+    def too_full(self, job_id: int) -> str | None:
+        """Return why not to stake on a job that is prepared, or None: it does not fit on the disk."""
+        return self._keeper.too_full(job_id) if self._keeper is not None else None
+
     def forget(self, job_id: int) -> None:
-        """Release an ended job's tensors. Files on disk stay."""
+        """Release an ended job's tensors. Its files stay until they are collected (`retention`)."""
         work = self._works.pop(job_id, None)
+        self._problems.clear(*(f"job {job_id}: {part}" for part in ("run", "package", "disk")))
+        for name in ("steps_done", "steps", "step_rate", "loss"):
+            self._metrics.drop(name, str(job_id))
         for future in (work.prepared, work.claim) if work else ():
             if future is not None:
                 future.cancel()
@@ -234,6 +258,14 @@ class JobRunner:
         done = StoredCheckpoints(self._database, self._key(job)).last
         return estimate.train_s(job.program) * (1 - done / job.program.steps)
 
+    def _at_stake(self, job_id: int, ours: bool) -> None:
+        if (work := self._works.get(job_id)) is not None:
+            work.ours = ours
+
+    def _store(self, job_id: int, *, result: bool = False) -> Store:
+        """Return the store for the artifacts of a job."""
+        return self._fetcher.store.held_by(job_id, result=result)
+
     def _key(self, job: JobView) -> int:
         """Return a number that identifies the run: the program, and the logs if another party writes them."""
         parts = job.program.hash() + (job.logs if self._followed(job) else b"")
@@ -246,7 +278,7 @@ class JobRunner:
         work, key = self._works.get(job.id), self._key(job)
         if work is None or (work.key, work.job.program_file) != (key, job.program_file):
             self.forget(job.id)
-            work = self._works[job.id] = Work(job, key)
+            work = self._works[job.id] = Work(job, key, ours=ours)
         work.job = job  # the job has changed: others may serve its logs by now
         if work.refused is not None or time.monotonic() < work.retry_at:
             return None
@@ -263,21 +295,26 @@ class JobRunner:
         """Return the result of ``future``, or None. After an error, refuse the job or delay the next attempt."""
         if not future.done():
             return None
+        part = "package" if future is work.prepared else "run"
         error = future.exception()
         if error is None:
+            self._problems.job(work.job.id, part, None, ours=work.ours)
             return future.result()
         if isinstance(error, InvalidInput) or (
             isinstance(error, HashMismatch) and not isinstance(error, Corrupt)
         ):
             _log.error("job.refused", job=work.job.id, reason=str(error))
             work.refused = str(error)
+            self._failed(work, part, error)
             return None
         longest = MAX_RETRY_S[isinstance(error, Unavailable)]
         work.retry_at = time.monotonic() + min(RETRY_S * 2.0 ** min(work.failures, 16), longest)
         work.failures += 1
         if isinstance(error, Interrupted):
             _log.info("train.interrupted", job=work.job.id, reason=str(error))
-        elif isinstance(error, Unavailable):
+            return None
+        self._failed(work, part, error)
+        if isinstance(error, Unavailable):
             _log.warning("job.unavailable", job=work.job.id, reason=str(error))
         else:
             _log.error(
@@ -285,8 +322,37 @@ class JobRunner:
             )
         return None
 
+    def _failed(self, work: Work, part: str, error: BaseException) -> None:
+        """Tell /readyz and the metrics. NOTE: what others do not serve, or what is unsound, is not our failure, unless
+        we have staked on the job."""
+        of = part
+        if isinstance(error, Unavailable | InvalidInput | HashMismatch):
+            of = "peer"
+        if isinstance(error, DiskFailed):
+            of = "disk"
+        self._metrics.add("failures", of)
+        told = f"{type(error).__name__}: {error}"
+        self._problems.job(work.job.id, part, told, ours=work.ours or of != "peer")
+
+    def _unkept(self, work: Work, error: DiskFailed | None) -> None:
+        """Tell that the disk does not keep what a run gives, or that it does again."""
+        topic = f"job {work.job.id}: disk"
+        if error is None:
+            if topic in self._problems:
+                self._problems.clear(topic)
+            return
+        if topic not in self._problems:
+            _log.error("job.not_kept", job=work.job.id, reason=str(error))
+        self._metrics.add("failures", "disk")
+        self._problems[topic] = f"the run goes on, but its data are not kept: {error}"
+
     def _prepare(self, job: JobView, limit_s: float) -> _Prepared:
-        package = load(self._fetcher, job.program, job.program_file, [job.uri], self._max_memory)
+        fits = None if self._keeper is None else partial(self._keeper.fits, job.id)
+        package = load(self._fetcher, job.program, job.program_file, [job.uri], self._max_memory, fits)
+        with contextlib.suppress(DiskFailed):
+            self._store(job.id).hold(*package_names(package.program, job.program_file))
+        if self._keeper is not None:
+            self._keeper.needs(job.id, disk_needed(package.program, package.terms))
         backend = self._computes(job, DryRunLogs() if is_rounded(job.program.mode) else None)
         with self._trial:
             found = measure(package, backend, limit_s=limit_s, stop=self._stop.is_set)
@@ -306,7 +372,7 @@ class JobRunner:
         if not is_rounded(terms.mode):
             return None
         if not self._follows:
-            store = self._fetcher.store
+            store = self._store(job.id)
             return OwnLogs(self._database, work.key, store, terms.node_count, terms.steps)
         if work.log_source is None:
             work.log_source = FetchedLogs(
@@ -328,7 +394,14 @@ class JobRunner:
         backend = self._computes(work.job, log_source)
         outputs, terms = told_outputs(package.program), package.terms
         replay = self._replay(
-            package, backend, self._fetcher.store, checkpoints, log_source=log_source, metrics=outputs
+            package,
+            backend,
+            self._store(work.job.id),
+            checkpoints,
+            log_source=log_source,
+            metrics=outputs,
+            result=self._store(work.job.id, result=True),
+            unkept=partial(self._unkept, work),
         )
         reporter = Reporter(work.job.id, terms.hash(), outputs, checkpoints.last, terms.steps)
         began = told = time.monotonic()
@@ -343,6 +416,7 @@ class JobRunner:
                 kept = (step - 1) // terms.strides[0] * terms.strides[0]
                 report = reporter.report(replay.latest, kept)
                 self._board.put(report)
+                self._show(report)
                 _log.info(
                     "train.progress",
                     job=work.job.id,
@@ -357,6 +431,14 @@ class JobRunner:
         work.replay = replay
         _log.info("train.done", job=work.job.id, root=claim.root.hex())
         return claim
+
+    def _show(self, report: Report) -> None:
+        job, metrics = str(report.job), self._metrics
+        metrics.set("steps_done", report.step, job)
+        metrics.set("steps", report.steps, job)
+        metrics.set("step_rate", report.rate or 0.0, job)
+        if report.history and report.history[-1].numbers:
+            metrics.set("loss", report.history[-1].numbers[0], job)
 
 
 def reports(began: float, told: float, now: float) -> bool:

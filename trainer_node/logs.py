@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
-from typing import Any
+from functools import cache
+from typing import Any, TextIO, cast
 
 import structlog
+
+
+class _Lossy:
+    """A stream whose failures are swallowed. SAFETY: a log on a full disk must not stop a defence."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+
+_lossy = cache(_Lossy)
+"""NOTE: structlog keeps a lock for each stream, so there must be one of these for each."""
 
 
 def configure_logging(form: str = "console", level: str = "info") -> None:
@@ -29,10 +51,10 @@ def configure_logging(form: str = "console", level: str = "info") -> None:
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         # NOTE: looked up when a line is logged: today's standard error may be closed by then.
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        logger_factory=lambda *_: structlog.PrintLogger(cast(TextIO, _lossy(sys.stderr))),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(_lossy(sys.stderr))
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
     root = logging.getLogger()
     root.handlers[:] = [handler]

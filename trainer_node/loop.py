@@ -23,6 +23,7 @@ from .chain import JobView, Snapshot, TransactionManager
 from .due import Due
 from .errors import Reverted, RpcCorrupt, RpcUnavailable
 from .job_queue import JobQueue, Scheduler
+from .problems import Problems
 from .reserve import Reserve
 from .service import Daemon
 from .teller import Teller
@@ -73,7 +74,7 @@ class Loop:
     def __init__(self, node: Daemon, role: Role) -> None:
         self._node = node
         self._role = role
-        self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at)
+        self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at, node.metrics)
         key = node.transactions
         self._sender = Sender(key, node.reserve) if key else None
         self._teller = Teller(key.address, node.settings.market, role.pressed) if key else None
@@ -90,18 +91,34 @@ class Loop:
         try:
             snapshot = client.snapshot()
         finally:
-            say(problems, "endpoints", "; ".join(client.agreement.problems))
+            self._tell_endpoints()
         self._node.metrics.set("block", snapshot.block.number)
         if self._node.transactions is not None and self._node.transactions.open():
             self._node.transactions.recover()  # transactions that were not mined within an earlier round
         self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))
         if self._teller is not None:
             self._send(snapshot, self._teller.due(snapshot))
+        node, key = self._node, self._node.transactions
+        node.gauges.round(
+            balance=None if key is None else key.balance(),
+            owed=None if self._teller is None else self._teller.owed,
+            reserved=node.reserve.for_others(),
+            pending=0 if key is None else len(key.open()),
+        )
         self._compare(snapshot)
-        say(problems, "endpoints", "; ".join(client.agreement.problems))
+        self._tell_endpoints()
         say(problems, "stakes", self._withheld)
         failed = self._sender.failed if self._sender is not None else {}
         say(problems, "acts", "; ".join(f"{act}: {reason}" for act, reason in failed.items()))
+
+    def _tell_endpoints(self) -> None:
+        """NOTE: an endpoint that fails while enough others agree keeps us from nothing, so it is a notice."""
+        problems, agreement = self._node.problems, self._node.client.agreement
+        told = "; ".join(agreement.problems)
+        if told and agreement.doubt is None:
+            problems.note("endpoints", told)
+        else:
+            say(problems, "endpoints", told)
 
     def _compare(self, snapshot: Snapshot) -> None:
         """Now and then, and in every round while endpoints contradict each other, compare what they show.
@@ -121,6 +138,8 @@ class Loop:
     def _attend(self, snapshot: Snapshot, job: JobView) -> tuple[bool, Exception | None]:
         """Do what is due in a job. Return whether the job concerns us, and the last error of its turns."""
         ours, turns = self._role.turns(snapshot, job)
+        if job.phase.ended and not ours:
+            self._node.job_over(job)
         failed: Exception | None = None
         for of, decide in turns:
             # SAFETY: an adversary may have caused an error in one of these turns; the other turns are still taken.
@@ -150,12 +169,12 @@ class Loop:
         return None
 
 
-def say(problems: dict[str, str], topic: str, reason: str | None) -> None:
+def say(problems: Problems, topic: str, reason: str | None) -> None:
     """Let /readyz show a reason, or nothing about this topic."""
     if reason:
         problems[topic] = reason
     else:
-        problems.pop(topic, None)
+        problems.clear(topic)
 
 
 class Sender:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import repops
@@ -18,6 +18,8 @@ from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 
 from .artifacts import Kind, Name
+from .disk import on_disk
+from .errors import DiskFull
 from .fetch import Fetcher
 from .rounded import UNFOLDED_BYTES
 
@@ -50,11 +52,25 @@ def load_program(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequenc
     return program
 
 
-def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], max_memory: int) -> Package:
+def package_names(program: Program, file_hash: bytes) -> list[Name]:
+    """Return the artifacts of a package."""
+    tensors = (*program.constants, *program.initial)
+    return [Name(Kind.BLOB, file_hash), *(Name(Kind.TENSOR, tensor.hash) for tensor in tensors)]
+
+
+def load(
+    fetcher: Fetcher,
+    terms: Terms,
+    file_hash: bytes,
+    uris: Sequence[str],
+    max_memory: int,
+    fits: Callable[[int], str | None] | None = None,
+) -> Package:
     """Fetch the whole package. Raises as :func:`load_program`, and HashMismatch for a tensor of another type.
 
     The store keeps everything, so a restart fetches nothing. ``max_memory`` (bytes) bounds the tensors and one step; a
-    program that needs more is refused before its tensors are fetched.
+    program that needs more is refused before its tensors are fetched. ``fits`` returns why so many bytes should not be
+    written to the disk; then DiskFull is raised before that.
     """
     check_leaves(terms)
     program = load_program(fetcher, terms, file_hash, uris)
@@ -68,6 +84,10 @@ def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], 
             "raise it or leave the job to others"
         )
     names = [Name(Kind.TENSOR, descriptor.hash) for descriptor in descriptors]
+    missing = [size for name, size in zip(names, sizes, strict=True) if not fetcher.store.has(name)]
+    full = fits(sum(on_disk(size) for size in missing)) if fits is not None and missing else None
+    if full is not None:
+        raise DiskFull(f"the package is not fetched: {full}")
     fetcher.fetch_all(names, uris, max_bytes=max(sizes, default=0) + MAX_HEADER_BYTES)
     tensors = [fetcher.store.get_tensor(descriptor.hash) for descriptor in descriptors]
     split = len(program.constants)

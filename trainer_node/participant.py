@@ -72,7 +72,11 @@ def open_runner(
         thresholds=fixed if settings.calibration is None else Calibration.read(settings.calibration).tau,
         replay=replay,
         board=node.board,
+        metrics=node.metrics,
+        problems=node.problems,
+        keeper=node.keeper,
     )
+    node.keeper.works_at = runner.works_at
     try:
         yield runner
     finally:
@@ -135,6 +139,9 @@ class Participant(Role):
         claim = job.claim_of(me) if me is not None else None
         ours = claim is not None or (me is not None and job.trainer(me) is not None)
         at_stake = ours and not job.phase.ended and not (claim is not None and claim.lost)
+        self._node.keeper.stake(
+            job.id, at_stake or (self._watcher is not None and self._watcher.watches(job))
+        )
         # SAFETY: this comes before any request that may fail, so that the job's reserve is not staked on another job.
         if at_stake and me is not None:
             reserve.seen(job.id, kept(job, me, self._max_fee), snapshot.block.number)
@@ -156,10 +163,12 @@ class Participant(Role):
             if not heard:
                 if not watched and not held:
                     self._forget(job)
+                self._node.gauges.job(job, None, snapshot.now)
                 return watched or held or reserve.kept(job.id) > 0, turns
         else:
             self._over.discard(job.id)  # a reorganisation has brought it back
         acts, own = self._decide(job, snapshot.now)
+        self._node.gauges.job(job, own, snapshot.now)
         if watched and is_over(job, snapshot.now) and JobAction.FINALIZE not in acts:
             acts.append(JobAction.FINALIZE)
         requests = (
@@ -254,6 +263,7 @@ class Participant(Role):
         replay = self._runner.replay(job.id)
         for seat in seats(job, [read()], self._me, own):
             against = seat.opponent.speaker
+            self._node.gauges.match(job, seat, snapshot.now)
             patience = self._patience(snapshot, job, 0 if against is None else job.claims[against].stake)
             yield from self._matches.due(seat, replay, job.uris(seat.opponent), snapshot.now, patience)
 

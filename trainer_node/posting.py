@@ -17,6 +17,7 @@ from .chain.codec.job import JobTerms, post_call
 from .chain.outbox import Call
 from .errors import RpcCorrupt
 from .fetch import check_uri
+from .package import package_names
 from .store import Store
 
 ETHER = 10**18
@@ -75,6 +76,7 @@ def post_job(
             "nobody can watch a job of rounded-f64: nobody but the trainer knows the root before its logs are revealed"
         )
     file_hash = bundle.put(store)
+    names = package_names(bundle.program, file_hash)
     if file_hash != hashlib.sha256(bundle.program.to_bytes()).digest():
         raise InvalidInput("the program file changed while it was read; build the bundle again")
     jobs = client.contracts.jobs
@@ -86,6 +88,7 @@ def post_job(
             event = jobs.events["Posted"]()
             if bytes(log["topics"][0]) == bytes.fromhex(str(event.topic).removeprefix("0x")):
                 job_id = int(event.process_log(log)["args"]["jobId"])
+                store.held_by(job_id).hold(*names)
                 if offer.bounty:
                     fund_bounty(client, transactions, job_id, offer)
                 return job_id, receipt

@@ -14,7 +14,7 @@ committed data go to the store, where the artifact server offers them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from referee_py.adjudication import adjudicate
@@ -37,8 +37,10 @@ from referee_py.rounding.entries import Log
 from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 
+from .artifacts import Kind, Name
 from .checkpoints import Checkpoint, Checkpoints
 from .devices import backend_of
+from .errors import DiskFailed
 from .log_sources import RunLogs
 from .package import Package
 from .store import Store
@@ -51,10 +53,21 @@ class Interrupted(AssayError):
     """The run was asked to stop; its finished steps are on disk."""
 
 
+def _raise(error: DiskFailed | None) -> None:
+    if error is not None:
+        raise error
+
+
 class Replay:
     """The solver's ``OwnRun``. ``backend`` uses the logs of ``log_source``, if there is one. ``latest`` has the
     ``metrics`` of the step that was computed last; it is empty in a run with an executor of its own. ``now`` is the
-    state that `train` has reached, to be read in ``on_step``."""
+    state that `train` has reached, to be read in ``on_step``.
+
+    ``result`` is the store for what shows the final state, ``store`` if it is None.
+    ``unkept`` is told what the disk has refused, and None when it keeps things again; by default it raises. A run whose
+    ``unkept`` returns goes on without keeping its states and without offering its data. SAFETY: so it can be finished
+    and defended on a full disk: what the opponent cannot fetch is shown on the chain, from memory.
+    """
 
     def __init__(
         self,
@@ -65,6 +78,8 @@ class Replay:
         *,
         log_source: RunLogs | None = None,
         metrics: Mapping[str, SlotSource] | None = None,
+        result: Store | None = None,
+        unkept: Callable[[DiskFailed | None], None] = _raise,
     ) -> None:
         terms, program = package.terms, package.program
         self.program = program
@@ -84,6 +99,11 @@ class Replay:
         self.latest = self._run.latest
         self.now = self._run.initial()
         self._store = store
+        self._result = store if result is None else result
+        self._unkept = unkept
+        self._unrecorded: list[Checkpoint] = []
+        """Checkpoints that the database has refused; later ones wait for them."""
+        self._unserved: dict[tuple[int, int, int], Tree] = {}
         self._checkpoints = checkpoints
         self._log_source = log_source
         self._trees: dict[tuple[int, int, int], Tree] = {}
@@ -161,6 +181,8 @@ class Replay:
             keep = self._keep_step if stride == 1 else None
             interval = self._run.commit_interval(self.state(start), end, stride, on_step=keep)
             self._keep(*key, interval.tree)
+        for missed, tree in list(self._unserved.items()):
+            self._keep(*missed, tree)
         return self._trees[key]
 
     def step_tree(self, step: int) -> Tree:
@@ -187,11 +209,12 @@ class Replay:
         """
         if (step, node) in self._published:
             return
-        self._store.put_record(self.record(step, node))
-        operator = self.operator(step, node)
-        for array in (*operator.inputs, *operator.outputs):
-            self._store.put_tensor(array)
-        self._published.add((step, node))
+        record, operator = self.record(step, node), self.operator(step, node)
+        with self._keeping():
+            self._store.put_record(record)
+            for array in (*operator.inputs, *operator.outputs):
+                self._store.put_tensor(array)
+            self._published.add((step, node))
 
     def operator(self, step: int, node: int) -> Operator:
         """Return the inputs and outputs of a node in a step, as this run computes them, with its log."""
@@ -263,26 +286,52 @@ class Replay:
         assert trace is not None
         while len(self._traces) >= MAX_TRACES:
             del self._traces[next(iter(self._traces))]
-        self._store.put_tree(trace.tree)
+        with self._keeping():
+            self._store.put_tree(trace.tree)
         self._traces[state.step] = trace
 
     def _keep_state(self, state: State, trace: StepTrace | None) -> None:
         """Keep a state to go on from, with its root if the step is committed."""
         self._keep_logs()
-        slots = tuple(self._store.put_tensor(array) for array in state.arrays)
-        self._checkpoints.add(Checkpoint(state.step, trace.root if trace is not None else None, slots))
+        store, root = self._store_of(state.step), trace.root if trace is not None else None
+        slots: tuple[bytes, ...] = ()
+        with self._keeping():
+            slots = tuple(store.put_tensor(array) for array in state.arrays)
+        if slots or root is not None:
+            self._record(Checkpoint(state.step, root, slots))
         if trace is not None:
-            self._publish_checkpoint(trace)
+            with self._keeping():
+                self._publish_checkpoint(store, trace)
 
-    def _publish_checkpoint(self, trace: StepTrace) -> None:
+    def _record(self, checkpoint: Checkpoint) -> None:
+        """INVARIANT: the checkpoints in the database have no gap, or a run could not go on after the last of them."""
+        self._unrecorded.append(checkpoint)
+        with self._keeping():
+            while self._unrecorded:
+                self._checkpoints.add(self._unrecorded[0])
+                del self._unrecorded[0]
+
+    def _store_of(self, step: int) -> Store:
+        """Return the store for a state: that after the last step is the run's result."""
+        return self._result if step == self.terms.steps else self._store
+
+    @contextlib.contextmanager
+    def _keeping(self) -> Iterator[None]:
+        """Tell ``unkept`` whether the disk has kept what the block writes."""
+        try:
+            yield
+        except DiskFailed as error:
+            self._unkept(error)
+        else:
+            self._unkept(None)
+
+    def _publish_checkpoint(self, store: Store, trace: StepTrace) -> None:
         """Offer what leads from ``C_step`` to the slots: its tree, and the records of the nodes that write them.
 
         Whoever has the checkpoint can go on from there without us, and check what follows.
         """
-        self._store.put_tree(trace.tree)
-        self._store.put_records(
-            trace.records[node] for node in {source.node for source in self.program.slots}
-        )
+        store.put_tree(trace.tree)
+        store.put_records(trace.records[node] for node in {source.node for source in self.program.slots})
 
     def _publish_logs(self) -> bytes:
         """Offer the logs of all steps, and return the root over them; zero in a mode without logs."""
@@ -308,8 +357,15 @@ class Replay:
         return done, self._run.initial()
 
     def _restore(self, checkpoint: Checkpoint) -> State:
+        if len(checkpoint.slots) != len(self.program.slots):
+            raise Unavailable(f"the state after step {checkpoint.step} is not kept")
+        for slot in checkpoint.slots:
+            self._store_of(checkpoint.step).has(Name(Kind.TENSOR, slot))
         return self._run.restore(checkpoint.step, [self._store.get_tensor(slot) for slot in checkpoint.slots])
 
     def _keep(self, level: int, start: int, end: int, tree: Tree) -> None:
-        self._trees[level, start, end] = tree
-        self._store.put_tree(tree)
+        key = level, start, end
+        self._trees[key] = self._unserved[key] = tree
+        with self._keeping():
+            self._store_of(end if level == 0 and start == 0 else 0).put_tree(tree)
+            del self._unserved[key]

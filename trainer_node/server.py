@@ -3,7 +3,7 @@
     GET /v1/blob/<sha256>   /v1/tensor/<hash>   /v1/tree/<tag>/<root>[?count=n]   /v1/record/<hash>
         /v1/log/<root>?count=n
     GET /v1/progress/<job>  a report about a run, as the node wrote it last (:mod:`trainer_node.progress`)
-    GET /healthz  the process lives        /readyz  it can work: 200, or 503 with the reasons
+    GET /healthz  the process lives        /readyz  it can work: 200, or 503 with the reasons; what else is wrong
     GET /metrics  Prometheus text
 
 It serves the content of the store and computes nothing, so a peer can cost it only bandwidth. It needs no trust: the
@@ -14,22 +14,20 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
 
 import uvicorn
 from fastapi import FastAPI, HTTPException, Response
 from fastapi.responses import FileResponse, JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.types import Message, Receive, Scope, Send
 
 from referee_py.errors import InvalidInput
 
 from .artifacts import Kind, Name, parse_hash, parse_tag
 from .errors import ConfigError
+from .problems import Problems, Shown
 from .progress import Board
-from .store import Store
-
-Readiness = Callable[[], list[str]]
-"""Gives the reasons why the process cannot work now; empty if it can."""
+from .store import Store, Usage
 
 _IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
 _MAX_CONNECTIONS = 256
@@ -39,7 +37,7 @@ _START_TIMEOUT_S = 10.0
 def create_app(
     store: Store,
     *,
-    readiness: Readiness = list,
+    problems: Problems | None = None,
     registry: CollectorRegistry | None = None,
     board: Board | None = None,
 ) -> FastAPI:
@@ -90,8 +88,9 @@ def create_app(
 
     @app.get("/readyz")
     def ready() -> JSONResponse:
-        reasons = readiness()
-        return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
+        told = problems.shown() if problems is not None else Shown()
+        content = {"ready": told.ready, "reasons": told.reasons, "notices": told.notices}
+        return JSONResponse(content, status_code=200 if told.ready else 503)
 
     @app.get("/metrics")
     def metrics() -> Response:
@@ -99,6 +98,20 @@ def create_app(
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     return app
+
+
+class _Counting:
+    """An ASGI application that counts the bytes of the bodies that it sends."""
+
+    def __init__(self, app: FastAPI, usage: Usage) -> None:
+        self._app, self._usage = app, usage
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            await send(message)
+            self._usage.sent += len(message.get("body", b""))
+
+        await self._app(scope, receive, counted)
 
 
 class ArtifactServer:
@@ -110,11 +123,11 @@ class ArtifactServer:
         host: str = "127.0.0.1",
         port: int = 0,
         *,
-        readiness: Readiness = list,
+        problems: Problems | None = None,
         registry: CollectorRegistry | None = None,
         board: Board | None = None,
     ) -> None:
-        app = create_app(store, readiness=readiness, registry=registry, board=board)
+        app = _Counting(create_app(store, problems=problems, registry=registry, board=board), store.usage)
         config = uvicorn.Config(
             app,
             log_config=None,

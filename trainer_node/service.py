@@ -20,25 +20,33 @@ from web3 import Web3
 
 from referee_py.errors import AssayError, Unavailable
 
-from .chain import ChainClient, Deployment, Releases, TransactionManager, connect
+from . import backup
+from .chain import ChainClient, Deployment, JobView, Releases, TransactionManager, connect
 from .chain.agreement import Notes
 from .chain.contracts import error_decoder
 from .chain.endpoints import endpoints_of
 from .chain.events import MIN_DEPTH, EventCache
 from .config import Settings
 from .db import Database
-from .errors import ConfigError, RpcUnavailable
+from .disk import Ballast, free_bytes
+from .errors import ConfigError, DiskFailed, RpcUnavailable
 from .fetch import Fetcher
+from .gauges import Gauges
+from .keeper import Keeper
 from .keys import load_account
 from .logs import configure_logging
 from .metrics import Metrics
+from .problems import Problems
 from .process import exclusive, stop_on_signals
 from .progress import Board
 from .reserve import Reserve
+from .retention import Policy, usage
 from .server import ArtifactServer
 from .store import Store
 
 MAX_BACKOFF_S = 60.0
+RESTORED_S = 3.0
+"""Least seconds for which a node that was restored from a backup watches whether its key is in use elsewhere."""
 _PORT = "artifact server port"
 T = TypeVar("T")
 
@@ -59,14 +67,19 @@ class Daemon:
     client: ChainClient
     transactions: TransactionManager | None
     stop: threading.Event = field(default_factory=threading.Event)
-    problems: dict[str, str] = field(default_factory=dict)
-    """Reasons why the daemon is not ready, by topic; /readyz shows them."""
+    problems: Problems = field(default_factory=Problems)
+    """What is wrong, by topic; /readyz shows it."""
     board: Board = field(default_factory=Board)
     """Reports about runs, which the server shows."""
+    keeper: Keeper = field(kw_only=True)
+    """Keeps room on the disk."""
     reserve: Reserve = field(init=False)
     """Wei that jobs on which we have staked may still take (`funds`)."""
+    gauges: Gauges = field(init=False)
+    """What the metrics show of jobs and money."""
 
     def __post_init__(self) -> None:
+        self.gauges = Gauges(self.metrics, self.address)
         self.reserve = Reserve(lambda: self.client.block().number, self._pending)
 
     def _pending(self) -> bool:
@@ -85,6 +98,12 @@ class Daemon:
     def address(self) -> str | None:
         """Our account; None without a key."""
         return self.transactions.address if self.transactions else None
+
+    def job_over(self, job: JobView) -> None:
+        """Let go of a job that is over and no longer concerns us."""
+        self.keeper.over(job.id)
+        self.problems.forget_job(job.id)
+        self.gauges.over(job)
 
     def spare(self, job: int = 0) -> int:
         """Return the wei of our account that no job other than this one may need; without a key we have none."""
@@ -107,6 +126,12 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
             # SAFETY: two nodes with one key would use each other's nonces, even with separate data directories.
             stack.enter_context(exclusive(settings.keystore_path, f"key {settings.keystore_path}"))
         metrics = Metrics()
+        problems = Problems(metrics)
+        problems["start"] = "still starting"
+        ballast = Ballast(settings.data_dir)
+        # SAFETY: a node that was killed on a full disk must come up again to defend its claims.
+        if free_bytes(settings.data_dir) < ballast.size // 2:
+            ballast.release()
         database = Database(settings.data_dir / "node.sqlite3")
         stack.callback(database.close)
         limits = settings.limits
@@ -119,8 +144,9 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
             budget_s=limits.fetch_budget_s,
             stop=stop,
         )
-        problems: dict[str, str] = {"start": "still starting"}
         board = Board()
+        keeper = open_keeper(settings, store, database, metrics, problems, ballast)
+        stack.callback(keeper.close)
         server = _serve(settings, database, store, problems, metrics, board)
         stack.callback(server.stop)
         with stop_on_signals(stop):
@@ -132,7 +158,13 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
                 transactions = transaction_manager(
                     settings, client.web3, account, database, metrics=metrics, stop=stop
                 )
-            del problems["start"]
+                backup.alone(
+                    settings.data_dir,
+                    transactions.nonce,
+                    max(3 * settings.block_time_s, RESTORED_S),
+                    stop.wait,
+                )
+            problems.clear("start")
             node = Daemon(
                 settings,
                 role,
@@ -146,6 +178,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
                 stop,
                 problems,
                 board,
+                keeper=keeper,
             )
             _log.info(
                 "node.open", role=role, address=node.address, artifacts=server.uri, chain=settings.chain_id
@@ -158,7 +191,7 @@ def _serve(
     settings: Settings,
     database: Database,
     store: Store,
-    problems: dict[str, str],
+    problems: Problems,
     metrics: Metrics,
     board: Board,
 ) -> ArtifactServer:
@@ -170,7 +203,7 @@ def _serve(
             store,
             settings.host,
             port,
-            readiness=lambda: [f"{topic}: {reason}" for topic, reason in sorted(problems.items())],
+            problems=problems,
             registry=metrics.registry,
             board=board,
         )
@@ -182,8 +215,36 @@ def _serve(
             _log.warning("node.port_taken", port=port, reason=str(error))
             continue
         break
-    database.put(_PORT, server.port)
+    if server.port != remembered:
+        database.put(_PORT, server.port)
     return server
+
+
+def open_keeper(
+    settings: Settings,
+    store: Store,
+    database: Database,
+    metrics: Metrics,
+    problems: Problems,
+    ballast: Ballast,
+) -> Keeper:
+    """Return the keeper of a data directory. It counts the store once."""
+    store.usage = usage(store.root)
+    return Keeper(
+        store,
+        database,
+        ballast,
+        policy=policy(settings),
+        store_bytes=settings.limits.store_bytes,
+        every_s=settings.keep.every_s,
+        metrics=metrics,
+        problems=problems,
+    )
+
+
+def policy(settings: Settings) -> Policy:
+    """Return what the settings say about artifacts of jobs that are over."""
+    return Policy(settings.keep.work_s, settings.keep.result_s)
 
 
 class Service:
@@ -203,6 +264,7 @@ class Service:
     def round(self) -> float:
         """Do one round. Return the seconds to wait before the next one. Never raises an Exception."""
         problems, metrics = self._node.problems, self._node.metrics
+        self._node.keeper.round()
         try:
             if not self._recovered and self._node.transactions is not None:
                 self._node.transactions.confirm()
@@ -213,6 +275,11 @@ class Service:
             metrics.set("rpc_up", not isinstance(error, RpcUnavailable))
             result = "unavailable"
             _log.warning("tick.unavailable", reason=str(error), failures=self._failures + 1)
+        except DiskFailed as error:
+            problems["tick"] = f"{type(error).__name__}: {error}"
+            metrics.add("failures", "disk")
+            result = "error"
+            _log.error("tick.disk", error=type(error).__name__, reason=str(error))
         except AssayError as error:
             problems["tick"] = f"{type(error).__name__}: {error}"
             result = "error"
@@ -223,8 +290,7 @@ class Service:
             result = "bug"
             _log.exception("tick.bug")
         else:
-            for topic in ("chain", "data", "tick"):
-                problems.pop(topic, None)
+            problems.clear("chain", "data", "tick")
             metrics.set("rpc_up", 1)
             metrics.add("ticks", "ok")
             self._failures = 0
@@ -285,7 +351,7 @@ def open_client(settings: Settings, metrics: Metrics | None = None) -> ChainClie
     return client
 
 
-def _patiently(stop: threading.Event, problems: dict[str, str], act: Callable[[], T]) -> T:
+def _patiently(stop: threading.Event, problems: Problems, act: Callable[[], T]) -> T:
     """Call ``act`` until the chain answers. Raises the last error if ``stop`` is set before."""
     wait = 0.5
     while True:

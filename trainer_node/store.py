@@ -4,19 +4,25 @@
     <root>/tensor/a0/a0...95                 <root>/tree/15/9b/9b...42.3829      (tag, root, number of leaves)
     <root>/log/c1/c1...7e.3829               (root, number of nodes)
     <root>/incoming/...                      files that are still being written
+    <root>/jobs/...                          which job holds which artifacts (:mod:`trainer_node.holders`)
 
 A file appears under its name in one rename, after its bytes were checked: readers and the server never see half a file.
 SAFETY: file names are built from validated hashes only; nothing that a peer sends becomes part of a path.
+
+A disk that refuses raises DiskFailed; one that is full, DiskFull, after ``make_room`` has been asked for room.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import os
 import tempfile
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -24,7 +30,7 @@ import numpy as np
 from repops.opset import MAX_RANK
 
 from referee_py.commit import HASH_BYTES, Record, Tag, Tree, canonical, tensor_hash
-from referee_py.errors import InvalidInput, Unavailable
+from referee_py.errors import AssayError, InvalidInput, Unavailable
 from referee_py.rounding.step_log import StepLog
 
 from .artifacts import (
@@ -36,19 +42,43 @@ from .artifacts import (
     check_for,
     decode_tensor_header,
     encode_tensor_header,
+    parse_hash,
+    parse_tag,
 )
-from .errors import Corrupt
+from .disk import disk_errors, on_disk
+from .errors import Corrupt, DiskFull
+from .holders import RESULT, WORK, Holders
 
 DEFAULT_MAX_BYTES = 16 << 30
 _CHUNK = 1 << 20
 _LEFTOVER_S = 24 * 3600
 
 
+@dataclass
+class Usage:
+    """What a store takes, as this process knows it: files and bytes by kind; and what it has received and sent."""
+
+    files: dict[str, int] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)
+    received: int = 0
+    sent: int = 0
+
+    def add(self, kind: str, size: int, files: int = 1) -> None:
+        self.files[kind] = self.files.get(kind, 0) + files
+        self.bytes[kind] = self.bytes.get(kind, 0) + size
+
+    @property
+    def total(self) -> int:
+        """Bytes of all kinds together."""
+        return sum(self.bytes.values())
+
+
 class Incoming:
     """One artifact on its way into the store: its bytes are checked as they arrive, and it is named at the end."""
 
-    def __init__(self, name: Name, file: IO[bytes], max_bytes: int) -> None:
+    def __init__(self, name: Name, file: IO[bytes], max_bytes: int, where: Path) -> None:
         self._check: Check = check_for(name, max_bytes)
+        self._where = where
         self._file = file
         self._name = name
         self._max_bytes = max_bytes
@@ -62,7 +92,8 @@ class Incoming:
                 f"{self._name} is larger than {self._max_bytes} bytes, the limit; raise limits.artifact_bytes"
             )
         self._check.update(chunk)
-        self._file.write(chunk)
+        with disk_errors(self._where):
+            self._file.write(chunk)
 
     def finish(self) -> None:
         """Raise Corrupt unless the bytes are the whole artifact."""
@@ -74,20 +105,36 @@ class Store:
 
     ``max_bytes`` bounds one artifact. ``sync=False`` leaves out fsync: faster, and still safe, because a torn file
     fails its check when it is read and is then removed.
+    ``usage`` counts what this process has seen of the store; `retention` counts anew from time to time.
     """
 
     def __init__(self, root: Path, *, max_bytes: int = DEFAULT_MAX_BYTES, sync: bool = True) -> None:
         self.root = root
         self.max_bytes = max_bytes
+        self.holders = Holders(root)
+        self.lock = threading.Lock()
+        """Held while a file is found to be in use, or removed."""
+        self.usage = Usage()
+        self.make_room: Callable[[int], bool] = lambda _bytes: False
+        """Asked for so many bytes when the disk is full; returns whether it is worth trying again."""
+        self._for: tuple[int, str] | None = None
         self._sync = sync
         self._incoming = root / "incoming"
-        self._incoming.mkdir(parents=True, exist_ok=True)
+        with disk_errors(root):
+            self._incoming.mkdir(parents=True, exist_ok=True)
         for (
             path
         ) in self._incoming.iterdir():  # leftovers of crashes; another process may still write newer ones
             with contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime < time.time() - _LEFTOVER_S:
                     path.unlink()
+
+    def held_by(self, job: int, *, result: bool = False) -> Store:
+        """Return this store, whose artifacts belong to a job from now on: to its work, or to its ``result``."""
+        view = copy.copy(self)
+        view.make_room = lambda size: self.make_room(size)
+        view._for = job, RESULT if result else WORK
+        return view
 
     # ------------------------------------------------------------------ put
 
@@ -122,6 +169,12 @@ class Store:
             self._put(Name(Kind.RECORD, record.hash()), record.encode(), sync=False)
         if self._sync:
             os.sync()
+
+    def hold(self, *names: Name) -> None:
+        """Let the job whose view of the store this is hold artifacts that are here. Raises DiskFailed."""
+        if self._for is not None:
+            job, stage = self._for
+            self.holders.hold(job, [str(self.path(name).relative_to(self.root)) for name in names], stage)
 
     def put_logs(self, logs: Iterable[StepLog], node_count: int) -> list[bytes]:
         """Store the logs of some steps of a program with ``node_count`` nodes; returns their roots."""
@@ -164,8 +217,15 @@ class Store:
         return StepLog.decode(data, node_count, self.max_bytes)
 
     def has(self, name: Name) -> bool:
-        """Return whether it is here; its bytes were checked when it was written."""
-        return self.find(name) is not None
+        """Return whether it is here; its bytes were checked when it was written. Whoever asks is about to use it."""
+        with self.lock:
+            path = self.find(name)
+            if path is not None:
+                with contextlib.suppress(OSError):
+                    os.utime(path)
+        if path is not None and self._for is not None:
+            self.hold(name)
+        return path is not None
 
     def find(self, name: Name) -> Path | None:
         """Return the read-only file of an artifact; for a tree without a count, that with the most leaves."""
@@ -184,7 +244,18 @@ class Store:
         """Remove an artifact if it is here."""
         path = self.find(name)
         if path:
-            path.unlink(missing_ok=True)
+            self.remove(path)
+
+    def remove(self, path: Path, unless_used_since: float = float("inf")) -> int:
+        """Remove a file of the store, unless it was used since that time. Return the bytes that this gives back."""
+        with self.lock, contextlib.suppress(FileNotFoundError):
+            found = path.stat()
+            if found.st_mtime >= unless_used_since:
+                return 0
+            path.unlink()
+            self.usage.add(path.relative_to(self.root).parts[0], -on_disk(found.st_size), -1)
+            return on_disk(found.st_size)
+        return 0
 
     @contextlib.contextmanager
     def incoming(self, name: Name, max_bytes: int | None = None) -> Iterator[Incoming]:
@@ -195,9 +266,10 @@ class Store:
         if name.kind is Kind.TREE and name.count is None:
             raise InvalidInput(f"{name} has no number of leaves; it is part of a tree's name in the store")
         with self._named_at_the_end(name) as file:
-            incoming = Incoming(name, file, min(max_bytes or self.max_bytes, self.max_bytes))
+            incoming = Incoming(name, file, min(max_bytes or self.max_bytes, self.max_bytes), self.root)
             yield incoming
             incoming.finish()
+        self.usage.received += incoming.size
 
     # ------------------------------------------------------------------ files
 
@@ -210,42 +282,86 @@ class Store:
             return self.root / name.kind / digits[:2] / f"{digits}.{name.count}"
         return self.root / name.kind / digits[:2] / digits
 
+    def name_of(self, path: Path) -> Name:
+        """Return the artifact of a file of the store. Raises InvalidInput for a file that is none's."""
+        parts = path.relative_to(self.root).parts
+        digits, _, count = parts[-1].partition(".")
+        tree = parts[0] == Kind.TREE
+        name = Name(
+            Kind(parts[0]),
+            parse_hash(digits),
+            parse_tag(parts[1]) if tree else None,
+            int(count) if count.isdecimal() else None,
+        )
+        if self.path(name) != path:
+            raise InvalidInput("no artifact of the store has this name")
+        return name
+
     def _put(self, name: Name, *parts: bytes | memoryview, sync: bool = True) -> None:
         size = sum(len(part) for part in parts)
-        path = self.path(name)
-        # NOTE: a file of another size was torn by a crash; it is written again.
-        if path.is_file() and path.stat().st_size == size:
-            return
         if size > self.max_bytes:
             raise InvalidInput(
                 f"{name} has {size} bytes; the limit is {self.max_bytes}, limits.artifact_bytes"
             )
-        with self._named_at_the_end(name, sync) as file:
-            for part in parts:
-                file.write(part)
+        if self._here(name, size):
+            return
+        for again in (False, True):
+            try:
+                self.hold(name)
+                with self._named_at_the_end(name, sync) as file, disk_errors(self.root):
+                    for part in parts:
+                        file.write(part)
+            except DiskFull:
+                if again or not self.make_room(size):
+                    raise
+            else:
+                return
+
+    def _here(self, name: Name, size: int) -> bool:
+        """Return whether the artifact is here already, and use it. NOTE: a file of another size was torn by a crash; it
+        is written again."""
+        path = self.path(name)
+        with self.lock:
+            if not path.is_file() or path.stat().st_size != size:
+                return False
+            with contextlib.suppress(OSError):
+                os.utime(path)
+        self.hold(name)
+        return True
 
     @contextlib.contextmanager
     def _named_at_the_end(self, name: Name, sync: bool = True) -> Iterator[IO[bytes]]:
         """Yield a temporary file that gets its name when the block ends without error, and is removed otherwise."""
-        with tempfile.NamedTemporaryFile(dir=self._incoming, delete=False) as file:
-            try:
-                yield file
+        with disk_errors(self.root):
+            file = tempfile.NamedTemporaryFile(dir=self._incoming, delete=False)  # noqa: SIM115
+        try:
+            yield file
+            with disk_errors(self.root):
                 file.flush()
                 if self._sync and sync:
                     os.fsync(file.fileno())
+                size = os.fstat(file.fileno()).st_size
+                file.close()
                 path = self.path(name)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                Path(file.name).replace(path)
+                with self.lock:
+                    before = on_disk(path.stat().st_size) if path.is_file() else None
+                    Path(file.name).replace(path)
+                    self.usage.add(name.kind, on_disk(size) - (before or 0), int(before is None))
                 if self._sync and sync:
                     _sync_folder(path.parent)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        except BaseException:
+            with contextlib.suppress(
+                OSError
+            ):  # NOTE: to close is to write what is left, which a full disk refuses
+                file.close()
+            Path(file.name).unlink(missing_ok=True)
+            raise
 
     def _read(self, name: Name) -> bytes:
         path = self.path(name)
         try:
-            with path.open("rb") as file:
+            with disk_errors(path), path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > self.max_bytes:
                     raise Corrupt(f"{name} has {size} bytes on disk; the limit is {self.max_bytes}")
@@ -261,6 +377,26 @@ class Store:
             path.unlink(missing_ok=True)
             raise
         return data
+
+
+def verify_files(store: Store) -> Iterator[tuple[Path, str | None]]:
+    """Yield every artifact's file, and what is wrong with it; None if nothing is. At most a chunk is in memory."""
+    for kind in Kind:
+        for path in sorted((store.root / kind).rglob("*")):
+            if not path.is_file():
+                continue
+            try:
+                name = store.name_of(path)
+                check, size = check_for(name, store.max_bytes), 0
+                with path.open("rb") as file:
+                    while chunk := file.read(_CHUNK):
+                        size += len(chunk)
+                        check.update(chunk)
+                check.finish()
+            except (AssayError, OSError) as error:
+                yield path, str(error)
+            else:
+                yield path, None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -16,12 +16,15 @@ class Teller:
         self._me = me
         self._market = market
         self._pressed = pressed
+        self.owed = 0
+        """Wei that the contracts owe the account, when we last looked."""
         self._since: dict[str, int] = {}
         """By contract: the instant since which we have seen that it owes us something."""
 
     def due(self, snapshot: Snapshot) -> list[Due]:
         """Return the withdrawals that are due. Raises RpcUnavailable and RpcCorrupt."""
         owed = snapshot.credits(self._me)
+        self.owed = sum(wei for _, wei in owed)
         self._since = {
             str(escrow.address): self._since.get(str(escrow.address), snapshot.now) for escrow, _ in owed
         }

@@ -28,6 +28,7 @@ from .cost_estimate import MARGIN
 from .decide import too_long, too_short, too_uncertain
 from .devices import backend_of
 from .due import Due
+from .errors import DiskFailed
 from .hearing_player import HearingPlayer
 from .log_sources import step_limit
 from .loop import Loop, Role, Turn, raising
@@ -91,6 +92,8 @@ class Verifier(Role):
         waited = job.match_ids()
         hearings = [h for h in found if h.hidden or h.voted(self._me) or h.match_id in waited]
         needed = {hearing.id for hearing in hearings}
+        if not needed and not failed:
+            self._node.problems.forget_job(job.id)
         turns = [Turn(f"hearing of match {n:#x}", raising(error)) for n, error in failed.items()]
         if not failed:
             self._hearing_player.forget(job.id, but=needed)
@@ -139,25 +142,36 @@ class Verifier(Role):
 
     def judgement(self, job: JobView, hearing: HearingInfo) -> Judgement | None:
         """Return the judgement of a hearing; None if it is still pending, unavailable or refused."""
-        patience = 0.0
+        patience, topic = 0.0, f"hearing of match {hearing.match_id:#x}"
         if hearing.id not in self._judging:
             patience = PATIENCE_S
             self._judging[hearing.id] = job.id, self._lanes.submit(self._judge, job, hearing)
         try:
-            return self._judging[hearing.id][1].result(timeout=patience)
+            judgement = self._judging[hearing.id][1].result(timeout=patience)
+            self._node.problems.job(job.id, topic, None, ours=True)
+            return judgement
         except TimeoutError:
             _log.info("verdict.pending", match=hex(hearing.match_id))
             return None
         except Unavailable as error:
             _log.warning("verdict.unavailable", match=hex(hearing.match_id), reason=str(error))
+            self._failed(job, hearing, "peer", error)
         except (InvalidInput, HashMismatch) as error:
             _log.error("verdict.refused", match=hex(hearing.match_id), reason=str(error))
             self._refused.add(hearing.id)
-        except Exception:
+            self._failed(job, hearing, "peer", error)
+        except Exception as error:
+            self._failed(job, hearing, "disk" if isinstance(error, DiskFailed) else "run", error)
             del self._judging[hearing.id]
             raise
         del self._judging[hearing.id]
         return None
+
+    def _failed(self, job: JobView, hearing: HearingInfo, of: str, error: Exception) -> None:
+        """Tell /readyz and the metrics, until the verdict is there or the hearing is over."""
+        self._node.metrics.add("failures", of)
+        told = f"no verdict: {type(error).__name__}: {error}"
+        self._node.problems.job(job.id, f"hearing of match {hearing.match_id:#x}", told, ours=True)
 
     def _judge(self, job: JobView, hearing: HearingInfo) -> Judgement:
         """Compute the right record of the disputed node from inputs that either side serves."""

@@ -46,6 +46,9 @@ class Worth:
         dear = dear or unpaid(job, settings.fees.expected_fee, max_fee)
         estimate = self._runner.prepare(job)
         slow = None if estimate is None else too_slow(job, estimate, settings.latency_s, self._commit_age)
+        full = None if estimate is None else self._runner.too_full(job.id)
+        self._node.problems.job(job.id, "disk", full, ours=False)
+        slow = slow or full
         poor = too_poor(price, quarrel(job, max_fee), self._node.spare(job.id))
         return estimate is not None and self.unless(job, dear or slow or poor)
 

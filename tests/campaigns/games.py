@@ -24,6 +24,7 @@ from trainer_node.service import Daemon, Service
 
 TIME_STEP_S = 120
 """Seconds that pass on the chain while nobody has anything to do."""
+MAX_SAID = 1000
 LIMITS = {"rpc_timeout_s": 1.0, "rpc_bytes": 1 << 19}
 
 
@@ -37,8 +38,12 @@ class Said:
 
     def hear(self, node: Daemon) -> None:
         """Take in what a node says now."""
-        for topic, reason in node.problems.items():
-            self.reasons.setdefault(topic, set()).add(reason)
+        shown = node.problems.shown()
+        for said in (*shown.reasons, *shown.notices):
+            topic, _, reason = said.partition(": ")
+            kept = self.reasons.setdefault(topic, set())
+            if len(kept) < MAX_SAID:
+                kept.add(reason)
 
     def count(self, node: Daemon) -> None:
         """Take in a node's counters at the end."""
@@ -100,7 +105,7 @@ class Game(Arena):
         before, failed = self.web3.eth.block_number, False
         for member in self.members:
             self.services[member.name].round()
-            failed = failed or bool(member.node.problems)
+            failed = failed or bool(member.node.problems.topics())
             if member.honest:
                 self.said.hear(member.node)
         self.between()

@@ -31,11 +31,13 @@ from trainer_node.chain.outbox import Value
 from trainer_node.db import Database
 from trainer_node.errors import RpcCorrupt
 from trainer_node.fetch import Fetcher
+from trainer_node.gauges import Gauges
 from trainer_node.log_sources import OwnLogs
 from trainer_node.loop import Loop
 from trainer_node.metrics import Metrics
 from trainer_node.package import Package
 from trainer_node.patience import Market
+from trainer_node.problems import Problems
 from trainer_node.replay import Replay
 from trainer_node.reserve import Reserve
 from trainer_node.rounded.evaluators import NumpyEvaluator
@@ -182,11 +184,15 @@ class Court:
         deployment = SimpleNamespace(referee=REFEREE, panel=PANEL, chain_id=1)
         return SimpleNamespace(
             client=SimpleNamespace(snapshot=self.snapshot, deployment=deployment, contracts=self),
-            transactions=SimpleNamespace(account=KEY, address=KEY.address, send=self.send, open=list),
+            transactions=SimpleNamespace(
+                account=KEY, address=KEY.address, send=self.send, open=list, balance=lambda: 0
+            ),
             reserve=Reserve(lambda: 1, lambda: False),
             address=KEY.address,
             database=Database(None),
-            problems={},
+            problems=Problems(),
+            gauges=Gauges(Metrics(), KEY.address),
+            job_over=lambda _job: None,
             metrics=Metrics(),
             settings=SimpleNamespace(
                 latency_s=0.0,

@@ -16,12 +16,16 @@ from trainer_node.bundle import Bundle
 from trainer_node.chain import ClaimView, JobPhase, JobView
 from trainer_node.config import load_settings
 from trainer_node.db import Database
+from trainer_node.disk import Ballast
 from trainer_node.fetch import Fetcher
+from trainer_node.metrics import Metrics
 from trainer_node.participant import open_runner
+from trainer_node.problems import Problems
 from trainer_node.progress import Board
 from trainer_node.rounded.divergence import Compared
 from trainer_node.rounded.evaluators import evaluator_of
 from trainer_node.server import ArtifactServer
+from trainer_node.service import open_keeper
 from trainer_node.store import Store
 
 from .desk import job, until
@@ -58,11 +62,16 @@ class Desk:
 
     def train(self, name: str, shown: JobView, *, follows: bool = False, **settings: Any) -> RunClaim:
         database = Database(None)
+        store, metrics, set_up = self.store(name), Metrics(), load_settings(**settings)
+        problems = Problems(metrics)
         node: Any = SimpleNamespace(
             board=Board(),
-            settings=load_settings(**settings),
-            fetcher=Fetcher(self.store(name), timeout_s=60.0, attempts=1),
+            settings=set_up,
+            fetcher=Fetcher(store, timeout_s=60.0, attempts=1),
             database=database,
+            metrics=metrics,
+            problems=problems,
+            keeper=open_keeper(set_up, store, database, metrics, problems, Ballast(store.root)),
         )
         with open_runner(node, follows=follows) as works:
             claim: RunClaim = until(lambda: works.train(shown), 120)

@@ -22,6 +22,7 @@ from tests.referee_py.rounding.logs import node_log
 from trainer_node.artifacts import Kind, Name
 from trainer_node.errors import ConfigError, Corrupt
 from trainer_node.fetch import Fetcher, check_uri
+from trainer_node.problems import Problems
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
@@ -314,13 +315,15 @@ def test_server_serves_names_only(server: ArtifactServer, path: str) -> None:
 
 
 def test_health_readiness_and_metrics(served: Store) -> None:
-    reasons: list[str] = []
+    problems = Problems()
     registry = CollectorRegistry()
     Counter("assay_test", "a counter", registry=registry).inc()
-    with ArtifactServer(served, readiness=lambda: reasons, registry=registry) as server:
+    with ArtifactServer(served, problems=problems, registry=registry) as server:
         assert httpx.get(server.uri + "/healthz").json() == {"status": "alive"}
-        assert httpx.get(server.uri + "/readyz").json() == {"ready": True, "reasons": []}
-        reasons.append("rpc: no answer")
+        assert httpx.get(server.uri + "/readyz").json() == {"ready": True, "reasons": [], "notices": []}
+        problems.note("job 7: package", "nobody serves it")
+        assert httpx.get(server.uri + "/readyz").json()["notices"] == ["job 7: package: nobody serves it"]
+        problems["rpc"] = "no answer"
         answer = httpx.get(server.uri + "/readyz")
         assert answer.status_code == 503
         assert answer.json()["reasons"] == ["rpc: no answer"]

@@ -13,6 +13,7 @@ from trainer_node.chain import JobView
 from trainer_node.db import Database
 from trainer_node.errors import RpcCorrupt, RpcUnavailable
 from trainer_node.job_queue import MAX_AT_WORK, PER_ROUND, JobQueue, Scheduler
+from trainer_node.problems import Problems
 
 from .desk import job
 
@@ -63,7 +64,7 @@ def go(scheduler: Scheduler, chain: Any, attend: Callable[[JobView], bool] = lam
 
 
 def test_a_round_looks_at_ours_first_and_at_some_others(database: Database) -> None:
-    scheduler = Scheduler(JobQueue(database, per_round=3), {})
+    scheduler = Scheduler(JobQueue(database, per_round=3), Problems())
     ours = {7, 9}
     chain = Chain(10)
     seen = [go(scheduler, chain, lambda found: found.id in ours) for _ in range(8)]
@@ -76,7 +77,7 @@ def test_a_round_looks_at_ours_first_and_at_some_others(database: Database) -> N
 
 def test_new_jobs_come_before_those_that_were_looked_at(database: Database) -> None:
     """And leave half of a round to those, however many are posted."""
-    scheduler, chain = Scheduler(JobQueue(database, per_round=6), {}), Chain(100)
+    scheduler, chain = Scheduler(JobQueue(database, per_round=6), Problems()), Chain(100)
     assert go(scheduler, chain)[:3] == [98, 99, 100]
     chain.count = 102
     assert go(scheduler, chain)[:2] == [101, 102]
@@ -102,7 +103,7 @@ def test_jobs_of_others_that_have_ended_do_not_come_again(database: Database) ->
 def test_what_we_work_at_has_its_turn_every_round(database: Database) -> None:
     """A fetched package or a finished run does not wait for a turn through all jobs; only so many at a time."""
     working = {40, 60}
-    scheduler = Scheduler(JobQueue(database, per_round=4), {}, lambda number: number in working)
+    scheduler = Scheduler(JobQueue(database, per_round=4), Problems(), lambda number: number in working)
     for _ in range(30):
         go(scheduler, Chain(100))
     assert go(scheduler, Chain(100))[:2] == [40, 60]
@@ -117,10 +118,10 @@ def test_what_we_work_at_has_its_turn_every_round(database: Database) -> None:
 
 
 def test_ten_thousand_jobs_of_strangers_do_not_slow_a_round(database: Database) -> None:
-    scheduler = Scheduler(JobQueue(database), {})
+    scheduler = Scheduler(JobQueue(database), Problems())
     queue = JobQueue(database)
     queue.mark(5000, True)
-    assert len(go(Scheduler(queue, {}), Chain(10_000))) < 100
+    assert len(go(Scheduler(queue, Problems()), Chain(10_000))) < 100
     assert len(go(scheduler, Chain(10_000))) < 100
 
 
@@ -140,7 +141,7 @@ def test_a_job_that_is_gone_after_a_reorganisation_is_not_asked_for(database: Da
 
 
 def test_no_job_keeps_us_from_the_next(database: Database) -> None:
-    problems: dict[str, str] = {}
+    problems = Problems()
     scheduler = Scheduler(JobQueue(database), problems)
     broken: dict[int, Exception] = {
         1: InvalidInput("odd"),
@@ -158,30 +159,30 @@ def test_no_job_keeps_us_from_the_next(database: Database) -> None:
         return True
 
     assert go(scheduler, chain, attend) == [7, 8]
-    assert set(problems) == {f"job {number}" for number in range(1, 8)}
+    assert problems.topics() == {f"job {number}" for number in range(1, 8)}
     assert chain.probes == 1, "after some failures the chain itself is asked for"
 
     chain.broken = {}
     assert go(scheduler, chain) == [8, 1, 2, 3, 4, 5, 6, 7], "ours first"
-    assert not problems
+    assert not problems.topics()
 
 
 def test_a_job_in_which_something_fails_is_still_ours(database: Database) -> None:
     """Else it would have its turn with the jobs of strangers only, of which there may be many."""
-    problems: dict[str, str] = {}
+    problems = Problems()
     scheduler = Scheduler(JobQueue(database, per_round=4), problems)
     chain: Any = Chain(100)
     for _ in range(30):
         scheduler.go(
             chain, lambda found: (found.id == 60, RpcCorrupt("no event") if found.id == 60 else None)
         )
-    assert list(problems) == ["job 60"]
+    assert problems.topics() == {"job 60"}
     assert go(scheduler, chain)[0] == 60
 
 
 def test_an_outage_ends_the_round_soon(database: Database) -> None:
     with pytest.raises(RpcUnavailable):
-        go(Scheduler(JobQueue(database), {}), Chain(1000, down=True))
+        go(Scheduler(JobQueue(database), Problems()), Chain(1000, down=True))
 
 
 def test_a_job_of_ours_that_has_ended_has_one_more_turn(database: Database) -> None:

@@ -46,7 +46,7 @@ def attended(*turns: Turn) -> list[str]:
     loop: Any = object.__new__(Loop)
     loop._role = SimpleNamespace(turns=lambda *_: (True, list(turns)))
     loop._sender = Sender(account, Reserve(lambda: 1, lambda: False))
-    job: Any = SimpleNamespace(id=1)
+    job: Any = SimpleNamespace(id=1, phase=JobPhase.CHALLENGE)
     ours, failed = loop._attend(None, job)
     assert ours
     assert "last" in account.sent
@@ -89,7 +89,11 @@ def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.Monkey
     monkeypatch.setattr(participant, "kept", lambda *_: 5)
     part: Any = object.__new__(Participant)
     part._me, part._over, part._watcher, part._max_fee = ME, set(), None, 1
-    part._node = SimpleNamespace(reserve=Reserve(lambda: 1, lambda: False))
+    part._node = SimpleNamespace(
+        reserve=Reserve(lambda: 1, lambda: False),
+        keeper=SimpleNamespace(stake=lambda *_: None),
+        gauges=SimpleNamespace(job=lambda *_: None),
+    )
     part._matches = part._hearings = part._responder = SimpleNamespace()
     part._closer = part._requester = part._jobs = None
     part._runner = SimpleNamespace()

@@ -109,14 +109,15 @@ class Agreement:
         """Endpoints that others contradict: since when, and in what."""
         self._conflict: str | None = None
         """A contradiction about values that no majority has decided."""
-        self._doubt: str | None = None
+        self.doubt: str | None = None
+        """Why nothing may be staked on the last look; None if it may."""
 
     @property
     def problems(self) -> list[str]:
         """What is wrong with endpoints and view, for /readyz; empty if all of them answer, agree and are up to date."""
         found = [f"{e.trouble} ({e.failures} in a row)" for e in self._endpoints.every if e.trouble]
         found += [f"RPC {e.name}: {told}" for e, (_, told) in self._odd.items()]
-        return found + ([f"{self._doubt}; nothing is staked until then"] if self._doubt else [])
+        return found + ([f"{self.doubt}; nothing is staked until then"] if self.doubt else [])
 
     @property
     def conflict(self) -> bool:
@@ -158,7 +159,7 @@ class Agreement:
             doubt = doubt or f"{count} of {every} endpoints show block {block.number}; agree = {policy.agree}"
         self._endpoints.metrics.set("rpc_agreeing", len(same))
         self._tell(doubt or self._stale(heads[lead]))
-        return Look(block, heads[lead], self._doubt)
+        return Look(block, heads[lead], self.doubt)
 
     def _heads(self) -> dict[Endpoint, Block]:
         """Return the newest blocks, by endpoint; without those of endpoints that are behind, if another one is not."""
@@ -293,12 +294,12 @@ class Agreement:
             )
 
     def _tell(self, doubt: str | None) -> None:
-        if doubt != self._doubt:
+        if doubt != self.doubt:
             if doubt is not None:
                 _log.warning("rpc.doubt", reason=doubt)
             else:
                 _log.info("rpc.agreement")
-        self._doubt = doubt
+        self.doubt = doubt
 
 
 def _near(head: Block, other: Block) -> bool:

@@ -36,6 +36,9 @@ COMMANDS = {
     "artifacts": Command(
         "trainer_node.cli.artifacts:app", "Programs, tensors, trees, records and rounding logs by hash."
     ),
+    "store": Command("trainer_node.cli.store:app", "Disk space of artifacts: what takes it, what may go."),
+    "backup": Command("trainer_node.cli.backup:backup_command", "Copy a node's database into one file."),
+    "restore": Command("trainer_node.cli.backup:restore_command", "Make a data directory from a backup."),
     "audit": Command(
         "trainer_node.cli.audit:app",
         "Check a part of a published run, and what receipts of others say about it.",

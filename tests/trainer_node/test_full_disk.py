@@ -1,0 +1,161 @@
+"""A disk that refuses, at each write point: a run is finished and can be defended, and nothing kept is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import repops
+
+from referee_py.errors import InvalidInput
+from tests.small_disk import Filler, Refusal, small_disk
+from trainer_node.artifacts import Kind, Name
+from trainer_node.checkpoints import StoredCheckpoints
+from trainer_node.db import Database
+from trainer_node.disk import Ballast, free_bytes
+from trainer_node.disk_estimate import disk_needed, package_bytes, too_full
+from trainer_node.errors import DiskFailed, DiskFull
+from trainer_node.keeper import DISK, Keeper
+from trainer_node.metrics import Metrics
+from trainer_node.problems import Problems
+from trainer_node.replay import Replay
+from trainer_node.retention import Policy, usage
+from trainer_node.store import Store
+
+from .desk import PROGRAM, STRIDES, TERMS, honest_run, put_package, tiny_package
+
+N = TERMS.steps
+CLAIM = honest_run().commit_run().claim()
+
+
+def keeper(store: Store, database: Database, ballast: Ballast) -> tuple[Keeper, Problems, Metrics]:
+    metrics = Metrics()
+    problems = Problems(metrics)
+    store.usage = usage(store.root)
+    made = Keeper(
+        store,
+        database,
+        ballast,
+        policy=Policy(),
+        store_bytes=0,
+        every_s=1e9,
+        metrics=metrics,
+        problems=problems,
+    )
+    return made, problems, metrics
+
+
+@pytest.mark.parametrize("after", range(0, 66, 3))
+def test_a_run_is_finished_and_defended_whatever_write_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    store, database = Store(tmp_path, sync=False), Database(tmp_path / "node.sqlite3")
+    told: list[DiskFailed | None] = []
+    checkpoints = StoredCheckpoints(database, 1)
+    run = Replay(tiny_package(), repops.backend("cpu"), store, checkpoints, unkept=told.append)
+    refusal = Refusal(monkeypatch, after, database)
+    assert run.train() == CLAIM
+    honest = honest_run()
+    interval = honest.commit_interval(honest.initial(), STRIDES[0], STRIDES[1])
+    assert run.run_tree(1, 0, STRIDES[0]).root == interval.root
+    assert run.step_tree(N).root == CLAIM.last
+    run.publish(N, 1)
+    if refusal.refuses:
+        assert any(isinstance(error, DiskFull) for error in told)
+    refusal.end()
+    run.run_tree(0, 0, N)
+    run.publish(N, 1)
+    run.step_tree(N - 1)
+    whole = Name(Kind.TREE, CLAIM.root, interval.tree.tag)
+    assert store.find(whole) is not None, "once there is room, the tree is offered"
+    assert told[-1] is None
+
+    # A restart goes on after what is there, and finds the same.
+    again = Replay(tiny_package(), repops.backend("cpu"), store, StoredCheckpoints(database, 1))
+    assert again.train() == CLAIM
+    database.close()
+
+
+def test_a_run_on_the_users_own_disk_ends_with_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`assay program run` promises that it can go on; it must not pretend to."""
+    store, database = Store(tmp_path, sync=False), Database(None)
+    run = Replay(tiny_package(), repops.backend("cpu"), store, StoredCheckpoints(database, 1))
+    Refusal(monkeypatch, 0)
+    with pytest.raises(DiskFull, match="no space left"):
+        run.train()
+
+
+def test_a_real_full_disk_is_told_and_the_ballast_serves_the_database(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 4 << 20) as disk:
+        ballast = Ballast(disk, 1 << 20)
+        store, database = Store(disk / "artifacts"), Database(disk / "node.sqlite3")
+        kept, problems, metrics = keeper(store, database, ballast)
+        kept.round()
+        assert ballast.held
+        assert problems.shown().ready
+        filler = Filler(disk)
+        filler.fill()
+        with pytest.raises(DiskFull, match="make room"):
+            store.put_blob(b"x" * 100_000)
+        assert any(reason.startswith(f"{DISK}: no space left") for reason in problems.shown().reasons)
+        assert metrics.value("disk_full") >= 1
+        refused = 0
+        for number in range(10):
+            try:
+                database.put(f"move {number}", "x" * 20_000)
+            except DiskFull:
+                refused += 1
+        assert refused <= 1, "the first refusal drops the ballast, and the next moves have room"
+        assert not ballast.held
+        filler.free()
+        kept._looked = float("-inf")
+        kept.round()
+        assert problems.shown().ready
+        assert ballast.held, "once there is room, all is as before"
+        store.put_blob(b"x" * 100_000)
+        database.close()
+
+
+def test_a_job_that_does_not_fit_is_left_and_what_others_may_take_is_kept_for_them(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 16 << 20) as disk:
+        store, database = Store(disk / "artifacts"), Database(disk / "node.sqlite3")
+        kept, _, _ = keeper(store, database, Ballast(disk, 1 << 20))
+        kept.round()
+        free = free_bytes(disk)
+        kept.needs(1, free // 2)
+        kept.needs(2, free // 2 + (1 << 20))
+        assert kept.too_full(1) is None
+        kept.stake(1, True)
+        assert "make room" in (kept.too_full(2) or "")
+        store.held_by(1).put_blob(b"x" * (1 << 20))
+        assert kept.reserved == free // 2 - (1 << 20), "what it has taken is no longer reserved"
+        kept.over(1)
+        assert kept.too_full(2) is None
+        database.close()
+
+
+def test_the_estimate_covers_what_a_job_really_takes(tmp_path: Path) -> None:
+    store, database = Store(tmp_path, sync=False), Database(None)
+    put_package(store)
+    assert usage(store.root).total <= package_bytes(PROGRAM)
+    run = Replay(tiny_package(), repops.backend("cpu"), store, StoredCheckpoints(database, 1))
+    run.train()
+    for level in range(1, len(STRIDES)):
+        run.run_tree(level, 0, STRIDES[level - 1])
+    for node in range(TERMS.node_count):
+        run.publish(N, node)
+    assert usage(store.root).total <= disk_needed(PROGRAM, TERMS)
+
+
+def test_the_reason_names_what_is_wanted_and_what_is_there() -> None:
+    assert too_full(5, 5) is None
+    assert "6 bytes" in (too_full(6, 5) or "")
+    assert "0 are free" in (too_full(6, -5) or "")
+
+
+def test_a_name_that_is_no_artifact_is_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path, sync=False)
+    with pytest.raises(InvalidInput):
+        store.name_of(tmp_path / "tensor" / "aa" / "passwd")

@@ -1,0 +1,136 @@
+"""`assay store`: what the artifacts of a node take, what may go, and whether they are whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from referee_py.errors import InvalidInput
+
+from ..config import Settings
+from ..db import Database
+from ..disk import free_bytes
+from ..holders import Holders
+from ..process import exclusive
+from ..retention import Retention, usage
+from ..service import policy
+from ..store import Store, verify_files
+from .common import CHAIN, out, reader, with_settings
+
+app = typer.Typer(no_args_is_help=True)
+_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command()
+@with_settings(CHAIN)
+def du(settings: Settings, as_json: _JSON = False) -> None:
+    """Show what the store takes on disk, by kind of artifact and by job."""
+    root = _root(settings)
+    found, jobs = usage(root), Holders(root)
+    by_job = {
+        job: {
+            "bytes": sum(_size(root / path) for _, path in jobs.held(job)),
+            "over_since": over,
+        }
+        for job, over in jobs.jobs().items()
+    }
+    if as_json:
+        shown = {"kinds": found.bytes, "files": found.files, "jobs": by_job, "free": free_bytes(root)}
+        typer.echo(json.dumps(shown))
+        return
+    for kind in sorted(found.bytes):
+        out.print(f"{kind:>10} {found.bytes[kind]:>18,} bytes {found.files[kind]:>10,} files")
+    out.print(f"{'all':>10} {found.total:>18,} bytes {sum(found.files.values()):>10,} files")
+    out.print(f"{'free':>10} {free_bytes(root):>18,} bytes")
+    for job, held in by_job.items():
+        state = "goes on" if held["over_since"] is None else "is over"
+        out.print(f"job {job:>6} {held['bytes']:>18,} bytes; it {state}")
+
+
+@app.command()
+@with_settings(CHAIN)
+def gc(
+    settings: Settings,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Do not ask the chain which jobs have ended since.")
+    ] = False,
+    now: Annotated[
+        bool, typer.Option("--now", help="Keep nothing of jobs that are over, not even their results.")
+    ] = False,
+) -> None:
+    """Remove artifacts that no job needs any more. A running daemon does that by itself; this needs it stopped."""
+    root = _root(settings)
+    with exclusive(settings.data_dir / "lock", f"data directory {settings.data_dir}"):
+        store = Store(root, max_bytes=settings.limits.artifact_bytes)
+        if not offline:
+            _ask(settings, store)
+        path = settings.data_dir / "node.sqlite3"
+        database = Database(path) if path.exists() else None
+        try:
+            retention = Retention(store, database, policy(settings))
+            swept = retention.urgent(frozenset(), lambda: False) if now else retention.collect()
+            if database is not None:
+                database.fold()
+        finally:
+            if database is not None:
+                database.close()
+    out.print(
+        f"{swept.freed:,} bytes in {swept.removed:,} files are gone; {swept.left.total:,} bytes are left"
+    )
+
+
+@app.command()
+@with_settings(CHAIN)
+def verify(
+    settings: Settings,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove what is damaged: it is computed or fetched again.")
+    ] = False,
+) -> None:
+    """Read every artifact, and the database, and check them against their names. Ends with 1 if some are damaged."""
+    root = _root(settings)
+    store = Store(root, max_bytes=settings.limits.artifact_bytes)
+    damaged = count = 0
+    for path, reason in verify_files(store):
+        count += 1
+        if reason is None:
+            continue
+        damaged += 1
+        out.print(f"{path.relative_to(root)}: {reason}", markup=False, soft_wrap=True)
+        if remove:
+            path.unlink(missing_ok=True)
+    for name in ("node.sqlite3", "outbox.sqlite3"):
+        if (settings.data_dir / name).exists():
+            database = Database(settings.data_dir / name)
+            for reason in database.check():
+                damaged += 1
+                out.print(f"{name}: {reason}", markup=False, soft_wrap=True)
+            database.close()
+    out.print(f"{count:,} artifacts, {damaged:,} damaged" + (", removed" if damaged and remove else ""))
+    if damaged:
+        raise typer.Exit(1)
+
+
+def _root(settings: Settings) -> Path:
+    root = settings.data_dir / "artifacts"
+    if not root.is_dir():
+        raise InvalidInput(f"{root} is no store: name a node's data directory with --data-dir")
+    return root
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _ask(settings: Settings, store: Store) -> None:
+    """Note which jobs have ended on the chain: a client's store has nobody who would."""
+    going_on = [job for job, over in store.holders.jobs().items() if over is None]
+    if not going_on:
+        return
+    snapshot = reader(settings).snapshot()
+    for job in going_on:
+        if job > snapshot.job_count() or snapshot.job(job).phase.ended:
+            store.holders.end(job)

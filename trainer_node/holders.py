@@ -1,0 +1,115 @@
+"""Which artifacts belong to which job, so that they can go when the job is over.
+
+    <store>/jobs/<number>        "b 1764043580" (when it began), then a line for each artifact:
+                                 "w tensor/a0/a0...95" (work) or "r tree/..." (result)
+    <store>/jobs/<number>.over   the same, once the job is over; the file's time says since when
+
+*Work* is what a job needs while it lasts: its package, its states, trees, records and logs. The *result* is what proves
+and shows the final state, which the client fetches afterwards.
+
+A line is written before its artifact is, without waiting for the disk. After a crash an artifact may lack its line, or
+a line its artifact: the first is kept as long as any job that is older than it (`retention`), the second does no harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from .disk import disk_errors
+
+WORK, RESULT = "w", "r"
+_BEGAN, _OVER = "b", ".over"
+
+
+class Holders:
+    """The jobs that hold artifacts of the store in ``root``. Safe for several threads of one process."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "jobs"
+        self._lock = threading.RLock()
+        self._known: dict[int, set[str]] = {}
+        """By job: its lines, as this process has read or written them."""
+
+    def hold(self, job: int, paths: Iterable[str], stage: str = WORK) -> None:
+        """Add artifacts, as paths below the store's folder, to a job. Raises DiskFailed."""
+        with self._lock:
+            known = self._lines(job)
+            new = [line for line in (f"{stage} {path}" for path in paths) if line not in known]
+            if not new:
+                return
+            path = self._path(job)
+            with disk_errors(path):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                first = "" if path.exists() else f"{_BEGAN} {time.time():.0f}\n"
+                with path.open("a") as file:
+                    file.write(first + "".join(f"{line}\n" for line in new))
+            known.update(new)
+
+    def end(self, job: int) -> None:
+        """Note that a job is over; only the first time counts."""
+        with self._lock, contextlib.suppress(OSError):
+            live = self.folder / str(job)
+            if live.exists():
+                live.rename(over := live.with_name(f"{job}{_OVER}"))
+                over.touch()
+
+    def revive(self, job: int) -> None:
+        """Note that a job goes on: a reorganisation has brought it back."""
+        with self._lock, contextlib.suppress(OSError):
+            over = self.folder / f"{job}{_OVER}"
+            if over.exists():
+                over.rename(self.folder / str(job))
+
+    def release(self, job: int) -> None:
+        """Let go of all artifacts of a job."""
+        with self._lock:
+            self._known.pop(job, None)
+            for name in (str(job), f"{job}{_OVER}"):
+                (self.folder / name).unlink(missing_ok=True)
+
+    def jobs(self) -> dict[int, float | None]:
+        """Return the jobs in ascending order, and since when they are over (seconds since 1970); None: they go on."""
+        found = dict[int, float | None]()
+        for path in self.folder.iterdir() if self.folder.is_dir() else ():
+            number, _, rest = path.name.partition(".")
+            if number.isdecimal() and rest in ("", _OVER[1:]):
+                with contextlib.suppress(FileNotFoundError):
+                    found[int(number)] = path.stat().st_mtime if rest else None
+        return dict(sorted(found.items()))
+
+    def began(self, job: int) -> float:
+        """Return when the job first held something, in seconds since 1970; now, if that is unknown."""
+        with contextlib.suppress(OSError, ValueError), self._path(job).open() as file:
+            mark, _, seconds = file.readline().partition(" ")
+            if mark == _BEGAN:
+                return float(seconds)
+        return time.time()
+
+    def held(self, job: int) -> Iterator[tuple[str, str]]:
+        """Yield the stage and the path of each artifact of a job, oldest first. A torn last line is left out."""
+        path = self._path(job)
+        if not path.is_file():
+            return
+        with path.open() as file:
+            for line in file:
+                stage, _, name = line.rstrip("\n").partition(" ")
+                if stage in (WORK, RESULT) and name and line.endswith("\n"):
+                    yield stage, name
+
+    def forget_known(self, job: int) -> None:
+        """Free the memory that a job's lines take."""
+        with self._lock:
+            self._known.pop(job, None)
+
+    def _path(self, job: int) -> Path:
+        over = self.folder / f"{job}{_OVER}"
+        return over if over.exists() else self.folder / str(job)
+
+    def _lines(self, job: int) -> set[str]:
+        if job not in self._known:
+            self._known[job] = {f"{stage} {name}" for stage, name in self.held(job)}
+        return self._known[job]

@@ -1,0 +1,233 @@
+"""Keeps a node's disk usable: room for the jobs on which it stakes, for its moves, and nothing that nobody needs.
+
+    stake       no stake is given unless the whole job and its disputes fit on the disk (`disk_estimate`)
+    round       looks at the disk, in every round: ballast, problems, metrics; collects garbage now and then
+    make_room   on a full disk: frees what may be computed or fetched again
+
+SAFETY: when the disk is full, moves come first. The ballast is dropped for the database, and a run goes on without
+keeping its states. Once there is room again, all is as before.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from .db import Database
+from .disk import Ballast, free_bytes, on_disk
+from .disk_estimate import too_full
+from .errors import DiskFailed
+from .metrics import Metrics
+from .problems import Problems
+from .retention import Policy, Retention
+from .store import Store
+
+DISK = "disk"
+"""Topic of the disk's problems."""
+LOOK_S = 1.0
+"""Least seconds between two looks at the disk."""
+URGENT_S = 5.0
+"""Least seconds between two urgent collections: each looks at every file."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Keeper:
+    """The keeper of one data directory. ``store_bytes`` bounds the store; 0 is no limit. Safe for several threads."""
+
+    def __init__(
+        self,
+        store: Store,
+        database: Database,
+        ballast: Ballast,
+        *,
+        policy: Policy,
+        store_bytes: int,
+        every_s: float,
+        metrics: Metrics,
+        problems: Problems,
+        works_at: Callable[[int], bool] = lambda _: False,
+    ) -> None:
+        self._store, self._database, self._ballast = store, database, ballast
+        self._retention = Retention(store, database, policy)
+        self._store_bytes, self._every_s = store_bytes, every_s
+        self._metrics, self._problems = metrics, problems
+        self.works_at = works_at
+        self._needs: dict[int, int] = {}
+        self._staked: set[int] = set()
+        self._idle: set[int] = set()
+        self._looked = self._urgent = float("-inf")
+        self._collected = time.monotonic()
+        self._served = self._received = 0
+        self._collecting: threading.Thread | None = None
+        store.make_room = self.make_room
+        database.on_full = self.database_full
+
+    # ------------------------------------------------------------------ room for jobs
+
+    def needs(self, job: int, size: int) -> None:
+        """Note the disk space that a whole job takes."""
+        self._needs[job] = size
+
+    def stake(self, job: int, staked: bool) -> None:
+        """Note whether we have something at stake in a job, in every round in which it is looked at."""
+        (self._staked.add if staked else self._staked.discard)(job)
+        (self._idle.discard if staked else self._idle.add)(job)
+        if staked:
+            self._store.holders.revive(job)
+
+    def over(self, job: int) -> None:
+        """Note that a job is over."""
+        self._staked.discard(job)
+        self._idle.discard(job)
+        self._needs.pop(job, None)
+        self._store.holders.end(job)
+        self._store.holders.forget_known(job)
+
+    def too_full(self, job: int) -> str | None:
+        """Return why not to stake on a job, or None: it does not fit on the disk, beside the others."""
+        needed = self._left(job)
+        if needed > self.room(job):
+            self._urgently(lambda: needed <= self.room(job))
+        return too_full(needed, self.room(job))
+
+    def fits(self, job: int, size: int) -> str | None:
+        """Return why not to fetch so many bytes for a job, or None."""
+        if size > self.room(job):
+            self._urgently(lambda: size <= self.room(job))
+        return too_full(size, self.room(job))
+
+    def room(self, job: int = 0) -> int:
+        """Return the bytes that are free and that no job but this one may need."""
+        free = free_bytes(self._store.root) - self._ballast.missing
+        if self._store_bytes:
+            free = min(free, self._store_bytes - self._store.usage.total)
+        return free - sum(self._left(other) for other in self._staked if other != job)
+
+    @property
+    def reserved(self) -> int:
+        """Bytes that the jobs on which we have staked may still take."""
+        return sum(self._left(job) for job in self._staked)
+
+    def _left(self, job: int) -> int:
+        return max(0, self._needs.get(job, 0) - self._held(job))
+
+    def _held(self, job: int) -> int:
+        size, root = 0, self._store.root
+        for _, path in self._store.holders.held(job):
+            try:
+                size += on_disk((root / path).stat().st_size)
+            except OSError:
+                continue
+        return size
+
+    # ------------------------------------------------------------------ a full disk
+
+    def make_room(self, size: int) -> bool:
+        """Free so many bytes, if something may go. Called by the store when the disk is full."""
+        self._metrics.add("disk_full")
+        self._problems[DISK] = f"no space left for {size} bytes in {self._store.root}: make room"
+
+        def enough() -> bool:
+            return free_bytes(self._store.root) >= 2 * on_disk(size) and not self._over_quota()
+
+        if enough():
+            return True
+        self._database.fold(vacuum=False)
+        self._urgently(enough)
+        return enough()
+
+    def database_full(self) -> None:
+        """Give the database the ballast, so that its next transaction has room."""
+        self._metrics.add("disk_full")
+        self._problems[DISK] = f"no space left for {self._database.path}: make room"
+        self._ballast.release()
+        self._database.fold(vacuum=False)
+
+    def _urgently(self, enough: Callable[[], bool]) -> None:
+        if time.monotonic() - self._urgent < URGENT_S:
+            return
+        idle = frozenset(job for job in self._idle if not self.works_at(job))
+        swept = self._retention.urgent(idle, enough)
+        self._urgent = time.monotonic()
+        self._metrics.add("store_freed_bytes", by=swept.freed)
+
+    def _over_quota(self) -> bool:
+        return bool(self._store_bytes) and self._store.usage.total > self._store_bytes
+
+    # ------------------------------------------------------------------ upkeep
+
+    def round(self) -> None:
+        """Look at the disk. Tell what is wrong with it, and that nothing is any more. Never raises DiskFailed."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_S:
+            return
+        self._looked = now
+        try:
+            free = free_bytes(self._store.root)
+        except DiskFailed as error:
+            self._problems[DISK] = str(error)
+            return
+        held = self._ballast.hold()
+        if not held and free < self._ballast.size // 2:
+            self._ballast.release()
+        if held and not self._over_quota():
+            if DISK in self._problems:
+                self._problems.clear(DISK)
+                self._problems.clear_part(DISK)
+        elif held:
+            self._problems[DISK] = (
+                f"the store takes {self._store.usage.total} bytes, limits.store_bytes is {self._store_bytes}"
+            )
+        else:
+            self._problems[DISK] = (
+                f"{free} bytes are free on the disk of {self._store.root}, "
+                f"{2 * self._ballast.size} are wanted for moves: make room"
+            )
+        self._show(free)
+        if now - self._collected >= self._every_s or self._over_quota():
+            self._begin(now)
+
+    def _show(self, free: int) -> None:
+        metrics, used = self._metrics, self._store.usage
+        metrics.set("disk_free_bytes", free)
+        metrics.set("database_bytes", self._database.size)
+        metrics.add("fetched_bytes", by=used.received - self._received)
+        metrics.add("served_bytes", by=used.sent - self._served)
+        self._received, self._served = used.received, used.sent
+        for kind, size in list(used.bytes.items()):
+            metrics.set("store_bytes", size, kind)
+            metrics.set("store_files", used.files.get(kind, 0), kind)
+
+    def _begin(self, now: float) -> None:
+        """Collect garbage beside the loop: a large store takes a while to look through."""
+        if self._collecting is not None and self._collecting.is_alive():
+            return
+        if self._over_quota() and now - self._collected < URGENT_S:
+            return
+        self._collected = now
+        self._collecting = threading.Thread(target=self.collect, name="keeper", daemon=True)
+        self._collecting.start()
+
+    def collect(self) -> None:
+        """Collect garbage, fold the database. Errors are told and tried again the next time."""
+        try:
+            swept = self._retention.collect()
+            if self._over_quota():
+                self._urgently(lambda: not self._over_quota())
+            self._metrics.add("store_freed_bytes", by=swept.freed)
+            self._metrics.set("disk_reserved_bytes", self.reserved)
+            self._database.fold()
+        except Exception as error:
+            self._problems.note("keeper", f"{type(error).__name__}: {error}")
+            _log.warning("keeper.failed", error=type(error).__name__, reason=str(error))
+        else:
+            self._problems.clear("keeper")
+
+    def close(self) -> None:
+        """Wait for a collection that has begun."""
+        if self._collecting is not None:
+            self._collecting.join(timeout=60)

@@ -1,0 +1,156 @@
+"""What stays on disk and what goes (docs/operating.md, section 4).
+
+    a job goes on              all that it holds stays
+    over for `grace_s`         its work goes: states, trees, records, logs, package; its result stays
+    over for `result_s`        its result goes, too
+    held by no job             stays as long as a job goes on that is older, and for `grace_s` at least
+
+Roots of checkpoints stay in the database. A full disk shortens both times to nothing, and gives up what was fetched for
+jobs in which we have nothing at stake. SAFETY: what a job with our stake holds never goes while the job lasts, because
+a dispute, a refutation or a request may ask for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from .artifacts import Kind, Name
+from .db import Database
+from .disk import on_disk
+from .holders import RESULT
+from .store import Store, Usage
+
+URGENT_GRACE_S = 120.0
+"""Time for which artifacts that no job holds stay on a full disk: they may be on their way to one."""
+_INCOMING_S = 24 * 3600.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Seconds after the end of a job for which its work and its result stay."""
+
+    grace_s: float = 3600.0
+    result_s: float = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a collection has done: bytes and files that are gone, and what is left by kind."""
+
+    freed: int
+    removed: int
+    left: Usage
+
+
+class Retention:
+    """Collects garbage in a store. ``database`` has the checkpoints of the runs, or is None where there are none."""
+
+    def __init__(
+        self,
+        store: Store,
+        database: Database | None,
+        policy: Policy,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._database = database
+        self._policy = policy
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def collect(self) -> Swept:
+        """Remove what has had its time."""
+        return self._sweep(self._policy, self._policy.grace_s, frozenset())
+
+    def urgent(self, idle: frozenset[int], enough: Callable[[], bool]) -> Swept:
+        """Remove what may go, the least valuable first, until there is ``enough`` room. ``idle``: jobs in which we have
+        nothing at stake, and on which we do not work."""
+        swept = self._sweep(Policy(0.0, self._policy.result_s), URGENT_GRACE_S, idle)
+        if not enough():
+            more = self._sweep(Policy(0.0, 0.0), URGENT_GRACE_S, idle)
+            swept = Swept(swept.freed + more.freed, swept.removed + more.removed, more.left)
+        return swept
+
+    def _sweep(self, policy: Policy, grace_s: float, idle: frozenset[int]) -> Swept:
+        with self._lock:
+            now = self._clock()
+            kept, since, gone = self._marked(policy, now, idle)
+            before = min(since, now - grace_s)
+            freed = removed = 0
+            left = Usage()
+            for path, kind, size, used in files(self._store.root):
+                limit = now - _INCOMING_S if kind == "incoming" else before
+                if kind == "jobs" or str(path.relative_to(self._store.root)) in kept or used >= limit:
+                    left.add(kind, size)
+                    continue
+                won = self._store.remove(path, limit)
+                freed, removed = freed + won, removed + (won > 0)
+            self._store.usage.files, self._store.usage.bytes = dict(left.files), dict(left.bytes)
+            for job in gone:
+                self._store.holders.release(job)
+            if removed:
+                self._drop_states()
+                _log.info("store.collected", files=removed, bytes=freed)
+            return Swept(freed, removed, left)
+
+    def _marked(self, policy: Policy, now: float, idle: frozenset[int]) -> tuple[set[str], float, list[int]]:
+        """Return the paths that jobs hold, since when the oldest job goes on, and the jobs that hold nothing more."""
+        holders = self._store.holders
+        kept, since, gone = set[str](), now, list[int]()
+        for job, over in holders.jobs().items():
+            if over is None and job not in idle:
+                since = min(since, holders.began(job))
+                kept.update(path for _, path in holders.held(job))
+                continue
+            age = 0.0 if over is None else now - over
+            if over is None and policy.grace_s == 0:
+                gone.append(job)
+            elif age < policy.grace_s:
+                kept.update(path for _, path in holders.held(job))
+            elif age < policy.result_s:
+                kept.update(path for stage, path in holders.held(job) if stage == RESULT)
+            else:
+                gone.append(job)
+        return kept, since, gone
+
+    def _drop_states(self) -> None:
+        """Let the database know which states are no longer here. Their checkpoints stay."""
+        if self._database is None:
+            return
+        for run in self._database.runs():
+            rows = self._database.checkpoints(run)
+            here = [
+                step
+                for step, (_, slots) in rows.items()
+                if all(self._store.find(Name(Kind.TENSOR, slot)) is not None for slot in slots)
+            ]
+            if len(here) < len(rows):
+                self._database.drop_states(run, here)
+
+
+def files(root: Path) -> Iterator[tuple[Path, str, int, float]]:
+    """Yield every file of a store: path, kind (its folder), bytes on disk, and when it was last used."""
+    for folder in sorted(path for path in root.iterdir() if path.is_dir()):
+        for path in folder.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                found = path.lstat()
+                if path.is_file():
+                    yield path, folder.name, on_disk(found.st_size), found.st_mtime
+
+
+def usage(root: Path) -> Usage:
+    """Count what a store takes on disk."""
+    found = Usage()
+    for _, kind, size, _ in files(root):
+        found.add(kind, size)
+    return found
