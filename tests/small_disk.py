@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from trainer_node import store as store_module
 from trainer_node.db import Database
 
 
@@ -70,7 +69,7 @@ class Refusal:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return real(*given, **named)
 
-        monkeypatch.setattr(store_module.tempfile, "NamedTemporaryFile", create)
+        monkeypatch.setattr(tempfile, "NamedTemporaryFile", create)
         if database is not None:
 
             @event.listens_for(database._engine, "begin")

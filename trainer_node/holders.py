@@ -44,7 +44,7 @@ class Holders:
             path = self._path(job)
             with disk_errors(path):
                 self.folder.mkdir(parents=True, exist_ok=True)
-                first = "" if path.exists() else f"{_BEGAN} {time.time():.0f}\n"
+                first = "" if path.exists() else f"{_BEGAN} {int(time.time())}\n"
                 with path.open("a") as file:
                     file.write(first + "".join(f"{line}\n" for line in new))
             known.update(new)

@@ -174,11 +174,13 @@ class Keeper:
         held = self._ballast.hold()
         if not held and free < self._ballast.size // 2:
             self._ballast.release()
-        if held and not self._over_quota():
+        # NOTE: the ballast may still be there while nothing else fits.
+        low = not held or free < self._ballast.size
+        if not low and not self._over_quota():
             if DISK in self._problems:
                 self._problems.clear(DISK)
                 self._problems.clear_part(DISK)
-        elif held:
+        elif not low:
             self._problems[DISK] = (
                 f"the store takes {self._store.usage.total} bytes, limits.store_bytes is {self._store_bytes}"
             )

@@ -32,6 +32,8 @@ COMPARE_S = 60.0
 """Seconds between two comparisons of what several endpoints show, while they do not contradict each other."""
 ACT_TIMEOUT_S = 60.0
 """Seconds that a round waits for a transaction to be mined; after that the outbox takes care of it."""
+COUNT_S = 10.0
+"""Seconds between two looks at our account while no job concerns us."""
 
 _log = structlog.get_logger(__name__)
 
@@ -77,6 +79,9 @@ class Loop:
         self._scheduler = Scheduler(JobQueue(node.database), node.problems, role.works_at, node.metrics)
         key = node.transactions
         self._sender = Sender(key, node.reserve) if key else None
+        self._ours = [False, False]
+        """Whether a job concerned us in this round and in the one before."""
+        self._counted = float("-inf")
         self._teller = Teller(key.address, node.settings.market, role.pressed) if key else None
         self._withheld: str | None = None
         """Why something was not staked in this round."""
@@ -96,6 +101,19 @@ class Loop:
         if self._node.transactions is not None and self._node.transactions.open():
             self._node.transactions.recover()  # transactions that were not mined within an earlier round
         self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))
+        # NOTE: while no job concerns us, nobody comes to owe us anything: an idle node asks the chain for little.
+        if any(self._ours) or time.monotonic() - self._counted >= COUNT_S:
+            self._counted = time.monotonic()
+            self._count(snapshot)
+        self._ours = [False, self._ours[0]]
+        self._compare(snapshot)
+        self._tell_endpoints()
+        say(problems, "stakes", self._withheld)
+        failed = self._sender.failed if self._sender is not None else {}
+        say(problems, "acts", "; ".join(f"{act}: {reason}" for act, reason in failed.items()))
+
+    def _count(self, snapshot: Snapshot) -> None:
+        """Withdraw what we are owed, and show the sums."""
         if self._teller is not None:
             self._send(snapshot, self._teller.due(snapshot))
         node, key = self._node, self._node.transactions
@@ -105,11 +123,6 @@ class Loop:
             reserved=node.reserve.for_others(),
             pending=0 if key is None else len(key.open()),
         )
-        self._compare(snapshot)
-        self._tell_endpoints()
-        say(problems, "stakes", self._withheld)
-        failed = self._sender.failed if self._sender is not None else {}
-        say(problems, "acts", "; ".join(f"{act}: {reason}" for act, reason in failed.items()))
 
     def _tell_endpoints(self) -> None:
         """NOTE: an endpoint that fails while enough others agree keeps us from nothing, so it is a notice."""
@@ -138,6 +151,7 @@ class Loop:
     def _attend(self, snapshot: Snapshot, job: JobView) -> tuple[bool, Exception | None]:
         """Do what is due in a job. Return whether the job concerns us, and the last error of its turns."""
         ours, turns = self._role.turns(snapshot, job)
+        self._ours[0] |= ours
         if job.phase.ended and not ours:
             self._node.job_over(job)
         failed: Exception | None = None

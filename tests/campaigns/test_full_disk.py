@@ -19,7 +19,7 @@ from assay_lab.faults import Fault
 from tests.conftest import Anvil
 from tests.e2e.arena import STAKE, Arena
 from tests.e2e.conftest import bundle  # noqa: F401  # the fixture
-from tests.e2e.test_disputes import expect_justice
+from tests.e2e.test_disputes import honest_root
 from tests.small_disk import Filler, small_disk
 from trainer_node import keeper as keeper_module
 from trainer_node.bundle import Bundle
@@ -95,7 +95,15 @@ def game(
 def check(anvil: Anvil, folder: Path, played: Bundle, fault: Fault, point: int, turns: int | None) -> None:
     with game(anvil, folder, played, fault, point, turns) as (arena, watched):
         outcome = arena.play()
-        expect_justice(arena, outcome, played)
+        # NOTE: on a busy machine a liar may leave the job to others before it has claimed anything.
+        assert outcome.job.phase is JobPhase.ACCEPTED
+        assert outcome.job.accepted_root == honest_root(played)
+        for member in arena.members:
+            claim = outcome.job.claim_of(arena.address(member.name))
+            if member.honest:
+                assert outcome.profit[member.name] >= 0, f"{member.name} lost {outcome.profit[member.name]}"
+            else:
+                assert claim is None or claim.lost, member.name
         metrics = httpx.get(watched.node.server.uri + "/metrics").text
         if watched.full:
             assert "disk" in watched.told, "readyz said nothing of the disk"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from eth_account import Account
+from web3.types import RPCEndpoint
 
 from tests.conftest import Anvil
 from trainer_node.backup import MARK, alone, back_up, restore
@@ -106,7 +107,6 @@ def test_a_restored_outbox_sends_nothing_twice_and_loses_nothing(
     """The backup is taken with one transaction on its way; another follows, and is not in it."""
     anvil = start_anvil("--no-mining")
     web3 = connect(anvil.url, 31337)
-    mine = lambda: web3.provider.make_request("evm_mine", [])  # type: ignore[arg-type]  # noqa: E731
     to = [Account.create().address for _ in range(3)]
     database = node(tmp_path / "node")
     first = manager(anvil, database)
@@ -120,10 +120,10 @@ def test_a_restored_outbox_sends_nothing_twice_and_loses_nothing(
     restored = manager(anvil, again)
     assert len(restored.recover()) == 1, "the intent in the backup is known"
     third = restored.submit(Call("third", to[2], b"", 7))
-    mine()
+    web3.provider.make_request(RPCEndpoint("evm_mine"), [])
     assert restored.wait(third).action == "third"
     restored.confirm()
-    assert [web3.eth.get_balance(address) for address in to] == [5, 6, 7]  # type: ignore[arg-type]
+    assert [web3.eth.get_balance(address) for address in to] == [5, 6, 7]
     assert web3.eth.get_transaction_count(restored.address) == 3  # type: ignore[arg-type]
     again.close()
 

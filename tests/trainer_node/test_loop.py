@@ -44,6 +44,7 @@ def attended(*turns: Turn) -> list[str]:
     """Return what is sent in these turns. Raises the last error."""
     account: Any = Account()
     loop: Any = object.__new__(Loop)
+    loop._ours = [False, False]
     loop._role = SimpleNamespace(turns=lambda *_: (True, list(turns)))
     loop._sender = Sender(account, Reserve(lambda: 1, lambda: False))
     job: Any = SimpleNamespace(id=1, phase=JobPhase.CHALLENGE)

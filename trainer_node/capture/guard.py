@@ -20,6 +20,7 @@ import repops
 import torch
 from repops.torch_arrays import from_numpy, to_numpy
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.func import functional_call
 from torch.nn import functional
 
 from referee_py.commit.tensor import Array
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 
 TOLERANCE, TOLERANCE_BF16 = 1e-3, 0.25
 """Largest difference of an element, in units of the largest element of its gradient."""
+AMPLIFIED = 8
+"""How much further than eager FP32 a program may be from eager FP64, where FP32 itself is far from it.
+
+A unit of rounding moves an activation across a kink (ReLU, max pooling), and then elements of a gradient differ by
+tenths: in the first step of ResNet-50 eager FP32 differs from FP64 by 0.12 of the largest element. There single
+elements say nothing, and the norms of whole gradients are compared instead."""
 _DROPOUTS = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
 Values = Mapping[str, Array]
 
@@ -60,8 +67,12 @@ def check_first_step(recipe: Recipe, order: Array, initial: Initial) -> str:
             return "not compared with PyTorch: the module draws random numbers besides dropout"
         found, wanted = _first_metrics(built), _eager(recipe, rows, initial, outputs=False)
         apart = _differences(found, wanted, recipe)
-        if apart:
+        if apart and not _amplified(recipe, rows, initial, found, wanted):
             raise CaptureError(_where(recipe, rows, initial, apart))
+    if apart:
+        return (
+            "loss and gradients of the first step are as close to PyTorch's in FP64 as PyTorch's own in FP32"
+        )
     return "loss and gradients of the first step are those of PyTorch"
 
 
@@ -90,13 +101,66 @@ def _first_metrics(built: Built) -> Values:
     return metrics.latest
 
 
+def _amplified(recipe: Recipe, rows: Array, initial: Initial, found: Values, wanted: Values) -> bool:
+    """Return whether the differences are those that rounding makes in eager FP32, too."""
+    if _is_narrow(recipe):
+        return False
+    try:
+        precise = _eager_f64(recipe, rows, initial)
+    except Exception:
+        return False
+    ours, theirs = _norms(found, precise), _norms(wanted, precise)
+    return max(ours.values()) <= AMPLIFIED * max(theirs.values())
+
+
+def _norms(values: Values, precise: Values) -> dict[str, float]:
+    """Return the norm of each difference, in units of the norm of the value, at least a part of the largest."""
+    norms = {name: float(np.linalg.norm(value.ravel())) for name, value in precise.items()}
+    largest = max((norm for name, norm in norms.items() if name.startswith("gradient.")), default=0.0)
+    distances = {}
+    for name, value in precise.items():
+        unit = max(norms[name], 1e-2 * largest if name.startswith("gradient.") else 1e-6, 1e-30)
+        distance = float(np.linalg.norm((values[name] - value).ravel())) / unit if name in values else np.inf
+        distances[name] = distance if np.isfinite(distance) else np.inf
+    return distances
+
+
+def _eager_f64(recipe: Recipe, rows: Array, initial: Initial) -> Values:
+    """Return loss and gradients of eager PyTorch in FP64, by the names of the metrics."""
+    module = recipe.module
+    given = dict(_batch(recipe, rows))
+    wide = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in given.items()}
+    trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    tensors = {}
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        value = initial.get(name)
+        held = tensor.detach() if value is None else from_numpy(value() if callable(value) else value)
+        held = held.double() if held.is_floating_point() else held.clone()
+        tensors[name] = held.requires_grad_() if name in trained else held
+    with _put_back(module):
+        result = _objective(recipe)(lambda *args, **kw: functional_call(module, tensors, args, kw), wide)
+        loss = result[0] if isinstance(result, tuple) else result
+        loss.backward()
+    gradients = {name: tensors[name].grad for name in sorted(trained)}
+    values = {"loss": to_numpy(loss.detach())}
+    return values | {f"gradient.{name}": to_numpy(g) for name, g in gradients.items() if g is not None}
+
+
+def _objective(recipe: Recipe) -> Objective:
+    names = [*recipe.data, *(recipe.tables or {})]
+    loss_of = recipe.loss
+    return loss_of if isinstance(loss_of, Objective) else Objective.of(loss_of, recipe.inputs, names)
+
+
+def _batch(recipe: Recipe, rows: Array) -> dict[str, torch.Tensor]:
+    """Return the first batch, and the rows of the first step in tables."""
+    batch = {name: from_numpy(np.ascontiguousarray(array[rows[0]])) for name, array in recipe.data.items()}
+    return batch | {name: torch.tensor(table[0, 0]) for name, table in (recipe.tables or {}).items()}
+
+
 def _eager(recipe: Recipe, rows: Array, initial: Initial, outputs: bool) -> Values:
     """Return loss, gradients and module outputs of eager PyTorch, by the names of the metrics."""
-    module, tables = recipe.module, recipe.tables or {}
-    loss_of, names = recipe.loss, [*recipe.data, *tables]
-    objective = loss_of if isinstance(loss_of, Objective) else Objective.of(loss_of, recipe.inputs, names)
-    batch = {name: from_numpy(np.ascontiguousarray(array[rows[0]])) for name, array in recipe.data.items()}
-    batch |= {name: torch.tensor(table[0, 0]) for name, table in tables.items()}
+    module, objective, batch = recipe.module, _objective(recipe), _batch(recipe, rows)
     with (
         _put_back(module),
         module_outputs(module if outputs else None) as found,
@@ -137,8 +201,7 @@ def _put_back(module: torch.nn.Module) -> Iterator[None]:
 
 def _differences(found: Values, wanted: Values, recipe: Recipe) -> dict[str, float]:
     """Return the metrics that differ by more than rounding does, with their differences."""
-    narrow = recipe.autocast is not None or any(p.dtype == torch.bfloat16 for p in recipe.module.parameters())
-    limit = TOLERANCE_BF16 if narrow else TOLERANCE
+    limit = TOLERANCE_BF16 if _is_narrow(recipe) else TOLERANCE
     largest = max(
         (_size(value) for name, value in wanted.items() if name.startswith("gradient.")), default=0.0
     )
@@ -156,6 +219,11 @@ def _differences(found: Values, wanted: Values, recipe: Recipe) -> dict[str, flo
         if worst > limit:
             apart[name] = worst
     return apart
+
+
+def _is_narrow(recipe: Recipe) -> bool:
+    """Return whether the module computes in bf16, where eager PyTorch's own rounding is the larger part."""
+    return recipe.autocast is not None or any(p.dtype == torch.bfloat16 for p in recipe.module.parameters())
 
 
 def _same(a: Array, b: Array) -> Array:

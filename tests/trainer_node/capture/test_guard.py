@@ -59,6 +59,34 @@ def test_a_gradient_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> N
         build(recipe(nn.Tanh()))
 
 
+class Kinked(nn.Module):
+    """Signs of sums that cancel: they depend on the order of the terms, and a twentieth of the output on the signs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        draw = np.random.default_rng(2)
+        half = draw.standard_normal((32, 32)) * 10.0 ** draw.integers(0, 6, (32, 32))
+        terms = np.concatenate([half, -half], axis=1).astype(np.float32)
+        self.register_buffer("terms", torch.from_numpy(draw.permuted(terms, axis=1)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        cancelled = (x[:, :1, None] * self.terms).sum(2)
+        return x * (1 + 0.05 * torch.sign(cancelled).mean(1, keepdim=True))
+
+
+def test_rounding_that_a_kink_amplifies_is_no_difference() -> None:
+    assert "as close to PyTorch's in FP64 as PyTorch's own" in checked(recipe(nn.Tanh(), Kinked()))
+
+
+def test_a_wrong_gradient_beside_a_kink_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = RULES["aten.tanh_backward.default"]
+    monkeypatch.setitem(
+        RULES, "aten.tanh_backward.default", lambda c, g, y: c.b.op("mul", right(c, g, y), c.b.full(-1.0))
+    )
+    with pytest.raises(CaptureError, match="not PyTorch's"):
+        build(recipe(nn.Tanh(), Kinked()))
+
+
 def test_a_function_that_the_trace_does_not_see_is_found() -> None:
     class Hidden(nn.Module):
         """A number that PyTorch's tensors do not know of: it differs between the trace and the step."""
