@@ -404,6 +404,9 @@ class JobRunner:
             unkept=partial(self._unkept, work),
         )
         reporter = Reporter(work.job.id, terms.hash(), outputs, checkpoints.last, terms.steps)
+        if checkpoints.last:
+            # NOTE: a run that goes on is told of at once, and so is one that an earlier job has computed to its end.
+            self._board.put(reporter.report({}, checkpoints.last))
         began = told = time.monotonic()
 
         def progress(step: int) -> None:

@@ -73,12 +73,7 @@ class LocalRun:
 
     def _in(self, folder: RunFolder, on_step: OnStep, stop: Callable[[], bool]) -> Result:
         bundle, terms = self.bundle, self.bundle.terms
-        logs = None
-        if is_rounded(terms.mode):
-            logs = OwnLogs(folder.database, folder.key, folder.store, terms.node_count, terms.steps)
-        package = Package(terms, bundle.program, bundle.constants, bundle.initial)
-        backend = self._backend(logs)
-        replay = Replay(package, backend, folder.store, folder, log_source=logs, metrics=bundle.metrics)
+        replay, logs = self._replay(folder)
         reached = folder.step
 
         def after(step: int) -> None:
@@ -97,6 +92,21 @@ class LocalRun:
                 log_root = claim.logs if logs is not None else None
                 return Result(replay.state(self.last), claim.root, log_root, self._log_bytes(logs))
         return Result(replay.state(self.last), None, None, self._log_bytes(logs))
+
+    def show(self, interval: int, step: int | None, node: int | None) -> None:
+        """Publish more of an interval of the run in the folder (`RunFolder.show`)."""
+        assert self.folder is not None
+        self.folder.show(self._replay(self.folder)[0], interval, step, node)
+
+    def _replay(self, folder: RunFolder) -> tuple[Replay, OwnLogs | None]:
+        bundle, terms = self.bundle, self.bundle.terms
+        logs = None
+        if is_rounded(terms.mode):
+            logs = OwnLogs(folder.database, folder.key, folder.store, terms.node_count, terms.steps)
+        package = Package(terms, bundle.program, bundle.constants, bundle.initial)
+        backend = self._backend(logs)
+        replay = Replay(package, backend, folder.store, folder, log_source=logs, metrics=bundle.metrics)
+        return replay, logs
 
     def _backend(self, logs: LogSource | None) -> Backend:
         if logs is None:

@@ -89,14 +89,16 @@ class Loop:
 
     def tick(self) -> None:
         """Read the chain once and do what is due. Raises only RpcUnavailable and RpcCorrupt, if the chain is gone."""
-        client, problems = self._node.client, self._node.problems
         self._withheld = None
         if self._sender is not None:
             self._sender.failed.clear()
         try:
-            snapshot = client.snapshot()
+            self._round()
         finally:
-            self._tell_endpoints()
+            self._tell()
+
+    def _round(self) -> None:
+        snapshot = self._node.client.snapshot()
         self._node.metrics.set("block", snapshot.block.number)
         if self._node.transactions is not None and self._node.transactions.open():
             self._node.transactions.recover()  # transactions that were not mined within an earlier round
@@ -107,10 +109,6 @@ class Loop:
             self._count(snapshot)
         self._ours = [False, self._ours[0]]
         self._compare(snapshot)
-        self._tell_endpoints()
-        say(problems, "stakes", self._withheld)
-        failed = self._sender.failed if self._sender is not None else {}
-        say(problems, "acts", "; ".join(f"{act}: {reason}" for act, reason in failed.items()))
 
     def _count(self, snapshot: Snapshot) -> None:
         """Withdraw what we are owed, and show the sums."""
@@ -124,14 +122,20 @@ class Loop:
             pending=0 if key is None else len(key.open()),
         )
 
-    def _tell_endpoints(self) -> None:
-        """NOTE: an endpoint that fails while enough others agree keeps us from nothing, so it is a notice."""
+    def _tell(self) -> None:
+        """Let /readyz show what is wrong with endpoints, and what was not sent in this round.
+
+        NOTE: an endpoint that fails while enough others agree keeps us from nothing, so it is a notice.
+        """
         problems, agreement = self._node.problems, self._node.client.agreement
         told = "; ".join(agreement.problems)
         if told and agreement.doubt is None:
             problems.note("endpoints", told)
         else:
             say(problems, "endpoints", told)
+        say(problems, "stakes", self._withheld)
+        failed = self._sender.failed if self._sender is not None else {}
+        say(problems, "acts", "; ".join(f"{act}: {reason}" for act, reason in failed.items()))
 
     def _compare(self, snapshot: Snapshot) -> None:
         """Now and then, and in every round while endpoints contradict each other, compare what they show.

@@ -20,18 +20,19 @@ from pathlib import Path
 from pydantic_core import from_json
 from sqlalchemy.exc import DatabaseError, OperationalError
 
-from referee_py.errors import InvalidInput
+from referee_py.errors import InvalidInput, Unavailable
 from referee_py.execute import RunClaim
 from referee_py.program.terms import Terms
 
 from .artifacts import Kind, Name
-from .audit.published import Claim
+from .audit.published import CLAIM, Claim, Refinement
 from .bundle import Bundle
 from .checkpoints import Checkpoint, StoredCheckpoints
 from .db import Database
 from .errors import ConfigError
 from .metrics_file import MetricsFile
 from .process import exclusive
+from .replay import Replay
 from .store import Store
 
 KEPT_STATES = 2
@@ -128,6 +129,42 @@ class RunFolder:
         """Leave what others need to check the run (`trainer_node.audit.published`)."""
         Claim.of(bundle.name, bundle.terms, bundle.put(self.store), claim).write(self.path)
 
+    def show(self, replay: Replay, interval: int, step: int | None = None, node: int | None = None) -> None:
+        """Publish more of an interval, computed again, so that others find where their run parts from it: its finer run
+        trees with the trees of its steps; of a ``step`` also all records; of a ``node`` in it also the tensors.
+
+        Raises InvalidInput for what the run does not have, and Unavailable if what is computed is not what was claimed.
+        """
+        claim, terms = self._claim(), self._terms
+        end = min(interval * terms.strides[0], terms.steps)
+        start = (interval - 1) * terms.strides[0]
+        if not 0 <= start < end:
+            raise InvalidInput(f"interval {interval}: the run has {-(-terms.steps // terms.strides[0])}")
+        if step is not None and not start < step <= end:
+            raise InvalidInput(
+                f"step {step} is not in interval {interval}, which has steps {start + 1} to {end}"
+            )
+        if node is not None and (step is None or not 0 <= node < terms.node_count):
+            raise InvalidInput(
+                f"node {node}: a step has nodes 0 to {terms.node_count - 1}; name the step, too"
+            )
+        known = {checkpoint.step: checkpoint.root for checkpoint in self.all()}
+        found = list(_refined(replay, start, end, known.get(end), step))
+        if step is not None:
+            for number in range(terms.node_count):
+                self.store.put_record(replay.record(step, number))
+            if node is not None:
+                replay.publish(step, node)
+        more = [known for known in found if known not in claim.refinements]
+        claim.model_copy(update={"refinements": [*claim.refinements, *more]}).write(self.path)
+
+    def _claim(self) -> Claim:
+        path = self.path / CLAIM
+        try:
+            return Claim.model_validate_json(path.read_bytes())
+        except (FileNotFoundError, ValueError) as error:
+            raise InvalidInput(f"{path} is no claim; finish the run first, with --resume: {error}") from error
+
     def close(self) -> None:
         self.metrics.close()
         self.database.close()
@@ -168,6 +205,29 @@ def open_run(
             f"{path / 'state.sqlite3'} is damaged: {error.orig}; remove it and go on with --out {path} --resume, "
             "which computes the run from its beginning"
         ) from error
+
+
+def _refined(
+    replay: Replay, start: int, end: int, last: bytes | None, step: int | None
+) -> Iterator[Refinement]:
+    """Yield the finer run trees under ``(start, end]``, or those on the way to a step, which ``replay`` puts into its
+    store."""
+    if end - start == 1:
+        replay.step_tree(end)
+        return
+    level, stride = next((k, s) for k, s in enumerate(replay.terms.strides) if s < end - start)
+    tree = replay.run_tree(level, start, end)
+    if last is not None and tree.leaves[-1] != last:
+        raise Unavailable(
+            f"steps {start + 1} to {end}, computed again, lead to another checkpoint than the run has claimed: there "
+            "is nothing to show, and the claim is wrong or this machine is"
+        )
+    yield Refinement(start=start, end=end, stride=stride, root=tree.root.hex())
+    for number, leaf in enumerate(tree.leaves):
+        first = start + number * stride
+        until = min(first + stride, end)
+        if stride > 1 and (step is None or first < step <= until):
+            yield from _refined(replay, first, until, leaf, step)
 
 
 def _description(terms: Terms, arithmetic: str) -> dict[str, object]:

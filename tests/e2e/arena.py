@@ -191,8 +191,8 @@ class Arena:
         member.runner.close()
         assert member.honest
         if member.node.settings.check != "all":
-            member.runner = self._sampling(member.node)
-            member.start(sampler(member.node, member.runner))
+            member.runner = again = self._sampling(member.node)
+            member.start(sampler(member.node, again))
             return
         challenges = member.node.settings.mode is Mode.CHALLENGE
         member.runner = self._stack.enter_context(self._open_runner(member.node, HONEST, follows=challenges))
@@ -202,6 +202,10 @@ class Arena:
         """Let time pass on the chain."""
         for method, params in (("evm_increaseTime", [seconds]), ("evm_mine", [])):
             self.web3.provider.make_request(method, params)  # type: ignore[arg-type]
+
+    def post_again(self, slots: int = 1, threshold: int = 1) -> None:
+        """Post another job of the same bundle."""
+        self._post(self._transactions(), slots, threshold)
 
     def address(self, name: str) -> str:
         """Return the account of a member."""
@@ -299,10 +303,10 @@ class Arena:
         runner = self._sampling(node)
         self.members.append(Member(name, True, node, sampler(node, runner), runner))
 
-    def _sampling(self, node: Daemon) -> JobRunner:
+    def _sampling(self, node: Daemon) -> SampleRunner:
         samples = Samples(node)
         kind = partial(SampleRunner, plan_of=samples.plan, share_of=samples.share)
-        return self._stack.enter_context(open_runner(node, follows=True, kind=kind))
+        return cast(SampleRunner, self._stack.enter_context(open_runner(node, follows=True, kind=kind)))
 
     def _open_runner(
         self, node: Daemon, lie: Lie, *, follows: bool

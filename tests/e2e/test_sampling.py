@@ -63,6 +63,31 @@ def test_a_sampler_that_restarts_in_its_match_plays_on(anvil: Anvil, tmp_path: P
         assert outcome.profit["challenger"] == STAKE // 2
 
 
+def test_a_sampler_whom_nobody_serves_replays_the_whole_job(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claimant who serves nothing would never be found out by parts. The sampler claims the right root, and is not
+    confused by a restart."""
+    monkeypatch.setattr("trainer_node.job_runner.RETRY_S", 0.001)
+    with Arena(
+        anvil,
+        tmp_path,
+        bundle,
+        trainers=[Fault.WRONG_OP_OUTPUT],
+        serve=False,
+        check="sample:0.5",
+        verifiers=0,
+        threshold=0,
+    ) as arena:
+        while not (job := arena.client.snapshot().job(arena.job_id)).open_matches:
+            arena.turn()
+            assert not job.phase.ended
+        arena.restart("challenger")
+        outcome = arena.play()
+        assert outcome.job.accepted_root == honest_root(bundle)
+        assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]
+
+
 # ------------------------------------------------------------------------------------------------ one of a hundred
 
 INTERVALS, WRONG_STEP = 100, 147

@@ -3,6 +3,7 @@
 selection  which intervals are checked, and how likely a lie is to be among them
 location   where the bytes of a published run are: a folder, a web server or a bucket
 published  a published run, every byte of it checked against its claim
+job        the run of a job on a chain, served by its claimants
 interval   one interval replayed: MATCH, UNCHECKED, or the place where the two runs part
 pool       intervals in several processes
 engine     what checks them: processes, or a Ray cluster (engine_ray); reports of findings

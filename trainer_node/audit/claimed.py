@@ -21,7 +21,7 @@ from referee_py.rounding.step_log import StepLog
 
 from ..artifacts import MAX_RECORD_BYTES, Kind, Name
 from ..fetch import Fetcher
-from ..package import MAX_HEADER_BYTES, Package, load
+from ..package import MAX_HEADER_BYTES, Package, check_leaves, load
 from ..store import Store
 
 
@@ -80,7 +80,8 @@ class Served(Source):
 
 
 class ClaimedRun:
-    """The run of a program that a root claims. Raises Unavailable for what nobody serves.
+    """The run of a program that a root claims. Raises Unavailable for what nobody serves, InvalidProgram for more
+    intervals than a run may have.
 
     ``program_file`` is the hash of the program's file; ``logs`` the root of its rounding logs in a mode with them.
     """
@@ -91,6 +92,7 @@ class ClaimedRun:
         self.source, self.terms, self.program = source, terms, program
         self.root, self.logs = root, logs
         self._program_file = program_file
+        check_leaves(terms)  # SAFETY: numbers of a stranger, of which a list is made
         self.steps = checkpoint_steps(0, terms.steps, terms.strides[0])
         self.tree = source.tree(Tag.RUN_TREE, root, len(self.steps))
         self._log_roots: tuple[bytes, ...] = ()

@@ -1,4 +1,4 @@
-"""Intervals on the machines of a Ray cluster: the tasks carry an address, numbers and a hash.
+"""Intervals on the machines of a Ray cluster: the tasks carry addresses, numbers and hashes.
 
 Each worker opens the run by its address and checks every byte itself. Its machine keeps what it has fetched in the
 user's cache folder, under the root. A worker or machine that dies takes nothing with it: its intervals are checked
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,10 @@ class _Tasks:
         need = {"num_gpus": 1} if task.device == "cuda" else {}
         each = max(1, min(cores) // jobs)
         self._remote = ray.remote(num_cpus=each, max_calls=0, max_retries=0, **need)(check)
-        address = task.address if "://" in task.address else str(Path(task.address).resolve())
-        self._fixed = (address, task.root, task.max_memory, task.device, task.evaluator, each)
+        local = "://" in task.address or not task.address
+        address = task.address if local else str(Path(task.address).resolve())
+        # NOTE: no path of this machine but the run's; each worker has a cache of its own.
+        self._fixed = replace(task, address=address, cache=Path(), threads=each)
         self._pending: dict[Any, int] = {}
 
     def reports(self, intervals: Sequence[int]) -> Iterator[Report]:
@@ -76,7 +79,7 @@ class _Tasks:
         while left:
             while waiting and len(self._pending) < WINDOW:
                 interval = waiting.pop()
-                self._pending[self._remote.remote(*self._fixed, interval)] = interval
+                self._pending[self._remote.remote(asdict(self._fixed), interval)] = interval
             ready, _ = self._ray.wait(list(self._pending), num_returns=1)
             for done in ready:
                 interval = self._pending.pop(done)
@@ -108,22 +111,21 @@ class _Tasks:
         return Report.of(self._run, self._device, finding)
 
 
-def check(
-    address: str, root: str, max_memory: int, device: str, evaluator: str, threads: int, interval: int
-) -> bytes:
+def check(fields: dict[str, Any], interval: int) -> bytes:
     """Check an interval in a worker; return a report as JSON. A run that cannot be opened is UNCHECKED."""
+    task = Task(**fields)
     try:
-        auditor = _opened(address, root, max_memory, device, evaluator, threads)
+        auditor = _opened(task)
     except AssayError as error:
         raise RuntimeError(f"this worker cannot open the run: {_brief(error)}") from None
-    return Report.of(auditor.published, device, auditor.check(interval)).to_json()
+    return Report.of(auditor.published, task.device, auditor.check(interval)).to_json()
 
 
 @cache
-def _opened(address: str, root: str, max_memory: int, device: str, evaluator: str, threads: int) -> Auditor:
+def _opened(task: Task) -> Auditor:
     # NOTE: Ray ends processes without a word, so a folder of their own would stay for ever, one for each.
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay" / "audit" / root
-    return Task(address, folder, root, max_memory, device, evaluator, threads).open()
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay" / "audit" / task.root
+    return replace(task, cache=folder).open()
 
 
 def _ray() -> Any:

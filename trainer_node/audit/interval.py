@@ -29,6 +29,8 @@ from ..log_sources import step_limit
 from ..package import Package
 from .claimed import ClaimedRun
 
+_ENDS = "the search ends here"
+
 
 class Verdict(StrEnum):
     """UNCHECKED: something that the check needs is missing or damaged. It says nothing about the interval."""
@@ -60,6 +62,11 @@ class Finding:
     claimed: float | None = None
     computed: float | None = None
 
+    @property
+    def sought(self) -> bool:
+        """Whether the place where the runs part is not found as far as it can be: not enough is published."""
+        return self.verdict is Verdict.DIFFERS and self.reason.startswith(_ENDS)
+
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value not in (None, "")}
 
@@ -79,11 +86,19 @@ def computes(mode: int, device: str = "cpu", evaluator: str = "torch") -> Comput
     return backend
 
 
-class Auditor:
-    """Checks intervals of one run. Holds the program, its constants and its compiled step."""
+class _NotKept(Unavailable):
+    """Nobody serves the state at the end of an interval."""
 
-    def __init__(self, published: ClaimedRun, max_memory: int, computes: Computes) -> None:
-        self.published = published
+
+class Auditor:
+    """Checks intervals of one run. Holds the program, its constants and its compiled step.
+
+    ``back``: how many intervals are computed, at most, to reach the state before one that is to be checked, where the
+    states in between were not kept.
+    """
+
+    def __init__(self, published: ClaimedRun, max_memory: int, computes: Computes, back: int = 0) -> None:
+        self.published, self._back = published, back
         self.package: Package = published.package(max_memory)
         terms, package = published.terms, self.package
         self.logs = FollowedLogs(published, max_memory) if is_rounded(terms.mode) else None
@@ -105,7 +120,7 @@ class Auditor:
         try:
             self._locate(self.first(interval), end, claimed, found)
         except AssayError as error:
-            found["reason"] = f"the search ends here: {_brief(error)}"
+            found["reason"] = f"{_ENDS}: {_brief(error)}"
         return Finding(interval, start, end, Verdict.DIFFERS, **found)
 
     def replay(self, interval: int, on_step: Callable[[int], None] = lambda _: None) -> bytes:
@@ -117,10 +132,39 @@ class Auditor:
         return ours.checkpoints[-1]
 
     def first(self, interval: int) -> State:
-        """Return the claim's state before an interval; that before the first one is the initial state."""
-        if interval == 1:
+        """Return the claim's state before an interval; that before the first one is the initial state.
+
+        One that nobody serves is computed from the last one before it. INVARIANT: it leads to the claim's checkpoint,
+        as one that is served does.
+        """
+        for kept in range(interval - 1, max(-1, interval - 2 - self._back), -1):
+            try:
+                return self._forward(self._kept(kept), kept, interval - 1)
+            except _NotKept as error:
+                missing = error
+        raise Unavailable(f"{missing}; --back {self._back + 1} looks one checkpoint further back")
+
+    def _kept(self, number: int) -> State:
+        """Return the state at the end of an interval, from those who serve it. Raises _NotKept."""
+        if number == 0:
             return self._run.initial()
-        return self._run.restore(self.published.span(interval - 1)[1], self.published.slots(interval - 1))
+        try:
+            return self._run.restore(self.published.span(number)[1], self.published.slots(number))
+        except Unavailable as error:
+            raise _NotKept(str(error)) from error
+
+    def _forward(self, state: State, kept: int, number: int) -> State:
+        """Return the state at the end of an interval, computed from that at the end of an earlier one."""
+        if kept == number:
+            return state
+        end, stride = self.published.span(number)[1], self.published.terms.strides[0]
+        found = self._run.commit_interval(state, end, stride, snapshots=[end])
+        if found.checkpoints != tuple(self.published.tree.leaves[kept:number]):
+            raise Unavailable(
+                f"the state after step {end} is not kept, and what is computed from step {state.step} is not the "
+                f"claim's: check intervals {kept + 1} to {number} first"
+            )
+        return found.snapshots[end]
 
     # ------------------------------------------------------------------ where the runs part
 

@@ -20,8 +20,9 @@ import repops
 
 from ..store import Store
 from .interval import Auditor, Finding, Verdict, computes
+from .job import JobRun
 from .location import Location
-from .published import PublishedRun
+from .published import Claim, PublishedRun
 
 ATTEMPTS = 2
 """How often an interval is begun whose process dies."""
@@ -29,7 +30,10 @@ ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class Task:
-    """What a process needs to open a run. ``root``: what claim.json must claim, as hexadecimal digits."""
+    """What a process needs to open a run. ``root``: what claim.json must claim, as hexadecimal digits.
+
+    A run of a job on a chain has its ``claim`` (the content of a claim.json) and ``servers``, and no address.
+    """
 
     address: str
     cache: Path
@@ -38,12 +42,22 @@ class Task:
     device: str = "cpu"
     evaluator: str = "torch"
     threads: int | None = None
+    back: int = 0
+    claim: str = ""
+    servers: tuple[str, ...] = ()
+
+    def published(self) -> PublishedRun:
+        """Return the run. Raises Unavailable, InvalidInput."""
+        store = Store(self.cache, sync=False)
+        if self.claim:
+            return JobRun(Claim.model_validate_json(self.claim), self.servers, store)
+        return PublishedRun(Location(self.address), store, bytes.fromhex(self.root) if self.root else None)
 
     def open(self) -> Auditor:
         if self.threads is not None:
             repops.set_num_threads(self.threads)
-        run = PublishedRun(Location(self.address), Store(self.cache, sync=False), bytes.fromhex(self.root))
-        return Auditor(run, self.max_memory, computes(run.terms.mode, self.device, self.evaluator))
+        run = self.published()
+        return Auditor(run, self.max_memory, computes(run.terms.mode, self.device, self.evaluator), self.back)
 
 
 _auditor: Auditor | None = None

@@ -107,17 +107,21 @@ class PublishedRun(ClaimedRun):
     """
 
     def __init__(self, location: Location, cache: Store, root: bytes | None = None) -> None:
-        source = Located(location, cache)
-        self.claim = claim = _read_claim(location)
+        claim = _read_claim(location)
         if root is not None and root.hex() != claim.root:
             raise Unavailable(f"{location.address} publishes a run with root {claim.root}, not {root.hex()}")
+        self._open(claim, Located(location, cache))
+        _check_last(claim, self.tree)
+
+    def _open(self, claim: Claim, source: Source) -> None:
+        self.claim = claim
         file = bytes.fromhex(claim.program_file)
         program = read_program(source.blob(file, max_bytes=MAX_FILE_BYTES))
         terms = Terms.of(program, claim.steps, claim.strides, claim.mode)
         if terms.hash().hex() != claim.program_hash:
-            raise Unavailable(f"{location.address}: {CLAIM} names another program hash than its program has")
-        super().__init__(source, terms, program, file, bytes.fromhex(claim.root), bytes.fromhex(claim.logs))
-        _check_last(claim, self.tree)
+            raise Unavailable(f"{claim.name}: the claim names another program hash than its program has")
+        roots = bytes.fromhex(claim.root), bytes.fromhex(claim.logs)
+        ClaimedRun.__init__(self, source, terms, program, file, *roots)
 
     def refined(self, start: int, end: int, stride: int, last: bytes) -> Tree:
         """Return the published run tree of `(start, end]` at a finer stride, whose last leaf is `last`."""

@@ -190,9 +190,17 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
     path, aten = origin.get("module"), node.meta.get("original_aten") or node.target
     where = f"module {path}" if path else "loss or gradient"
     context.b.label = f"{path or where}: {aten}"
-    if not node.users:
+    writes = str(node.target) in _WRITES
+    if not node.users and not writes:
         return None
     try:
+        # SAFETY: first of all, since a write into a view of a tensor that is read later has no users of its own.
+        if writes and not _is_fresh(node.args[0], node):
+            raise Unsupported(
+                "it writes into a part of a tensor", "write into a new tensor, or use torch.where"
+            )
+        if not node.users:
+            return None
         value = node.meta["val"]
         context.outputs = tuple(map(type_of, value if isinstance(value, tuple | list) else [value]))
         rule = RULES.get(str(node.target))
@@ -201,16 +209,16 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
             raise Unsupported(f"{what} has no lowering", _remedy(aten))
         context.traced = torch.fx.map_arg(node.args, lambda argument: argument.meta.get("val"))
         context.backward = "backward" in origin
-        if str(node.target) in _WRITES and not _is_fresh(node.args[0], node):
-            raise Unsupported(
-                "it writes into a part of a tensor", "write into a new tensor, or use torch.where"
-            )
         if args and isinstance(args[0], Uninitialised) and str(node.target) in _PARTS:
             return Uninitialised()
         if args and isinstance(args[0], Uninitialised) and str(node.target) in _FILLS:
             args = (context.like(0, context.out), *args[1:])
         if str(node.target) not in _OVERWRITES and any(isinstance(a, Uninitialised) for a in args):
-            raise Unsupported("it reads a tensor that is not initialised", "use zeros, ones or full")
+            drawn = torch.Tag.nondeterministic_seeded in getattr(aten, "tags", ())
+            raise Unsupported(
+                "it reads a tensor that is not initialised",
+                _remedy(aten) if drawn else "use zeros, ones or full",
+            )
         result = _applied(rule, context, str(node.target), args, kwargs)
     except Unsupported as error:
         raise Unsupported(error.what, error.remedy, f"{where}, ATen operator {aten}") from error

@@ -33,6 +33,13 @@ def _place(error: Exception) -> str:
     return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
 
+def _operator(error: Exception) -> str:
+    """Name the last ATen operator that an error went through; nothing if there is none."""
+    given = (frame.f_locals.get("func") for frame, _ in traceback.walk_tb(error.__traceback__))
+    operators = [str(func) for func in given if isinstance(func, torch._ops.OpOverload)]
+    return f", ATen operator {operators[-1]}" if operators else ""
+
+
 class Phases:
     """Annotates the nodes of the forward pass with the path of their module, and knows when the backward pass runs."""
 
@@ -64,7 +71,7 @@ class Phases:
                 raise Unsupported(*_CHECKPOINTING, self.where()) from error
             remedy = remedies.of_error(str(error))
             said = f"on tensors without data, PyTorch says: {error}{remedy}"
-            raise CaptureError(f"{self.where()}: {said}") from error
+            raise CaptureError(f"{self.where()}{_operator(error)}: {said}") from error
         except CaptureError:
             raise
         except Exception as error:

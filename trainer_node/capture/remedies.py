@@ -16,6 +16,8 @@ _WITHOUT = {
     "_fft": "write the transform as a product with the real and the imaginary matrix",
     "linalg_svd": "use torch.linalg.norm, or a fixed number of power iterations",
     "linalg_eig": "use a fixed number of power iterations",
+    "linalg": "use a fixed number of iterations of matrix products (power, Newton-Schulz), or compute it beforehand",
+    "cholesky": "use a fixed number of iterations of matrix products (power, Newton-Schulz), or compute it beforehand",
     "quantize": "quantise after training, or write the rounding with torch.round",
 }
 _OF_ERRORS = {
@@ -23,6 +25,10 @@ _OF_ERRORS = {
     "cuda": "leave tensors where they are: whoever runs the program chooses the device",
     "does not require grad": "the loss does not depend on a parameter: take away detach() and no_grad()",
     "same reduction dim": "the width of the data is not the layer's",
+    "derivative for": "PyTorch has no gradient of it: use another function, or detach() what it gets",
+    "modified by an inplace operation": "write into a new tensor, or use torch.where",
+    "sparse": "use dense tensors, and sparse=False for an embedding",
+    "must match": "change a size, or add a dimension with unsqueeze()",
     "backward through the graph a second time": "leave backward() out: the loss function returns the loss",
 }
 

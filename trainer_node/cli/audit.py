@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,20 +15,19 @@ from eth_account.signers.local import LocalAccount
 from referee_py.errors import InvalidEncoding, InvalidInput
 
 from ..audit.engine import MAX_REPORT_BYTES, Engine, Report, reports
+from ..audit.folder import audit_folder
 from ..audit.interval import Finding, Verdict
-from ..audit.location import Location
+from ..audit.job import claim_of_job
 from ..audit.pool import Task, threads_for
 from ..audit.published import PublishedRun
 from ..audit.receipt import receipt_of
-from ..audit.receipt_file import Signed, file_name
+from ..audit.receipt_file import Signed
 from ..audit.selection import Selection, select
-from ..config import load_settings
+from ..config import Settings, load_settings
 from ..keys import load_account
 from ..pace import left_words
-from ..process import exclusive
-from ..store import Store
 from .audit_receipts import coverage, folder_for, hash_of, verify
-from .common import out, printable, show_rows
+from .common import CHAIN, out, printable, reader, show_rows
 from .default_command import DefaultCommand
 from .flags import flag, only_given, with_flags
 
@@ -36,7 +37,8 @@ DIFFERS, UNCHECKED = 1, 4
 _CHECK_HELP = "Check a published run, with or without a chain: assay audit RUN, or assay audit check RUN."
 
 
-_KEY = {
+_OWN = {
+    **{name: CHAIN[name] for name in ("config", "rpc_url", "chain_id", "deployment", "releases", "release")},
     "keystore": flag(
         Path, "--keystore", "Sign receipts with this encrypted key of assay key new.", "Receipts"
     ),
@@ -46,19 +48,35 @@ _KEY = {
 }
 
 
-def _account(**flags: Any) -> LocalAccount | None:
-    """Open the key of receipts; None without one. NOTE: no settings are read then: an audit needs none."""
-    if flags["keystore"] is None:
-        if flags["password_file"] is not None:
-            raise InvalidInput("--password-file opens a key for receipts; add --keystore KEY")
-        return None
-    return load_account(load_settings(**only_given(**flags)))
+@dataclass(frozen=True)
+class _Own:
+    """The flags about a key and a chain. NOTE: settings are read only where they are needed: an audit needs none."""
+
+    flags: dict[str, Any]
+
+    @cached_property
+    def settings(self) -> Settings:
+        return load_settings(**only_given(**self.flags))
+
+    def account(self) -> LocalAccount | None:
+        """Open the key of receipts; None without one."""
+        if self.flags["keystore"] is None:
+            if self.flags["password_file"] is not None:
+                raise InvalidInput("--password-file opens a key for receipts; add --keystore KEY")
+            return None
+        return load_account(self.settings)
 
 
-@with_flags("account", _KEY, _account)
+@with_flags("own", _OWN, lambda **flags: _Own(flags))
 def _check(
-    account: LocalAccount | None,
-    run: Annotated[str, typer.Argument(help="A published run: a folder, or an address (http, https, s3).")],
+    own: _Own,
+    run: Annotated[
+        str | None, typer.Argument(help="A published run: a folder, or an address (http, https, s3).")
+    ] = None,
+    job: Annotated[
+        int | None,
+        typer.Option(help="In place of RUN: the job of this number on the chain.", min=1, max=(1 << 64) - 1),
+    ] = None,
     intervals: Annotated[str, typer.Option(help="Which: 3,7-9 or all or sample.")] = "sample",
     detect: Annotated[float, typer.Option(help="With sample: the chance of finding a lie.")] = 0.95,
     lies: Annotated[
@@ -73,6 +91,13 @@ def _check(
         Path | None,
         typer.Option("--out", help="Folder for findings, receipts and fetched data, to go on from."),
     ] = None,
+    back: Annotated[
+        int,
+        typer.Option(
+            help="Where the state before an interval was not kept: how many intervals may be computed to reach it.",
+            min=0,
+        ),
+    ] = 0,
     memory: Annotated[int, typer.Option(help="Limit in bytes on tensors and one step.", min=1)] = 8 << 30,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     engine: Annotated[
@@ -82,7 +107,7 @@ def _check(
         str | None, typer.Option(help="With ray: the cluster's address, or local for one on this machine.")
     ] = None,
 ) -> None:
-    """Replay intervals of a published run, and compare the checkpoint that follows each.
+    """Replay intervals of a published run, or of a job's, and compare the checkpoint that follows each.
 
     With --keystore, what is found of each interval is written as a signed receipt to OUT/receipts.
     Exit codes: 0 all match; 1 an interval differs; 4 none differs, and some could not be checked.
@@ -93,17 +118,24 @@ def _check(
         raise InvalidInput(
             "--engine ray needs --address, the cluster's or local, and no other engine has one"
         )
-    folder = to or folder_for(run)
-    folder.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder / "lock", f"audit folder {folder}"):
-        published = PublishedRun(Location(run), Store(folder / "cache", sync=False), hash_of(root))
+    if (run is None) is (job is None):
+        raise InvalidInput("name a published run, or a job on the chain with --job")
+    account, wanted = own.account(), hash_of(root)
+    task = Task(run or "", Path(), root or "", memory, device, back=back)
+    if job is not None:
+        claim, servers = claim_of_job(reader(own.settings).snapshot().job(job), wanted)
+        task = replace(task, root=claim.root, claim=claim.model_dump_json(), servers=tuple(servers))
+    where = run or f"job {job}"
+    with audit_folder(to or folder_for(where)) as folder:
+        task = replace(task, cache=folder / "cache")
+        published = task.published()
         chosen = select(intervals, published.count, detect, lies, seed)
         done = {report.finding.interval: report for report in _earlier(folder / "findings.jsonl", published)}
         threads = threads_for(jobs) if engine is Engine.PROCESSES else None
-        task = Task(run, folder / "cache", published.claim.root, memory, device, threads=threads)
+        task = replace(task, root=published.claim.root, threads=threads)
         left = [number for number in chosen.intervals if number not in done]
         out.print(
-            f"{printable(published.claim.name)}  {printable(run)}  root {published.claim.root}",
+            f"{printable(published.claim.name)}  {printable(where)}  root {published.claim.root}",
             soft_wrap=True,
         )
         out.print(f"{chosen.why}; {len(chosen.intervals) - len(left)} were checked before", soft_wrap=True)
@@ -132,14 +164,13 @@ class _Signer:
             folder.mkdir(exist_ok=True)
 
     def sign(self, report: Report) -> None:
-        """Write the receipt of a report, if there is none yet."""
+        """Write the receipt of a report. NOTE: also where there is one: what was found may be more by now."""
         if self._account is None:
             return
         receipt = receipt_of(self._run, report, self._account.address)
         if receipt is None:
             return
-        if not (self.folder / file_name(receipt.root, receipt.interval, receipt.auditor)).exists():
-            Signed.by(self._account, receipt).write(self.folder)
+        Signed.by(self._account, receipt).write(self.folder)
         self.written += 1
 
 
@@ -171,15 +202,21 @@ def _follow(found: Iterator[Report], count: int, log: Path, done: dict[int, Repo
 
 
 def _earlier(path: Path, run: PublishedRun) -> Iterator[Report]:
-    """Yield the reports of an earlier call about the same run. NOTE: a line that a kill has torn is checked again."""
+    """Yield the reports of an earlier call about the same run.
+
+    NOTE: a line that a kill has torn is checked again, and so is an interval whose difference was not found: by now
+    more of it may be published.
+    """
     if not path.exists():
         return
     with path.open("rb") as file:
         while line := file.readline(MAX_REPORT_BYTES + 1):
             try:
-                yield Report.read(line, run)
+                report = Report.read(line, run)
             except InvalidEncoding:
                 continue
+            if not report.finding.sought:
+                yield report
 
 
 def _line(finding: Finding) -> str:

@@ -22,9 +22,11 @@ from .arithmetic import ModeFlags, with_mode
 from .common import out
 from .execute import run_command
 from .flags import flag, only_given, with_flags
+from .publish import publish
 
 app = typer.Typer(no_args_is_help=True)
 app.command("run")(run_command)
+app.command("publish")(publish)
 
 _option = functools.partial(flag, panel="ONNX files")
 _ONNX: dict[str, Any] = {

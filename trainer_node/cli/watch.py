@@ -12,7 +12,7 @@ import typer
 from referee_py.program import SlotSource
 
 from ..bundle import Bundle
-from ..chain import JobPhase, JobView
+from ..chain import JobPhase, JobView, Snapshot
 from ..config import Settings
 from ..metrics_file import json_number
 from ..pace import left_words, rate_words
@@ -21,6 +21,8 @@ from .common import CHAIN, moment, printable, reader, with_settings
 
 MAX_SERVERS = 16
 """Trainers that are asked: as many as a job has slots."""
+MAX_EARLIER_JOBS = 32
+"""Jobs before this one that are searched for the address of a trainer that has not claimed yet."""
 JobNumber = Annotated[int, typer.Argument(help="Number of the job.", min=1, max=(1 << 64) - 1)]
 
 
@@ -30,7 +32,9 @@ def watch(
     job: JobNumber,
     trainer: Annotated[
         list[str] | None,
-        typer.Option(help="URI of a trainer, before its claim names it on the chain. Repeatable."),
+        typer.Option(
+            help="URI of a trainer that has claimed nothing yet, neither here nor in the jobs before. Repeatable."
+        ),
     ] = None,
     bundle: Annotated[
         Path | None, typer.Option(help="The job's bundle: its labels name the numbers.")
@@ -44,11 +48,12 @@ def watch(
     """
     client = reader(settings)
     names = _names(bundle, client.snapshot().job(job))
-    before = ""
+    before, earlier = "", Earlier()
     while True:
         snapshot = client.snapshot()
         found = snapshot.job(job)
-        standings = [standing(found, uri) for uri in _servers(found, trainer or [])]
+        servers = _servers(found, [*(trainer or []), *earlier.of(snapshot, found)])
+        standings = [standing(found, uri) for uri in servers]
         if as_json:
             text = json.dumps(_row(found, standings, names))
         else:
@@ -76,6 +81,31 @@ def _servers(job: JobView, given: list[str]) -> list[str]:
     return list(dict.fromkeys([*given, *claimed]))[:MAX_SERVERS]
 
 
+class Earlier:
+    """Addresses that trainers of a job have named in their claims of earlier jobs: their claims here come last.
+
+    NOTE: a trainer may serve this job elsewhere. A report is shown only if it is about this job and program.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, str] = {}
+
+    def of(self, snapshot: Snapshot, job: JobView) -> list[str]:
+        """Return the newest address of each trainer that has not claimed yet; those that have named none have none."""
+        claimed = {claim.owner for claim in job.claims}
+        silent = [trainer.owner for trainer in job.trainers if trainer.owner not in claimed]
+        wanted = {owner for owner in silent if owner not in self._found}
+        self._found |= dict.fromkeys(wanted, "")
+        for number in range(job.id - 1, max(job.id - 1 - MAX_EARLIER_JOBS, 0), -1):
+            if not wanted:
+                break
+            for claim in snapshot.job(number).claims:
+                if claim.owner in wanted and claim.uri:
+                    self._found[claim.owner] = claim.uri
+                    wanted.discard(claim.owner)
+        return [self._found[owner] for owner in silent if self._found[owner]]
+
+
 _ENDS = {
     JobPhase.TRAINING: "commit_end",
     JobPhase.REVEAL: "reveal_end",
@@ -95,7 +125,10 @@ def _lines(job: JobView, standings: list[Standing], names: dict[SlotSource, str]
     for found in standings:
         lines.append(f"  {printable(found.uri)}  {_words(found, names)}")
     if not standings and job.phase is JobPhase.TRAINING:
-        lines.append("  trainers name their address with their claim; --trainer URI asks one before")
+        lines.append(
+            "  trainers name their address with their claim, and none of these has claimed in the jobs before; "
+            "--trainer URI asks one"
+        )
     return lines
 
 

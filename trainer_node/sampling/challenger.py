@@ -15,12 +15,12 @@ from ..chain import ClaimView, Group, JobView
 from ..config import Mode, Settings
 from ..decide import JobAction, closing
 from ..funds import refuting
-from ..job_runner import JobRunner
 from ..loop import Loop
 from ..participant import Participant, open_runner
 from ..refuted import Refuted
 from ..salt import salt_of
 from ..service import Daemon, Service, open_daemon
+from ..whole import WholeRuns
 from ..worth import Worth
 from .draw import drawn, public_seed, secret_seed
 from .runner import Plan, SampleRunner
@@ -35,6 +35,7 @@ def run_sampler(settings: Settings) -> None:
         samples = Samples(node)
         kind = partial(SampleRunner, plan_of=samples.plan, share_of=samples.share)
         with open_runner(node, follows=True, kind=kind) as runner:
+            assert isinstance(runner, SampleRunner)
             Service(node, Loop(node, sampler(node, runner)).tick).run()
 
 
@@ -127,14 +128,21 @@ class Samples:
         return self._node.client.block(claims[0] + 1).hash
 
 
-def sampler(node: Daemon, runner: JobRunner) -> Participant:
-    """Create the participant that checks parts of the jobs of the deployment."""
+def sampler(node: Daemon, runner: SampleRunner) -> Participant:
+    """Create the participant that checks parts of the jobs of the deployment. Where claimants do not serve what a part
+    needs, it replays the whole job."""
     settings, worth, begun = node.settings, Worth(node, runner), set[int]()
+    whole = WholeRuns(node, runner.whole, worth)
 
     def decide(job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
             return [], None
         claim = job.claim_of(node.address) if node.address is not None else None
+        claims_all = claim is not None and job.groups[claim.group].refutes is None
+        if claims_all or (claim is None and runner.withheld(job.id)):
+            if not claims_all and not worth.unless(job, too_much(runner, job, settings)):
+                return [], None
+            return whole.decide(job, now)
         if claim is None and job.id not in begun:
             poor = useless(deterrence(job, settings.samplers)) if settings.check == "share" else None
             if not worth.unless(job, poor) or not worth.in_time(job, now):
@@ -157,4 +165,18 @@ def sampler(node: Daemon, runner: JobRunner) -> Participant:
             acts.append(JobAction.REFUTE)
         return acts, found
 
-    return Participant(node, runner, decide)
+    return Participant(node, runner, decide, requests=settings.mode is Mode.CHALLENGE)
+
+
+def too_much(runner: SampleRunner, job: JobView, settings: Settings) -> str | None:
+    """Return why not to compute the whole run of a job that is withheld, or None."""
+    estimate = runner.prepare(job)
+    if estimate is None or not settings.max_check_cpu_h:
+        return None
+    hours = estimate.train_s(job.program) * settings.worker_threads / 3600
+    if hours <= settings.max_check_cpu_h:
+        return None
+    return (
+        f"its claimants do not serve what a part needs, and the whole of it takes {hours:.3g} hours of processors; "
+        f"max_check_cpu_h allows {settings.max_check_cpu_h:g}"
+    )

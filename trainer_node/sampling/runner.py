@@ -2,6 +2,9 @@
 
 A `JobRunner` whose result is no run but a refutation: `train` returns it once an interval differs, and None until then
 and if none does. The claimants' data come from their servers, checked against their roots.
+
+SAFETY: a claimant who does not serve what a part needs would never be found out by parts. So such a job is `withheld`,
+and its whole run can be computed, which needs nothing of the claimant.
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ from typing import Any
 import structlog
 
 from referee_py.errors import AssayError, Unavailable
+from referee_py.execute import RunClaim
 
 from ..audit.claimed import ClaimedRun, Served
 from ..audit.interval import Auditor
 from ..chain import Group, JobView
+from ..cost_estimate import CostEstimate
 from ..job_runner import JobRunner, Work
 from ..package import load_program
 from ..refuted import Refuted
@@ -47,7 +52,8 @@ PlanOf = Callable[[JobView, Group], Plan | None]
 
 @dataclass
 class _Root:
-    """The progress of one claimed root. ``left``: intervals to check; ``unserved``: failures by interval."""
+    """The progress of one claimed root. ``left``: intervals to check; ``unserved``: failures by interval, of the run
+    tree by 0."""
 
     left: list[int]
     unserved: dict[int, int] = field(default_factory=dict)
@@ -63,6 +69,9 @@ class SampleRunner(JobRunner):
         super().__init__(*args, **kwargs)
         self._plan_of, self._share_of = plan_of, share_of
         self._roots: dict[tuple[int, bytes], _Root] = {}
+        self._withheld: set[int] = set()
+        self._whole: set[int] = set()
+        """Jobs of which the whole run is computed."""
         self._spent: dict[int, tuple[float, int]] = {}
         """By job: seconds of processors, and bytes."""
 
@@ -81,8 +90,22 @@ class SampleRunner(JobRunner):
             work.claim = None
         return claim  # type: ignore[return-value]
 
+    def whole(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
+        """Return the claim of a job's whole run, as `JobRunner.train`."""
+        self._whole.add(job.id)
+        return super().train(job, ours=ours)
+
+    def withheld(self, job_id: int) -> bool:
+        """Return whether claimants of a job do not serve what a part needs, and no other part of it is being checked or
+        has been found wrong. SAFETY: a refutation must not be taken for the claim of a whole run."""
+        work = self._works.get(job_id)
+        checks = work is not None and work.claim is not None and job_id not in self._whole
+        return job_id in self._withheld and not checks
+
     def forget(self, job_id: int) -> None:
         super().forget(job_id)
+        self._withheld.discard(job_id)
+        self._whole.discard(job_id)
         self._spent.pop(job_id, None)
         self._roots = {key: root for key, root in self._roots.items() if key[0] != job_id}
 
@@ -105,7 +128,11 @@ class SampleRunner(JobRunner):
     def _sample(self, work: Work) -> Refuted | None:
         job = work.job
         for group, plan, root in self._todo(job):
-            auditor = self._auditor(job, group)
+            try:
+                auditor = self._auditor(job, group)
+            except Unavailable as error:
+                self._count(job, group.root, root, 0, error)
+                raise
             for interval in list(root.left):
                 seconds, size = self.spent(job.id)
                 if seconds >= plan.cpu_s or size >= plan.max_bytes:
@@ -146,9 +173,10 @@ class SampleRunner(JobRunner):
         except Interrupted:
             raise
         except AssayError as error:
-            root.unserved[interval] = root.unserved.get(interval, 0) + 1
-            _log.warning("sample.unchecked", **about, reason=str(error)[:400])
-            if root.unserved[interval] >= ATTEMPTS or not isinstance(error, Unavailable):
+            if not isinstance(error, Unavailable):
+                root.left.remove(interval)
+                _log.warning("sample.unchecked", **about, reason=str(error)[:400])
+            elif self._count(job, claimed.root, root, interval, error):
                 root.left.remove(interval)
             return None
         root.left.remove(interval)
@@ -158,5 +186,19 @@ class SampleRunner(JobRunner):
         _log.error("sample.differs", **about, computed=computed.hex())
         return computed
 
-    def _left_s(self, job: JobView, estimate: Any) -> float:
+    def _count(self, job: JobView, claimed: bytes, root: _Root, interval: int, error: Unavailable) -> bool:
+        """Count a failure to get data; return whether there were enough of them."""
+        root.unserved[interval] = root.unserved.get(interval, 0) + 1
+        about = {"job": job.id, "root": claimed.hex(), "interval": interval}
+        _log.warning("sample.unchecked", **about, reason=str(error)[:400])
+        if root.unserved[interval] < ATTEMPTS:
+            return False
+        if job.id not in self._withheld:
+            _log.warning("sample.withheld", **about)
+        self._withheld.add(job.id)
+        return True
+
+    def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
+        if job.id in self._withheld | self._whole:
+            return super()._left_s(job, estimate)
         return float(estimate.train_s(job.program)) * self._share_of(job)

@@ -179,6 +179,15 @@ def drips(handler: BaseHTTPRequestHandler, data: bytes, _: int) -> None:
         time.sleep(0.2)
 
 
+def drips_headers(handler: BaseHTTPRequestHandler, data: bytes, _: int) -> None:
+    handler.wfile.write(b"HTTP/1.0 200 OK\r\n")
+    for number in range(200):
+        handler.wfile.write(b"X-%d: 1\r\n" % number)
+        handler.wfile.flush()
+        time.sleep(0.2)
+    handler.wfile.write(b"Content-Length: %d\r\n\r\n" % len(data) + data)
+
+
 def sleeps(_: BaseHTTPRequestHandler, __: bytes, ___: int) -> None:
     time.sleep(30)
 

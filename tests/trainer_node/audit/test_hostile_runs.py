@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from pathlib import Path
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from referee_py.errors import AssayError
+from referee_py.program.read import read_program
+from referee_py.program.terms import Terms
 from tests.trainer_node.cli.growing import growing
 from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
 from trainer_node.audit.location import Location
@@ -24,6 +27,17 @@ from . import hostile as bad
 
 STEPS, STRIDE = 12, 3
 MEMORY = 1 << 26
+
+
+def many_intervals(run: Path) -> None:
+    """Claim more steps than a list can hold, in terms that fit the program."""
+    told = json.loads((run / "claim.json").read_text())
+    file = told["program_file"]
+    program = read_program((run / "artifacts/blob" / file[:2] / file).read_bytes())
+    steps = (1 << 48) - 1
+    hashed = Terms.of(program, steps, told["strides"], told["mode"]).hash().hex()
+    bad.claim(steps=steps, program_hash=hashed)(run)
+
 
 FOLDERS = {
     "no claim": lambda run: (run / "claim.json").unlink(),
@@ -47,6 +61,7 @@ FOLDERS = {
     "another mode": bad.claim(mode=2),
     "no steps": bad.claim(steps=0),
     "too many steps": bad.claim(steps=(1 << 48) - 1),
+    "more intervals than memory": many_intervals,
     "steps beyond all numbers": bad.claim(steps=10**400),
     "steps that are no number": bad.text(lambda text: text.replace(f'"steps": {STEPS}', '"steps": NaN')),
     "steps with a fraction": bad.claim(steps=STEPS + 0.5),
@@ -87,6 +102,7 @@ FOLDERS = {
 
 SERVERS = [
     *(bad.breaks_off, bad.says_less, bad.bomb, bad.floods, bad.drips, bad.sleeps),
+    bad.drips_headers,
     *(bad.hangs_up, bad.redirects, bad.fails, bad.junk, bad.unpacked),
 ]
 

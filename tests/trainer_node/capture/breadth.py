@@ -5,14 +5,13 @@ Those in `REFUSED` cannot be programs; the others must agree in loss and gradien
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-Function = Callable[[torch.Tensor], Any]
+from .refused import CANNOT, Function
 
 
 def img(function: Function) -> Function:
@@ -347,8 +346,53 @@ CASES |= {
     "mse": lambda x: F.mse_loss(x, T01) * x,
 }
 
+# more functions
+CASES |= {
+    "grid cubic": lambda x: F.grid_sample(x.reshape(1, 1, 4, 6), torch.zeros(1, 2, 2, 2), mode="bicubic"),
+    "trapz": lambda x: torch.trapezoid(x),
+    "vecdot": lambda x: torch.linalg.vecdot(x, x),
+    "roll": lambda x: x.roll(1, 1),
+    "pairwise": lambda x: F.pairwise_distance(x, x.flip(0)),
+    "chain_matmul": lambda x: torch.linalg.multi_dot([x, x.T, x]),
+    "index_add": lambda x: x.index_add(1, torch.tensor([1, 2]), x[:, :2]),
+    "put": lambda x: x.put(torch.tensor([0, 3]), x[0, :2]),
+    "nansum": lambda x: x.nansum(1),
+    "nanmean": lambda x: x.nanmean(1),
+    "std_mean": lambda x: torch.std_mean(x, 1),
+    "gradient": lambda x: torch.gradient(x, dim=1)[0],
+    "as_strided": lambda x: x.as_strided((2, 3), (6, 1)),
+    "swapaxes": lambda x: x.swapaxes(0, 1),
+    "hsplit": lambda x: x.hsplit(2)[0],
+    "column_stack": lambda x: torch.column_stack([x, x]),
+    "dstack": lambda x: torch.dstack([x, x]),
+    "tile": lambda x: x.tile(2, 2),
+    "clamp t": lambda x: x.clamp(min=x.flip(0)),
+    "rms": lambda x: F.rms_norm(x, (6,)),
+    "gqa": lambda x: F.scaled_dot_product_attention(
+        x.reshape(1, 2, 4, 3), x.reshape(1, 2, 4, 3), x.reshape(1, 2, 4, 3), is_causal=True
+    ),
+    "alpha_dropout": lambda x: F.alpha_dropout(x, 0.0),
+    "clip grad": lambda x: x / x.norm().clamp(min=1),
+    "where": lambda x: torch.where(x > 0, x, -x),
+    "sgn": lambda x: x.sgn() * x,
+    "pow t": lambda x: x.exp() ** x,
+    "rsqrt": lambda x: x.exp().rsqrt(),
+    "erf": lambda x: x.erf(),
+    "entr": lambda x: torch.special.entr(x.exp()),
+    "log1p": lambda x: x.exp().log1p(),
+    "expm1": lambda x: x.expm1(),
+    "sigmoid": lambda x: x.sigmoid(),
+    "matrix_norm": lambda x: torch.linalg.matrix_norm(x),
+    "vector_norm": lambda x: torch.linalg.vector_norm(x, 3),
+    "expand": lambda x: x[None].expand(2, 4, 6),
+    "squeeze": lambda x: x[None].squeeze(0),
+    "diagonal_scatter": lambda x: x.diagonal_scatter(x[0, :4] * 2),
+}
+CASES |= CANNOT
+
 
 REFUSED = {
+    *CANNOT,
     "floor_divide f",
     "vander",
     "mode",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,18 @@ def test_a_function_is_that_of_pytorch(name: str) -> None:
     assert eager.relative_error(found, want) <= TOLERANCE
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_cannot_be_a_program_is_refused(name: str) -> None:
-    with pytest.raises(CaptureError, match=r"(module |loss or gradient).*(; |PyTorch says)"):
-        captured(CASES[name])
+def test_what_cannot_be_a_program_is_refused_by_module_operator_and_remedy() -> None:
+    """At least 95 of 100 refusals name all three; the others name the module."""
+    whole = []
+    for name in sorted(REFUSED):
+        with pytest.raises(CaptureError, match=r"^(module Tried|loss or gradient)[,:] ") as caught:
+            captured(CASES[name])
+        message = str(caught.value)
+        operator = re.search(r"aten\.\w+|aten::\w+|the derivative for '\w+|a sort of rows", message)
+        remedy = re.search(r"; \w.{9}|\(\w.{9,}\)$", message)
+        if operator and remedy:
+            whole.append(name)
+        else:
+            print(f"{name}: {message}")
+    print(f"{len(whole)} of {len(REFUSED)} refusals name module, operator and remedy")
+    assert len(whole) >= 0.95 * len(REFUSED)

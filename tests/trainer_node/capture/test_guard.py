@@ -62,6 +62,8 @@ def test_a_gradient_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 class Kinked(nn.Module):
     """Signs of sums that cancel: they depend on the order of the terms, and a twentieth of the output on the signs."""
 
+    terms: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         draw = np.random.default_rng(2)

@@ -22,7 +22,7 @@ STEPS = 60
 RATES = {  # of Adam and of SGD: each family learns with them without becoming chaotic
     "logistic regression": (3e-2, 0.3),
     "softmax regression": (3e-2, 0.3),
-    "vgg11": (1e-3, 1e-2),
+    "vgg11": (3e-4, 1e-2),
     "resnet": (1e-3, 1e-2),
     "gpt2": (1e-3, 0.1),
     "distilbert": (1e-3, 0.1),

@@ -65,12 +65,12 @@ NODES = {
     "digits-cnn": 160,
     "logistic": 40,
     "resnet-tiny": 760,
-    "gpt2-tiny": 900,
+    "gpt2-tiny": 920,
     "gpt2-tiny-bf16": 1150,
     "distilbert-tiny": 1060,
-    "llama-tiny": 830,
-    "llama-lora-tiny": 1080,
-    "llama-lora-tiny-bf16": 1560,
+    "llama-tiny": 850,
+    "llama-lora-tiny": 1100,
+    "llama-lora-tiny-bf16": 1580,
 }
 SMALLEST = ("digits-mlp", "digits-mlp-adam", "digits-cnn", "logistic")
 LARGE = {"vgg11": 660, "gpt2-small": 4500, "llama-100m": 4500, "resnet50": 3450, "distilbert": 2750}

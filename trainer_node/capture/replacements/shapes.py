@@ -97,6 +97,14 @@ def diagonal_backward(grad: Tensor, sizes: Sequence[int], offset: int, first: in
     return planes.movedim((-2, -1), (first % len(sizes), second % len(sizes)))
 
 
+@decomposes(aten.diagonal_scatter.default)
+def diagonal_scatter(x: Tensor, values: Tensor, offset: int = 0, first: int = 0, second: int = 1) -> Tensor:
+    """Return x with the values in its diagonal. NOTE: PyTorch's decomposition writes into a view."""
+    where = offset, first % x.ndim, second % x.ndim
+    chosen = diagonal_backward(torch.ones_like(values), x.shape, *where) != 0
+    return torch.where(chosen, diagonal_backward(values, x.shape, *where), x)
+
+
 @decomposes(aten.logspace.default)
 def logspace(
     start: float, end: float, steps: int, base: float = 10.0, *, dtype: torch.dtype | None = None, **_: Any

@@ -1,0 +1,202 @@
+"""Audits of a GPT of more than 10 million parameters, of which one element of one step is wrong.
+
+    python -m benchmarks.audits TEXT [--folder FOLDER] [--seed SEED] [--turns TURNS] [--ray]
+
+publish   trains it with the lie, and keeps all checkpoints
+audit     all intervals, in one process and in two, in turns; with --ray on two machines of a cluster (processes of this
+          machine), one of which is killed in the middle
+states    what it costs to commit to the state after a step, beside the step itself
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import repops
+from rich.console import Console
+
+from assay_lab.daemons import lying
+from assay_lab.faults import Fault, Lie
+from referee_py.commit import Tag, Tree, tensor_hash
+from referee_py.execute import Run
+from trainer_node.audit.engine_ray import reports_by_ray
+from trainer_node.audit.interval import Finding, Verdict
+from trainer_node.audit.location import Location
+from trainer_node.audit.pool import Task, findings
+from trainer_node.audit.published import PublishedRun
+from trainer_node.bundle import Bundle
+from trainer_node.capture import build
+from trainer_node.devices import backend_of
+from trainer_node.package import Package
+from trainer_node.replay import Replay
+from trainer_node.run_folder import Retention, RunFolder, open_run
+from trainer_node.store import Store
+
+from .gpt_dispute import ROOT, backward_nodes, gpt
+from .report import Table, load, machine, show
+
+STEPS, STRIDES = 40, (2, 1)
+MEMORY = 8 << 30
+
+
+@contextmanager
+def lying_run(bundle: Bundle, lie: Lie, folder: Path) -> Iterator[tuple[RunFolder, Replay]]:
+    """Publish a run with a lie, or go on with it; yield its folder and the liar's own replay."""
+    package = Package(bundle.terms, bundle.program, bundle.constants, bundle.initial)
+    keeps = Retention(every=1)
+    with open_run(folder, bundle.terms, "repops-f32", resume=True, keep_s=1e9, retention=keeps) as opened:
+        replay = lying(lie)(package, backend_of("cpu"), opened.store, opened)
+        opened.publish(bundle, replay.train())
+        yield opened, replay
+
+
+@dataclass
+class Taken:
+    """Seconds of an audit by the clock, and of processors in all processes."""
+
+    wall: float
+    cpu: float
+
+
+def audited(run: PublishedRun, folder: Path, processes: int, threads: int) -> tuple[Taken, list[Finding]]:
+    """Audit all intervals with nothing fetched before. Return what it took, and the findings."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as cache:
+        task = Task(str(folder), Path(cache), run.claim.root, MEMORY, threads=threads)
+        began, before = time.perf_counter(), sum(os.times()[:4])
+        found = list(findings(task, range(1, run.count + 1), processes))
+        return Taken(time.perf_counter() - began, sum(os.times()[:4]) - before), found
+
+
+def audits(run: PublishedRun, folder: Path, turns: int) -> tuple[Table, list[Finding]]:
+    """Audit in turns. Return the medians, and what was found in the last turn.
+
+    On a machine where others compute, the clock says how much of it was free. The processors' time of one process, over
+    half of that of two, is what two free cores gain.
+    """
+    ways = {"one process, one thread": (1, 1), "one process, two threads": (1, 2), "two processes": (2, 1)}
+    taken: dict[str, list[Taken]] = {way: [] for way in ways}
+    found: list[Finding] = []
+    for _ in range(turns):
+        for way, (processes, threads) in ways.items():
+            took, found = audited(run, folder, processes, threads)
+            taken[way].append(took)
+            print(
+                f"{way}: {took.wall:.1f} s, CPU {took.cpu:.1f} s, load {os.getloadavg()[0]:.1f}", flush=True
+            )
+    columns = ["wall s", "wall / two processes", "CPU s", "CPU / half of two processes"]
+    table = Table("audits", [f"all {run.count} intervals of {run.terms.steps} steps", *columns])
+    for way, times in taken.items():
+        pairs = list(zip(times, taken["two processes"], strict=True))
+        words = (
+            f"{statistics.median(t.wall for t in times):.1f}",
+            f"{statistics.median(a.wall / b.wall for a, b in pairs):.2f}",
+            f"{statistics.median(t.cpu for t in times):.1f}",
+            f"{statistics.median(2 * a.cpu / b.cpu for a, b in pairs):.2f}" if "one thread" in way else "",
+        )
+        table.add(way, *words)
+    return table, found
+
+
+def on_a_cluster(run: PublishedRun, folder: Path) -> tuple[float, list[Finding]]:
+    """Audit on two machines with one core each, and kill one after three intervals."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    with tempfile.TemporaryDirectory(dir=folder.parent) as cache:
+        os.environ["XDG_CACHE_HOME"] = cache
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        cluster.add_node(num_cpus=1)
+        victim = cluster.add_node(num_cpus=1)
+        task, found = Task(str(folder), Path(cache), run.claim.root, MEMORY), []
+        began = time.perf_counter()
+        for report in reports_by_ray(run, task, range(1, run.count + 1), 1, cluster.address):
+            found.append(report.finding)
+            if len(found) == 3:
+                cluster.remove_node(victim, allow_graceful=False)
+        seconds = time.perf_counter() - began
+        ray.shutdown()
+        cluster.shutdown()
+        return seconds, found
+
+
+def states(bundle: Bundle, turns: int) -> Table:
+    """Return the CPU time of a step, and of the root of the state after it, on one thread, in turns.
+
+    The root is that of the slots alone: of the tensors' hashes, which are nearly all of its cost.
+    """
+    repops.set_num_threads(1)
+    run = Run(bundle.program, bundle.constants, bundle.initial, turns + 1, (1,), backend_of("cpu"))
+    state = run.advance(run.initial(), 1)
+    steps, roots = [], []
+    for _ in range(turns):
+        began = time.process_time()
+        state = run.advance(state, state.step + 1)
+        arrays = state.arrays
+        done = time.process_time()
+        _ = Tree(Tag.INITIAL_TREE, [tensor_hash(array) for array in arrays]).root
+        steps.append(done - began)
+        roots.append(time.process_time() - done)
+    size = sum(array.nbytes for array in arrays)
+    table = Table("states", ["model", "MB of state", "step: CPU s", "root of its state: CPU s", "of a step"])
+    share = statistics.median(root / step for root, step in zip(roots, steps, strict=True))
+    words = (f"{size / 1e6:.0f}", f"{statistics.median(steps):.2f}", f"{statistics.median(roots):.3f}")
+    table.add(bundle.name, *words, f"{share:.1%}")
+    return table
+
+
+def tell(found: Iterable[Finding]) -> None:
+    counts = {verdict: sum(finding.verdict is verdict for finding in found) for verdict in Verdict}
+    print({verdict.value: count for verdict, count in counts.items()})
+    for finding in found:
+        if finding.verdict is Verdict.DIFFERS:
+            print(finding.to_json())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--folder", type=Path, default=ROOT / ".build/audits")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--ray", action="store_true")
+    given = parser.parse_args()
+    if not (given.folder / "gpt/job.json").exists():
+        build(replace(gpt(given.text, STEPS), strides=STRIDES)).write(given.folder / "gpt")
+    bundle = Bundle.read(given.folder / "gpt")
+    draw = random.Random(given.seed)
+    node, step = draw.choice(backward_nodes(bundle)), draw.randint(2, STEPS - 1)
+    lie = Lie(Fault.WRONG_OP_OUTPUT, step, node)
+    print(f"wrong: node {node} ({bundle.program.nodes[node].name}) in step {step}")
+    folder, console = given.folder / "run", Console(width=120)
+    with lying_run(bundle, lie, folder) as (opened, replay), tempfile.TemporaryDirectory() as cache:
+        interval = -(-step // STRIDES[0])
+        opened.show(replay, interval, step, node)
+        run = PublishedRun(Location(str(folder)), Store(Path(cache), sync=False))
+        if given.ray:
+            seconds, found = on_a_cluster(run, folder)
+            print(f"two machines, one of them killed: {seconds:.1f} s, load {os.getloadavg()[0]:.1f}")
+            tell(found)
+        if given.turns:
+            table, found = audits(run, folder, given.turns)
+            table.note = f"{machine()}; {load()}"
+            show(table, console)
+            tell(found)
+    table = states(bundle, 5)
+    table.note = f"one thread; {machine()}; {load()}"
+    show(table, console)
+
+
+if __name__ == "__main__":
+    main()

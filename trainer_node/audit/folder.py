@@ -1,0 +1,84 @@
+"""The folder of an audit: what was found, receipts, and a cache of what was fetched. An audit goes on from it.
+
+SAFETY: what is in it counts as found by us, so it must be ours. A publisher could ship a folder with findings of his
+own beside his run, under the name that an audit takes. So a folder bears a seal that only this user can make:
+HMAC-SHA-256 of its path under a key in the user's state folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from referee_py.errors import InvalidInput
+
+from ..errors import ConfigError
+from ..plain_file import read_plain
+from ..process import exclusive
+
+SEAL = "seal"
+KEY_BYTES = 32
+
+
+@contextlib.contextmanager
+def audit_folder(path: Path) -> Iterator[Path]:
+    """Lock an audit's folder, or make it.
+
+    Raises InvalidInput for one that no audit of this user has made, AlreadyRunning while another audit uses it.
+    """
+    fresh = not path.exists() or (path.is_dir() and not any(path.iterdir()))
+    if not fresh:
+        _check(path)
+    path.mkdir(parents=True, exist_ok=True)
+    if fresh:
+        unnamed = path / f"{SEAL}.new"
+        unnamed.write_text(_seal(path))
+        unnamed.replace(path / SEAL)
+    with exclusive(path / "lock", f"audit folder {path}"):
+        yield path
+
+
+def _check(path: Path) -> None:
+    try:
+        found = read_plain(path / SEAL, 1 << 10)
+    except (OSError, InvalidInput):
+        found = b""
+    if not hmac.compare_digest(found, _seal(path).encode()):
+        raise InvalidInput(
+            f"{path} is no folder that an audit of yours has made here, so what it holds does not count; name another "
+            "folder with --out"
+        )
+
+
+def _seal(path: Path) -> str:
+    message = b"Assay audit folder 1\0" + os.fsencode(path.resolve())
+    return hmac.new(_key(), message, hashlib.sha256).hexdigest()
+
+
+def _key() -> bytes:
+    """Return the user's key for seals; the first call makes it."""
+    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    path = home / "assay" / "audit.key"
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unnamed = path.with_name(f"{path.name}.{os.getpid()}.new")
+            with os.fdopen(os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(secrets.token_bytes(KEY_BYTES))
+            # NOTE: a link fails where another process was first; then its key counts.
+            with contextlib.suppress(FileExistsError):
+                path.hardlink_to(unnamed)
+            unnamed.unlink()
+        key = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be used: {error.strerror}; set XDG_STATE_HOME to a folder of yours"
+        ) from error
+    if len(key) != KEY_BYTES:
+        raise ConfigError(f"{path} has {len(key)} bytes, not {KEY_BYTES}; remove it, and begin audits anew")
+    return key

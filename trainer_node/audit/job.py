@@ -1,0 +1,49 @@
+"""A run that is claimed in a job on a chain, for who checks a part of it. No folder says what it is: the chain does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from referee_py.errors import InvalidInput
+
+from ..chain import JobView
+from ..fetch import Fetcher
+from ..store import Store
+from .claimed import Served
+from .published import FORMAT, Claim, PublishedRun
+
+_SHOWN = 8
+
+
+class JobRun(PublishedRun):
+    """A run that is claimed in a job on a chain, served by its claimants. The chain has checked the claim's form."""
+
+    def __init__(self, claim: Claim, servers: Sequence[str], cache: Store) -> None:
+        self._open(claim, Served(Fetcher(cache), servers))
+
+
+def claim_of_job(job: JobView, root: bytes | None) -> tuple[Claim, list[str]]:
+    """Return what a root of a job claims, and where its artifacts are served. ``root`` may be None if the job has
+    accepted one, or if only one is claimed. Raises InvalidInput."""
+    claimed = [group for group in job.groups if group.refutes is None]
+    if root is None and job.phase.ended and any(group.root == job.accepted_root for group in claimed):
+        root = job.accepted_root
+    found = [group for group in claimed if root in (None, group.root)]
+    if len(found) != 1:
+        roots = ", ".join(group.root.hex() for group in claimed[:_SHOWN]) or "none yet"
+        raise InvalidInput(f"job {job.id}: choose one of its roots with --root: {roots}")
+    terms, (group,) = job.program, found
+    claim = Claim(
+        format=FORMAT,
+        name=f"job {job.id}",
+        program_file=job.program_file.hex(),
+        program_hash=terms.hash().hex(),
+        steps=terms.steps,
+        strides=list(terms.strides),
+        mode=terms.mode,
+        root=group.root.hex(),
+        last=group.last.hex(),
+        path=[],
+        logs=job.logs.hex(),
+    )
+    return claim, [job.uri, *job.uris(group)]
