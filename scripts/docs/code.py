@@ -37,15 +37,22 @@ def settings(guide: str) -> str:
         if name not in meanings:
             raise ValueError(f"docs/operating.md, section 3, has no row for the setting {name}")
         variable = "ASSAY_" + name.upper().replace(".", "__")
-        limits = ", ".join(str(limit) for limit in field.metadata if type(limit).__module__ == "annotated_types")
+        limits = ", ".join(
+            str(limit) for limit in field.metadata if type(limit).__module__ == "annotated_types"
+        )
         default = field.get_default(call_default_factory=True)
         shown = "none" if default is None or isinstance(default, SecretStr) else code_cell(str(default))
         flag = code_cell(flags.get(name, ""))
-        rows.append([f"`{name}`", flag, code_cell(variable), shown, code_cell(_limits(limits)), meanings[name]])
-    head = "# Settings\n\nGenerated from `trainer_node/config.py`; flags override variables, variables override the file. "
+        rows.append(
+            [f"`{name}`", flag, code_cell(variable), shown, code_cell(_limits(limits)), meanings[name]]
+        )
+    head = "# Settings\n\nGenerated from `trainer_node/config.py`. "
+    head += "Flags override variables, and variables override the file. "
     head += "The [operating guide](../operating.md#3-settings) has more.\n"
     text = table(["setting", "flag", "variable", "default", "limits", "meaning"], rows)
-    return head + "\n" + text.replace("](economics.md", "](../economics.md").replace("](#", "](../operating.md#")
+    return (
+        head + "\n" + text.replace("](economics.md", "](../economics.md").replace("](#", "](../operating.md#")
+    )
 
 
 def _fields(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -153,11 +160,15 @@ def events(root: Path, guide: str) -> str:
             ]
         )
     head = "# Log events\n\nGenerated from the calls in `trainer_node/`. One event is one line on standard error; with "
-    head += "`--log-format json` it is one JSON object, with `event`, `level`, `timestamp` and the fields.\n\n"
+    head += (
+        "`--log-format json` it is one JSON object, with `event`, `level`, `timestamp` and the fields.\n\n"
+    )
     text = head + table(["event", "level", "fields", "meaning", "logged in"], rows)
     if meanings:
         text += "\nEvents whose name is made up while the daemon runs:\n\n"
-        text += table(["event", "meaning"], [[code_cell(name), words] for name, words in sorted(meanings.items())])
+        text += table(
+            ["event", "meaning"], [[code_cell(name), words] for name, words in sorted(meanings.items())]
+        )
     return text.replace("](#", "](../operating.md#")
 
 
@@ -165,7 +176,8 @@ def events(root: Path, guide: str) -> str:
 
 
 def errors() -> str:
-    parts = ["# Errors\n\nGenerated from the two trees of errors. Each message names the value, the limit and the remedy.\n"]
+    head = "# Errors\n\nGenerated from the two trees of errors."
+    parts = [f"{head} Each message names the value, the limit and the remedy.\n"]
     for module in (referee_py.errors, trainer_node.errors):
         head, _, tree = (inspect.getdoc(module) or "").partition("\n\n")
         parts.append(f"## {module.__name__}\n\n{cell(head)}\n\n```\n{tree}\n```\n")

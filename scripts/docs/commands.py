@@ -58,7 +58,9 @@ def _row(parameter: Any) -> list[str]:
     else:
         names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
     default = parameter.default
-    shown = "" if default is None or callable(default) or default in ((), [], False) else code_cell(str(default))
+    shown = (
+        "" if default is None or callable(default) or default in ((), [], False) else code_cell(str(default))
+    )
     if getattr(parameter, "required", False):
         shown = "required"
     return [names, shown, cell(_plain(getattr(parameter, "help", None) or ""))]

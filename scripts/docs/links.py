@@ -61,7 +61,7 @@ class _Page(HTMLParser):
         if self._style:
             self.styles += data
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002
         self._style = False
 
 
