@@ -7,6 +7,7 @@ the campaign (`make node-campaigns`) plays them all.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -176,7 +177,7 @@ def test_campaign(module_anvil: Anvil, tmp_path: Path, bundle: Bundle, part: int
         except AssertionError as error:
             failed.append(f"{run.name}: {str(error)[:500]}")
         else:
-            print(f"{run.name}: {played.said.failures:.0f} failures", flush=True)
+            print(f"{run.name}: {played.said.failures:.0f} failures", file=sys.__stderr__, flush=True)
         if number == 4:
             grown = memory()
     assert not failed, "\n".join(failed)

@@ -140,6 +140,8 @@ class TransactionManager:
             call = replace(call, value=max(call.enough, min(call.value, free - gas * offered.max_fee)))
             for counted in (self._agreed_nonce, self._highest_nonce):
                 row = self._outbox.add(call, self._outbox.next_nonce(counted()), gas, *offered)
+                self._sent_at.pop(row.id, None)
+                self._missing.pop(row.id, None)
                 if self._first_broadcast(row):
                     return row.id
             raise TransactionLost(
@@ -223,7 +225,7 @@ class TransactionManager:
     def _estimate(self, call: Call) -> int:
         with guarded(call.action, self._decode):
             estimate = _bounded(self._web3.eth.estimate_gas(self._request(call), "pending"), _MAX_GAS, "gas")
-        limit = _bounded(self._block()["gasLimit"], _MAX_GAS, "block gas limit")
+        limit = _bounded(self._block().get("gasLimit"), _MAX_GAS, "block gas limit")
         return min(int(estimate * self._fees.gas_margin), limit)
 
     def _base_fee(self) -> int:
@@ -347,7 +349,7 @@ class TransactionManager:
 
     def _confirm(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
         if self._confirmations:
-            head = _bounded(self._block()["number"], _MAX_COUNT, "block number")
+            head = _bounded(self._block().get("number"), _MAX_COUNT, "block number")
             if head - receipt.block < self._confirmations:
                 return None
         self._outbox.finish(row, "mined" if ok else "failed", receipt)
