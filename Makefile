@@ -26,7 +26,7 @@ SOLIDITY_FILES := $(filter %.sol,$(SOLIDITY_SOURCES))
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 .PHONY: setup
 setup: $(PACKAGES) $(NODE) $(KERNELS) $(CONTRACTS) ## Install everything into .venv and node_modules, build C and contracts
@@ -83,8 +83,8 @@ test: ## Lint, contract tests and the quick Python tests
 	@$(MAKE) --jobs=2 lint forge-test python-test
 
 .PHONY: test-all
-test-all: test forge-test-portable campaign mutants coverage slither prove ## As test, with slow tests, older chains and contract audits
-	$(PYTEST) -m slow $(ARGS)
+test-all: test forge-test-portable campaign mutants coverage slither prove node-campaigns ## As test, with slow tests, older chains and contract audits
+	$(PYTEST) -m slow --ignore tests/campaigns $(ARGS)
 
 .PHONY: python-test
 python-test: setup ## The quick Python tests alone; ARGS="tests/float -x" passes options on
@@ -104,6 +104,10 @@ forge-test-portable: setup
 .PHONY: campaign
 campaign: setup ## A million acts of honest and hostile parties
 	FOUNDRY_PROFILE=campaign $(BIN)/forge test --match-contract CampaignTest
+
+.PHONY: node-campaigns
+node-campaigns: setup ## Hundreds of jobs through broken RPC endpoints and reorganised chains
+	$(PYTEST) -s -m slow tests/campaigns $(ARGS)
 
 .PHONY: mutants
 mutants: setup ## Check that the contract tests notice errors

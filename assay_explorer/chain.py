@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from referee_py.errors import AssayError, InvalidInput
 from trainer_node.chain import ChainClient, HearingInfo, JobView, MatchInfo, Snapshot, TrialInfo
-from trainer_node.chain.connection import Block
+from trainer_node.chain.block import Block
 from trainer_node.chain.events import Event
 from trainer_node.errors import ChainError
 

@@ -62,7 +62,7 @@ def opened(settings: Settings, bundles: list[Path] | None, **options: Any) -> It
             client = IndexedClient(
                 daemon.web3,
                 daemon.deployment,
-                confirmations=settings.confirmations,
+                policy=settings.view_policy,
                 log_range=settings.limits.log_range,
                 cache=index,
             )

@@ -23,7 +23,8 @@ from pathlib import Path
 from hexbytes import HexBytes
 from web3.contract import Contract
 
-from trainer_node.chain.connection import Block, Connection
+from trainer_node.chain.block import Block
+from trainer_node.chain.connection import Connection
 from trainer_node.chain.events import Event, EventCache, Query, packed, read_events, unpacked
 from trainer_node.chain.rpc import guarded
 from trainer_node.errors import RpcCorrupt, RpcUnavailable

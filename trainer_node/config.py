@@ -1,7 +1,7 @@
 """Settings of a node: CLI flags, over environment variables ASSAY_*, over a TOML file, over defaults.
 
 # assay.toml                                        ASSAY_CONFIG or --config names another file
-rpc_url = "https://rpc.example.org"                 ASSAY_RPC_URL
+rpc_url = "https://rpc.example.org"                 ASSAY_RPC_URL; several: ["https://a", "https://b"], "https://a,https://b"
 chain_id = 11155111                                 ASSAY_CHAIN_ID
 data_dir = "/var/lib/assay"
 public_uri = "https://trainer.example.org"
@@ -24,6 +24,7 @@ from eth_utils.address import is_checksum_address
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
@@ -31,10 +32,18 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from referee_py.errors import InvalidInput
 
+from .chain import Finality, ViewPolicy
+from .chain.agreement import FINALITY_S
 from .chain.fees import GWEI, FeePolicy
 from .errors import ConfigError
 from .fetch import check_uri
@@ -44,6 +53,9 @@ from .suggest import did_you_mean
 
 DEFAULT_FILE = Path("assay.toml")
 MAIN_CHAIN_BLOCK_S = 12.0
+OLD_BLOCKS, OLD_S = 20, 120.0
+"""Time without a new block after which a chain's view is old: so many blocks, and so many seconds at least."""
+MAX_ENDPOINTS = 16
 LOCAL_CHAINS = frozenset({1337, 31337})
 """Development chains: one node, no reorganisations, blocks only with transactions."""
 DAY_S = 24 * 3600
@@ -65,10 +77,19 @@ class Mode(StrEnum):
     CHALLENGE = "challenge"  # also stake its own claim when no claim has the result it found
 
 
-def _rpc(value: str) -> str:
-    if not value.startswith(("http://", "https://")):
+def _listed(value: Any) -> Any:
+    """Return the items of a list, or of a text with commas between them, as a flag or a variable gives it."""
+    return value.replace(",", " ").split() if isinstance(value, str) else value
+
+
+def _rpc(urls: tuple[str, ...]) -> tuple[str, ...]:
+    if not 1 <= len(urls) <= MAX_ENDPOINTS:
+        raise ValueError(f"{len(urls)} endpoints; name 1 to {MAX_ENDPOINTS}")
+    if not all(url.startswith(("http://", "https://")) for url in urls):
         raise ValueError("only http:// and https:// endpoints are supported")
-    return value
+    if len(set(urls)) < len(urls):
+        raise ValueError("an endpoint is named twice; it would agree with itself")
+    return urls
 
 
 def _uri(value: str) -> str:
@@ -202,7 +223,12 @@ class Settings(BaseSettings):
         allow_inf_nan=False,
     )
 
-    rpc_url: Annotated[str, AfterValidator(_rpc)] = "http://127.0.0.1:8545"
+    rpc_url: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed), AfterValidator(_rpc)] = (
+        "http://127.0.0.1:8545",
+    )
+    """JSON-RPC endpoints, the preferred one first."""
+    agree: int = Field(default=0, ge=0, le=MAX_ENDPOINTS)
+    """Number of endpoints that must show the same chain before money is staked on it; 0 is a majority."""
     chain_id: int = Field(default=31337, ge=1, lt=1 << 63)
     deployment: Path | None = None
     """Deployment file; `deployments/<chain id>.json` if not set."""
@@ -225,6 +251,11 @@ class Settings(BaseSettings):
     """Base URI at which others reach the artifact server; its own address if not set."""
     confirmations: int = Field(-1, ge=-1, le=10_000)
     """Blocks on top of a block before its state counts; -1 means 0 on a development chain, 3 elsewhere."""
+    finality: Finality = "confirmations"
+    """Which blocks count: those with `confirmations` on top, or those with the chain's tag safe or finalized."""
+    max_head_age_s: float = Field(-1, ge=-1, le=DAY_S)
+    """Age of the chain's newest block above which nothing is staked; 0 is no limit, -1 means 0 on a development chain,
+    elsewhere 20 blocks and 2 minutes at least."""
     block_s: float = Field(-1, ge=-1, le=3600)
     """Seconds from a block to the next; -1 means 0 on a development chain, 12 elsewhere."""
     threads: int = Field(default=0, ge=0, le=4096)
@@ -298,6 +329,10 @@ class Settings(BaseSettings):
             )
         if self.check != "all" and self.max_watch_eth:
             raise ValueError('max_watch_eth pays for whole runs; set check = "all" to watch jobs')
+        if self.agree > len(self.rpc_url):
+            raise ValueError(
+                f"agree = {self.agree}, but rpc_url names {len(self.rpc_url)}; name more endpoints, or lower agree"
+            )
         if self.device == "cuda" and self.evaluator != "torch":
             raise ValueError(
                 f'evaluator = "{self.evaluator}" runs on the processor; set it to "torch", or device = "cpu"'
@@ -353,8 +388,19 @@ class Settings(BaseSettings):
     def latency_s(self) -> float:
         """Seconds, at most, until a move of another party is seen and ours is mined, if blocks have room; zero on a
         development chain."""
-        block_s = self.block_time_s
-        return (self.confirmations + 2) * block_s + self.poll_s if block_s else 0.0
+        block_s, counts_s = self.block_time_s, FINALITY_S[self.finality]
+        if not block_s:
+            return 0.0
+        return max(self.confirmations * block_s, counts_s) + 2 * block_s + self.poll_s
+
+    @property
+    def view_policy(self) -> ViewPolicy:
+        """Which view of the chain to act on."""
+        age = self.max_head_age_s
+        if age < 0:
+            age = 0 if self.chain_id in LOCAL_CHAINS else max(OLD_BLOCKS * self.block_time_s, OLD_S)
+        agree = self.agree or len(self.rpc_url) // 2 + 1
+        return ViewPolicy(self.confirmations, self.finality, agree, age)
 
     @property
     def worker_threads(self) -> int:

@@ -154,7 +154,7 @@ class DataRequester:
         about = {"job": job.id, "places": len(batch), "left": len(places) - len(batch), "rank": rank}
         made = request_call(self._contracts.subject(job.id, job.logs), batch)
         call = Call.batch(self._contracts.data_availability, made, value=value)
-        return [Due(call, "data_request.made", about, then=sent)]
+        return [Due(call, "data_request.made", about, then=sent, exposes=True)]
 
     def _leave(self, job: JobView, why: str) -> None:
         """Log once why we leave a job's logs to others."""

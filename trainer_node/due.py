@@ -21,5 +21,8 @@ class Due:
     """The job that it stakes on, and the wei that the job may take from then on (`reserve`)."""
     helps: int | None = None
     """The job, if the transaction is another party's business and wins us nothing (`policy`)."""
+    exposes: bool = False
+    """True if it puts money at risk, or disputes a claim, without anything of ours at stake yet: it waits until enough
+    RPC endpoints agree about the chain."""
     then: Callable[[Receipt | None], None] = lambda _: None
     """Called afterwards, with the receipt if the transaction was mined in time."""

@@ -13,7 +13,8 @@ AssayError
 ├── Corrupt                  bytes that do not match the name of an artifact (also HashMismatch and Unavailable)
 └── ChainError
     ├── RpcUnavailable       the endpoint does not answer (also Unavailable): try again later
-    │   └── RpcRefused       it does not answer this request; a smaller one may work
+    │   ├── RpcRefused       it does not answer this request; a smaller one may work
+    │   └── Disagreement     too few endpoints show the same chain to stake money on it
     ├── RpcCorrupt           the endpoint's answer is malformed
     │   └── RpcTooLong       the answer exceeds our limit; a smaller request may work
     ├── WrongChain           the endpoint serves another chain or another contract
@@ -85,6 +86,10 @@ class RpcUnavailable(ChainError, Unavailable):
 
 class RpcRefused(RpcUnavailable):
     """The RPC endpoint is up but refuses this request: it answers with an error of its own, or too slowly."""
+
+
+class Disagreement(RpcUnavailable):
+    """Too few RPC endpoints show the same chain, or it is too old, to stake money on what they show."""
 
 
 class RpcCorrupt(ChainError):

@@ -49,7 +49,7 @@ class JobPlayer:
             return []
         if act is JobAction.JOIN:
             call = Call.of(self._jobs, "join", job.id, value=job.stake_sent)
-            return [Due(call, stakes=(job.id, kept(job, me, max_fee)))]
+            return [Due(call, stakes=(job.id, kept(job, me, max_fee)), exposes=True)]
         if act is JobAction.FINALIZE:
             return [Due(Call.of(self._jobs, "finalize", job.id))]
         if own is None:
@@ -110,7 +110,7 @@ class JobPlayer:
         # SAFETY: a snapshot is some blocks old and may not show our commitment; to commit again would reset its age.
         head = self._node.client.at_head()
         if head.challenge_of(job.id, self._account.address) == committed:
-            return [Due(shown)]
+            return [Due(shown, exposes=True)]
         if too_late is not None:
             if (job.id, job.reclaim_end) not in self._unripe:
                 self._unripe.add((job.id, job.reclaim_end))
@@ -124,7 +124,7 @@ class JobPlayer:
         def sent(receipt: Receipt | None) -> None:
             self._committed[job.id] = committed, receipt.block if receipt is not None else 0
 
-        return [Due(Call.of(self._jobs, "commitChallenge", job.id, committed), then=sent)]
+        return [Due(Call.of(self._jobs, "commitChallenge", job.id, committed), then=sent, exposes=True)]
 
     def _commitment(self, job: JobView, own: RunClaim, logs: bytes) -> bytes:
         where = self._node.client.deployment.chain_id, str(self._jobs.address), job.id, self._account.address

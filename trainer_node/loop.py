@@ -9,6 +9,7 @@ After a crash or a reorganisation the state is read again.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -20,14 +21,17 @@ from referee_py.errors import AssayError
 
 from .chain import Call, JobView, Snapshot, TransactionManager
 from .due import Due
-from .errors import ConfigError, Reverted
+from .errors import ConfigError, Reverted, RpcCorrupt, RpcUnavailable
 from .forwarder import Forwarder
 from .job_queue import JobQueue, Scheduler
 from .policy import GasBudget
+from .problems import Problems
 from .reserve import Reserve
 from .service import Daemon
 from .teller import Teller
 
+COMPARE_S = 60.0
+"""Seconds between two comparisons of what several endpoints show, while they do not contradict each other."""
 ACT_TIMEOUT_S = 60.0
 """Seconds that a round waits for a transaction to be mined; after that the outbox takes care of it."""
 COUNT_S = 10.0
@@ -82,9 +86,21 @@ class Loop:
         """Whether a job concerned us in this round and in the one before."""
         self._counted = float("-inf")
         self._teller = Teller(key.address, node.settings.market, role.pressed) if key else None
+        self._withheld: str | None = None
+        """Why something was not staked in this round."""
+        self._compare_at = 0.0
 
     def tick(self) -> None:
         """Read the chain once and do what is due. Raises only RpcUnavailable and RpcCorrupt, if the chain is gone."""
+        self._withheld = None
+        if self._sender is not None:
+            self._sender.failed.clear()
+        try:
+            self._round()
+        finally:
+            self._tell()
+
+    def _round(self) -> None:
         snapshot = self._node.client.snapshot()
         self._node.metrics.set("block", snapshot.block.number)
         self._node.look_at_signer()
@@ -96,21 +112,52 @@ class Loop:
             self._counted = time.monotonic()
             self._count(snapshot)
         self._ours = [False, self._ours[0]]
+        self._compare(snapshot)
 
     def _count(self, snapshot: Snapshot) -> None:
         """Withdraw what we are owed, and show the sums."""
         if self._teller is not None:
-            self._send(self._teller.due(snapshot))
+            self._send(snapshot, self._teller.due(snapshot))
         node, key = self._node, self._node.transactions
         if self._forwarder is not None and key is not None:
             known = self._scheduler.complete and not key.open()
-            self._send(self._forwarder.due(snapshot, node.spare(), known=known))
+            self._send(snapshot, self._forwarder.due(snapshot, node.spare(), known=known))
         node.gauges.round(
             balance=None if key is None else key.balance(),
             owed=None if self._teller is None else self._teller.owed,
             reserved=node.reserve.for_others(),
             pending=0 if key is None else len(key.open()),
         )
+
+    def _tell(self) -> None:
+        """Let /readyz show what is wrong with endpoints, and what was not sent in this round.
+
+        NOTE: an endpoint that fails while enough others agree keeps us from nothing, so it is a notice.
+        """
+        problems, agreement = self._node.problems, self._node.client.agreement
+        told = "; ".join(agreement.problems)
+        if told and agreement.doubt is None:
+            problems.note("endpoints", told)
+        else:
+            say(problems, "endpoints", told)
+        say(problems, "stakes", self._withheld)
+        failed = self._sender.failed if self._sender is not None else {}
+        say(problems, "acts", "; ".join(f"{act}: {reason}" for act, reason in failed.items()))
+
+    def _compare(self, snapshot: Snapshot) -> None:
+        """Now and then, and in every round while endpoints contradict each other, compare what they show.
+
+        SAFETY: an endpoint whose blocks are right may still hide a claim or a move, and so make us miss a clock.
+        """
+        now, client = time.monotonic(), self._node.client
+        if not client.endpoints.several:
+            return
+        if not client.agreement.conflict and (snapshot.doubt is not None or now < self._compare_at):
+            return
+        self._compare_at = now + COMPARE_S
+        # NOTE: what is wrong is a problem of the endpoints, which /readyz shows.
+        with contextlib.suppress(RpcUnavailable, RpcCorrupt):
+            snapshot.confirm(heeding_doubt=False)
 
     def _attend(self, snapshot: Snapshot, job: JobView) -> tuple[bool, Exception | None]:
         """Do what is due in a job. Return whether the job concerns us, and the last error of its turns."""
@@ -122,16 +169,37 @@ class Loop:
         for of, decide in turns:
             # SAFETY: an adversary may have caused an error in one of these turns; the other turns are still taken.
             try:
-                self._send(decide())
+                self._send(snapshot, decide())
             except Exception as error:
                 _log.warning("turn.failed", job=job.id, of=of, error=type(error).__name__, reason=str(error))
                 failed = error
         return ours, failed
 
-    def _send(self, dues: Iterable[Due]) -> None:
+    def _send(self, snapshot: Snapshot, dues: Iterable[Due]) -> None:
         for due in dues:
             assert self._sender is not None, "without a key nothing is due"
+            if due.exposes and (doubt := self._unconfirmed(snapshot)) is not None:
+                _log.warning("act.withheld", act=due.call.action, **due.about, reason=doubt)
+                self._node.metrics.add("stakes_withheld")
+                self._withheld = f"{due.call.action} is withheld: {doubt}"
+                continue
             self._sender.send(due)
+
+    def _unconfirmed(self, snapshot: Snapshot) -> str | None:
+        """Return why nothing may be staked on what a snapshot shows; None if enough endpoints show the same."""
+        try:
+            snapshot.confirm()
+        except (RpcUnavailable, RpcCorrupt) as error:
+            return str(error)
+        return None
+
+
+def say(problems: Problems, topic: str, reason: str | None) -> None:
+    """Let /readyz show a reason, or nothing about this topic."""
+    if reason:
+        problems[topic] = reason
+    else:
+        problems.clear(topic)
 
 
 def _forwarder(node: Daemon) -> Forwarder | None:
@@ -154,6 +222,8 @@ class Sender:
         self._transactions = transactions
         self._reserve = reserve
         self._gas = gas
+        self.failed: dict[str, str] = {}
+        """By action: why it could not be sent."""
 
     def send(self, due: Due) -> None:
         """Send, wait and log the outcome. Raises the AssayErrors of a move in a dispute, but not Reverted.
@@ -180,6 +250,7 @@ class Sender:
             if due.dispute:
                 raise
             _log.warning("act.failed", **told, reason=str(error))
+            self.failed[due.call.action] = str(error)
         due.then(receipt)
 
     def _pays(self, job: int, call: Call) -> bool:

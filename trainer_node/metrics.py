@@ -73,6 +73,9 @@ TABLE = (
     _counter("rpc_failures", "Requests that the endpoint did not answer", "endpoint", most=MAX_SERIES),
     _counter("rpc_disagreements", "Answers unlike those of the other endpoints", "endpoint", most=MAX_SERIES),
     _gauge("signer_up", "Whether the remote signer last signed, or last answered"),
+    _gauge("rpc_endpoint_up", "Whether the endpoint answered the last request", "endpoint", most=MAX_SERIES),
+    _gauge("rpc_agreeing", "Endpoints that show the block that was looked at"),
+    _counter("stakes_withheld", "Stakes that waited because too few endpoints agree"),
     # transactions and money
     _counter("transactions", "Transactions by how they ended", "action", "status"),
     _gauge("open_transactions", "Transactions that are sent and not mined yet"),

@@ -23,7 +23,9 @@ from referee_py.errors import AssayError, Unavailable
 
 from . import backup
 from .chain import ChainClient, Deployment, JobView, Releases, TransactionManager, connect
+from .chain.agreement import Notes
 from .chain.contracts import error_decoder
+from .chain.endpoints import endpoints_of
 from .chain.events import MIN_DEPTH, EventCache
 from .config import Settings
 from .db import Database
@@ -170,7 +172,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
             # NOTE: the manager must not give up a daemon that waits for its chain: it serves its artifacts meanwhile.
             notifier.ready()
             patiently = partial(_patiently, stop, problems, notifier)
-            client = patiently(lambda: open_client(settings))
+            client = patiently(lambda: open_client(settings, metrics))
             patiently(lambda: database.bind(client.identity()))
             client.cache = EventCache(database, depth=max(limits.log_range // 2, MIN_DEPTH))
             transactions = None
@@ -358,15 +360,19 @@ def transaction_manager(
     )
 
 
-def open_web3(settings: Settings) -> Web3:
+def open_web3(settings: Settings, metrics: Metrics | None = None) -> Web3:
     """Return a connection to the settings' chain, within the limits of this node."""
     limits = settings.limits
     return connect(
-        settings.rpc_url, settings.chain_id, timeout_s=limits.rpc_timeout_s, max_bytes=limits.rpc_bytes
+        settings.rpc_url,
+        settings.chain_id,
+        timeout_s=limits.rpc_timeout_s,
+        max_bytes=limits.rpc_bytes,
+        metrics=metrics,
     )
 
 
-def open_client(settings: Settings) -> ChainClient:
+def open_client(settings: Settings, metrics: Metrics | None = None) -> ChainClient:
     """Return a client of the settings' deployment, which a file or a list of releases names. Its code is verified.
 
     Raises ConfigError, ReleaseRefused, RpcUnavailable, RpcCorrupt, WrongChain.
@@ -374,15 +380,16 @@ def open_client(settings: Settings) -> ChainClient:
     release = settings.release
     if (settings.releases is None) != (release is None):
         raise ConfigError("`releases` and `release` go together: the list's address, and a version in it")
-    deployment = None if release else Deployment.load(settings.deployment_file)
-    web3 = open_web3(settings)
-    if deployment is None:
-        assert settings.releases is not None
-        assert release is not None
-        deployment = Releases(web3, settings.releases).deployment(release, settings.chain_id)
-    client = ChainClient(
-        web3, deployment, confirmations=settings.confirmations, log_range=settings.limits.log_range
-    )
+    # NOTE: the wrong chain is said before a file that is missing: the file's name follows from the chain's id.
+    web3 = open_web3(settings, metrics)
+    constants = Notes()
+    if settings.releases is None or release is None:
+        deployment = Deployment.load(settings.deployment_file)
+    else:
+        with endpoints_of(web3).noting(constants.add):
+            deployment = Releases(web3, settings.releases).deployment(release, settings.chain_id)
+    client = ChainClient(web3, deployment, policy=settings.view_policy, log_range=settings.limits.log_range)
+    client.constants.kept += constants.kept
     client.verify()
     return client
 

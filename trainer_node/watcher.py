@@ -97,7 +97,7 @@ class Watcher:
             stakes = job.id, kept_to_watch(job, self._node.settings.fees.max_fee)
             bounty = self._node.client.contracts.bounty(job.id, job.client)
             call = Call.of(self._contract, "watch", bounty, committed, value=job.stake_sent)
-            return [Due(call, stakes=stakes)]
+            return [Due(call, stakes=stakes, exposes=True)]
         return []
 
     def _worth(self, job: JobView, pool: PoolInfo, now: int) -> bool:

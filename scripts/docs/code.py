@@ -46,8 +46,9 @@ def settings(guide: str) -> str:
         rows.append(
             [f"`{name}`", flag, code_cell(variable), shown, code_cell(_limits(limits)), meanings[name]]
         )
-    head = "# Settings\n\nGenerated from `trainer_node/config.py`; flags override variables,\n"
-    head += "and variables the file. The [operating guide](../operating.md#3-settings) has more.\n"
+    head = "# Settings\n\nGenerated from `trainer_node/config.py`. "
+    head += "Flags override variables, and variables override the file. "
+    head += "The [operating guide](../operating.md#3-settings) has more.\n"
     text = table(["setting", "flag", "variable", "default", "limits", "meaning"], rows)
     return (
         head + "\n" + text.replace("](economics.md", "](../economics.md").replace("](#", "](../operating.md#")
@@ -175,9 +176,8 @@ def events(root: Path, guide: str) -> str:
 
 
 def errors() -> str:
-    parts = [
-        "# Errors\n\nGenerated from both trees of errors. Messages name the value, the limit and the remedy.\n"
-    ]
+    head = "# Errors\n\nGenerated from the two trees of errors."
+    parts = [f"{head} Each message names the value, the limit and the remedy.\n"]
     for module in (referee_py.errors, trainer_node.errors):
         head, _, tree = (inspect.getdoc(module) or "").partition("\n\n")
         parts.append(f"## {module.__name__}\n\n{cell(head)}\n\n```\n{tree}\n```\n")

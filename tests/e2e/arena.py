@@ -63,6 +63,7 @@ TIME_STEP_S = 30
 PASSWORD = "arena"
 DEADLINE_S = 800.0
 STAKE, REWARD = ETHER, 3 * ETHER
+PARAMETERS = Parameters(min_bond=ETHER, leave_delay=60, stake_gas=10**7, min_period=10, commit_age=1)
 NOWHERE = "http://127.0.0.1:9"
 """A port on which nothing listens: a party that names it withholds its artifacts."""
 
@@ -240,8 +241,7 @@ class Arena:
         self.web3: Web3 = connect(self._anvil.url, self._anvil.chain_id)
         client = self._transactions()
         self._deployment = self._folder / "deployment.json"
-        parameters = Parameters(min_bond=ETHER, leave_delay=60, stake_gas=10**7, min_period=10, commit_age=1)
-        deploy(self.web3, client, self._deployment, parameters, chain_id=self._anvil.chain_id)
+        deploy(self.web3, client, self._deployment, PARAMETERS, chain_id=self._anvil.chain_id)
         self.client = ChainClient(self.web3, Deployment.load(self._deployment))
         return client
 
@@ -262,14 +262,13 @@ class Arena:
         return self._stack.enter_context(
             open_daemon(
                 load_settings(
-                    rpc_url=self._anvil.url,
                     chain_id=self._anvil.chain_id,
                     deployment=self._deployment,
                     data_dir=folder,
                     password=PASSWORD,
                     poll_s=0.01,
                     log_level="warning",
-                    **{"allow_probable_bounds": True, **settings},
+                    **{"rpc_url": self._anvil.url, "allow_probable_bounds": True, **settings},
                 ),
                 role,
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from eth_abi.abi import encode
 from eth_account import Account
@@ -13,6 +12,7 @@ from web3.types import RPCEndpoint
 
 from trainer_node.chain import Call, TransactionManager, connect
 from trainer_node.chain.contracts import ErrorDecoder
+from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.db import Database
 
 GWEI = 10**9
@@ -91,8 +91,7 @@ class Bench:
 
 
 def url_of(web3: Web3) -> str:
-    provider: Any = web3.provider
-    return str(provider.endpoint_uri)
+    return endpoints_of(web3).serving.url
 
 
 # Accepts any value from 10^18 wei on, like contracts that credit the excess; refuses less.

@@ -224,14 +224,14 @@ def test_a_job_is_read_in_one_call(town: Town, monkeypatch: pytest.MonkeyPatch) 
     town.claim_two(job_id)
     snapshot, asked = town.client.snapshot(), []
     assert town.client.stake_gas, "what a deployment decides is asked for once"
-    provider: Any = town.web3.provider
-    encode = provider.encode_rpc_request
+    endpoint: Any = town.client.endpoints.serving
+    send = endpoint.request
 
-    def listen(method: str, params: object) -> bytes:
+    def listen(method: str, params: object) -> Any:
         asked.append(method)
-        return encode(method, params)
+        return send(method, params)
 
-    monkeypatch.setattr(provider, "encode_rpc_request", listen)
+    monkeypatch.setattr(endpoint, "request", listen)
     job = snapshot.job(job_id)
     assert len(job.claims) == len(job.groups) == 2
     assert asked == ["eth_call"]

@@ -127,7 +127,7 @@ def test_an_answer_that_comes_too_slowly_is_read_in_halves(
 
         return httpx.Response(200, content=drip())
 
-    provider = client.web3.provider
+    provider = client.endpoints.serving._provider
     monkeypatch.setattr(provider, "_client", httpx.Client(transport=httpx.MockTransport(slowly)))
     monkeypatch.setattr("trainer_node.chain.rpc.time", SimpleNamespace(monotonic=lambda: clock[0]))
     assert [event.block for event in logs.read()] == list(BLOCKS)

@@ -171,7 +171,7 @@ def test_another_chain_needs_another_data_directory(
     deploy_on(fresh.url, fresh.keys[0], Path("deployments/31337.json"))
     with (
         pytest.raises(SchemaMismatch, match="another data directory"),
-        open_daemon(settings.model_copy(update={"rpc_url": fresh.url}), "test"),
+        open_daemon(settings.model_copy(update={"rpc_url": (fresh.url,)}), "test"),
     ):
         pass
 
@@ -185,7 +185,7 @@ def test_no_key_no_daemon(settings: Settings, tmp_path: Path) -> None:
 
 
 def test_daemon_waits_for_its_chain(settings: Settings) -> None:
-    dead = settings.model_copy(update={"rpc_url": "http://127.0.0.1:9"})
+    dead = settings.model_copy(update={"rpc_url": ("http://127.0.0.1:9",)})
     errors: list[Exception] = []
 
     def attempt() -> None:
@@ -217,7 +217,7 @@ SLOW_ACT = """
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_signal_finishes_the_current_act(settings: Settings, number: signal.Signals) -> None:
-    command = [sys.executable, "-c", textwrap.dedent(SLOW_ACT), settings.rpc_url]
+    command = [sys.executable, "-c", textwrap.dedent(SLOW_ACT), *settings.rpc_url]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ)
     assert process.stdout is not None
     assert process.stdout.readline() == b"begin\n"

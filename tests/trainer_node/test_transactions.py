@@ -252,3 +252,14 @@ def test_what_is_open_is_not_sent_again(slow: Bench) -> None:
     assert again != moved, "once it is mined it may be meant anew"
     slow.mine()
     manager.wait(again)
+
+
+def test_a_transaction_that_a_reorganisation_takes_back_is_sent_again_as_it_was(bench: Bench) -> None:
+    """Nonce and fees are those of before, and so is its hash."""
+    manager = bench.manager()
+    before = bench.rpc("evm_snapshot")
+    first = manager.send(bench.pay())
+    assert bench.rpc("evm_revert", before) is True
+    again = manager.send(bench.pay())
+    assert (again.tx_hash, manager.open()) == (first.tx_hash, [])
+    assert bench.chain_nonce() == 1

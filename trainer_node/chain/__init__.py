@@ -2,17 +2,19 @@
 
 from referee_py.jobs import JobPhase
 
+from .agreement import Finality, ViewPolicy
 from .client import ChainClient, Snapshot
 from .codec.hearing import HearingInfo
 from .codec.job import ClaimView, Group, JobView, Trainer
 from .codec.match import MatchInfo
 from .codec.trial import TrialInfo
 from .contracts import Contracts, Deployment
+from .endpoints import connect
 from .fees import FeePolicy
 from .outbox import Call, Receipt
 from .releases import Releases
 from .retrace import MatchTrace, recorded, retrace, retraced, transactions_of
-from .rpc import connect, guarded
+from .rpc import guarded
 from .transactions import TransactionManager
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Contracts",
     "Deployment",
     "FeePolicy",
+    "Finality",
     "Group",
     "HearingInfo",
     "JobPhase",
@@ -34,6 +37,7 @@ __all__ = [
     "Trainer",
     "TransactionManager",
     "TrialInfo",
+    "ViewPolicy",
     "connect",
     "guarded",
     "recorded",

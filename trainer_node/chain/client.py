@@ -25,6 +25,8 @@ from referee_py.panel.state import HearingPhase, hearing_id
 from referee_py.walk.pauses import Pause, contract_time
 
 from ..errors import RpcCorrupt, RpcUnavailable
+from .agreement import Notes
+from .block import Block
 from .codec.availability import MAX_REQUESTS, Ledger
 from .codec.clock import Pauses
 from .codec.hearing import HearingInfo, hearing_view
@@ -32,7 +34,7 @@ from .codec.job import MAX_CLAIMS, Group, JobView, job_view
 from .codec.match import History, MatchInfo, match_view
 from .codec.trial import TrialInfo, trial_view
 from .codec.watch import PoolInfo, WatcherInfo, pool_view, watcher_view
-from .connection import Block, Connection
+from .connection import Connection
 from .contracts import Contracts
 from .events import MAX_EVENTS, Event, Query, read_events
 from .rpc import guarded
@@ -60,10 +62,14 @@ class ChainClient(Connection):
     """Reads one deployment, at the blocks that are asked for."""
 
     def snapshot(self) -> Snapshot:
-        """Return the state at the newest block that has enough confirmations."""
-        latest = self.block()
-        number = max(latest.number - self.confirmations, 0)
-        return Snapshot(self, latest if number == latest.number else self.block(number))
+        """Return the state at the newest block that counts (:mod:`trainer_node.chain.agreement`)."""
+        look = self.agreement.look()
+        if look.block.number < self.deployment.block:
+            raise RpcUnavailable(
+                f"the deployment is in block {self.deployment.block}; the newest block that counts is "
+                f"{look.block.number} (finality, confirmations)"
+            )
+        return Snapshot(self, look.block, look.doubt)
 
     def at_head(self) -> Snapshot:
         """Return the state at the newest block, which may still be replaced."""
@@ -77,8 +83,13 @@ class ChainClient(Connection):
 class Snapshot:
     """The state of the contracts at one block. Every method raises RpcUnavailable or RpcCorrupt."""
 
-    def __init__(self, client: Connection, block: Block) -> None:
+    def __init__(self, client: Connection, block: Block, doubt: str | None = None) -> None:
+        """``doubt``: why nothing may be staked on this view."""
         self._client = client
+        self.doubt = doubt
+        self._notes = Notes()
+        self._sources = {client.endpoints.serving}
+        """The endpoints that have this block."""
         self._hashes = {block.number: block.hash}
         self._jobs: dict[int, JobView] = {}
         self._contracts = client.contracts
@@ -136,6 +147,12 @@ class Snapshot:
     def still_canonical(self) -> bool:
         """Return whether the block is still part of the chain."""
         return self._client.block(self.block.number).hash == self.block.hash
+
+    def confirm(self, *, heeding_doubt: bool = True) -> None:
+        """Let other endpoints confirm everything that was read here. Raises Disagreement (see `agreement`)."""
+        constants, doubt = self._client.constants.kept, self.doubt if heeding_doubt else None
+        self._client.agreement.confirm(self.block, [*constants, *self._notes.kept], doubt)
+        constants.clear()
 
     def timekeeper(self) -> TimekeeperInfo:
         """Return who can stop the clocks, for how long, and whether they stand still."""
@@ -358,9 +375,24 @@ class Snapshot:
     # ------------------------------------------------------------------ inside
 
     def _view(self, contract: Contract, function: str, *args: Any) -> Any:
-        with guarded(function, self._contracts.decode_error):
+        with self._reading(), guarded(function, self._contracts.decode_error):
             bound = contract.functions[function](*args)
             return bound.call(block_identifier=self.block.number)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Note what is read. SAFETY: another endpoint that takes over must have this block, or two chains are mixed."""
+        endpoints = self._client.endpoints
+        with endpoints.noting(self._notes.add):
+            yield
+        source = endpoints.source
+        if source is not None and source not in self._sources:
+            with endpoints.through(source):
+                if not self.still_canonical():
+                    raise RpcUnavailable(
+                        f"RPC {source.name} has another block {self.block.number}; the chain is read again"
+                    )
+            self._sources.add(source)
 
     def _events(
         self, query: Query, job_id: int | None = None, most: int = MAX_EVENTS, *, cached: bool = True
@@ -375,7 +407,8 @@ class Snapshot:
             first = client.first_block(job, self.block)
 
         def fetch(begin: int, end: int) -> list[Event]:
-            return list(read_events(client.web3, query, begin, end, client.log_range, most))
+            with self._reading():
+                return list(read_events(client.web3, query, begin, end, client.log_range, most))
 
         if client.cache is None or not cached:
             return fetch(first, last)

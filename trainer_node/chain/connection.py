@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from web3 import Web3
-from web3.exceptions import BlockNotFound
 
-from ..errors import RpcCorrupt, RpcUnavailable
+from .agreement import BLOCK, Agreement, Notes, ViewPolicy
+from .block import Block, block_of, block_request
 from .codec.job import JobView
 from .contracts import Contracts, Deployment
+from .endpoints import endpoints_of
 from .events import EventCache
 from .rpc import guarded
 
-MAX_BLOCK = 1 << 63
 DEFAULT_LOG_RANGE = 10_000
 """Blocks that one request for logs spans at most; public endpoints refuse more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The block of a snapshot. ``timestamp`` is the chain's time, in unix seconds; ``base_fee`` is the least price of a
-    unit of gas in the block, in wei."""
-
-    number: int
-    hash: bytes
-    timestamp: int
-    base_fee: int
 
 
 class Connection:
@@ -38,14 +26,17 @@ class Connection:
         web3: Web3,
         deployment: Deployment,
         *,
-        confirmations: int = 0,
+        policy: ViewPolicy | None = None,
         log_range: int = DEFAULT_LOG_RANGE,
         cache: EventCache | None = None,
     ) -> None:
         self.web3 = web3
         self.deployment = deployment
         self.contracts = Contracts(web3, deployment)
-        self.confirmations = confirmations
+        self.endpoints = endpoints_of(web3)
+        self.agreement = Agreement(self.endpoints, policy or ViewPolicy())
+        self.constants = Notes()
+        """What was read once and never changes, until enough endpoints have confirmed it."""
         self.log_range = log_range
         self.cache = cache
         self.matches: dict[int, dict[int, None]] = {}
@@ -72,12 +63,13 @@ class Connection:
     @cached_property
     def stake_gas(self) -> int:
         """Return the units of gas that a stake is worth at least. Raises RpcUnavailable and RpcCorrupt."""
-        with guarded("STAKE_GAS"):
+        with guarded("STAKE_GAS"), self.endpoints.noting(self.constants.add):
             return int(self.contracts.notary.functions.STAKE_GAS().call())
 
     def verify(self) -> None:
         """Check the deployment (:meth:`Contracts.verify`). Call it once at the start."""
-        self.contracts.verify()
+        with self.endpoints.noting(self.constants.add):
+            self.contracts.verify()
 
     def identity(self) -> str:
         """Return chain id, genesis hash and Jobs address: a daemon's database belongs to these."""
@@ -86,15 +78,5 @@ class Connection:
 
     def block(self, number: int | None = None) -> Block:
         """Return a block by number, by default the latest. Raises RpcUnavailable if the endpoint does not have it."""
-        with guarded("eth_getBlock"):
-            try:
-                raw = self.web3.eth.get_block("latest" if number is None else number)
-            except BlockNotFound:
-                raise RpcUnavailable(f"the RPC endpoint does not have block {number}") from None
-            # NOTE: a chain without EIP-1559 has no base fee.
-            found = Block(raw["number"], bytes(raw["hash"]), raw["timestamp"], raw.get("baseFeePerGas", 0))
-        numbers = found.number, found.timestamp, found.base_fee
-        ints_ok = all(isinstance(value, int) and 0 <= value < MAX_BLOCK for value in numbers)
-        if not ints_ok or len(found.hash) != 32 or (number is not None and found.number != number):
-            raise RpcCorrupt(f"eth_getBlock({number}) gave block {found.number} at {found.timestamp}")
-        return found
+        at = "latest" if number is None else number
+        return block_of(self.endpoints.make_request(BLOCK, block_request(at)), at)

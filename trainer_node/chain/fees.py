@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import NamedTuple
 
 from ..errors import FeeTooHigh
@@ -12,6 +13,19 @@ LEAST_BUMP = 1.125
 """Least factor between the fees of a transaction and its replacement that Ethereum nodes accept."""
 MOST_TIPS = 10
 """Limit of the tip, in configured tips, while the base fee is no hindrance: blocks may be late for everybody."""
+
+
+def short_of(action: str, address: str, have: int, value: int, gas: int = 0) -> str:
+    """Return what an account lacks for an action, in words; amounts in wei."""
+    needs = f"{_ether(value)} and up to {_ether(gas)} for gas" if gas else _ether(value)
+    return (
+        f"{action} needs {needs}; {address} has {_ether(have)}; send it {_ether(value + gas - have)} or more"
+    )
+
+
+def _ether(wei: int) -> str:
+    """Return an amount for people: in ether, but a small one in wei."""
+    return f"{wei} wei" if 0 < wei < GWEI else f"{(Decimal(wei) / 10**18).normalize():f} ether"
 
 
 def next_base_fee(base: int) -> int:

@@ -130,7 +130,10 @@ class Outbox:
         return row
 
     def add(self, call: Call, nonce: int, gas: int, max_fee: int, priority_fee: int) -> Transaction:
-        """Sign a new transaction and store it. Raises SignerUnavailable; nothing is stored then."""
+        """Sign a new transaction and store it. Raises SignerUnavailable; nothing is stored then.
+
+        NOTE: after a reorganisation it may be the very one that was mined before; that one is open again.
+        """
         row = Transaction(
             action=call.action,
             sender=self._account.address,
@@ -140,10 +143,16 @@ class Outbox:
             data=call.data,
             gas_limit=gas,
         )
-        row.attempts.append(self._sign(row, max_fee, priority_fee))
+        attempt = self._sign(row, max_fee, priority_fee)
         with self._database.session() as session:
-            session.add(row)
-        return row
+            same = session.scalar(select(Attempt).where(Attempt.hash == attempt.hash))
+            before = session.get(Transaction, same.transaction_id) if same is not None else None
+            if before is not None:
+                before.status, before.block, before.gas_used, before.gas_price = "open", None, None, None
+            else:
+                row.attempts.append(attempt)
+                session.add(row)
+        return row if before is None else self.row(before.id)
 
     def bump(self, row: Transaction, max_fee: int, priority_fee: int) -> Transaction:
         """Sign a transaction again with other fees and store the new attempt. Raises SignerUnavailable."""

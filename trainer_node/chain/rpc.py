@@ -6,7 +6,6 @@ NOTE: web3's own provider reads answers of any length, follows redirects and ret
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -14,24 +13,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-from eth_abi.codec import ABICodec
-from eth_abi.decoding import StringDecoder
 from eth_abi.exceptions import DecodingError
-from eth_abi.registry import BaseEquals
 from pydantic_core import from_json
-from web3 import Web3
-from web3._utils.abi import build_strict_registry
 from web3.exceptions import (
     BadFunctionCallOutput,
     ContractLogicError,
     Web3Exception,
     Web3RPCError,
 )
-from web3.middleware import AttributeDictMiddleware
 from web3.providers.base import JSONBaseProvider
 from web3.types import RPCEndpoint, RPCResponse
 
-from ..errors import ChainError, Reverted, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable, WrongChain
+from ..errors import ChainError, Reverted, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable
 
 DEFAULT_TIMEOUT_S = 10.0
 DEFAULT_MAX_BYTES = 32 << 20
@@ -62,7 +55,6 @@ class BoundedProvider(JSONBaseProvider):
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
         self._client = httpx.Client(timeout=timeout_s, follow_redirects=False)
-        self._ids = itertools.count(1)
 
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
         """Send one request. Raises RpcUnavailable or RpcCorrupt; an error from the endpoint is part of the answer."""
@@ -70,9 +62,15 @@ class BoundedProvider(JSONBaseProvider):
         number = json.loads(request)["id"]
         deadline = time.monotonic() + 2 * self._timeout_s
         answer = bytearray()
-        headers = {"Content-Type": "application/json"}
+        # SAFETY: a compressed answer may grow a thousandfold before its size is looked at, so none is taken.
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         try:
             with self._client.stream("POST", self.endpoint_uri, content=request, headers=headers) as response:
+                packed = response.headers.get("Content-Encoding", "identity")
+                if packed.lower() != "identity":
+                    raise RpcCorrupt(
+                        f"{method}: the answer is packed ({packed[:40]}), which was not asked for"
+                    )
                 for chunk in response.iter_bytes():
                     answer += chunk
                     if len(answer) > self._max_bytes:
@@ -92,9 +90,10 @@ class BoundedProvider(JSONBaseProvider):
             raise RpcUnavailable(f"RPC {self._shown}: HTTP {status}")
         return _parse(method, bytes(answer), number)
 
-    def close(self) -> None:
-        """Close idle connections."""
-        self._client.close()
+    def reset(self) -> None:
+        """Drop all connections; a request that still reads from one fails at its next bytes."""
+        before, self._client = self._client, httpx.Client(timeout=self._timeout_s, follow_redirects=False)
+        before.close()
 
 
 def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
@@ -103,7 +102,8 @@ def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
         parsed = from_json(answer)
     except ValueError as error:
         raise RpcCorrupt(f"{method}: the answer is not JSON: {error}") from error
-    if not isinstance(parsed, dict) or parsed.get("id") != number:
+    # NOTE: in Python, False is 0.
+    if not isinstance(parsed, dict) or type(parsed.get("id")) is not int or parsed["id"] != number:
         raise RpcCorrupt(f"{method}: the answer is not to this request")
     failure = parsed.get("error")
     if failure is not None:
@@ -113,36 +113,6 @@ def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
     if "result" not in parsed:
         raise RpcCorrupt(f"{method}: the answer has neither result nor error")
     return {"jsonrpc": "2.0", "id": number, "result": parsed["result"]}
-
-
-def connect(
-    url: str, chain_id: int, *, timeout_s: float = DEFAULT_TIMEOUT_S, max_bytes: int = DEFAULT_MAX_BYTES
-) -> Web3:
-    """Return a connection to the chain with that id. Raises RpcUnavailable, RpcCorrupt or WrongChain."""
-    provider = BoundedProvider(url, timeout_s=timeout_s, max_bytes=max_bytes)
-    # NOTE: only the middleware of web3 that shapes answers: no ENS, no implicit gas or fees.
-    web3 = Web3(provider, middleware=[(AttributeDictMiddleware, "attrdict")])
-    web3.codec = _lenient_codec()
-    with guarded("eth_chainId"):
-        found = web3.eth.chain_id
-    if found != chain_id:
-        raise WrongChain(
-            f"RPC {show_endpoint(url)} serves chain {found}, not {chain_id}; set rpc_url or chain_id"
-        )
-    return web3
-
-
-def _lenient_codec() -> ABICodec:
-    """Return web3's strict codec, except that a string may hold any bytes.
-
-    SAFETY: the contracts accept any bytes as a URI. If a URI that is not UTF-8 were an error here, a liar's claim could
-    make a whole job unreadable for everybody else.
-    """
-    registry = build_strict_registry()
-    registry.unregister_decoder("string")
-    decoder = StringDecoder(handle_string_errors="replace")  # type: ignore[no-untyped-call]
-    registry.register_decoder(BaseEquals("string"), decoder, label="string")  # type: ignore[no-untyped-call]
-    return ABICodec(registry)
 
 
 @contextlib.contextmanager

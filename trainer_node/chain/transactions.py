@@ -10,6 +10,7 @@ the same bytes: no action is done twice, and no nonce is skipped.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -36,7 +37,8 @@ from ..errors import (
     TransactionPending,
 )
 from ..metrics import Metrics
-from .fees import FeePolicy, Offered
+from .endpoints import endpoints_of
+from .fees import FeePolicy, Offered, short_of
 from .outbox import Call, Outbox, Receipt
 from .rpc import Decoder, guarded
 
@@ -89,6 +91,8 @@ class TransactionManager:
         self._lock = threading.RLock()
         # By transaction id: time of its newest attempt, or of its first sending by this process.
         self._sent_at: dict[int, float] = {}
+        self._used = -1
+        """Highest nonce that an endpoint has told to be free, and that was not."""
         self._missing: dict[int, int] = {}  # by transaction id: looks at a used nonce without a receipt
 
     # ------------------------------------------------------------------ actions
@@ -122,9 +126,7 @@ class TransactionManager:
                 return open_one.id
             have = self.balance()
             if have < call.enough:
-                raise InsufficientFunds(
-                    f"{call.action} takes {call.enough} wei, {self.address} has {have}; send it ether"
-                )
+                raise InsufficientFunds(short_of(call.action, self.address, have, call.enough))
             probe = call if have >= call.value else replace(call, value=call.enough)
             self.simulate(probe)
             gas = self._estimate(probe)
@@ -133,13 +135,13 @@ class TransactionManager:
             if offered is None:  # open transactions may cost less than they offer
                 free, offered = have, self._fees.first(base, gas, have - call.enough)
             if offered is None:
-                raise InsufficientFunds(
-                    f"{call.action} needs {call.enough} wei and up to {gas * self._fees.enough(base)} wei for gas; "
-                    f"{self.address} has {have}; send it ether"
-                )
+                needs = gas * self._fees.enough(base)
+                raise InsufficientFunds(short_of(call.action, self.address, have, call.enough, needs))
             call = replace(call, value=max(call.enough, min(call.value, free - gas * offered.max_fee)))
-            for _ in range(2):
-                row = self._outbox.add(call, self._outbox.next_nonce(self._nonce("pending")), gas, *offered)
+            for counted in (self._agreed_nonce, self._highest_nonce):
+                row = self._outbox.add(call, self._outbox.next_nonce(counted()), gas, *offered)
+                self._sent_at.pop(row.id, None)
+                self._missing.pop(row.id, None)
                 if self._first_broadcast(row):
                     return row.id
             raise TransactionLost(
@@ -223,7 +225,7 @@ class TransactionManager:
     def _estimate(self, call: Call) -> int:
         with guarded(call.action, self._decode):
             estimate = _bounded(self._web3.eth.estimate_gas(self._request(call), "pending"), _MAX_GAS, "gas")
-        limit = _bounded(self._block()["gasLimit"], _MAX_GAS, "block gas limit")
+        limit = _bounded(self._block().get("gasLimit"), _MAX_GAS, "block gas limit")
         return min(int(estimate * self._fees.gas_margin), limit)
 
     def _base_fee(self) -> int:
@@ -237,6 +239,30 @@ class TransactionManager:
         with guarded("nonce"):
             count = self._web3.eth.get_transaction_count(to_checksum_address(self.address), block)  # type: ignore[arg-type]
         return _bounded(count, _MAX_COUNT, "nonce")
+
+    def _nonces(self) -> list[int]:
+        """Return the nonces that the endpoints would take next, highest first. Raises RpcUnavailable or RpcCorrupt."""
+        endpoints = endpoints_of(self._web3)
+        if not endpoints.several:
+            return [self._nonce("pending")]
+        asked = [endpoint for endpoint in endpoints.every if not endpoint.waits] or endpoints.every
+        found = endpoints.each(lambda _: self._nonce("pending"), asked)
+        nonces = sorted((nonce for nonce in found.values() if isinstance(nonce, int)), reverse=True)
+        if not nonces:
+            raise next(error for error in found.values() if isinstance(error, ChainError))
+        return [nonce for nonce in nonces if nonce > self._used] or nonces
+
+    def _agreed_nonce(self) -> int:
+        """Return the highest nonce that a majority of those endpoints has reached.
+
+        SAFETY: a nonce that is too high is never mined, and everything that is sent later waits for it. One that is too
+        low is refused, or lost, and the next attempt leaves it out.
+        """
+        nonces = self._nonces()
+        return nonces[len(nonces) // 2]
+
+    def _highest_nonce(self) -> int:
+        return self._nonces()[0]
 
     # ------------------------------------------------------------------ sending
 
@@ -296,15 +322,18 @@ class TransactionManager:
         """Look at a transaction once: confirm, replace or rebroadcast it. Returns None while it is open."""
         with self._lock:
             # SAFETY: the nonce is read before the receipts, so a transaction mined in between is not called lost.
-            used = self._nonce("latest") > row.nonce
+            endpoints = endpoints_of(self._web3)
+            used, source = self._nonce("latest") > row.nonce, endpoints.source
             for attempt in reversed(row.attempts):
                 found = self._receipt(row, attempt)
                 if found is not None:
                     return self._confirm(row, *found)
             if row.status == "lost":
                 raise self._lost(row)
+            # NOTE: an endpoint that took over in between may be behind the one that gave the nonce.
+            if used and endpoints.source is source:
+                return self._missed(row)
             if used:
-                self._missed(row)
                 return None
             if row.id not in self._sent_at:
                 self._broadcast(row)  # from an earlier process: its time until the fee is raised starts again
@@ -320,7 +349,7 @@ class TransactionManager:
 
     def _confirm(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
         if self._confirmations:
-            head = _bounded(self._block()["number"], _MAX_COUNT, "block number")
+            head = _bounded(self._block().get("number"), _MAX_COUNT, "block number")
             if head - receipt.block < self._confirmations:
                 return None
         self._outbox.finish(row, "mined" if ok else "failed", receipt)
@@ -330,12 +359,21 @@ class TransactionManager:
             row.action, receipt.tx_hash, receipt.gas_used, self._cause(row, receipt.block)
         )
 
-    def _missed(self, row: Transaction) -> None:
-        """Count a look at a used nonce while no attempt of ours has a receipt; in the end call the transaction lost."""
+    def _missed(self, row: Transaction) -> Receipt | None:
+        """Count a look at a used nonce while no attempt of ours has a receipt; in the end call the transaction lost,
+        unless an endpoint has a receipt."""
         self._missing[row.id] = self._missing.get(row.id, 0) + 1
-        if self._missing[row.id] >= _LOST_POLLS:
-            self._outbox.finish(row, "lost")
-            raise self._lost(row)
+        if self._missing[row.id] < _LOST_POLLS:
+            return None
+        endpoints = endpoints_of(self._web3)
+        for endpoint in endpoints.ranked() if endpoints.several else ():
+            with endpoints.through(endpoint), contextlib.suppress(RpcUnavailable, RpcCorrupt):
+                for attempt in reversed(row.attempts):
+                    if (found := self._receipt(row, attempt)) is not None:
+                        return self._confirm(row, *found)
+        self._used = max(self._used, row.nonce)
+        self._outbox.finish(row, "lost")
+        raise self._lost(row)
 
     def _lost(self, row: Transaction) -> TransactionLost:
         return TransactionLost(

@@ -30,7 +30,10 @@ _option = functools.partial(flag, panel="Settings")
 
 _CHAIN: dict[str, Any] = {
     "config": _option(Path, "--config", "Configuration file in TOML; ./assay.toml if it exists."),
-    "rpc_url": _option(str, "--rpc-url", "JSON-RPC endpoint of the chain."),
+    "rpc_url": _option(
+        str, "--rpc-url", "JSON-RPC endpoint of the chain; several: with commas between them."
+    ),
+    "agree": _option(int, "--agree", "Endpoints that must show the same chain before money is staked."),
     "chain_id": _option(int, "--chain-id", "Id of the chain; 31337 is a local one."),
     "deployment": _option(Path, "--deployment", "The contracts' addresses: deployments/<chain id>.json."),
     "releases": _option(str, "--releases", "Address of a list of releases, in place of that file."),
@@ -56,6 +59,9 @@ _SERVER: dict[str, Any] = {
 }
 _DAEMON: dict[str, Any] = {
     "confirmations": _option(int, "--confirmations", "Blocks on top of a block before its state counts."),
+    "finality": _option(
+        str, "--finality", "confirmations, safe or finalized: the blocks whose state counts."
+    ),
     "threads": _option(int, "--threads", "Threads for the kernels; 0 takes all cores."),
     "device": _option(str, "--device", "Where training runs: cpu or cuda."),
     "poll_s": _option(float, "--poll", "Seconds between two reads of the chain."),

@@ -10,10 +10,11 @@ from eth_utils.address import is_checksum_address
 
 from referee_py.errors import InvalidInput
 
-from ..chain import Releases, connect
+from ..chain import Releases
 from ..config import Settings
 from ..deploy import DAY_S, NOBODY, Parameters, deploy, publish, refuse_unpublishable
 from ..min_stake import PRICE_FACTOR, chain_price, least_stake, worst_dispute, worst_gas
+from ..service import open_web3
 from .app import DISTRIBUTION
 from .common import ACCOUNT, ether, out, sender, show_ether, with_settings
 
@@ -55,7 +56,7 @@ def deploy_command(
 
     It goes on the list --releases, or a new list, as version --release, or the version of this build.
     """
-    web3 = connect(settings.rpc_url, settings.chain_id)
+    web3 = open_web3(settings)
     fee = ether(min_fee) if min_fee is not None else PRICE_FACTOR * chain_price(web3)
     _derive(fee, "as stated" if min_fee is not None else f"{PRICE_FACTOR} times what the chain asks now")
     if not is_checksum_address(guardian):

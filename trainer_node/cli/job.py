@@ -136,9 +136,9 @@ def post(
     Serve the artifacts at --public-uri with `assay artifacts serve`. Without --mode the arithmetic is the bundle's. In
     rounded-f64 there is one slot.
     """
+    client = reader(settings)
     content = Bundle.read(bundle)
     content = content.with_mode(mode.over(content.terms.mode))
-    client = reader(settings)
     verifiers = verifier or []
     for address in verifiers:
         if not is_checksum_address(address):

@@ -10,8 +10,9 @@ from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
-from ..chain import Releases, connect
+from ..chain import Releases
 from ..config import Settings
+from ..service import open_web3
 from .common import ACCOUNT, CHAIN, out, send, with_settings
 
 app = typer.Typer(no_args_is_help=True)
@@ -23,7 +24,7 @@ Reason = Annotated[str, typer.Argument(help="Reason for the users of this versio
 def _list(settings: Settings) -> Releases:
     if settings.releases is None:
         raise InvalidInput("no list is named; set --releases to the address that `assay deploy` has shown")
-    return Releases(connect(settings.rpc_url, settings.chain_id), settings.releases)
+    return Releases(open_web3(settings), settings.releases)
 
 
 @app.command("list")

@@ -1,0 +1,339 @@
+"""Which view of the chain to act on, and whether enough endpoints share it to stake money.
+
+    look       the block to read, which endpoint reads it, and a doubt: why nothing may be staked on it
+    confirm    ask the other endpoints again what was read at that block
+
+Money is staked, and a claim disputed, only if `agree` endpoints give the same answers at a block of the same hash. All
+else goes on in doubt: moves in open disputes, reveals, responses. A move names the position that it was made for, so a
+false view costs the gas of a refused transaction; a missed clock costs a stake. While endpoints contradict each other
+and no majority decides, they serve in turns, so that every second look or so shows the true chain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import structlog
+from web3.types import RPCEndpoint, RPCResponse
+
+from ..errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
+from .block import Block, block_of, block_request
+from .endpoints import Endpoint, Endpoints
+
+Finality = Literal["confirmations", "safe", "finalized"]
+MAX_NOTES = 10_000
+"""Requests of a snapshot that are remembered; no decision reads more."""
+
+NEAR_BLOCKS, NEAR_S = 3, 10
+"""Heads of endpoints that see the same chain are at most this far apart: so many blocks or so many seconds."""
+FINALITY_S = {"confirmations": 0, "safe": 768, "finalized": 1152}
+"""Age, in seconds, at which a block of Ethereum has this tag at the latest: 64 and 96 slots. Rollups follow it."""
+STALLED = 2
+"""The chain is called stalled if a tag's block is so many times as old as it should be."""
+DISTRUST_S = 60.0
+"""Seconds for which an endpoint that a majority contradicts serves only if no other one does."""
+BLOCK, LOGS = RPCEndpoint("eth_getBlockByNumber"), RPCEndpoint("eth_getLogs")
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look at the chain. ``head``: its newest block; ``doubt``: why nothing may be staked on it, if so."""
+
+    block: Block
+    head: Block
+    doubt: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A request, and the hash of what must be equal in every endpoint's answer."""
+
+    method: RPCEndpoint
+    params: Any
+    digest: bytes
+
+    @classmethod
+    def of(cls, method: RPCEndpoint, params: Any, answer: RPCResponse) -> Note:
+        """Return the note of an answer."""
+        return cls(method, params, hashlib.sha256(repr(_canonical(method, answer)).encode()).digest())
+
+    def __str__(self) -> str:
+        return f"{self.method} {str(self.params)[:120]}"
+
+
+class Notes:
+    """The requests that something has been decided on."""
+
+    def __init__(self) -> None:
+        self.kept: list[Note] = []
+
+    def add(self, method: RPCEndpoint, params: Any, answer: RPCResponse) -> None:
+        """Add a request and its answer. Raises RpcCorrupt if there are too many."""
+        if len(self.kept) >= MAX_NOTES:
+            raise RpcCorrupt(f"a look at the chain takes more than {MAX_NOTES} requests")
+        self.kept.append(Note.of(method, params, answer))
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPolicy:
+    """``depth``: blocks on top of one that counts; ``finality``: or the tag that it must have; ``agree``: number of
+    endpoints; ``max_head_age_s``: zero does not look at the age."""
+
+    depth: int = 0
+    finality: Finality = "confirmations"
+    agree: int = 1
+    max_head_age_s: float = 0.0
+
+
+class Agreement:
+    """Compares the endpoints of a connection."""
+
+    def __init__(
+        self, endpoints: Endpoints, policy: ViewPolicy, wall_clock: Callable[[], float] = time.time
+    ) -> None:
+        self._endpoints = endpoints
+        self._policy = policy
+        self._wall_clock = wall_clock
+        self._turn = 0
+        self._split = False
+        """Whether the endpoints serve in turns."""
+        self._at: dict[Endpoint, Block] = {}
+        """By endpoint: the block of the last look, as this endpoint has it."""
+        self._odd: dict[Endpoint, tuple[float, str]] = {}
+        """Endpoints that others contradict: since when, and in what."""
+        self._conflict: str | None = None
+        """A contradiction about values that no majority has decided."""
+        self.doubt: str | None = None
+        """Why nothing may be staked on the last look; None if it may."""
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with endpoints and view, for /readyz; empty if all of them answer, agree and are up to date."""
+        found = [f"{e.trouble} ({e.failures} in a row)" for e in self._endpoints.every if e.trouble]
+        found += [f"RPC {e.name}: {told}" for e, (_, told) in self._odd.items()]
+        return found + ([f"{self.doubt}; nothing is staked until then"] if self.doubt else [])
+
+    @property
+    def conflict(self) -> bool:
+        """Whether endpoints contradict each other without a majority."""
+        return self._conflict is not None
+
+    # ------------------------------------------------------------------ which block, and who reads it
+
+    def look(self) -> Look:
+        """Choose the block to read and the endpoint that serves. Raises RpcUnavailable or RpcCorrupt if none can."""
+        heads = self._heads()
+        policy, numbers = self._policy, sorted((head.number for head in heads.values()), reverse=True)
+        common = numbers[min(policy.agree, len(numbers)) - 1]
+        ranked = self._ranked(list(heads))
+        near = [e for e in ranked if heads[e].number >= common - NEAR_BLOCKS] or ranked
+        lead = near[self._turn % len(near)] if self._split else near[0]
+        ahead = heads[lead].number - common
+        top = common if 0 < ahead <= NEAR_BLOCKS else heads[lead].number
+        self._endpoints.serving = lead
+        block, doubt = self._chosen(lead, heads[lead], top)
+        votes = self._votes(block, heads, lead)
+        same, other = _parted(votes, block.hash, heads, heads[lead])
+        if len(other) > len(same) and len(other) >= policy.agree:
+            # NOTE: a majority has this block with another hash, so one of its members serves.
+            lead = next(e for e in ranked if e in other)
+            block, self._endpoints.serving = votes[lead], lead
+            same, other = _parted(votes, block.hash, heads, heads[lead])
+        decided = len(same) >= policy.agree and len(same) > len(other)
+        self._note_odd(block, votes, other if decided else [])
+        apart = any(not _near(heads[lead], head) for head in heads.values())
+        self._split = self._conflict is not None or (not decided and (bool(other) or apart))
+        self._turn += self._split
+        if self._conflict is not None:
+            doubt = doubt or self._conflict
+        elif other and not decided:
+            doubt = doubt or _contradiction(block.number, votes)
+        elif not decided:
+            count, every = len(same), len(self._endpoints.every)
+            doubt = doubt or f"{count} of {every} endpoints show block {block.number}; agree = {policy.agree}"
+        self._endpoints.metrics.set("rpc_agreeing", len(same))
+        self._tell(doubt or self._stale(heads[lead]))
+        return Look(block, heads[lead], self.doubt)
+
+    def _heads(self) -> dict[Endpoint, Block]:
+        """Return the newest blocks, by endpoint; without those of endpoints that are behind, if another one is not."""
+        every = self._endpoints.every
+        asked = [e for e in every if not e.waits] or every
+        found = self._endpoints.each(lambda _: self._block("latest"), asked)
+        heads = {e: head for e, head in found.items() if isinstance(head, Block)}
+        if not heads:
+            errors = [error for error in found.values() if isinstance(error, ChainError)]
+            raise errors[0]
+        newest = max(heads.values(), key=lambda head: head.timestamp)
+        self._endpoints.metrics.set("head_age_seconds", self._wall_clock() - newest.timestamp)
+        fresh = {e: head for e, head in heads.items() if self._stale(head) is None}
+        for endpoint in heads.keys() - fresh.keys() if fresh else ():
+            self._mark(endpoint, f"its newest block, {heads[endpoint].number}, is old")
+        return fresh or heads
+
+    def _stale(self, head: Block) -> str | None:
+        age, limit = self._wall_clock() - head.timestamp, self._policy.max_head_age_s
+        if not limit or abs(age) <= limit:
+            return None
+        if age < 0:
+            return f"block {head.number} is {-age:.0f} s in the future: check this machine's clock"
+        return f"the newest block, {head.number}, is {age:.0f} s old (max_head_age_s = {limit:g})"
+
+    def _chosen(self, lead: Endpoint, head: Block, top: int) -> tuple[Block, str | None]:
+        """Return the block that counts, and a doubt if the chain does not finalize."""
+        policy, doubt = self._policy, None
+        with self._endpoints.through(lead):
+            if policy.finality != "confirmations":
+                block = self._block(policy.finality)
+                lag = head.timestamp - block.timestamp
+                if lag <= STALLED * FINALITY_S[policy.finality]:
+                    return block, None
+                doubt = f"the last {policy.finality} block, {block.number}, is {lag} s older than the newest"
+            number = max(top - policy.depth, 0)
+            return (head if number == head.number else self._block(number)), doubt
+
+    def _votes(self, block: Block, heads: dict[Endpoint, Block], lead: Endpoint) -> dict[Endpoint, Block]:
+        """Return the block of that number, by endpoint. NOTE: it is asked for once, unless the lead's has changed."""
+        votes = {lead: block}
+        asked = list[Endpoint]()
+        for endpoint, head in heads.items():
+            kept = self._at.get(endpoint)
+            if endpoint is lead:
+                continue
+            if head.number == block.number:
+                votes[endpoint] = head
+            elif kept is not None and kept.hash == block.hash:
+                votes[endpoint] = kept
+            elif head.number > block.number:
+                asked.append(endpoint)
+        found = self._endpoints.each(lambda _: self._block(block.number), asked) if asked else {}
+        votes |= {endpoint: vote for endpoint, vote in found.items() if isinstance(vote, Block)}
+        self._at = votes
+        return votes
+
+    # ------------------------------------------------------------------ what was read
+
+    def confirm(self, block: Block, notes: Sequence[Note], doubt: str | None = None) -> None:
+        """Ask the other endpoints again what one of them has answered about a block.
+
+        Raises Disagreement if there is a doubt, or if fewer than `agree` endpoints, the first one included, give these
+        answers at a block of this hash, or as many give others.
+        """
+        if doubt is not None:
+            raise Disagreement(f"{doubt}; nothing is staked until then")
+        endpoints, policy = self._endpoints, self._policy
+        if not endpoints.several:
+            return
+        others = [e for e in endpoints.every if e is not endpoints.serving]
+        found = endpoints.each(lambda _: self._difference(block, notes), others)
+        unlike = {e: told for e, told in found.items() if isinstance(told, str)}
+        same = 1 + sum(told is None for told in found.values())
+        decided = same >= policy.agree and same > len(unlike)
+        for endpoint, told in unlike.items():
+            endpoints.metrics.add("rpc_disagreements", endpoint.name)
+            if decided:
+                self._mark(endpoint, told)
+        if decided:
+            if self._conflict is not None:
+                self._conflict, self._split = None, False
+            return
+        reasons = [f"RPC {e.name}: {told}" for e, told in found.items() if told is not None]
+        told = f"{same} of {len(endpoints.every)} endpoints agree with RPC {endpoints.serving.name} (agree = "
+        told += f"{policy.agree}): {'; '.join(reasons)}"
+        if unlike:
+            self._conflict = told
+            _log.error("rpc.disagreement", reason=told)
+        raise Disagreement(told)
+
+    def _difference(self, block: Block, notes: Sequence[Note]) -> str | None:
+        """Return how an endpoint's answers differ; None if they do not. Raises RpcUnavailable and RpcCorrupt."""
+        found = self._block(block.number)
+        if found.hash != block.hash:
+            return f"block {block.number} is 0x{found.hash.hex()}, not 0x{block.hash.hex()}"
+        for note in notes:
+            if self._again(note) == note:
+                continue
+            # NOTE: a chain that moves meanwhile may have been read in the wrong state by either of them.
+            with self._endpoints.through(self._endpoints.serving):
+                if self._again(note) != note:
+                    raise RpcUnavailable(f"{note} has another answer by now; it is read again")
+            return f"{note} has another answer at block {block.number}"
+        if self._block(block.number).hash != block.hash:
+            raise RpcUnavailable(f"block {block.number} was replaced meanwhile; it is read again")
+        return None
+
+    # ------------------------------------------------------------------ inside
+
+    def _block(self, at: int | str) -> Block:
+        return block_of(self._endpoints.make_request(BLOCK, block_request(at)), at)
+
+    def _again(self, note: Note) -> Note:
+        return Note.of(note.method, note.params, self._endpoints.make_request(note.method, note.params))
+
+    def _ranked(self, among: list[Endpoint]) -> list[Endpoint]:
+        now = time.monotonic()
+        self._odd = {e: (since, told) for e, (since, told) in self._odd.items() if now - since < DISTRUST_S}
+        return sorted(self._endpoints.ranked(among), key=lambda endpoint: endpoint in self._odd)
+
+    def _mark(self, endpoint: Endpoint, told: str) -> None:
+        if endpoint not in self._odd:
+            _log.warning("rpc.endpoint_differs", endpoint=endpoint.name, reason=told)
+        self._odd[endpoint] = time.monotonic(), told
+
+    def _note_odd(self, block: Block, votes: dict[Endpoint, Block], other: list[Endpoint]) -> None:
+        for endpoint in other:
+            self._endpoints.metrics.add("rpc_disagreements", endpoint.name)
+            self._mark(
+                endpoint, f"block {block.number} is 0x{votes[endpoint].hash.hex()}, unlike the others'"
+            )
+
+    def _tell(self, doubt: str | None) -> None:
+        if doubt != self.doubt:
+            if doubt is not None:
+                _log.warning("rpc.doubt", reason=doubt)
+            else:
+                _log.info("rpc.agreement")
+        self.doubt = doubt
+
+
+def _near(head: Block, other: Block) -> bool:
+    """Return whether two newest blocks may belong to endpoints that see the same chain."""
+    return abs(other.number - head.number) <= NEAR_BLOCKS or abs(other.timestamp - head.timestamp) <= NEAR_S
+
+
+def _parted(
+    votes: dict[Endpoint, Block], digest: bytes, heads: dict[Endpoint, Block], lead: Block
+) -> tuple[list[Endpoint], list[Endpoint]]:
+    """Return the endpoints that have the block with this hash, and those that have it with another.
+
+    SAFETY: an endpoint that is far ahead of ``lead``, the head of the serving one, does not vouch for an old block.
+    """
+    same = [e for e, vote in votes.items() if vote.hash == digest and _near(lead, heads[e])]
+    return same, [e for e, vote in votes.items() if vote.hash != digest]
+
+
+def _contradiction(number: int, votes: dict[Endpoint, Block]) -> str:
+    told = ", ".join(f"0x{vote.hash.hex()[:16]} by {endpoint.name}" for endpoint, vote in votes.items())
+    return f"endpoints disagree about block {number}: {told}"
+
+
+def _canonical(method: str, answer: Any) -> Any:
+    """Return what must be equal in two endpoints' answers. NOTE: the order of logs, and fields that only some nodes
+    know, say nothing."""
+    result = answer.get("result")
+    if "error" in answer:
+        return "error", str((answer["error"].get("data")) or "")
+    if method == BLOCK and isinstance(result, dict):
+        return result.get("number"), result.get("hash")
+    if method == LOGS and isinstance(result, list):
+        names = "blockNumber", "logIndex", "address", "data", "transactionHash", "topics"
+        return sorted(
+            str([log.get(name) for name in names]).lower() for log in result if isinstance(log, dict)
+        )
+    return result.lower() if isinstance(result, str) else result

@@ -1,0 +1,377 @@
+"""One connection to the chain over one or several RPC endpoints.
+
+    read         the endpoint that serves; if it fails, the next one, which serves from then on
+    send         all endpoints: a transaction is sent if one of them takes it
+    through(e)   this thread asks only `e`
+    each(act)    all at once, each in a thread that asks only one
+
+Nothing here decides whom to believe: see :mod:`trainer_node.chain.agreement`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Any, TypeVar
+
+import structlog
+from eth_abi.codec import ABICodec
+from eth_abi.decoding import StringDecoder
+from eth_abi.registry import BaseEquals
+from web3 import Web3
+from web3._utils.abi import build_strict_registry
+from web3.middleware import AttributeDictMiddleware
+from web3.providers.base import JSONBaseProvider
+from web3.types import RPCEndpoint, RPCResponse
+
+from ..errors import ChainError, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable, WrongChain
+from ..metrics import Metrics
+from .rpc import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S, BoundedProvider, show_endpoint
+
+MAX_BACKOFF_S = 60.0
+PATIENCE_S = 3.0
+"""Seconds that an endpoint may take longer than the first one that answers, when all are asked."""
+SLOW_S, SLOW_FACTOR = 1.0, 4.0
+"""An endpoint is slow if its answers take longer than this, and this many times as long as those of the fastest."""
+SEND = "eth_sendRawTransaction"
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+class Endpoint:
+    """An RPC endpoint and what is known of its health. Safe for several threads."""
+
+    def __init__(
+        self, url: str, name: str, chain_id: int, metrics: Metrics, *, timeout_s: float, max_bytes: int
+    ) -> None:
+        self.url, self.name = url, name
+        self._provider = BoundedProvider(url, timeout_s=timeout_s, max_bytes=max_bytes)
+        self._timeout_s = timeout_s
+        self._chain_id = chain_id
+        self._chain_is_right = False
+        self._metrics = metrics
+        self._retry_at = 0.0
+        self.latency_s = 0.0
+        """Time of an answer of late; zero before the first."""
+        self.failures = 0
+        """Requests in a row that were not answered."""
+        self.trouble: str | None = None
+        """Why the last request was not answered; None if it was."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has failed and is left alone for a while."""
+        return time.monotonic() < self._retry_at
+
+    def request(self, method: str, params: Any) -> RPCResponse:
+        """Send a request. Raises RpcUnavailable, RpcCorrupt, or WrongChain if it serves another chain."""
+        self.check_chain()
+        return self._timed(method, params)
+
+    def check_chain(self) -> None:
+        """Ask for the chain's id, once. Raises WrongChain, RpcUnavailable or RpcCorrupt."""
+        if self._chain_is_right:
+            return
+        answer = self._timed("eth_chainId", [])
+        try:
+            found = int(answer["result"], 16)
+        except (KeyError, TypeError, ValueError) as error:
+            raise self.failed(
+                RpcCorrupt(f"RPC {self.name}: eth_chainId: {answer!s:.200} is no id")
+            ) from error
+        if found != self._chain_id:
+            raise self.failed(
+                WrongChain(
+                    f"RPC {self.name} serves chain {found}, not {self._chain_id}; set rpc_url or chain_id"
+                )
+            )
+        self._chain_is_right = True
+
+    def _timed(self, method: str, params: Any) -> RPCResponse:
+        began = time.monotonic()
+        try:
+            answer = self._within(lambda: self._provider.make_request(RPCEndpoint(method), params))
+        except (RpcRefused, RpcTooLong):
+            # NOTE: a request that asks for too much says nothing about the endpoint.
+            self._metrics.add("rpc_failures", self.name)
+            raise
+        except ChainError as error:
+            raise self.failed(error) from error.__cause__
+        took = time.monotonic() - began
+        self.latency_s = 0.7 * self.latency_s + 0.3 * took if self.latency_s else took
+        self.failures, self.trouble, self._retry_at = 0, None, 0.0
+        self._metrics.set("rpc_latency_seconds", took, self.name)
+        self._metrics.set("rpc_endpoint_up", 1, self.name)
+        return answer
+
+    def failed(self, error: ChainError) -> ChainError:
+        """Note a request that was not answered: the endpoint is left alone for a while, longer each time."""
+        self.failures, self.trouble = self.failures + 1, str(error)
+        self._retry_at = time.monotonic() + min(2.0 ** (self.failures - 1), MAX_BACKOFF_S)
+        self._metrics.add("rpc_failures", self.name)
+        self._metrics.set("rpc_endpoint_up", 0, self.name)
+        return error
+
+    def _within(self, act: Callable[[], T]) -> T:
+        """SAFETY: no wait of the HTTP client bounds an answer whose header comes byte by byte."""
+        try:
+            return _begin(act).result(2 * self._timeout_s)
+        except TimeoutError:
+            self._provider.reset()
+            raise RpcUnavailable(
+                f"RPC {self.name}: not answered within {2 * self._timeout_s:.0f} s (limits.rpc_timeout_s)"
+            ) from None
+
+
+class _Here(threading.local):
+    """What concerns only one thread."""
+
+    only: Endpoint | None = None
+    source: Endpoint | None = None
+    note: Callable[[RPCEndpoint, Any, RPCResponse], None] | None = None
+
+
+class Endpoints(JSONBaseProvider):
+    """A web3 provider over several endpoints, the preferred one first."""
+
+    global_ccip_read_enabled = False  # SAFETY: no contract may send us to URLs of its choice
+
+    def __init__(self, every: Sequence[Endpoint], metrics: Metrics) -> None:
+        super().__init__()
+        self.every = tuple(every)
+        self.metrics = metrics
+        self.serving = self.every[0]
+        """The endpoint that reads go to."""
+        self._here = _Here()
+
+    @property
+    def several(self) -> bool:
+        return len(self.every) > 1
+
+    @property
+    def source(self) -> Endpoint | None:
+        """The endpoint that gave this thread its last answer."""
+        return self._here.source
+
+    @contextlib.contextmanager
+    def through(self, endpoint: Endpoint) -> Iterator[None]:
+        """Let this thread ask only this endpoint."""
+        before, self._here.only = self._here.only, endpoint
+        try:
+            yield
+        finally:
+            self._here.only = before
+
+    @contextlib.contextmanager
+    def noting(self, note: Callable[[RPCEndpoint, Any, RPCResponse], None]) -> Iterator[None]:
+        """Call ``note`` with each request of this thread and its answer, if there are several endpoints."""
+        before, self._here.note = self._here.note, note if self.several else None
+        try:
+            yield
+        finally:
+            self._here.note = before
+
+    def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
+        """Send a request. Raises RpcUnavailable or RpcCorrupt; an error from an endpoint is part of the answer."""
+        only, note = self._here.only, self._here.note
+        if only is not None:
+            answer, self._here.source = only.request(method, params), only
+        elif method == SEND and self.several:
+            answer = self._broadcast(params)
+        else:
+            answer = self._first(method, params)
+        if note is not None:
+            note(method, params, answer)
+        return answer
+
+    def each(
+        self,
+        act: Callable[[Endpoint], T],
+        among: Sequence[Endpoint] | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> dict[Endpoint, T | ChainError]:
+        """Call ``act`` for each endpoint at once, in threads that ask only this one. Returns results or errors.
+
+        Whoever answers ``patience_s`` after the first one, or later, has failed.
+        """
+        asked = self.every if among is None else tuple(among)
+
+        def one(endpoint: Endpoint) -> T | ChainError:
+            with self.through(endpoint):
+                try:
+                    return act(endpoint)
+                except ChainError as error:
+                    return error
+
+        if len(asked) == 1:
+            return {asked[0]: one(asked[0])}
+        begun = {_begin(lambda endpoint=endpoint: one(endpoint)): endpoint for endpoint in asked}  # type: ignore[misc]
+        found = dict[Endpoint, T | ChainError]()
+        left, until = set(begun), float("inf")
+        while left:
+            timeout = None if until == float("inf") else max(until - time.monotonic(), 0.0)
+            done, left = wait(left, timeout, FIRST_COMPLETED)
+            if not done:
+                break
+            for future in done:
+                found[begun[future]] = future.result()
+                if not isinstance(found[begun[future]], ChainError):
+                    until = min(until, time.monotonic() + patience_s)
+        for future in left:
+            late = RpcUnavailable(f"RPC {begun[future].name}: {patience_s:g} s later than another endpoint")
+            begun[future].failed(late)
+            found[begun[future]] = late
+        return found
+
+    def ranked(self, among: Sequence[Endpoint] | None = None) -> list[Endpoint]:
+        """Return endpoints by preference: those that answer, then those that are not slow, then in the order of the
+        settings."""
+        asked = self.every if among is None else among
+        fastest = min((e.latency_s for e in asked if e.latency_s), default=0.0)
+
+        def rank(endpoint: Endpoint) -> tuple[bool, bool, int]:
+            slow = endpoint.latency_s > max(SLOW_S, SLOW_FACTOR * fastest)
+            return endpoint.failures > 0, slow, self.every.index(endpoint)
+
+        return sorted(asked, key=rank)
+
+    def _first(self, method: str, params: Any) -> RPCResponse:
+        """Return the first answer. Endpoints that were left alone are asked only if no other one answers at all."""
+        every = [self.serving, *(e for e in self.ranked() if e is not self.serving)]
+        order = [e for e in every if not e.waits]
+        failed: ChainError | None = None
+        refused: tuple[Endpoint, RPCResponse] | None = None
+        for endpoint in [*order, *(e for e in every if e not in order)]:
+            if refused is not None and endpoint not in order:
+                break
+            try:
+                answer = endpoint.request(method, params)
+            except ChainError as error:
+                failed = failed or error
+                continue
+            if _is_refusal(answer):
+                refused = refused or (endpoint, answer)
+                continue
+            self._use(endpoint)
+            return answer
+        if refused is not None:
+            self._here.source = refused[0]
+            return refused[1]
+        assert failed is not None
+        raise failed
+
+    def _use(self, endpoint: Endpoint) -> None:
+        self._here.source = endpoint
+        if endpoint is not self.serving:
+            before, self.serving = self.serving, endpoint
+            _log.warning("rpc.failover", to=endpoint.name, of=before.name, reason=before.trouble)
+
+    def _broadcast(self, params: Any) -> RPCResponse:
+        """Send a transaction to all endpoints. Returns as soon as one takes it; else a refusal, that of the serving one
+        first. SAFETY: one endpoint that swallows transactions, or is cut off from the network, does not stop them."""
+        answers = {_begin(lambda e=e: e.request(SEND, params)): e for e in self.every}  # type: ignore[misc]
+        left, until = set(answers), float("inf")
+        refusals, failed = dict[Endpoint, RPCResponse](), list[BaseException]()
+        while left:
+            timeout = None if until == float("inf") else max(until - time.monotonic(), 0.0)
+            done, left = wait(left, timeout, FIRST_COMPLETED)
+            if not done:
+                break
+            for future in done:
+                endpoint, error = answers[future], future.exception()
+                if error is not None:
+                    failed.append(error)
+                    continue
+                answer: RPCResponse = future.result()
+                if "error" not in answer:
+                    self._here.source = endpoint
+                    return answer
+                refusals[endpoint] = answer
+                until = time.monotonic() + PATIENCE_S
+        if not refusals:
+            raise failed[0]
+        endpoint = self.serving if self.serving in refusals else next(iter(refusals))
+        self._here.source = endpoint
+        return refusals[endpoint]
+
+
+def connect(
+    urls: str | Sequence[str],
+    chain_id: int,
+    *,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    metrics: Metrics | None = None,
+) -> Web3:
+    """Return a connection to the chain with that id, over one or several endpoints.
+
+    Raises WrongChain if one of them serves another chain, RpcUnavailable or RpcCorrupt if none answers.
+    """
+    metrics = metrics or Metrics()
+    listed = list(dict.fromkeys([urls] if isinstance(urls, str) else urls))
+    shown = [show_endpoint(url) for url in listed]
+    names = [
+        name if shown.count(name) == 1 else f"{name} ({at})" for at, name in enumerate(shown, 1)
+    ]  # one host may serve several
+    every = [
+        Endpoint(url, name, chain_id, metrics, timeout_s=timeout_s, max_bytes=max_bytes)
+        for url, name in zip(listed, names, strict=True)
+    ]
+    provider = Endpoints(every, metrics)
+    # NOTE: only the middleware of web3 that shapes answers: no ENS, no implicit gas or fees.
+    web3 = Web3(provider, middleware=[(AttributeDictMiddleware, "attrdict")])
+    web3.codec = _lenient_codec()
+    found = provider.each(Endpoint.check_chain)
+    errors = [answer for answer in found.values() if isinstance(answer, ChainError)]
+    wrong = [error for error in errors if isinstance(error, WrongChain)]
+    if wrong or len(errors) == len(every):
+        raise (wrong or errors)[0]
+    return web3
+
+
+def endpoints_of(web3: Web3) -> Endpoints:
+    """Return the endpoints of a connection that :func:`connect` has made."""
+    assert isinstance(web3.provider, Endpoints)
+    return web3.provider
+
+
+def _begin(act: Callable[[], T]) -> Future[T]:
+    """Run in a thread of its own. NOTE: those of an executor would keep the process from ending."""
+    future = Future[T]()
+
+    def run() -> None:
+        try:
+            future.set_result(act())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="rpc", daemon=True).start()
+    return future
+
+
+def _is_refusal(answer: RPCResponse) -> bool:
+    """Return whether the endpoint could not answer. NOTE: a revert is an answer, the contract's."""
+    error: Any = answer.get("error")
+    if error is None:
+        return False
+    data = error.get("data")
+    nested = isinstance(data, dict) and ("data" in data or "result" in data)
+    reverted = error.get("code") == 3 or "revert" in str(error.get("message", "")).lower()
+    return not (reverted or nested or (isinstance(data, str) and data.startswith(("0x", "Reverted"))))
+
+
+def _lenient_codec() -> ABICodec:
+    """Return web3's strict codec, except that a string may hold any bytes.
+
+    SAFETY: the contracts accept any bytes as a URI. If a URI that is not UTF-8 were an error here, a liar's claim could
+    make a whole job unreadable for everybody else.
+    """
+    registry = build_strict_registry()
+    registry.unregister_decoder("string")
+    decoder = StringDecoder(handle_string_errors="replace")  # type: ignore[no-untyped-call]
+    registry.register_decoder(BaseEquals("string"), decoder, label="string")  # type: ignore[no-untyped-call]
+    return ABICodec(registry)
