@@ -29,7 +29,7 @@ LIMITS = {"rpc_timeout_s": 1.0, "rpc_bytes": 1 << 19}
 
 
 @dataclass
-class Said:
+class Heard:
     """What the nodes have said about their endpoints: reasons of /readyz by topic, and metrics that count failures."""
 
     reasons: dict[str, set[str]] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Game(Arena):
         **settings: Any,
     ) -> None:
         self._urls, self._deployed, self._more = tuple(urls), deployed, settings
-        self.said = Said()
+        self.said = Heard()
         self.between: Callable[[], None] = lambda: None
         """Called after each turn."""
         super().__init__(

@@ -145,16 +145,16 @@ class Agreement:
             lead = next(e for e in ranked if e in other)
             block, self._endpoints.serving = votes[lead], lead
             same, other = _parted(votes, block.hash, heads, heads[lead])
-        settled = len(same) >= policy.agree and len(same) > len(other)
-        self._note_odd(block, votes, other if settled else [])
+        decided = len(same) >= policy.agree and len(same) > len(other)
+        self._note_odd(block, votes, other if decided else [])
         apart = any(not _near(heads[lead], head) for head in heads.values())
-        self._split = self._conflict is not None or (not settled and (bool(other) or apart))
+        self._split = self._conflict is not None or (not decided and (bool(other) or apart))
         self._turn += self._split
         if self._conflict is not None:
             doubt = doubt or self._conflict
-        elif other and not settled:
+        elif other and not decided:
             doubt = doubt or _contradiction(block.number, votes)
-        elif not settled:
+        elif not decided:
             count, every = len(same), len(self._endpoints.every)
             doubt = doubt or f"{count} of {every} endpoints show block {block.number}; agree = {policy.agree}"
         self._endpoints.metrics.set("rpc_agreeing", len(same))
@@ -234,12 +234,12 @@ class Agreement:
         found = endpoints.each(lambda _: self._difference(block, notes), others)
         unlike = {e: told for e, told in found.items() if isinstance(told, str)}
         same = 1 + sum(told is None for told in found.values())
-        settled = same >= policy.agree and same > len(unlike)
+        decided = same >= policy.agree and same > len(unlike)
         for endpoint, told in unlike.items():
             endpoints.metrics.add("rpc_disagreements", endpoint.name)
-            if settled:
+            if decided:
                 self._mark(endpoint, told)
-        if settled:
+        if decided:
             if self._conflict is not None:
                 self._conflict, self._split = None, False
             return
