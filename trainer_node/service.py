@@ -389,7 +389,7 @@ def open_client(settings: Settings, metrics: Metrics | None = None) -> ChainClie
         with endpoints_of(web3).noting(constants.add):
             deployment = Releases(web3, settings.releases).deployment(release, settings.chain_id)
     client = ChainClient(web3, deployment, policy=settings.view_policy, log_range=settings.limits.log_range)
-    client.constants.kept += constants.kept
+    client.constants.extend(constants)
     client.verify()
     return client
 

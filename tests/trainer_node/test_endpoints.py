@@ -15,12 +15,13 @@ from eth_account import Account
 
 from tests.campaigns.proxy import STALE_BLOCKS, FaultProxy, Trouble
 from tests.conftest import Anvil
-from trainer_node.chain import Call, TransactionManager, ViewPolicy, connect
+from tests.trainer_node.endpoint import DEPLOYMENT
+from trainer_node.chain import Call, ChainClient, TransactionManager, ViewPolicy, connect
 from trainer_node.chain.agreement import Agreement, Notes
 from trainer_node.chain.endpoints import Endpoints, endpoints_of
 from trainer_node.config import load_settings
 from trainer_node.db import Database
-from trainer_node.errors import ConfigError, Disagreement, RpcUnavailable, WrongChain
+from trainer_node.errors import ChainError, ConfigError, Disagreement, RpcUnavailable, WrongChain
 from trainer_node.metrics import Metrics
 from trainer_node.service import open_client
 
@@ -298,3 +299,13 @@ def test_endpoints_in_file_variable_and_flag(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("ASSAY_RPC_URL", "http://d,http://e")
     assert load_settings().rpc_url == ("http://d", "http://e")
     assert load_settings(rpc_url="http://f", agree=1).view_policy.agree == 1
+
+
+def test_an_answer_that_made_no_sense_is_not_held_against_others(pair: Bench) -> None:
+    """The deployment is read again after a broken answer, and only what was understood is compared later."""
+    client = ChainClient(pair.web3, DEPLOYMENT)
+    for proxy in pair.proxies:
+        proxy.always = Trouble.NONSENSE
+    with pytest.raises(ChainError):
+        client.verify()
+    assert client.constants.kept == []

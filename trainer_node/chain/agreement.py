@@ -79,6 +79,12 @@ class Notes:
             raise RpcCorrupt(f"a look at the chain takes more than {MAX_NOTES} requests")
         self.kept.append(Note.of(method, params, answer))
 
+    def extend(self, notes: Notes) -> None:
+        """Add the requests of a reading that made sense. An answer that did not is read again, and decides nothing."""
+        if len(self.kept) + len(notes.kept) > MAX_NOTES:
+            raise RpcCorrupt(f"a look at the chain takes more than {MAX_NOTES} requests")
+        self.kept += notes.kept
+
 
 @dataclass(frozen=True, slots=True)
 class ViewPolicy:

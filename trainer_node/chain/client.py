@@ -382,9 +382,10 @@ class Snapshot:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         """Note what is read. SAFETY: another endpoint that takes over must have this block, or two chains are mixed."""
-        endpoints = self._client.endpoints
-        with endpoints.noting(self._notes.add):
+        endpoints, notes = self._client.endpoints, Notes()
+        with endpoints.noting(notes.add):
             yield
+        self._notes.extend(notes)
         source = endpoints.source
         if source is not None and source not in self._sources:
             with endpoints.through(source):

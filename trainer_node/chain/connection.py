@@ -63,13 +63,18 @@ class Connection:
     @cached_property
     def stake_gas(self) -> int:
         """Return the units of gas that a stake is worth at least. Raises RpcUnavailable and RpcCorrupt."""
-        with guarded("STAKE_GAS"), self.endpoints.noting(self.constants.add):
-            return int(self.contracts.notary.functions.STAKE_GAS().call())
+        notes = Notes()
+        with guarded("STAKE_GAS"), self.endpoints.noting(notes.add):
+            found = int(self.contracts.notary.functions.STAKE_GAS().call())
+        self.constants.extend(notes)
+        return found
 
     def verify(self) -> None:
         """Check the deployment (:meth:`Contracts.verify`). Call it once at the start."""
-        with self.endpoints.noting(self.constants.add):
+        notes = Notes()
+        with self.endpoints.noting(notes.add):
             self.contracts.verify()
+        self.constants.extend(notes)
 
     def identity(self) -> str:
         """Return chain id, genesis hash and Jobs address: a daemon's database belongs to these."""
