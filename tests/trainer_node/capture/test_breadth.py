@@ -63,6 +63,7 @@ def test_a_function_is_that_of_pytorch(name: str) -> None:
     assert eager.relative_error(found, want) <= TOLERANCE
 
 
+@pytest.mark.slow
 def test_what_cannot_be_a_program_is_refused_by_module_operator_and_remedy() -> None:
     """At least 95 of 100 refusals name all three; the others name the module."""
     whole = []
