@@ -185,7 +185,13 @@ class Court:
     def _node(self) -> Any:
         deployment = SimpleNamespace(referee=REFEREE, panel=PANEL, chain_id=1)
         return SimpleNamespace(
-            client=SimpleNamespace(snapshot=self.snapshot, deployment=deployment, contracts=self),
+            client=SimpleNamespace(
+                snapshot=self.snapshot,
+                deployment=deployment,
+                contracts=self,
+                endpoints=SimpleNamespace(several=False),
+                agreement=SimpleNamespace(problems=(), doubt=None, conflict=None),
+            ),
             transactions=SimpleNamespace(
                 account=KEY, address=KEY.address, send=self.send, open=list, balance=lambda: 0
             ),

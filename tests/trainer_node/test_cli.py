@@ -18,6 +18,7 @@ from eth_account import Account
 from repops.library import BEST_ISA, ISA_NAMES
 from repops.opset import F32
 
+from assay_explorer.commands import COMMANDS as EXPLORER
 from assay_lab.commands import COMMANDS as LAB
 from referee_py.errors import InvalidInput
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
@@ -338,7 +339,7 @@ def test_every_command_of_the_table_is_there() -> None:
     """The short help in the table is that of each command."""
     group = typer.main.get_group(application([], complete=True))
     names = typer.main.get_group(application([]))
-    table = {**COMMANDS, **LAB}
+    table = {**COMMANDS, **EXPLORER, **LAB}
     assert list(names.commands) == list(table)
     assert set(group.commands) == set(table)
     for name, command in table.items():

@@ -121,7 +121,7 @@ def test_nothing_remains_of_what_was_refused(store: Store) -> None:
     name = Name(Kind.BLOB, hashlib.sha256(b"right").digest())
     with pytest.raises(Corrupt), store.incoming(name) as incoming:
         incoming.write(b"wrong")
-    with pytest.raises(Corrupt, match="limit"), store.incoming(name, max_bytes=3) as incoming:
+    with pytest.raises(Corrupt, match="at most 3 bytes"), store.incoming(name, max_bytes=3) as incoming:
         incoming.write(b"right")
     with pytest.raises(ZeroDivisionError), store.incoming(name) as incoming:
         incoming.write(b"right"[: 1 // 0])
