@@ -276,6 +276,10 @@ class TransactionManager:
             return True
         if refusal is None:
             return True
+        # SAFETY: an endpoint may have taken it and lost its answer. If it is mined since, the others say that its nonce
+        # is used: by itself. Sent once more with the next nonce, it would be two.
+        if "nonce" in refusal.lower() and any(self._receipt(row, attempt) for attempt in row.attempts):
+            return True
         self._outbox.finish(row, "refused")
         if "nonce" in refusal.lower():
             return False
