@@ -295,6 +295,13 @@ class Endpoints(JSONBaseProvider):
         if not refusals:
             raise failed[0]
         endpoint = self.serving if self.serving in refusals else next(iter(refusals))
+        used = any("nonce" in str(answer["error"]).lower() for answer in refusals.values())
+        if used and len(refusals) < len(self.every):
+            # SAFETY: an endpoint whose answer was lost may have sent it: then it is this one that has used the nonce.
+            # Whoever sent it again with the next nonce would do the act twice.
+            raise RpcUnavailable(
+                f"{SEND}: not every endpoint has answered; {refusals[endpoint]['error']!s:.200}"
+            )
         self._here.source = endpoint
         return refusals[endpoint]
 
