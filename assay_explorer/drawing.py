@@ -11,8 +11,8 @@ from html import escape
 from markupsafe import Markup
 
 from .intervals import Intervals
-from .ladder import Ladder, Strip
 from .money import BURNED, Flow
+from .rungs import Ladder, Strip
 from .text import ether_short
 
 WIDTH = 960

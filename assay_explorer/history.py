@@ -18,6 +18,9 @@ from trainer_node.errors import RpcUnavailable
 from .chain import Case, Told
 from .index import Sent
 
+MAX_MOMENTS = 400
+"""Transactions that a scrubber offers; a longer dispute is offered every second, third, ... one."""
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -107,3 +110,16 @@ def clocks(case: Case, moment: Moment, at: int | None) -> tuple[str, tuple[Clock
         for side, left in enumerate(state.clock)
     ]
     return of, (sides[0], sides[1])
+
+
+def offered(all_: Sequence[Moment]) -> list[Moment]:
+    """Return the moments that the scrubber offers: the last transaction of each block, thinned out if they are many."""
+    last = {one.sent.block: one for one in all_}
+    found = list(last.values())
+    every = -(-len(found) // MAX_MOMENTS)
+    return [one for k, one in enumerate(found) if k % every == 0 or k == len(found) - 1]
+
+
+def next_after(all_: Sequence[Moment], now: Moment) -> Moment | None:
+    """Return the first moment of a later block."""
+    return next((one for one in all_ if one.sent.block > now.sent.block), None)

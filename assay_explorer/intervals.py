@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from referee_py.execute.run import checkpoint_steps
 from trainer_node.chain import JobView
 
-from .ladder import Ladder
 from .parties import Parties
+from .rungs import Ladder
 
 MAX_SHOWN = 240
 

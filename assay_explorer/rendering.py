@@ -12,7 +12,7 @@ from trainer_node.cli.arithmetic import mode_words
 from trainer_node.ids import short
 
 from . import text
-from .ladder import SIDES
+from .rungs import SIDES
 
 DIGEST = "@@digest@@"
 """Stands in a page for the digest of the page, until that is known."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from assay_explorer.ladder import CASES
 from assay_explorer.rendering import NotThere
+from assay_explorer.rungs import CASES
 from assay_lab.faults import EXPECTED, Fault
 from referee_py.program.mode import Rounding
 from referee_py.walk.reason import Reason

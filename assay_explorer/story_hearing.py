@@ -1,0 +1,97 @@
+"""The hearing as rungs: votes, verdict, appeal, and what becomes of a verdict that was overruled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from referee_py.errors import InvalidEncoding
+from referee_py.program import Structure
+from trainer_node.ids import short
+
+from .rungs import SIDES, Rung
+from .story import Story
+from .text import ether, moment
+
+
+class HearingStory(Story):
+    """Takes the panel's events."""
+
+    def _on_submitted(self, args: dict[str, Any]) -> None:
+        records = args["dispute"].records
+        self._records = dict(enumerate(records))
+        try:
+            self._structure = Structure.decode(args["dispute"].structure)
+        except InvalidEncoding:
+            self._structure = None
+        above = next((rung for rung in reversed(self.rungs) if rung.kind == "operator"), None)
+        if above is not None:
+            self._compare_records(above)
+            if self._structure is not None:
+                above.title = f"Operator {self.found.node} · {self._structure.name}"
+                above.facts.append(("operator", self._structure.name))
+                above.facts.append(("outputs", ", ".join(map(str, self._structure.outputs))))
+        rung = self._rung(Rung("hearing", "Hearing"))
+        rung.pairs.append(("record", *args["submission"].records))
+        if args["until"]:
+            rung.lead = "The job's verifiers execute this one operator, and sign the right record."
+            rung.facts.append(("votes until", moment(args["until"])))
+        else:
+            rung.lead = "The job names no verifiers: the court judges one step of one element."
+        self._say(rung, "the operator is before the panel")
+
+    def _hearing(self) -> Rung:
+        return next(rung for rung in reversed(self.rungs) if rung.kind in ("hearing", "verdict", "appeal"))
+
+    def _on_attested(self, args: dict[str, Any]) -> None:
+        who = self._name(args["verifier"])
+        rung = self._hearing()
+        self._say(rung, f"{who} signs {self._whose(args['record'])}")
+        rung.facts.append((who, f"signs {self._whose(args['record'])}"))
+
+    def _whose(self, record: bytes) -> str:
+        hearing = self._case.hearing
+        pair = hearing.terms.submission.records if hearing is not None else (b"", b"")
+        for side in (0, 1):
+            if pair[side] == record:
+                return f"the record of side {SIDES[side]}"
+        return f"another record, {short(record)}"
+
+    def _on_verdict_reached(self, args: dict[str, Any]) -> None:
+        rung = self._rung(Rung("verdict", "Verdict"))
+        rung.lead = f"The verifiers say that {self._whose(args['record'])} is right."
+        rung.facts.append(("stands, unless somebody appeals, from", moment(args["until"])))
+        self._say(rung, f"verdict: {self._whose(args['record'])} is right")
+
+    def _on_appealed(self, args: dict[str, Any]) -> None:
+        rung = self._rung(Rung("appeal", "Appeal"))
+        who = self._name(args["appellant"])
+        rung.lead = f"{who} does not accept the verdict, and has the court judge, for a bond."
+        self._say(rung, f"{who} appeals, with a bond")
+
+    def _on_tried(self, args: dict[str, Any]) -> None:
+        number = len(self._trials) + 1
+        first, second = map(self._name, args["players"])
+        rung = self._rung(Rung("trial", f"Trial {number}" if number > 1 else "Trial"))
+        between = f"{first} against {second}"
+        rung.lead = (
+            f"The court narrows the operator down to one element, and to one step of its chain: {between}."
+        )
+        self._trials[number] = rung
+        self._say(rung, f"a trial begins: {first} against {second}")
+
+    def _on_overruled(self, args: dict[str, Any]) -> None:
+        rung = self._rung(Rung("verdict", "Overruled"))
+        rung.lead = (
+            "The court does not confirm the verdict. Its signers may stand by it, or lose their bonds."
+        )
+        rung.facts.append(("they may stand by it until", moment(args["until"])))
+        self._say(rung, f"{self._name(args['accuser'])} has been right: the verdict is overruled")
+
+    def _on_slashed(self, args: dict[str, Any]) -> None:
+        self._say(self.rungs[-1], f"{self._name(args['verifier'])} loses its bond of {ether(args['bond'])}")
+
+    def _on_stood(self, args: dict[str, Any]) -> None:
+        self._say(self.rungs[-1], f"{self._name(args['verifier'])} stands by the verdict")
+
+    def _on_cleared(self, args: dict[str, Any]) -> None:
+        self._say(self.rungs[-1], f"{self._name(args['verifier'])} stood by the verdict, and was right")
