@@ -12,18 +12,18 @@ from collections.abc import Callable, Sequence
 from trainer_node.chain.events import Event
 
 from .chain import Case
+from .hearing_rungs import HearingRungs
 from .history import Moment
+from .match_rungs import MatchRungs
 from .rungs import Ladder, Names
-from .story_hearing import HearingStory
-from .story_match import MatchStory
-from .story_trial import TrialStory
+from .trial_rungs import TrialRungs
 
 _CAPITAL = re.compile(r"(?<!^)([A-Z])")
 
 
 def ladder(case: Case, moments: Sequence[Moment], name: Names) -> Ladder:
     """Return the dispute after these moments, the first of all or all of them. Raises RpcCorrupt."""
-    made = _WholeStory(case, name)
+    made = _AllRungs(case, name)
     for moment_ in moments:
         made.begin(moment_)
         for told in moment_.told:
@@ -42,7 +42,7 @@ def ladder(case: Case, moments: Sequence[Moment], name: Names) -> Ladder:
     )
 
 
-class _WholeStory(MatchStory, HearingStory, TrialStory):
+class _AllRungs(MatchRungs, HearingRungs, TrialRungs):
     def take(self, event: Event, trial: int) -> None:
         """Take one event; ones that add nothing are passed over."""
         name = _CAPITAL.sub(r"_\1", event.name).lower()

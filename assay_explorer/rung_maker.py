@@ -12,7 +12,7 @@ from .history import Moment
 from .rungs import SIDES, Found, Moves, Names, Pair, Rung
 
 
-class Story:
+class RungMaker:
     """Rungs so far. Each method ``_on_...`` of a subclass takes the event of that name."""
 
     def __init__(self, case: Case, name: Names) -> None:

@@ -10,12 +10,12 @@ from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
 from trainer_node.ids import short
 
+from .rung_maker import RungMaker
 from .rungs import CASES, SIDES, Found, Rung, Strip
-from .story import Story
 from .text import plural
 
 
-class MatchStory(Story):
+class MatchRungs(RungMaker):
     """Takes the referee's events."""
 
     def _on_opened(self, args: dict[str, Any]) -> None:

@@ -8,12 +8,12 @@ from referee_py.errors import InvalidEncoding
 from referee_py.program import Structure
 from trainer_node.ids import short
 
+from .rung_maker import RungMaker
 from .rungs import SIDES, Rung
-from .story import Story
 from .text import ether, moment
 
 
-class HearingStory(Story):
+class HearingRungs(RungMaker):
     """Takes the panel's events."""
 
     def _on_submitted(self, args: dict[str, Any]) -> None:

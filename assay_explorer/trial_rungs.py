@@ -9,12 +9,12 @@ from referee_py.trial.rules import leaf_count as data_leaves
 from referee_py.walk.sides import sides
 from trainer_node.ids import short
 
+from .rung_maker import RungMaker
 from .rungs import SIDES, Found, Rung, Strip
-from .story import Story
 from .text import plural
 
 
-class TrialStory(Story):
+class TrialRungs(RungMaker):
     """Takes the court's events; ``trial`` is the number of the trial in this dispute."""
 
     def _on_output_shown(self, args: dict[str, Any], trial: int) -> None:
