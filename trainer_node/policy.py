@@ -9,7 +9,7 @@ from __future__ import annotations
 import structlog
 
 from .chain import JobView
-from .config import Policy
+from .config_sections import Policy
 from .db import Database
 
 _log = structlog.get_logger(__name__)

@@ -28,7 +28,7 @@ from referee_py.walk.dispute import Dispute, dispute_hash
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import ClaimView, Group, HearingInfo, JobPhase, JobView
 from trainer_node.chain.outbox import Value
-from trainer_node.config import Policy
+from trainer_node.config_sections import Policy
 from trainer_node.db import Database
 from trainer_node.errors import RpcCorrupt
 from trainer_node.fetch import Fetcher

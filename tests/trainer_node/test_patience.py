@@ -14,7 +14,8 @@ from referee_py.program.mode import Rounding
 from trainer_node import min_stake
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
 from trainer_node.chain.fees import GWEI
-from trainer_node.config import DAY_S, load_settings
+from trainer_node.config import load_settings
+from trainer_node.config_sections import DAY_S
 from trainer_node.data_requester import DataRequester
 from trainer_node.decide import JobAction, Seat, later
 from trainer_node.job_player import JobPlayer

@@ -9,7 +9,8 @@ import pytest
 import structlog.testing
 
 from trainer_node.chain import Call
-from trainer_node.config import Mode, Policy, load_settings
+from trainer_node.config import Mode, load_settings
+from trainer_node.config_sections import Policy
 from trainer_node.db import Database
 from trainer_node.due import Due
 from trainer_node.errors import ConfigError, Reverted

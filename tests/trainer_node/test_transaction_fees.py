@@ -10,7 +10,7 @@ from eth_account import Account
 
 from trainer_node.chain import Call, FeePolicy
 from trainer_node.chain.fees import next_base_fee
-from trainer_node.db import Attempt
+from trainer_node.db_tables import Attempt
 from trainer_node.errors import (
     FeeTooHigh,
     InsufficientFunds,

@@ -11,7 +11,8 @@ from sqlalchemy import select
 from web3 import Web3
 
 from trainer_node.chain import Call, connect
-from trainer_node.db import Database, Transaction
+from trainer_node.db import Database
+from trainer_node.db_tables import Transaction
 from trainer_node.errors import (
     Reverted,
     RpcUnavailable,

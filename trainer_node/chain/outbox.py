@@ -15,7 +15,8 @@ from web3.contract import Contract
 from referee_py.errors import InvalidInput
 from referee_py.program.playable import fitting
 
-from ..db import Attempt, Database, Transaction
+from ..db import Database
+from ..db_tables import Attempt, Transaction
 from ..errors import ChainError
 from ..metrics import Metrics
 

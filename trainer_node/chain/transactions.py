@@ -23,7 +23,8 @@ from eth_utils.address import to_checksum_address
 from web3 import Web3
 from web3.exceptions import TransactionNotFound, Web3RPCError
 
-from ..db import Attempt, Database, Transaction
+from ..db import Database
+from ..db_tables import Attempt, Transaction
 from ..errors import (
     ChainError,
     FeeTooHigh,
