@@ -211,12 +211,14 @@ def _chain(
     if judged is not None:
         wanted |= set(range(judged - NEAR, judged + NEAR + 1))
     numbers = sorted(t for t in wanted if 1 <= t <= length)
-    roots = list(question.records[0].inputs)
-    walk = ChainStates()
-    states = walk.states(case, inputs, roots, sorted({*(t - 1 for t in numbers), *numbers, length}))
-    places = sorted({*(t - 1 for t in numbers), *numbers, length})
-    by_place = dict(zip(places, states, strict=True))
     flat = [_bits(array) for array in inputs]
+    if length == 1:  # the rule itself takes the only step; there is no native chain of it
+        begun = rule.begin(case)
+        by_place = {0: begun, 1: rule.step(case, 0, begun, lambda place, at: int(flat[place][at]))}
+    else:
+        places = sorted({*(t - 1 for t in numbers), *numbers, length})
+        states = ChainStates().states(case, inputs, question.records[0].inputs, places)
+        by_place = dict(zip(places, states, strict=True))
     steps, before = [], 0
     for t in numbers:
         reads: list[Read] = []

@@ -44,7 +44,8 @@ def test_every_case_is_told(fault: Fault, anvil: Anvil, tmp_path: Path, small_bu
         assert pages.check(number, match)[0][1] is True
         element = Reader(pages.element(number, match)).text
         if reason in (Reason.INPUT_NODE, Reason.INPUT_CHECKPOINT, Reason.INPUT_CONSTANT, Reason.INPUT_STEP):
-            assert "This is an input." in element
+            # NOTE: hashes alone decide, so no side has to serve these tensors; then the page names what is missing.
+            assert "This is an input." in element or "could not be fetched" in element, element
         if fault is Fault.FORGED_LOG:
             assert "The entry of the rounding log for this element" in element
         if reason is Reason.OPERATOR:
