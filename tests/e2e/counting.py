@@ -85,7 +85,9 @@ class LongChain(Arena):
         )
 
     def _node(self, name: str, role: str, **settings: object) -> Daemon:
-        return super()._node(name, role, limits={"log_range": self._log_range}, **settings)
+        # NOTE: without it a challenger that has no claim does not look at a match of others.
+        helps = {"max_gas_loss_eth": 1.0}
+        return super()._node(name, role, limits={"log_range": self._log_range}, policy=helps, **settings)
 
     def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:  # noqa: ARG002
         provider = self.members[-1].node.web3.provider
