@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -40,3 +43,20 @@ def test_train_your_own_model(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_dispute_in_ten_minutes(tmp_path: Path) -> None:
     play(DOCS / "start/ten-minutes.md", tmp_path)
+
+
+@pytest.mark.slow
+def test_run_a_node(tmp_path: Path) -> None:
+    try:
+        told = play(DOCS / "tutorials/node.md", tmp_path)
+    finally:
+        stop(tmp_path / "network")
+    assert "claim.valid" in told
+    assert re.search(r"assay_balance_ether", told)
+
+
+def stop(folder: Path) -> None:
+    """End the processes whose ids a page has written into files, if they are still there."""
+    for file in folder.glob("*.pid"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(file.read_text()), signal.SIGKILL)

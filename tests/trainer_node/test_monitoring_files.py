@@ -13,6 +13,7 @@ import yaml
 from prometheus_client import generate_latest
 
 from trainer_node.metrics import TABLE, Metrics
+from trainer_node.monitor.gauges import NAMES
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "monitoring"
@@ -97,3 +98,9 @@ def test_the_guide_has_a_row_for_each_metric() -> None:
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
 def test_the_files_name_no_address(path: Path) -> None:
     assert not re.search(r"https?://", path.read_text())
+
+
+def test_the_guide_names_every_metric_of_the_monitor() -> None:
+    guide = (ROOT / "docs" / "operating.md").read_text()
+    section = guide[guide.index("## 15. Monitoring a deployment") :]
+    assert set(re.findall(r"`(assay_monitor_\w+)", section)) == set(NAMES)

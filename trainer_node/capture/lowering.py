@@ -29,6 +29,7 @@ from .builder import Builder, Compose, Ref
 from .draft import Source
 from .errors import Unsupported
 from .knowledge import Knowledge
+from .phases import line_of
 from .remedies import without_lowering
 from .storage import NATIVE, in_f32, narrowed, widened
 
@@ -189,7 +190,8 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
     origin = node.meta.get("custom", {})
     path, aten = origin.get("module"), node.meta.get("original_aten") or node.target
     where = f"module {path}" if path else "loss or gradient"
-    context.b.label = f"{path or where}: {aten}"
+    line = line_of(node.meta.get("stack_trace"))
+    context.b.label = f"{path or where}: {aten}" + (f" ({line})" if line else "")
     writes = str(node.target) in _WRITES
     if not node.users and not writes:
         return None

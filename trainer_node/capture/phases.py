@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -16,7 +17,8 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from . import remedies
 from .errors import CaptureError, Unsupported
 
-_HERE = str(Path(__file__).parent)
+_HERE, _TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
+_FRAME = re.compile(r'^ *File "([^"\n]*)", line (\d+)', re.M)
 _CHECKPOINTING = (
     "it runs a second time in the backward pass (activation checkpointing)",
     "switch checkpointing off for the capture: the executor of the program decides what to keep",
@@ -31,6 +33,15 @@ def _place(error: Exception) -> str:
         if "site-packages" not in frame.filename and not frame.filename.startswith((_HERE, "<"))
     ]
     return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+
+
+def line_of(trace: str | None) -> str:
+    """Return file and line that a node comes from, by its stack trace: the last in somebody's own code, else the last in
+    PyTorch's; empty if it has no trace, as a node of the loss."""
+    frames = [(file, line) for file, line in _FRAME.findall(trace or "") if not file.startswith((_HERE, "<"))]
+    own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
+    last = (own or frames)[-1:]
+    return "".join(f"{Path(file).name}:{line}" for file, line in last)
 
 
 def _operator(error: Exception) -> str:

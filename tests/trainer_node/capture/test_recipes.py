@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -226,3 +227,25 @@ def test_every_epoch_takes_every_example_once() -> None:
     epochs = order.reshape(4, 10)
     assert all(sorted(epoch) == list(range(10)) for epoch in epochs.tolist())
     assert len({tuple(epoch) for epoch in epochs.tolist()}) == 4
+
+
+class Squared(nn.Module):
+    """A module whose line is known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layer(x)
+        return y * y
+
+
+def test_a_nodes_label_names_module_operator_and_line_of_pytorch() -> None:
+    recipe = load_recipe("digits-mlp", steps=2, batch_size=4)
+    assert isinstance(recipe, Recipe)
+    labels = build(replace(recipe, module=Squared())).labels["nodes"]
+    first = Squared.forward.__code__.co_firstlineno
+    here = Path(__file__).name
+    assert f"layer: aten.addmm.default ({here}:{first + 1})" in labels
+    assert f"Squared: aten.mul.Tensor ({here}:{first + 2})" in labels
