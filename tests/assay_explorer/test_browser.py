@@ -9,10 +9,21 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from assay_explorer.chain import Chain, IndexedClient
 from assay_explorer.export import export
+from assay_explorer.index import Index
+from assay_explorer.pages import Pages
+from assay_explorer.rendering import Place
+from assay_lab.faults import Fault
 from tests.browser import chromium, violations
+from tests.conftest import Anvil
+from tests.e2e.arena import Arena
+from tests.e2e.conftest import bundle as small_bundle  # noqa: F401 # a fixture
+from trainer_node.bundle import Bundle
+from trainer_node.fetch import Fetcher
+from trainer_node.store import Store
 
-from .conftest import Played
+from .conftest import Played, served
 
 SIZES = {"wide": 1200, "narrow": 360}
 
@@ -114,3 +125,47 @@ def test_a_static_copy_opens_without_a_server(browser: Any, tried: Played, tmp_p
     assert page.locator(".decimal").count() == 2
     assert complaints == []
     context.close()
+
+
+def test_a_dispute_is_followed_while_it_happens(
+    browser: Any,
+    anvil: Anvil,
+    tmp_path: Path,
+    small_bundle: Bundle,  # noqa: F811
+) -> None:
+    """Nobody reloads: the page asks for news by itself, and its clocks and rungs are those of the chain."""
+    with Arena(
+        *(anvil, tmp_path, small_bundle),
+        trainers=[Fault.NONE, Fault.POISON_DATA],
+        challenger=None,
+        verifiers=0,
+    ) as arena:
+        index = Index(None)
+        chain = Chain(IndexedClient(arena.client.web3, arena.client.deployment, cache=index), index)
+        chain.tick()
+        fetcher = Fetcher(Store(tmp_path / "explorer"), attempts=1, timeout_s=5, budget_s=60)
+        pages = Pages(chain, fetcher, tmp_path, bundles=[small_bundle], place=Place())
+        context = browser.new_context()
+        with served(pages, chain.tick) as address:
+            job, dispute = context.new_page(), None
+            job.goto(f"{address}/job/{arena.job_id}")
+            job.evaluate("window.kept = true")
+            seen = set[int]()
+            while not chain.look().job(arena.job_id).phase.ended:
+                arena.turn()
+                if dispute is None and (open_now := chain.look().job(arena.job_id).match_ids()):
+                    dispute = context.new_page()
+                    dispute.goto(f"{address}/job/{arena.job_id}/dispute/{open_now[0]:#066x}")
+                    dispute.evaluate("window.kept = true")
+                if dispute is not None:
+                    dispute.wait_for_timeout(500)
+                    seen.add(dispute.locator("li.rung").count())
+            assert dispute is not None
+            dispute.wait_for_selector(".rung.decision", timeout=30_000)
+            job.wait_for_function(
+                "document.body.innerText.toLowerCase().includes('accepted')", timeout=30_000
+            )
+            assert dispute.evaluate("window.kept")
+            assert job.evaluate("window.kept")
+            assert len(seen | {dispute.locator("li.rung").count()}) >= 3, seen
+        context.close()

@@ -108,7 +108,10 @@ def _client(settings: Settings, stop: threading.Event, once: bool) -> ChainClien
         try:
             client = reader(settings)
         except RpcUnavailable as error:
-            if once or stop.is_set():
+            if once:
+                typer.echo(f"unchecked: deployment: {error}", err=True)
+                raise typer.Exit(UNCHECKED) from error
+            if stop.is_set():
                 raise
             typer.echo(f"waiting for the chain: {error}", err=True)
             stop.wait(5)

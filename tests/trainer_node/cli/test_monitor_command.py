@@ -95,11 +95,11 @@ def test_an_endpoint_that_fails_is_unchecked_and_no_alert(assay: Assay, flags: l
     endpoint = Endpoint()
     try:
         broken = [endpoint.url if at == 2 else flag for at, flag in enumerate(flags)]
-        code, output, _ = assay(*broken, "--once")
+        code, _, errors = assay(*broken, "--once")
     finally:
         endpoint.close()
-    assert code == 3
-    assert "unchecked: deployment" in output
+    assert code == 3, errors
+    assert "unchecked: deployment" in errors
 
 
 @pytest.mark.parametrize(
