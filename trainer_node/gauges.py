@@ -15,7 +15,7 @@ from referee_py.walk.sides import sides
 
 from .chain import JobPhase, JobView
 from .chain.fees import GWEI
-from .decide import NO_COMMITMENT, Seat, disagreements
+from .decide import NO_COMMITMENT, Seat
 from .ids import whole
 from .metrics import Metrics
 
@@ -123,12 +123,12 @@ class Gauges:
         found = Counter[str]()
         if job.phase not in _OPEN:
             return found
-        wrong = {group.root for group in disagreements(job, own)}
         for group in job.groups:
-            if group.refutes is not None or group.dead:
+            if group.refutes is not None:
                 continue
-            verdict = "unchecked" if own is None else "invalid" if group.root in wrong else "valid"
-            found[verdict] += 1
+            verdict = "unchecked" if own is None else "valid" if group.root == own.root else "invalid"
+            # NOTE: a claim may have lost before we know that it is wrong; it is checked all the same.
+            found[verdict] += not group.dead
             if own is not None and (job.id, group.root) not in self._checked:
                 self._checked.add((job.id, group.root))
                 self._metrics.add("claims_checked", verdict)

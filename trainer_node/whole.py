@@ -9,7 +9,7 @@ import structlog
 from referee_py.execute import RunClaim
 
 from .chain import JobView
-from .decide import JobAction, challenger_actions, disagreements
+from .decide import JobAction, challenger_actions
 from .funds import offer
 from .service import Daemon
 from .watcher import Watcher
@@ -56,9 +56,8 @@ class WholeRuns:
 
     def _report(self, job: JobView, own: RunClaim) -> None:
         """Log once for each claimed root whether we could reproduce it."""
-        wrong = {group.root for group in disagreements(job, own)}
         for group in job.groups:
             if group.refutes is None and (job.id, group.root) not in self._told:
                 self._told.add((job.id, group.root))
-                verdict = "claim.invalid" if group.root in wrong else "claim.valid"
+                verdict = "claim.valid" if group.root == own.root else "claim.invalid"
                 _log.info(verdict, job=job.id, claimed=group.root.hex(), own=own.root.hex())

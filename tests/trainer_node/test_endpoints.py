@@ -18,7 +18,7 @@ from tests.conftest import Anvil
 from tests.trainer_node.endpoint import DEPLOYMENT
 from trainer_node.chain import Call, ChainClient, TransactionManager, ViewPolicy, connect
 from trainer_node.chain.agreement import Agreement, Notes
-from trainer_node.chain.endpoints import Endpoints, endpoints_of
+from trainer_node.chain.endpoints import MAX_BACKOFF_S, Endpoints, endpoints_of
 from trainer_node.config import load_settings
 from trainer_node.db import Database
 from trainer_node.errors import ChainError, ConfigError, Disagreement, RpcUnavailable, WrongChain
@@ -94,6 +94,15 @@ def test_another_endpoint_takes_over(pair: Bench, trouble: Trouble) -> None:
     ):  # well-formed answers to something else
         assert pair.metrics.value("rpc_failures", pair.endpoints.every[0].name) > 0
     assert pair.endpoints.serving is pair.endpoints.every[1]
+
+
+def test_an_endpoint_that_has_been_away_for_days_is_asked_each_minute(pair: Bench) -> None:
+    endpoint = pair.endpoints.every[0]
+    for _ in range(2_000):
+        endpoint.failed(RpcUnavailable("no answer"))
+    assert endpoint.waits
+    assert endpoint._retry_at <= time.monotonic() + MAX_BACKOFF_S
+    assert pair.view(agree=1).look().doubt is None, "the other one serves"
 
 
 def test_without_enough_endpoints_nothing_is_staked_and_this_is_said(pair: Bench) -> None:

@@ -111,7 +111,7 @@ class Endpoint:
     def failed(self, error: ChainError) -> ChainError:
         """Note a request that was not answered: the endpoint is left alone for a while, longer each time."""
         self.failures, self.trouble = self.failures + 1, str(error)
-        self._retry_at = time.monotonic() + min(2.0 ** (self.failures - 1), MAX_BACKOFF_S)
+        self._retry_at = time.monotonic() + min(2.0 ** min(self.failures - 1, 16), MAX_BACKOFF_S)
         self._metrics.add("rpc_failures", self.name)
         self._metrics.set("rpc_endpoint_up", 0, self.name)
         return error
