@@ -225,9 +225,9 @@ def functional_graph(
     decompositions = {op: rule for op, rule in rules.items() if str(op) not in lowered}
     with _capture_settings(), tensors_kept(module), phases.module_paths(module):
         with phases.explained():
-            first = make_fx(
-                step, tracing_mode="fake", _allow_non_fake_inputs=True, record_stack_traces=True
-            )(tensors)
+            first = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True, record_stack_traces=True)(
+                tensors
+            )
         _check_writes(first)
         _without_generators(first)
         constants = (node.target for node in first.graph.nodes if node.op == "get_attr" and node.users)
