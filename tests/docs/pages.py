@@ -37,10 +37,11 @@ def blocks(page: Path) -> list[Block]:
     ]
 
 
-def play(page: Path, folder: Path) -> str:
-    """Follow a page in an empty folder. Returns what its commands wrote. Raises AssertionError if one fails."""
+def play(page: Path, folder: Path, commands: Path = Path(sys.executable).parent) -> str:
+    """Follow a page in an empty folder, or in a clone, with the environment whose ``commands`` are named. Returns what
+    its commands wrote. Raises AssertionError if one fails."""
     told = []
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}"}
     for block in (block for block in blocks(page) if block.marked):
         if block.file is not None:
             (folder / block.file).write_text(block.text)
