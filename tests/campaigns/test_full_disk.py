@@ -121,6 +121,7 @@ def _look_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper_module, "LOOK_S", 0.0)
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_while_it_trains_costs_no_stake(
     anvil: Anvil,
     tmp_path: Path,

@@ -125,6 +125,7 @@ def play(network: Network, bundle: Bundle, kill: Callable[[], int]) -> int:
     return done
 
 
+@pytest.mark.slow
 def test_killed_nodes_come_back_and_win(tmp_path: Path) -> None:
     with Network(tmp_path / "network", [*HONEST, "liar"]) as network:
         assert play(network, build(load_recipe("digits-mlp", steps=100)), random_kills(network, 3, 1)) == 3

@@ -64,7 +64,7 @@ def play(anvil: Anvil, folder: Path, plan: Plan) -> Day:
 
 
 def test_an_hour_with_many_jobs(start_anvil: Callable[..., Anvil], tmp_path: Path) -> None:
-    day = play(start_anvil(), tmp_path, Plan(jobs=4, hours=0.5, lies=0.5, seed=3))
+    day = play(start_anvil(), tmp_path, Plan(jobs=2, hours=0.2, lies=1.0, seed=3))
     assert day.matches
 
 

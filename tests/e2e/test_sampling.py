@@ -21,7 +21,7 @@ from .arena import STAKE, Arena
 from .test_disputes import honest_root
 
 
-@pytest.mark.parametrize("verifiers", [2, 0], ids=["verdict", "court"])
+@pytest.mark.parametrize("verifiers", [2, pytest.param(0, marks=pytest.mark.slow)], ids=["verdict", "court"])
 def test_a_sampler_refutes_the_only_claim(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, verifiers: int
 ) -> None:
@@ -42,6 +42,7 @@ def test_a_sampler_refutes_the_only_claim(
         assert outcome.profit["challenger"] == STAKE // 2 - (STAKE // 10 if verifiers else 0)
 
 
+@pytest.mark.slow
 def test_a_sampler_has_nothing_against_an_honest_run(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE], check="sample:0.5") as arena:
         outcome = arena.play()
@@ -50,6 +51,7 @@ def test_a_sampler_has_nothing_against_an_honest_run(anvil: Anvil, tmp_path: Pat
         assert outcome.profit["challenger"] == 0
 
 
+@pytest.mark.slow
 def test_a_sampler_that_restarts_in_its_match_plays_on(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     with Arena(
         anvil, tmp_path, bundle, trainers=[Fault.WRONG_OP_OUTPUT], check="sample:1", verifiers=0, threshold=0
@@ -63,6 +65,7 @@ def test_a_sampler_that_restarts_in_its_match_plays_on(anvil: Anvil, tmp_path: P
         assert outcome.profit["challenger"] == STAKE // 2
 
 
+@pytest.mark.slow
 def test_a_sampler_whom_nobody_serves_replays_the_whole_job(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:

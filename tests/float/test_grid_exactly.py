@@ -146,7 +146,7 @@ def check_function(batch: Batch, brackets: elementary.Batch, name: str, count: i
         )
 
 
-@pytest.mark.parametrize("count", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [300, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", elementary.FUNCTIONS)
 def test_elementary_functions(start_anvil: Callable[..., Anvil], batch: Batch, name: str, count: int) -> None:
     """Never undecided. The brackets come from another chain."""
