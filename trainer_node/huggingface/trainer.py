@@ -28,6 +28,13 @@ from .batches import taken_steps
 from .objective import ITEMS, SCALE, TrainerLoss, defined_in
 from .rows import Collected, Filling, Static, static
 
+_LOOP = (
+    *("train", "training_step", "get_batch_samples", "set_initial_training_values", "_run_epoch"),
+    *("_prepare_inputs", "_prepare_input", "_inner_training_loop", "create_accelerator_and_postprocess"),
+    *("_prepare_for_training", "_init_training_state", "_clip_grad_norm"),
+    *("_wrap_model", "compute_loss_context_manager", "autocast_smart_context_manager"),
+)
+"""Methods of a trainer whose work a recipe does itself, so they must be the library's own."""
 _ACCURACY = 2e-5
 """Relative difference of two losses that are equal but for rounding; bfloat16 has a thousandth of that precision."""
 
@@ -43,7 +50,9 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
         collected.add(taken.parts)
         items.append(taken.items)
     if first is None:
-        raise CaptureError("the training data are empty; give the trainer at least one batch")
+        raise CaptureError(
+            "training has no step: the data are empty, or num_train_epochs is 0; give the trainer at least one batch"
+        )
     rows = static(collected, _filling(trainer))
     loss = TrainerLoss.of_trainer(trainer, collected.constants)
     if collected.dropped:
@@ -80,10 +89,7 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
 
 def _check_trainer(trainer: Any) -> None:
     """Raise CaptureError for a trainer whose loop is not the one that a recipe follows."""
-    for method in (
-        *("train", "training_step", "get_batch_samples", "set_initial_training_values"),
-        *("_prepare_inputs", "_prepare_input", "_inner_training_loop", "create_accelerator_and_postprocess"),
-    ):
+    for method in _LOOP:
         found = defined_in(trainer, method) if hasattr(trainer, method) else "nowhere"
         if not found.startswith(
             ("transformers.trainer", "trl.trainer.sft_trainer", "trl.trainer.base_trainer")
@@ -133,15 +139,17 @@ def _autocast(trainer: Any) -> torch.dtype | None:
 def _update(trainer: Any, steps: int) -> tuple[torch.optim.Optimizer, Any]:
     """Return the optimizer and scheduler that `train()` would make, or was given. The trainer forgets them."""
     before = {name: getattr(trainer, name) for name in ("optimizer", "lr_scheduler", "_created_lr_scheduler")}
+    making = f"optimizer {trainer.args.optim!r}", "use optim='adamw_torch'"
     try:
+        if trainer._created_lr_scheduler:  # NOTE: train() makes it anew, for the steps that there are
+            trainer.lr_scheduler, trainer._created_lr_scheduler = None, False
         trainer.create_optimizer()
+        making = f"schedule {trainer.args.lr_scheduler_type!r}", "see its options in lr_scheduler_kwargs"
         trainer.create_scheduler(num_training_steps=steps)
         _check_scheduler(trainer.lr_scheduler)
         return getattr(trainer.optimizer, "optimizer", trainer.optimizer), trainer.lr_scheduler
-    except (ImportError, ValueError, RuntimeError) as error:
-        raise CaptureError(
-            f"the trainer cannot make its optimizer {trainer.args.optim!r}: {error}; use optim='adamw_torch'"
-        ) from error
+    except (ImportError, TypeError, ValueError, RuntimeError) as error:
+        raise CaptureError(f"the trainer cannot make its {making[0]}: {error}; {making[1]}") from error
     finally:
         for name, value in before.items():
             setattr(trainer, name, value)

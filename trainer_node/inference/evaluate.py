@@ -19,7 +19,7 @@ from referee_py.commit.tensor import Array
 from ..bundle import Bundle
 from ..capture import CaptureError, Recipe
 from ..capture.lowering import source_of
-from ..capture.recipe import bundle_of
+from ..capture.recipe import bundle_of, seeded_parameters
 from ..capture.trace import Objective
 from .loop import Body, Forward, Tensors, loop, row
 
@@ -48,7 +48,12 @@ class Evaluate:
         order = np.arange(steps * recipe.batch_size, dtype=np.int64).reshape(steps, recipe.batch_size)
         constants = {"batch.order": order, **{f"data.{name}": self.data[name] for name in recipe.data}}
         tensors = self._tensors()
+        seeded = seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else {}
         state = {name: _initial(name, tensor) for name, tensor in tensors.items()}
+        # NOTE: a frozen tensor is not always a constant of the training, which would give its value.
+        for name, array in state.items():
+            if draw := seeded.get(name.partition(".")[2]):
+                state[name] = draw().astype(array.dtype)
         state["total"] = np.zeros((), np.float32)
         built = loop(recipe.module.eval(), self._body(tensors), state, constants)
         return bundle_of(f"{recipe.name}-evaluation", built, steps, None)
