@@ -54,6 +54,11 @@ class TrainerLoss(Objective):
         return cls(None, (), trainer, constants)
 
     @property
+    def is_the_librarys(self) -> bool:
+        """Whether no function of somebody's own takes part."""
+        return self.trainer.compute_loss_func is None and defined_in(self.trainer, "compute_loss") in _OURS
+
+    @property
     def beside(self) -> Any:
         return self.trainer
 

@@ -29,12 +29,15 @@ from .objective import ITEMS, SCALE, TrainerLoss, defined_in
 from .rows import Collected, Filling, Static, static
 
 _LOOP = (
-    *("train", "training_step", "get_batch_samples", "set_initial_training_values", "_run_epoch"),
+    *("train", "training_step", "get_batch_samples", "set_initial_training_values"),
     *("_prepare_inputs", "_prepare_input", "_inner_training_loop", "create_accelerator_and_postprocess"),
-    *("_prepare_for_training", "_init_training_state", "_clip_grad_norm"),
-    *("_wrap_model", "compute_loss_context_manager", "autocast_smart_context_manager"),
 )
 """Methods of a trainer whose work a recipe does itself, so they must be the library's own."""
+_PARTS = (
+    *("_run_epoch", "_prepare_for_training", "_init_training_state", "_clip_grad_norm", "_wrap_model"),
+    *("compute_loss_context_manager", "autocast_smart_context_manager"),
+)
+"""Likewise, in those versions of the library that have them."""
 _ACCURACY = 2e-5
 """Relative difference of two losses that are equal but for rounding; bfloat16 has a thousandth of that precision."""
 
@@ -43,6 +46,7 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
     """Return the recipe of `trainer.train()`. Raises CaptureError, which names what has no counterpart."""
     _check_trainer(trainer)
     check_arguments(trainer.args)
+    _check_experts(trainer)
     module = _module(trainer)
     collected, items, first = Collected(), [], None
     for taken in taken_steps(trainer):
@@ -55,6 +59,11 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
         )
     rows = static(collected, _filling(trainer))
     loss = TrainerLoss.of_trainer(trainer, collected.constants)
+    if 0 in items and loss.is_the_librarys:
+        raise CaptureError(
+            f"step {items.index(0) + 1} has no label that counts, so its loss is 0 / 0; leave out rows whose labels are "
+            "all ignored, or cut them less"
+        )
     if collected.dropped:
         _check_neutral(loss, first.parts[0], _part(rows, 0, 0), items[0])
     for step, part in rows.smallest:
@@ -89,7 +98,7 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
 
 def _check_trainer(trainer: Any) -> None:
     """Raise CaptureError for a trainer whose loop is not the one that a recipe follows."""
-    for method in _LOOP:
+    for method in (*_LOOP, *(part for part in _PARTS if hasattr(trainer, part))):
         found = defined_in(trainer, method) if hasattr(trainer, method) else "nowhere"
         if not found.startswith(
             ("transformers.trainer", "trl.trainer.sft_trainer", "trl.trainer.base_trainer")
@@ -109,6 +118,25 @@ def _check_trainer(trainer: Any) -> None:
             raise CaptureError(
                 f"the callback {kind.__name__} may change the run; take it off with trainer.remove_callback"
             )
+
+
+def _check_experts(trainer: Any) -> None:
+    """Raise CaptureError where TRL weighs the loss that balances experts otherwise than the model itself does."""
+    if not getattr(trainer, "aux_loss_enabled", False):
+        return
+    model = trainer.model.get_base_model() if hasattr(trainer.model, "peft_config") else trainer.model
+    coefficient = trainer.router_aux_loss_coef
+    own = getattr(model, "router_aux_loss_coef", coefficient)
+    if own != coefficient:
+        raise CaptureError(
+            f"router_aux_loss_coef is {coefficient}, and the model was made with {own}, which it goes on using; make "
+            "it with that coefficient in its configuration"
+        )
+    if trainer.args.gradient_accumulation_steps > 1:
+        raise CaptureError(
+            "over the batches of a step TRL averages the loss that balances experts, which the model adds to that of "
+            "tokens; use gradient_accumulation_steps=1, or router_aux_loss_coef=0"
+        )
 
 
 def _module(trainer: Any) -> torch.nn.Module:

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import peft
 import pytest
 import torch
 import transformers as hf
+import trl
 
 from trainer_node.capture import CaptureError, Recipe, Unsupported, build
 
@@ -91,6 +93,14 @@ def test_no_steps_are_refused(tmp_path: Path) -> None:
         Recipe.from_trainer(trainer_of(tmp_path, max_steps=-1, num_train_epochs=0))
 
 
+def test_a_step_without_labels_is_refused(tmp_path: Path) -> None:
+    ignored = {**ROWS[0], "labels": torch.full((8,), -100)}
+    arguments = tiny.arguments(tmp_path, max_steps=4, train_sampling_strategy="sequential")
+    trainer = hf.Trainer(tiny.gpt2(), arguments, train_dataset=[*ROWS[:4], *[ignored] * 4, *ROWS[:8]])
+    with pytest.raises(CaptureError, match=r"step 2 has no label that counts.*leave out rows"):
+        Recipe.from_trainer(trainer)
+
+
 def test_a_part_of_an_epoch_and_a_single_step(tmp_path: Path) -> None:
     check_same(trainer_of(tmp_path, max_steps=-1, num_train_epochs=0.4, gradient_accumulation_steps=2))
     check_same(trainer_of(tmp_path, max_steps=1))
@@ -156,3 +166,37 @@ def test_parameters_of_a_module_outside_its_call() -> None:
     with pytest.raises(Unsupported, match=r"loss.*it reads weight of the module from outside"):
         build(Recipe("plain", module, penalised, SGD(0.1), data, 2, 2))
     build(Recipe("taught", module, taught, SGD(0.1), data, 2, 2))
+
+
+def balanced(folder: Path, coefficient: float | None = None, **given: Any) -> Any:
+    """TRL's trainer of a mixture of experts whose loss is also that of an even use of them."""
+    torch.manual_seed(4)
+    config = hf.MixtralConfig(
+        vocab_size=len(tiny.VOCABULARY),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        num_local_experts=2,
+        num_experts_per_tok=1,
+        router_aux_loss_coef=0.1,
+        pad_token_id=0,
+        eos_token_id=5,
+    )
+    options = {"max_steps": 3, "bf16": False, "router_aux_loss_coef": coefficient, **given}
+    return trl.SFTTrainer(
+        hf.MixtralForCausalLM(config),
+        tiny.arguments(folder, trl.SFTConfig, **options),
+        train_dataset=datasets.Dataset.from_dict({"input_ids": [row["input_ids"].tolist() for row in ROWS]}),
+        processing_class=tiny.tokenizer(),
+    )
+
+
+def test_the_loss_that_balances_experts_has_the_weight_that_trl_gives_it(tmp_path: Path) -> None:
+    check_same(balanced(tmp_path))
+    with pytest.raises(CaptureError, match=r"router_aux_loss_coef is 0\.3, and the model was made with 0\.1"):
+        Recipe.from_trainer(balanced(tmp_path, 0.3))
+    with pytest.raises(CaptureError, match="TRL averages the loss that balances experts"):
+        Recipe.from_trainer(balanced(tmp_path, gradient_accumulation_steps=2))
+    check_same(balanced(tmp_path, 0.0, gradient_accumulation_steps=2))

@@ -13,7 +13,7 @@ import pytest
 import transformers as hf
 from PIL import Image
 
-from referee_py.errors import AssayError, InvalidInput
+from referee_py.errors import AssayError, InvalidEncoding, InvalidInput
 from trainer_node.huggingface import files
 from trainer_node.huggingface.argument_file import read_file
 from trainer_node.huggingface.files import read_rows
@@ -54,19 +54,20 @@ def test_aliases_of_aliases_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("given", "words"),
     [
-        {"dataloader_num_workers": "abc"},
-        {"accelerator_config": "/nowhere.json"},
-        {"label_names": 5},
-        {"lr_scheduler_kwargs": "{x: 1}"},
-        {"max_steps": 0},
+        ({"dataloader_num_workers": "abc"}, r"a\.yaml"),
+        ({"accelerator_config": "/nowhere.json"}, r"a\.yaml.*nowhere"),
+        ({"lr_scheduler_type": "cosine", "lr_scheduler_kwargs": "{x: 1}"}, "cannot make its schedule.*'x'"),
+        ({"max_steps": 0}, "max_steps is 0; give a whole number from 1"),
     ],
 )
-def test_values_of_a_wrong_type_are_one_line_of_error(given: dict[str, Any], tmp_path: Path) -> None:
+def test_values_of_a_wrong_kind_are_one_line_of_error(
+    given: dict[str, Any], words: str, tmp_path: Path
+) -> None:
     folder = saved(tiny.gpt2(), tmp_path / "model")
     rows = jsonl(tmp_path / "x.jsonl", TEXTS)
-    with pytest.raises(AssayError, match=r"a\.yaml|" + next(iter(given))):
+    with pytest.raises(AssayError, match=words):
         Source(folder, "causal-lm", [rows], arguments(tmp_path / "a.yaml", **given)).recipe()
 
 
@@ -185,6 +186,14 @@ def test_a_small_file_of_a_large_table_is_refused(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "x.parquet").stat().st_size < 1 << 20
     with pytest.raises(InvalidInput, match="more than 1048576 bytes when it is unpacked"):
         read_rows([tmp_path / "x.parquet"], "masked-lm")
+
+
+def test_a_column_twice_is_refused_and_a_long_text_is_not(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("text,text\na,b\n")
+    with pytest.raises(InvalidEncoding, match=r"has 2 columns 'text'; leave out"):
+        read_rows([tmp_path / "x.csv"], "masked-lm")
+    (tmp_path / "x.csv").write_text(f"text\n{'x' * 200_000}\n")
+    assert read_rows([tmp_path / "x.csv"], "masked-lm") == [{"text": "x" * 200_000}]
 
 
 @pytest.mark.parametrize(
