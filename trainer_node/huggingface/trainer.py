@@ -61,8 +61,8 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
     loss = TrainerLoss.of_trainer(trainer, collected.constants)
     if 0 in items and loss.is_the_librarys:
         raise CaptureError(
-            f"step {items.index(0) + 1} has no label that counts, so its loss is 0 / 0; leave out rows whose labels are "
-            "all ignored, or cut them less"
+            f"step {items.index(0) + 1} has no label that counts, so its loss is 0 / 0; leave out rows whose labels "
+            "are all ignored, or cut them less"
         )
     if collected.dropped:
         _check_neutral(loss, first.parts[0], _part(rows, 0, 0), items[0])

@@ -379,16 +379,6 @@ def test_dropout_is_drawn_in_training_mode_only(tmp_path: Path) -> None:
     assert torch.equal(OnnxModule(graph).eval()(x), x)
 
 
-def test_dropout_is_drawn_although_the_mask_has_a_name(tmp_path: Path) -> None:
-    """PyTorch's exporter names both outputs of dropout, and nothing reads the second."""
-    case = Case("Dropout", [np.ones((50, 50), np.float32), np.float32(0.5), np.array(True)], outputs=2)
-    graph = read(save(model_of(case, {1, 2}), tmp_path), OPERATORS.__contains__)
-    x = torch.ones(50, 50)
-    assert 0.3 < (OnnxModule(graph).train()(x) == 0).float().mean() < 0.7
-    with pytest.raises(Unsupported, match="'y1', an output beside the first that has no rule"):
-        OnnxModule(graph, output="y1")(x)
-
-
 def test_a_sequence_is_split_and_picked_from(tmp_path: Path) -> None:
     """The newer exporter writes `split` and `unbind` this way."""
     nodes = [
