@@ -35,7 +35,7 @@ class Evaluate:
     data: Mapping[str, Array]
 
     def build(self) -> Bundle:
-        """Return the bundle. Puts the module into evaluation mode. Raises CaptureError, Unsupported."""
+        """Return the bundle. Raises CaptureError, Unsupported."""
         recipe, rows = self.recipe, {len(array) for array in self.data.values()}
         if set(self.data) != set(recipe.data) or len(rows) != 1:
             raise CaptureError(
@@ -55,7 +55,12 @@ class Evaluate:
             if draw := seeded.get(name.partition(".")[2]):
                 state[name] = draw().astype(array.dtype)
         state["total"] = np.zeros((), np.float32)
-        built = loop(recipe.module.eval(), self._body(tensors), state, constants)
+        modes = [(module, module.training) for module in recipe.module.modules()]
+        try:
+            built = loop(recipe.module.eval(), self._body(tensors), state, constants)
+        finally:  # NOTE: the recipe may be captured afterwards, for training
+            for module, training in modes:
+                module.training = training
         return bundle_of(f"{recipe.name}-evaluation", built, steps, None)
 
     def _tensors(self) -> dict[str, torch.Tensor]:
@@ -68,7 +73,10 @@ class Evaluate:
 
     def _body(self, tensors: Tensors) -> Body:
         recipe = self.recipe
-        objective = Objective.of(recipe.loss, recipe.inputs, list(recipe.data))
+        loss = recipe.loss
+        objective = (
+            loss if isinstance(loss, Objective) else Objective.of(loss, recipe.inputs, list(recipe.data))
+        )
         types = {name: tensor.dtype for name, tensor in tensors.items()}
 
         def body(

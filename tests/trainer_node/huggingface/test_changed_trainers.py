@@ -12,11 +12,15 @@ import datasets
 import numpy as np
 import peft
 import pytest
+import repops
 import torch
 import transformers as hf
 import trl
 
+from referee_py.execute import Run
 from trainer_node.capture import CaptureError, Recipe, Unsupported, build
+from trainer_node.evaluation import Evaluation
+from trainer_node.inference import Evaluate
 
 from . import tiny
 
@@ -200,3 +204,36 @@ def test_the_loss_that_balances_experts_has_the_weight_that_trl_gives_it(tmp_pat
     with pytest.raises(CaptureError, match="TRL averages the loss that balances experts"):
         Recipe.from_trainer(balanced(tmp_path, gradient_accumulation_steps=2))
     check_same(balanced(tmp_path, 0.0, gradient_accumulation_steps=2))
+
+
+def test_an_optimizer_whose_step_was_replaced_is_refused(tmp_path: Path) -> None:
+    model = tiny.gpt2()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+    trainer = hf.Trainer(
+        model,
+        tiny.arguments(tmp_path, max_steps=4),
+        train_dataset=ROWS,
+        optimizers=(optimizer, schedule),
+    )
+    build(Recipe.from_trainer(trainer), check=False)
+    step = optimizer.step
+
+    def clamping(*args: Any) -> Any:
+        step(*args)
+        for parameter in model.parameters():
+            parameter.data.clamp_(-1, 1)
+
+    optimizer.step = clamping
+    with pytest.raises(CaptureError, match=r"step of this SGD was replaced by .*clamping.*UpdateRule"):
+        build(Recipe.from_trainer(trainer))
+
+
+def test_a_trainer_can_be_evaluated_on_held_out_rows(tmp_path: Path) -> None:
+    recipe = Recipe.from_trainer(trainer_of(tmp_path, max_steps=2))
+    evaluating = Evaluate(recipe, {name: array[:4] for name, array in recipe.data.items()}).build()
+    training = build(recipe, check=False)
+    run = Run(training.program, training.constants, training.initial, 2, (1,), repops.backend("cpu"))
+    found = Evaluation(evaluating, training).of(run.initial())["eval.loss"]
+    batch = {name: torch.from_numpy(array[:4]) for name, array in recipe.data.items()}
+    assert found == pytest.approx(float(recipe.module(**batch).loss), rel=1e-5)

@@ -131,3 +131,11 @@ def test_frozen_tensors_are_those_of_the_seed() -> None:
         for name, array in zip(names, arrays, strict=True):
             if name in values:
                 assert (values[name] == array).all(), name
+
+
+def test_the_recipe_stays_one_of_training() -> None:
+    """Dropout and batch norm of a program that is captured afterwards are those of training."""
+    job = recipe()
+    job.module[4].eval()
+    Evaluate(job, held_out()).build()
+    assert [module.training for module in job.module] == [True, True, True, True, False, True]
