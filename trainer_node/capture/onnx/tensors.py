@@ -88,11 +88,13 @@ def _from_field(
     tensor: onnx.TensorProto, shape: tuple[int, ...], dtype: torch.dtype, where: str
 ) -> torch.Tensor:
     values = getattr(tensor, _FIELDS.get(tensor.data_type, "int32_data"))
+    if tensor.data_type == _T.UINT32:  # NOTE: u32 are kept in fields of u64, which numpy would wrap
+        values = list(values)
     if len(values) != math.prod(shape):
         raise CaptureError(f"{where} has {len(values)} values for {list(shape)}; export the model again")
     try:
         return torch.from_numpy(np.array(values, dtype=_NUMPY[dtype]).reshape(shape))
-    except OverflowError as error:  # NOTE: u32 are kept in fields of u64
+    except OverflowError as error:
         raise CaptureError(
             f"{where} has a value that its type cannot hold; export the model again"
         ) from error
