@@ -25,6 +25,7 @@ from benchmarks import (
     models,
     modes,
     report,
+    soak,
     steps,
 )
 
@@ -45,6 +46,7 @@ SECTIONS = (
     "gas",
     "delay",
     "fees",
+    "soak",
 )
 PAGES = dict.fromkeys(("delay", "fees"), ROOT / "docs/economics.md")
 PLOTTED = ("contractions", "kernels", "composites")
@@ -81,6 +83,8 @@ def _measure(section: str, turns: int) -> report.Table:
             return disputes.delays()
         case "fees":
             return fees.measure()
+        case "soak":
+            return soak.measure()
     return disputes.moves()
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
@@ -62,7 +62,7 @@ class Network:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.rpc_url = ""
 
-    def __enter__(self) -> Network:
+    def __enter__(self) -> Self:
         try:
             self._start_chain()
         except BaseException:

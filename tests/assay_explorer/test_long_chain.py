@@ -10,6 +10,7 @@ from assay_explorer.chain import Chain, IndexedClient
 from assay_explorer.index import Index
 from tests.e2e.counting import Gap
 from trainer_node.chain import connect
+from trainer_node.chain.events import Event
 
 from .conftest import Played, served
 from .test_strangers import MAX_PAGE
@@ -44,7 +45,7 @@ def test_a_million_blocks_before_the_job(tried: Played) -> None:
             assert gap.made.total() < 100
 
 
-def events(chain: Chain) -> list[tuple[str, object]]:
+def events(chain: Chain) -> list[tuple[str, Event]]:
     look = chain.look()
     blocks = [number for (number,) in chain.index._rows.execute("select distinct block from events")]
-    return chain.index.events_in(look.client, blocks)  # type: ignore[return-value]
+    return chain.index.events_in(look.client, blocks)

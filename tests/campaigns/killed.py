@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from trainer_node.chain.outbox import Outbox
 from trainer_node.cli import main
@@ -49,7 +49,7 @@ def watch(moments: Path) -> None:
         come(moments, "mined", row.action)
         finish(self, row, *given)
 
-    Outbox.add, Outbox.finish = adding, finishing  # type: ignore[method-assign]
+    Outbox.add, Outbox.finish = cast(Any, adding), cast(Any, finishing)  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ class Soak(Arena):
             left = TIME_STEP_S if following is None else max(1, following - now)
             self.skip(min(TIME_STEP_S, left))
         self._sample((self._now() - began) / HOUR, time.monotonic() - told)
-        self._settle()
+        self._close()
         return self.day
 
     def _round(self) -> bool:
@@ -217,7 +217,7 @@ class Soak(Arena):
             and not any(map(snapshot.credit, self._addresses().values()))
         )
 
-    def _settle(self) -> None:
+    def _close(self) -> None:
         """Note who has won and lost, gas aside, and how many matches there were."""
         snapshot = self.client.snapshot()
         self.day.ended = {number: snapshot.job(number) for number in self.day.posted}

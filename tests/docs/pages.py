@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,24 +37,27 @@ def blocks(page: Path) -> list[Block]:
     ]
 
 
-def play(page: Path, folder: Path) -> str:
-    """Follow a page in an empty folder. Returns what its commands wrote. Raises AssertionError if one fails."""
+def play(page: Path, folder: Path, commands: Path = Path(sys.executable).parent) -> str:
+    """Follow a page in an empty folder, or in a clone, with the environment whose ``commands`` are named. Returns what
+    its commands wrote. Raises AssertionError if one fails."""
     told = []
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}"}
     for block in (block for block in blocks(page) if block.marked):
         if block.file is not None:
             (folder / block.file).write_text(block.text)
             continue
-        done = subprocess.run(
-            ["bash", "-eu", "-c", block.text],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        told.append(f"$ {block.text}{done.stdout}")
+        # NOTE: a file and no pipe, which processes in the background would keep open.
+        with tempfile.TemporaryFile() as output:
+            done = subprocess.run(
+                ["bash", "-eu", "-c", block.text],
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+            output.seek(0)
+            told.append(f"$ {block.text}{output.read().decode(errors='replace')}")
         assert done.returncode == 0, f"{page.name}: {told[-1]}"
     return "".join(told)

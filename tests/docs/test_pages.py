@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,17 @@ def test_run_a_node(tmp_path: Path) -> None:
         stop(tmp_path / "network")
     assert "claim.valid" in told
     assert re.search(r"assay_balance_ether", told)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_write_an_operator_with_its_contract_rule(tmp_path: Path) -> None:
+    """In a clone with an environment of its own: the page changes the sources."""
+    clone = tmp_path / "clone"
+    for command in (["git", "clone", "--quiet", ROOT, clone], ["make", "-C", clone, "--silent", "setup"]):
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, env=os.environ | {"MAKEFLAGS": ""})
+    told = play(DOCS / "tutorials/operator.md", clone, clone / ".venv/bin")
+    assert len(re.findall(r"^\d+ passed", told, re.M)) == 2
 
 
 def stop(folder: Path) -> None:

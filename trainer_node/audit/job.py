@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from referee_py.errors import InvalidInput
 
-from ..chain import JobView
 from ..fetch import Fetcher
 from ..store import Store
 from .claimed import Served
 from .published import FORMAT, Claim, PublishedRun
+
+if TYPE_CHECKING:  # NOTE: each process of an audit starts a second later with it
+    from ..chain import JobView
 
 _SHOWN = 8
 

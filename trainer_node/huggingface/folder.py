@@ -174,7 +174,7 @@ class Source:
 
         config = _read_object(self.folder / "config.json")
         size, channels = config.get("image_size"), config.get("num_channels", 3)
-        side = size if isinstance(size, list) else [size, size]
+        side: list[Any] = size if isinstance(size, list) else [size, size]
         if len(side) != 2 or any(type(n) is not int for n in (*side, channels)):
             raise InvalidInput(
                 f"{self.folder / 'config.json'} has image_size {str(size)[:80]} and num_channels "

@@ -168,7 +168,7 @@ class _Model:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         """NOTE: the library asks what kind of model it is, for instance before it shifts labels."""
         return type(self._model)
