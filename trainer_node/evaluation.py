@@ -32,9 +32,11 @@ class Evaluation:
         fixed = dict(zip(training.names.constants, training.constants, strict=False))
         self._start = list(bundle.initial)
         self._taken: list[tuple[int, int]] = []
+        left: list[str] = []
         for place, name in enumerate(bundle.names.slots):
             given = training.initial[slots[name]] if name in slots else fixed.get(name)
             if given is None:
+                left.append(name)
                 continue
             if TensorType.of(given) != TensorType.of(self._start[place]):
                 raise InvalidInput(
@@ -48,9 +50,27 @@ class Evaluation:
             raise InvalidInput(
                 f"no slot of {bundle.name} is named like one of {training.name}; build both with the same module"
             )
+        for name in left:
+            self._check_left(name, bundle, training)
+        if not bundle.metrics:
+            raise InvalidInput(f"{bundle.name} names no metric, so there is nothing to tell; build it again")
         tensors = bundle.program, bundle.constants, bundle.initial
         backend = backend_of(device, terms.mode)
         self._run = Run(*tensors, terms.steps, terms.strides, backend, metrics=bundle.metrics)
+
+    @staticmethod
+    def _check_left(name: str, bundle: Bundle, training: Bundle) -> None:
+        """Raise InvalidInput for a tensor of the module that keeps its own value though training has others.
+
+        NOTE: a frozen tensor that is equal to another, or not read, is no constant of the training under its name.
+        """
+        kind, _, tensor = name.partition(".")
+        trained = {other for other in training.names.slots if other.startswith(("param.", "buffer."))}
+        if kind == "param" or (kind == "frozen" and f"param.{tensor}" in trained):
+            raise InvalidInput(
+                f"{name} of {bundle.name} is not trained by {training.name}, which would leave it as it was; build "
+                "both with the same module, with the same parameters frozen"
+            )
 
     def of(self, state: State) -> dict[str, float]:
         """Return the metrics of the program's last step when it starts from this state; names begin with `eval.`."""

@@ -50,8 +50,10 @@ def fetch_result(fetcher: Fetcher, job: JobView, program: Program) -> list[Array
 
 def save_result(arrays: Sequence[Array], names: Sequence[str], path: Path, job: JobView) -> None:
     """Write the slots as a safetensors file; the accepted root is in its metadata."""
-    if len(names) != len(arrays):
-        raise InvalidInput(f"{len(names)} names for {len(arrays)} slots; the bundle is of another program")
+    if len(set(names)) != len(arrays):
+        raise InvalidInput(
+            f"{len(set(names))} different names for {len(arrays)} slots; leave out --bundle for names by number"
+        )
     metadata = {"job": str(job.id), "root": job.accepted_root.hex(), "last": job.accepted_last.hex()}
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(dict(zip(names, arrays, strict=True)), path, metadata)

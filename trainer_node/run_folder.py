@@ -37,6 +37,8 @@ from .store import Store
 
 KEPT_STATES = 2
 """Least number of states whose tensors are kept: the last, and the one before in case the disk has damaged the last."""
+_CONTENTS = ("metrics.jsonl", "state.sqlite3", "artifacts", CLAIM)
+"""What a run writes beside the file that says what it is a run of."""
 SHARE = 50
 """A state is kept again after this many times as long as it took to write the last one."""
 
@@ -240,6 +242,11 @@ def _description(terms: Terms, arithmetic: str) -> dict[str, object]:
 def _identify(path: Path, wanted: dict[str, object], resume: bool) -> None:
     """Create the file that says what is run, or compare it. Raises InvalidInput."""
     if not path.exists():
+        # SAFETY: a run cuts its metrics and drops states, and what it finds may be somebody else's.
+        if foreign := [name for name in _CONTENTS if (path.parent / name).exists()]:
+            raise InvalidInput(
+                f"{path.parent} is no folder of a run, and holds {', '.join(foreign)}; name another folder"
+            )
         # NOTE: whole or not at all: a process that is killed in between leaves no half of it under this name.
         unnamed = path.with_suffix(".new")
         unnamed.write_text(json.dumps(wanted, indent=1) + "\n")

@@ -71,6 +71,12 @@ def from_torch(
             f"{type(optimizer).__name__} has no counterpart; use one of torch.optim's {known}, or write its update as "
             "an UpdateRule(update, lr, states) of trainer_node.capture"
         )
+    own = vars(optimizer).get("step")  # NOTE: schedulers put a wrapper there
+    if own is not None and getattr(inspect.unwrap(own), "__func__", inspect.unwrap(own)) is not step:
+        raise CaptureError(
+            f"the step of this {type(optimizer).__name__} was replaced by {getattr(own, '__qualname__', own)}, which a "
+            "program would leave out; write the rule with what it does as an UpdateRule"
+        )
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise CaptureError(
             "the optimizer has hooks around its steps, which a program would leave out; write the rule with what they "

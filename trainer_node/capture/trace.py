@@ -168,6 +168,7 @@ def trace(
         traced.graph.code,
         lambda: functional_graph(step, shapes, module, lowered, phases).code,
     )
+    _check_reads(traced)
     gradients = _outputs(traced.graph)[1 : 1 + len(traced.parameters)]
     if not any(gradients):
         raise CaptureError(
@@ -200,6 +201,23 @@ def _check_written(name: str, after: torch.Tensor, before: torch.Tensor, memory:
             "give it one shape and dtype in all steps",
             "module",
         )
+
+
+def _check_reads(traced: Traced) -> None:
+    """Raise Unsupported if the step reads a parameter past the module's call: it would keep its first value for ever,
+    and have no gradient from there, which is too small for the guard to see in a penalty on weights."""
+    places = {tensor.untyped_storage()._cdata: name for name, tensor in traced.parameters.items()}
+    for node in traced.graph.graph.nodes:
+        value = (
+            getattr(traced.graph, str(node.target), None) if node.op == "get_attr" and node.users else None
+        )
+        if isinstance(value, torch.Tensor) and (name := places.get(value.untyped_storage()._cdata)):
+            raise Unsupported(
+                f"it reads {name} of the module from outside forward(), where a program has another value in each step",
+                "compute what depends on weights in the module's forward(), and give it to the loss; for a penalty on "
+                "their squares, use the optimizer's weight_decay",
+                "loss",
+            )
 
 
 def _outputs(graph: torch.fx.GraphModule) -> Sequence[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import signal
 import sys
@@ -35,6 +36,12 @@ from .follow import Follower
 
 STOPPED_ON_NAN = 3
 """Exit code of a run that --stop-on-nan has stopped."""
+
+
+FACTS = frozenset(
+    {"program hash", "arithmetic", "run root", "steps", "rounding logs", "run folder", "state", "model"}
+)
+"""What is shown of a run beside its metrics."""
 
 
 @with_mode
@@ -115,8 +122,15 @@ def run_command(
     # NOTE: what cannot be written is said now, and not after hours of computing.
     if save is not None:
         _state_names(bundle, job)
+        _check_place(save.parent)
+        if save.is_dir():
+            raise InvalidInput(f"{save} is a folder; name a file for the state")
     if hf is not None:
         check_export(bundle, hf)
+        _check_place(hf)
+        for other in filter(None, (out, save)):
+            if hf.resolve() in (other.resolve(), *other.resolve().parents):
+                raise InvalidInput(f"{hf} is to hold {other}, too; name a folder for the model alone")
     elif optimizer_state:
         raise InvalidInput("--optimizer-state is part of an exported model; add --hf OUT")
     evaluation = None
@@ -215,7 +229,9 @@ class _Session:
         took, done = self._ended - self._began, self._step - self._first
         pace = f", {done / took:.3g} a second" if done and took > 0 else ""
         rows["steps"] = f"{self._run.last} of {self._run.bundle.terms.steps}{pace}"
-        rows |= {name: f"{value:.6g}" for name, value in self._latest.items()}
+        # SAFETY: names come from the bundle; one that is called as a fact is must not pass for it.
+        for name, value in self._latest.items():
+            rows[f"metric {name}" if name.strip() in FACTS else name] = f"{value:.6g}"
         if result.log_bytes is not None:
             root = f"{result.log_root.hex()}  " if result.log_root is not None else ""
             rows["rounding logs"] = f"{root}{result.log_bytes:,} bytes"
@@ -261,6 +277,13 @@ class _Session:
         last, self._before_s = folder.metrics.cut(step, row)
         if last < step:
             self._follower.say(f"warning: {folder.metrics.path} has no lines for steps {last + 1} to {step}")
+
+
+def _check_place(folder: Path) -> None:
+    """Raise InvalidInput if nothing can be written into a folder, or the folder cannot be made."""
+    place = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise InvalidInput(f"{place} is no folder that can be written to; name another place than {folder}")
 
 
 def _save(bundle: Bundle, state: State, path: Path, job: Path) -> Path:

@@ -23,7 +23,7 @@ from ..chain.outbox import Call
 from ..config import Settings
 from ..fetch import Fetcher
 from ..huggingface.accepted import accepted_result
-from ..huggingface.export import export
+from ..huggingface.export import check_export, export
 from ..ids import short, whole
 from ..package import load_program
 from ..posting import Offer, post_job
@@ -283,6 +283,8 @@ def result(
     store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
     fetcher = Fetcher(store, timeout_s=limits.fetch_timeout_s, min_rate=limits.fetch_rate)
     content = None if bundle is None else Bundle.read(bundle)
+    if hf is not None and content is not None:
+        check_export(content, hf)
     if content is None:
         program = load_program(fetcher, found.program, found.program_file, [found.uri])
         names = [f"slot.{number}" for number in range(len(program.slots))]

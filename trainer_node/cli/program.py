@@ -112,7 +112,7 @@ def _training(recipe: str, steps: int | None, seed: int | None, given: dict[str,
             raise InvalidInput("--steps and --seed are for training; the data sets the length of inference")
         return _inference(Path(recipe), given)
     if recipe.endswith(".onnx"):
-        return _from_onnx(Path(recipe), steps or 200, seed or 0, given)
+        return _from_onnx(Path(recipe), 200 if steps is None else steps, seed or 0, given)
     if given:
         name = next(iter(given)).replace("_", "-")
         raise InvalidInput(f"--{name} is for ONNX files; recipe {recipe} defines this itself")

@@ -54,8 +54,8 @@ def training_arguments(
     own["push_to_hub"] = False  # NOTE: a trainer makes the repository as soon as there is one
     try:
         return transformers.TrainingArguments(**{**chosen, **own})
-    except (ImportError, TypeError, ValueError) as error:
-        raise InvalidInput(f"{path or 'the arguments'}: {error}") from error
+    except Exception as error:  # NOTE: values of wrong types fail in every way
+        raise InvalidInput(f"{path or 'the arguments'}: {type(error).__name__}: {error}") from error
 
 
 def _check_name(path: Path | None, name: object, known: frozenset[str] | set[str]) -> None:
@@ -74,7 +74,9 @@ def _read(path: Path) -> dict[Any, Any]:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise InvalidInput(f"{path} has more than {_MAX_FILE_BYTES} bytes, the limit")
         data = path.read_bytes()
-        # SAFETY: the safe loader makes plain values only.
+        # SAFETY: the safe loader makes plain values only. Aliases of aliases would be printed as gigabytes.
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(data, yaml.SafeLoader)):
+            raise InvalidInput(f"{path} has an alias (*name); write its value where it is meant")
         root, found = yaml.compose(data, yaml.SafeLoader), yaml.safe_load(data)
     except FileNotFoundError as error:
         raise InvalidInput(f"{path} does not exist; name a YAML file of TrainingArguments") from error

@@ -119,6 +119,7 @@ NUMBERS: Mapping[str, tuple[Any, float, float, str]] = {
     "data_seed": (Integral, 0, _SEEDS, f"from 0 to {_SEEDS}"),
 }
 """Kind, lowest and highest value of the arguments that are numbers, and these limits in words."""
+_NONE = ("max_steps", 0)
 _MAY_BE_NONE = {"data_seed", "max_grad_norm", "warmup_ratio"}
 
 
@@ -130,6 +131,12 @@ def wrong_number(name: str, value: Any) -> str:
     if name not in NUMBERS or (value is None and name in _MAY_BE_NONE):
         return ""
     kind, low, high, words = NUMBERS[name]
-    if isinstance(value, kind) and not isinstance(value, bool) and low <= value <= high:
+    # NOTE: with max_steps=0 the library trains one step, though it says to train none.
+    if (
+        isinstance(value, kind)
+        and not isinstance(value, bool)
+        and low <= value <= high
+        and (name, value) != _NONE
+    ):
         return ""
     return f"{name} is {str(value)[:80]}; give a {'whole number' if kind is Integral else 'number'} {words}"

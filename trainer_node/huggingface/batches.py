@@ -38,13 +38,20 @@ def taken_steps(trainer: Any) -> Iterator[Taken]:
         together, done = arguments.gradient_accumulation_steps, 0
         for epoch in range(epochs):
             _set_epoch(loader, epoch)
-            iterator, began = iter(loader), done
+            iterator, began, position = iter(loader), done, 0
             for update in range(updates):
                 last = update == updates - 1
                 wanted = (batches % together or together) if last else together
                 parts, items = trainer.get_batch_samples(iterator, wanted, torch.device("cpu"))
                 if not parts:
                     break
+                position += len(parts)
+                if position % together and position != batches:
+                    raise CaptureError(
+                        f"the data end after {position} batches, in the middle of a step of {together}: the trainer "
+                        "adds what is left to the next epoch's first step, which no program does; give a data set that "
+                        "knows its length, or gradient_accumulation_steps that divide the number of its batches"
+                    )
                 yield Taken(list(parts), None if items is None else float(items))
                 done += 1
                 if done == steps:

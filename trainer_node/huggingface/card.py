@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from ..bundle import Bundle
 
+_MAX_CELL, _MAX_LISTED = 300, 20
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -29,10 +31,32 @@ def local_run(facts: Mapping[str, str]) -> Provenance:
     )
 
 
-def model_card(bundle: Bundle, known: Provenance, library: str, optimizer_state: bool) -> str:
-    """Return README.md."""
-    facts = {"program hash": bundle.terms.hash().hex(), **dict(known.facts)}
-    rows = "\n".join(f"| {name} | {_cell(value)} |" for name, value in facts.items())
+def model_card(
+    bundle: Bundle,
+    known: Provenance,
+    library: str,
+    optimizer_state: bool,
+    unproven: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+) -> str:
+    """Return README.md.
+
+    unproven   tensors that are no part of the program
+    left_out   lines of configurations that asked for code
+    """
+    hashed = {"program hash": bundle.terms.hash().hex()}
+    facts = hashed | dict(known.facts) | hashed
+    rows = "\n".join(f"| {_cell(name)} | {_cell(value)} |" for name, value in facts.items())
+    unknown = list(known.unknown)
+    if unproven:
+        unknown.append(
+            f"The values of {len(unproven)} tensors that the program does not read, which come from the bundle as they "
+            f"are: {_listed(unproven)}."
+        )
+    if left_out:
+        unknown.append(
+            f"What the bundle's configurations wanted to load from elsewhere, and was left out: {_listed(left_out)}."
+        )
     parts = [
         f"---\nlibrary_name: {library}\ntags:\n- assay\n---",
         f"# {_cell(bundle.name)}",
@@ -43,7 +67,7 @@ def model_card(bundle: Bundle, known: Provenance, library: str, optimizer_state:
         "## What was checked",
         "\n".join(f"- {sentence}" for sentence in known.checked),
         "## What is not known",
-        "\n".join(f"- {sentence}" for sentence in known.unknown),
+        "\n".join(f"- {sentence}" for sentence in unknown),
     ]
     if library == "peft":
         parts.append(
@@ -57,6 +81,13 @@ def model_card(bundle: Bundle, known: Provenance, library: str, optimizer_state:
     return "\n\n".join(parts) + "\n"
 
 
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(_cell, names[:_MAX_LISTED])) + (", ..." if len(names) > _MAX_LISTED else "")
+
+
 def _cell(text: str) -> str:
-    """Return text for a table, without what would end a cell or a line."""
-    return "".join(c if c.isprintable() and c not in "|`<>" else " " for c in text)
+    """Return text for a table, without what would end a cell or a line, or be a link or a picture.
+
+    SAFETY: names come from the bundle, and so from anybody.
+    """
+    return "".join(c if c.isprintable() and c not in "|`<>[]" else " " for c in text[:_MAX_CELL])

@@ -6,7 +6,8 @@ unread ────────┘
 config.json, tokenizer.json, ... as they were; README.md says what is known about the result
 
 SAFETY: a bundle may come from anybody. Its files have plain names of a few kinds and known hashes (bundle.py); no file
-of them is code, none replaces a file that is written here, and nothing is unpickled.
+of them is code or asks for code of elsewhere, none replaces a file that is written here or has others loaded in its
+place, and nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from referee_py.errors import InvalidEncoding, InvalidInput
 
 from ..bundle import Bundle
 from .card import Provenance, model_card
+from .plain_json import without_code
 
 FORMAT = 1
 INDEX, UNREAD = "export.json", "unread.safetensors"
@@ -33,6 +35,8 @@ OPTIMIZER_FILE = "optimizer.safetensors"
 _FILES = {"model.safetensors": "transformers", "adapter_model.safetensors": "peft"}
 _SUFFIXES = {".json", ".jinja", ".model", ".spm", ".txt"}
 _MAX_KEY = 512
+MAX_COPIES = 4
+"""How often all tensors of a program together may be in one file."""
 
 
 def export(
@@ -50,16 +54,22 @@ def export(
     folder.mkdir(parents=True, exist_ok=True)
     save_file(weights, folder / file, {"format": "pt", "program": bundle.terms.hash().hex()})
     written = [file]
+    left: list[str] = []
     for name, data in bundle.extras.items():
-        if name not in (INDEX, UNREAD) and Path(name).suffix in _SUFFIXES:
-            (folder / name).write_bytes(data)
+        if Path(name).suffix in _SUFFIXES and not _is_ours(name, file):
+            plain, dropped = without_code(name, data)
+            (folder / name).write_bytes(plain)
             written.append(name)
+            left += dropped
     if optimizer_state:
-        slots = _named(bundle.labels.get("slots"), state, "slots")
+        slots = _slots(bundle, state)
         moments = {name: array for name, array in slots.items() if not name.startswith(("param.", "buffer."))}
         save_file(moments, folder / OPTIMIZER_FILE, {"program": bundle.terms.hash().hex()})
         written.append(OPTIMIZER_FILE)
-    (folder / "README.md").write_text(model_card(bundle, known, _FILES[file], optimizer_state))
+    sources = {entry["from"] for entry in tensors.values()}
+    unproven = sorted(sources & _unread(bundle.extras.get(UNREAD)).keys() - set(_slots(bundle, state)))
+    card = model_card(bundle, known, _FILES[file], optimizer_state, unproven, left)
+    (folder / "README.md").write_text(card)
     return [*written, "README.md"]
 
 
@@ -73,11 +83,16 @@ def check_export(bundle: Bundle, folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"{folder} holds files already, or is one; choose a new folder")
     available = _available(bundle, bundle.initial)
+    total = 0
     for key, entry in _read_index(bundle.extras[INDEX])[1].items():
         if entry["from"] not in available:
             raise InvalidEncoding(
                 f"{INDEX} says that {key[:80]!r} is {entry['from'][:80]!r}, which the bundle lacks"
             )
+        total += available[entry["from"]].nbytes
+    # SAFETY: a small index may name one large tensor a million times; weights that somebody tied are there twice.
+    if total > (limit := MAX_COPIES * sum(array.nbytes for array in available.values())):
+        raise InvalidEncoding(f"{INDEX} asks for {total} bytes; the limit is {limit}: build the bundle again")
 
 
 def _read_index(data: bytes) -> tuple[str, dict[str, Mapping[str, Any]]]:
@@ -102,12 +117,29 @@ def _named(labels: object, arrays: Sequence[Array], what: str) -> dict[str, Arra
     return dict(zip(map(str, labels), arrays, strict=True))
 
 
+def _slots(bundle: Bundle, state: Sequence[Array]) -> dict[str, Array]:
+    """Return the state by name. Raises InvalidEncoding for one name of two slots, of which one would be lost."""
+    named = _named(bundle.labels.get("slots"), state, "slots")
+    if len(named) != len(state):
+        raise InvalidEncoding(f"{len(named)} different names for {len(state)} slots; build the bundle again")
+    return named
+
+
+def _is_ours(name: str, file: str) -> bool:
+    """Return whether a file of the bundle is only for the export, or would have other weights loaded than these."""
+    return (
+        name in (INDEX, UNREAD)
+        or name.endswith(".index.json")
+        or (name == "adapter_config.json" and _FILES[file] != "peft")
+    )
+
+
 def _available(bundle: Bundle, state: Sequence[Array]) -> dict[str, Array]:
     """Return what an export can consist of, by name."""
     return {
         **_named(bundle.labels.get("constants"), bundle.constants, "constants"),
         **_unread(bundle.extras.get(UNREAD)),
-        **_named(bundle.labels.get("slots"), state, "slots"),
+        **_slots(bundle, state),
     }
 
 

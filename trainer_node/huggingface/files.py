@@ -17,7 +17,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ from referee_py.errors import InvalidEncoding, InvalidInput
 from ..errors import ConfigError
 
 MAX_FILE_BYTES = 4 << 30
+_BATCH = 256
+"""Rows of a Parquet file that are unpacked at once."""
 Row = dict[str, Any]
 
 
@@ -97,9 +99,15 @@ def _jsonl(path: Path) -> Iterator[Row]:
 
 def _csv(path: Path) -> Iterator[Row]:
     _check_encoding(path)
+    csv.field_size_limit(MAX_FILE_BYTES)  # NOTE: 131,072 characters otherwise, less than an article may have
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file, strict=True)
         try:
+            names = reader.fieldnames or ()
+            if twice := [name for name in names if names.count(name) > 1]:
+                raise InvalidEncoding(
+                    f"{path} has {names.count(twice[0])} columns {twice[0][:80]!r}; leave out those that do not count"
+                )
             for row in reader:
                 if None in row:
                     raise InvalidEncoding(
@@ -117,10 +125,21 @@ def _csv(path: Path) -> Iterator[Row]:
 def _parquet(path: Path) -> Iterator[Row]:
     arrow = _arrow()
     try:
-        for batch in arrow.parquet.ParquetFile(path).iter_batches():
-            yield from batch.to_pylist()
+        yield from _unpacked(arrow.parquet.ParquetFile(path).iter_batches(_BATCH), path)
     except arrow.ArrowException as error:
         raise InvalidEncoding(f"{path} is no Parquet file: {error}") from error
+
+
+def _unpacked(batches: Iterable[Any], path: Path) -> Iterator[Row]:
+    """Yield the rows of Arrow's batches. SAFETY: a small file may hold one long text a million times."""
+    total = 0
+    for batch in batches:
+        total += batch.nbytes
+        if total > MAX_FILE_BYTES:
+            raise InvalidInput(
+                f"{path} holds more than {MAX_FILE_BYTES} bytes when it is unpacked, the limit: split it"
+            )
+        yield from batch.to_pylist()
 
 
 def _folder(path: Path) -> Iterator[Row]:
@@ -133,8 +152,9 @@ def _folder(path: Path) -> Iterator[Row]:
             raise ValueError("it selects rows of other files; save it again after flatten_indices()")
         for name in names:
             with arrow.ipc.open_stream(path / name) as stream:
-                for batch in stream:
-                    yield from batch.to_pylist()
+                yield from _unpacked(stream, path)
+    except InvalidInput:
+        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, arrow.ArrowException) as error:
         raise InvalidEncoding(f"{path} is no folder written by Dataset.save_to_disk: {error}") from error
 
@@ -174,6 +194,7 @@ def _check(row: Row, task: str, where: str) -> None:
         label = _value(row, "label", "label", where)
         if isinstance(label, list | dict):
             raise InvalidInput(f"{where}: the label is {_kind(label)}; give one name or number")
+        row["label"] = _class(label, f"{where}: the label is")
     for column in texts:
         value = _value(row, column, "text", where)
         if not isinstance(value, str):
@@ -188,6 +209,21 @@ def _value(row: Row, column: str, what: str, where: str) -> Any:
             f"{where}: the column {column!r} is empty (null); give it a {what}, or leave out the row"
         )
     return row[column]
+
+
+def _class(label: Any, what: str) -> Any:
+    """Return a class by name or number. Raises InvalidInput for a number that is none, which would become a class."""
+    if isinstance(label, float):  # NOTE: a column of whole numbers in which one is missing
+        if not label.is_integer():
+            raise InvalidInput(
+                f"{what} {label}; number classes from 0. Regression has no task here: use Recipe.from_trainer"
+            )
+        label = int(label)
+    if isinstance(label, int) and label < 0:
+        raise InvalidInput(f"{what} {label}; number classes from 0, and leave out rows without a class")
+    if isinstance(label, str) and not label.strip():
+        raise InvalidInput(f"{what} empty; name a class, or leave out the row")
+    return label
 
 
 def _kind(value: Any) -> str:
@@ -222,3 +258,5 @@ def _check_tags(row: Row, where: str) -> None:
         raise InvalidInput(f"{where}: among the tokens is {_kind(wrong[0])}; give texts")
     if wrong := [tag for tag in tags if not isinstance(tag, str | int)]:
         raise InvalidInput(f"{where}: among the tags is {_kind(wrong[0])}; give names or whole numbers")
+    for tag in tags:
+        _class(tag, f"{where}: among the tags is")

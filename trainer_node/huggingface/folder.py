@@ -9,6 +9,7 @@ SAFETY: nothing is downloaded, no code of the folder is run, and weights that wo
 
 from __future__ import annotations
 
+import math
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -19,13 +20,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic_core import from_json
 
-from referee_py.errors import InvalidEncoding, InvalidInput
+from referee_py.errors import AssayError, InvalidEncoding, InvalidInput
 
 from ..datasets import read_images
+from ..plain_file import read_plain
 from . import library
 from .argument_file import read_file, training_arguments
 from .files import Row, read_rows
 from .lora import Lora
+from .plain_json import IMPLEMENTATIONS
 
 if TYPE_CHECKING:  # these load PyTorch, which takes seconds
     from ..capture.recipe import Recipe
@@ -40,6 +43,7 @@ TASKS = {
     "image-classification": "AutoModelForImageClassification",
 }
 DTYPES = ("float32", "bfloat16")
+_MAX_JSON_BYTES = 64 << 20
 _TOKENIZER_FILES = (
     "tokenizer*",
     "vocab*",
@@ -94,8 +98,18 @@ class Source:
             found = self._pictures() if self._images else self._texts(rows, processor)
             model = self._model(hf, found.classes)
             collator = _collator(hf, self.task, processor, model)
-            trainer = hf.Trainer(model, arguments, collator, found.rows, processing_class=processor)
-            return replace(Recipe.from_trainer(trainer, self.folder.resolve().name), processor=processor)
+            try:
+                trainer = hf.Trainer(model, arguments, collator, found.rows, processing_class=processor)
+                recipe = Recipe.from_trainer(trainer, self.folder.resolve().name)
+            except AssayError:
+                raise
+            except Exception as error:  # NOTE: arguments of a wrong type are found where they are used
+                reason = " ".join(str(error).split())[:300]
+                raise InvalidInput(
+                    f"{self.arguments or 'the arguments'}: the library cannot train so: {type(error).__name__}: "
+                    f"{reason}; check the values of the arguments"
+                ) from error
+            return replace(recipe, processor=processor)
 
     @property
     def _images(self) -> bool:
@@ -138,7 +152,8 @@ class Source:
                     f"the tokenizer of {self.folder} has no token to pad with; add a pad_token"
                 )
             tokenizer.pad_token = tokenizer.eos_token
-        return examples(self.task, rows, tokenizer, self._length(tokenizer), self.packing)
+        own = _own_classes(self.folder)
+        return examples(self.task, rows, tokenizer, self._length(tokenizer), self.packing, own)
 
     def _length(self, tokenizer: Any) -> int:
         """Return the most tokens of a row: what was asked for, within what model and tokenizer take."""
@@ -159,18 +174,26 @@ class Source:
 
         config = _read_object(self.folder / "config.json")
         size, channels = config.get("image_size"), config.get("num_channels", 3)
-        side = (size, size) if isinstance(size, int) else tuple(size or ())
-        if len(side) != 2:
-            raise InvalidInput(f"{self.folder / 'config.json'} has no image_size; add one")
-        images = read_images(self.data[0], (int(side[0]), int(side[1])), channels)
+        side: list[Any] = size if isinstance(size, list) else [size, size]
+        if len(side) != 2 or any(type(n) is not int for n in (*side, channels)):
+            raise InvalidInput(
+                f"{self.folder / 'config.json'} has image_size {str(size)[:80]} and num_channels "
+                f"{str(channels)[:80]}; give a whole number, or two for height and width"
+            )
+        images = read_images(self.data[0], (side[0], side[1]), channels)
         mean, deviation = (
             np.array(v, np.float32).reshape(-1, 1, 1) for v in _normalisation(self.folder, channels)
         )
         pixels = (images.tensors["x"] - mean) / deviation
+        folders = [str(name) for name in images.origin["classes"]]
+        own = _own_classes(self.folder)
+        classes = own if set(folders) <= set(own) else folders  # NOTE: a head that is trained keeps its order
+        numbers = {name: k for k, name in enumerate(classes)}
         rows = [
-            {"pixel_values": x, "labels": int(y)} for x, y in zip(pixels, images.tensors["y"], strict=True)
+            {"pixel_values": x, "labels": numbers[folders[y]]}
+            for x, y in zip(pixels, images.tensors["y"], strict=True)
         ]
-        return Examples(rows, [str(name) for name in images.origin["classes"]])
+        return Examples(rows, classes)
 
 
 def _check_folder(folder: Path, tokenizer: bool) -> None:
@@ -179,7 +202,7 @@ def _check_folder(folder: Path, tokenizer: bool) -> None:
         raise InvalidInput(f"{folder} is no folder; name the folder of a model of transformers")
     if not (folder / "config.json").is_file():
         raise InvalidInput(f"{folder} holds no config.json; name the folder of a model of transformers")
-    _read_object(folder / "config.json")
+    _check_config(folder)
     if not any(folder.glob("*.safetensors")):
         pickled = sorted(
             path.name for path in folder.iterdir() if path.suffix in (".bin", ".pt", ".pth", ".ckpt")
@@ -200,6 +223,36 @@ def _check_folder(folder: Path, tokenizer: bool) -> None:
         )
 
 
+def _check_config(folder: Path) -> None:
+    """Raise InvalidInput for a configuration that makes the library load something else than this folder's model."""
+    path, config = folder / "config.json", _read_object(folder / "config.json")
+    # SAFETY: it would follow an index of weights in a folder below, which nobody has looked at.
+    if config.get("transformers_weights"):
+        raise InvalidInput(
+            f"{path} names a file of weights (transformers_weights); write it with save_pretrained again"
+        )
+    # SAFETY: with a slash, the name of an implementation is that of a package of code on a hub.
+    for place in (config, *(part for part in config.values() if isinstance(part, dict))):
+        for name in IMPLEMENTATIONS:
+            if "/" in str(place.get(name, "")):
+                raise InvalidInput(
+                    f"{path} asks for code of a hub ({name}: {str(place[name])[:80]}); take that line out"
+                )
+    if (folder / "adapter_config.json").exists():
+        raise InvalidInput(
+            f"{folder} holds an adapter beside the model (adapter_config.json), which would be loaded, too; move it "
+            "away, or merge it with merge_and_unload() and save_pretrained"
+        )
+
+
+def _own_classes(folder: Path) -> list[str]:
+    """Return the names of the classes that the model has, in their order; none if the folder does not say."""
+    known = _read_object(folder / "config.json").get("id2label")
+    names = [known.get(str(k)) for k in range(len(known))] if isinstance(known, dict) else []
+    plain = [name for name in names if isinstance(name, str)]
+    return plain if len(set(plain)) == len(names) else []
+
+
 def _check_index(path: Path) -> None:
     """SAFETY: the library opens whatever an index of weights names, anywhere, and unpickles what is no safetensors."""
     files = _read_object(path).get("weight_map")
@@ -217,7 +270,7 @@ def _read_object(path: Path) -> dict[str, Any]:
     """Return a file of JSON. Raises InvalidEncoding."""
     try:
         # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.
-        found = from_json(path.read_bytes())
+        found = from_json(read_plain(path, _MAX_JSON_BYTES))
     except ValueError as error:
         raise InvalidEncoding(f"{path} is no JSON: {error}; write it with save_pretrained again") from error
     if not isinstance(found, dict):
@@ -236,11 +289,25 @@ def _normalisation(folder: Path, channels: int) -> tuple[list[float], list[float
     """Return mean and standard deviation of each channel; 0 and 1 if the folder does not say."""
     path = folder / "preprocessor_config.json"
     found = _read_object(path) if path.is_file() else {}
-    mean, deviation = found.get("image_mean", [0.0]), found.get("image_std", [1.0])
+    factor = found.get("rescale_factor", 1 / 255)
+    if not found.get("do_rescale", True) or found.get("rescale_offset") or factor != 1 / 255:
+        raise InvalidInput(
+            f"{path} scales pixels otherwise than from 0 to 1 (do_rescale, rescale_factor, rescale_offset); images are "
+            "scaled so here: use Recipe.from_trainer with this processor"
+        )
+    mean, deviation = found.get("image_mean") or [0.0], found.get("image_std") or [1.0]
     if not found.get("do_normalize", True):
         mean, deviation = [0.0], [1.0]
-    if not all(len(values) in (1, channels) for values in (mean, deviation)) or not all(deviation):
-        raise InvalidInput(f"{path} normalises {len(mean)} channels; the model has {channels}")
+    for values in (mean, deviation):
+        numbers = isinstance(values, list) and all(
+            type(n) in (int, float) and math.isfinite(n) for n in values
+        )
+        if not numbers or len(values) not in (1, channels):
+            raise InvalidInput(
+                f"{path} normalises by {str(values)[:80]}; give a list of one number, or of {channels}"
+            )
+    if not all(deviation):
+        raise InvalidInput(f"{path} divides by {deviation}; a deviation is not 0")
     return mean, deviation
 
 

@@ -16,6 +16,7 @@ _TASKS = {
     "sequence-classification": "SEQ_CLS",
     "token-classification": "TOKEN_CLS",
 }
+_MAX_RANK, _MAX_ALPHA = 1 << 16, 1e9
 _HEAD = {"image-classification": ["classifier"]}
 """Heads that are trained beside the adapters, for tasks that peft does not know."""
 
@@ -42,8 +43,10 @@ class Lora:
             targets = tuple(values.pop("targets", []))
             numbers = {key: float(value) for key, (value,) in values.items()}
             found = cls(targets=() if targets == ("all-linear",) else targets, **numbers)  # type: ignore[arg-type]
-            if found.r != int(found.r) or not 1 <= found.r <= 1 << 16 or not 0 <= found.dropout < 1:
-                raise ValueError("r must be a whole number from 1, dropout from 0 to below 1")
+            if not 1 <= found.r <= _MAX_RANK or found.r != int(found.r) or not 0 <= found.dropout < 1:
+                raise ValueError(f"r must be a whole number from 1 to {_MAX_RANK}, dropout from 0 to below 1")
+            if not 0 < found.alpha <= _MAX_ALPHA:
+                raise ValueError(f"alpha must be above 0, and at most {_MAX_ALPHA:.0e}")
         except (TypeError, ValueError) as error:
             raise InvalidInput(
                 f"--lora {text!r} ({error}); write r=16,alpha=32,targets=q_proj,v_proj, with dropout=0.1 if need be"
@@ -66,7 +69,20 @@ class Lora:
             task_type=_TASKS.get(task),
             modules_to_save=_HEAD.get(task),
         )
+        layers = [name for name, _ in model.named_modules()]
+        for target in self.targets:  # NOTE: peft takes several, of which one is not there, without a word
+            if not any(name == target or name.endswith(f".{target}") for name in layers):
+                known = {
+                    name.rpartition(".")[2] for name, layer in model.named_modules() if _is_linear(layer)
+                }
+                raise InvalidInput(
+                    f"--lora: no layer is named {target[:80]!r}; the linear ones are {', '.join(sorted(known))[:300]}"
+                )
         try:
             return peft.get_peft_model(model, config)
-        except ValueError as error:
+        except (TypeError, ValueError, NotImplementedError) as error:
             raise InvalidInput(f"the adapters do not fit the model: {error}") from error
+
+
+def _is_linear(layer: Any) -> bool:
+    return type(layer).__name__ in ("Linear", "Conv1D")

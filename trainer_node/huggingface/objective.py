@@ -54,6 +54,11 @@ class TrainerLoss(Objective):
         return cls(None, (), trainer, constants)
 
     @property
+    def is_the_librarys(self) -> bool:
+        """Whether no function of somebody's own takes part."""
+        return self.trainer.compute_loss_func is None and defined_in(self.trainer, "compute_loss") in _OURS
+
+    @property
     def beside(self) -> Any:
         return self.trainer
 
@@ -90,8 +95,14 @@ class TrainerLoss(Objective):
 
 
 def defined_in(trainer: Any, method: str) -> str:
-    """Return the name of the module whose class defines this method of the trainer."""
-    return next(kind.__module__ for kind in type(trainer).__mro__ if method in vars(kind))
+    """Return the name of the Python module whose code runs when this method of the trainer is called.
+
+    NOTE: the code's own globals decide. A method may have been put into the object or the library's class, and a
+    decorator may say that it is from where the decorated function is.
+    """
+    found = getattr(trainer, method)
+    function = getattr(found, "__func__", found)
+    return str(getattr(function, "__globals__", {}).get("__name__", type(function).__module__))
 
 
 def _tensor(loss: Any) -> torch.Tensor:
@@ -156,3 +167,8 @@ class _Model:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """NOTE: the library asks what kind of model it is, for instance before it shifts labels."""
+        return type(self._model)

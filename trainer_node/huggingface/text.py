@@ -5,6 +5,8 @@ The rows have the columns of their task; files.py has checked them.
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +15,10 @@ from referee_py.errors import InvalidInput
 
 from .files import Row
 from .rows import IGNORED
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_UNNAMED = re.compile(r"LABEL_\d+")
+"""The names that the library gives to classes without one."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +29,13 @@ class Examples:
     classes: list[str] = field(default_factory=list)
 
 
-def examples(task: str, rows: Sequence[Row], tokenizer: Any, length: int, packing: bool) -> Examples:
-    """Return what the tokenizer makes of the rows. Longer ones are cut to `length` tokens. Raises InvalidInput."""
+def examples(
+    task: str, rows: Sequence[Row], tokenizer: Any, length: int, packing: bool, own: Sequence[str] = ()
+) -> Examples:
+    """Return what the tokenizer makes of the rows. Longer ones are cut to `length` tokens. Raises InvalidInput.
+
+    own   the classes that the model has already, in their order
+    """
     if task == "causal-lm":
         found = [_causal(row, number, tokenizer) for number, row in enumerate(rows, 1)]
         return Examples(_packed(found, length) if packing else [_cut(row, length) for row in found])
@@ -33,8 +44,8 @@ def examples(task: str, rows: Sequence[Row], tokenizer: Any, length: int, packin
     if task == "seq2seq-lm":
         return Examples([_translation(row, tokenizer, length) for row in rows])
     if task == "sequence-classification":
-        return _classified(rows, tokenizer, length)
-    return _tagged(rows, tokenizer, length)
+        return _classified(rows, tokenizer, length, own)
+    return _tagged(rows, tokenizer, length, own)
 
 
 def _encoded(tokenizer: Any, length: int, *texts: str) -> Row:
@@ -84,9 +95,8 @@ def _translation(row: Row, tokenizer: Any, length: int) -> Row:
     return {**_encoded(tokenizer, length, row["source"]), "labels": target["input_ids"]}
 
 
-def _classified(rows: Sequence[Row], tokenizer: Any, length: int) -> Examples:
-    classes = _classes([row["label"] for row in rows])
-    numbers = {name: k for k, name in enumerate(classes)}
+def _classified(rows: Sequence[Row], tokenizer: Any, length: int, own: Sequence[str]) -> Examples:
+    classes, numbers = numbered([row["label"] for row in rows], own)
     found = []
     for row in rows:
         texts = [row[name] for name in ("text", "text_pair") if name in row]
@@ -94,10 +104,9 @@ def _classified(rows: Sequence[Row], tokenizer: Any, length: int) -> Examples:
     return Examples(found, classes)
 
 
-def _tagged(rows: Sequence[Row], tokenizer: Any, length: int) -> Examples:
+def _tagged(rows: Sequence[Row], tokenizer: Any, length: int, own: Sequence[str]) -> Examples:
     """Return words with tags. A word of several tokens has its tag at the first one."""
-    classes = _classes([tag for row in rows for tag in row["tags"]])
-    numbers = {name: k for k, name in enumerate(classes)}
+    classes, numbers = numbered([tag for row in rows for tag in row["tags"]], own)
     found = []
     for row in rows:
         encoded = tokenizer(row["tokens"], is_split_into_words=True, truncation=True, max_length=length)
@@ -110,12 +119,37 @@ def _tagged(rows: Sequence[Row], tokenizer: Any, length: int) -> Examples:
     return Examples(found, classes)
 
 
-def _classes(labels: Sequence[Any]) -> list[str]:
-    """Return the names of the classes: numbers in their order, other names in alphabetical order."""
+def numbered(labels: Sequence[Any], own: Sequence[str] = ()) -> tuple[list[str], dict[str, int]]:
+    """Return the names of the classes, and the number of each label that occurs.
+
+    A model that knows these names, or has as many classes as the labels count, keeps its classes and their order: its
+    head was trained for them. Otherwise numbers stand in their order, and names in alphabetical order.
+    """
     names = {str(label) for label in labels}
+    if own and names <= set(own):
+        return list(own), {name: own.index(name) for name in names}
     if all(name.isascii() and name.isdigit() for name in names):
         largest = max(map(int, names))
+        if largest < len(own):
+            return list(own), {name: int(name) for name in names}
         if largest >= 10 * len(names) + 100:
             raise InvalidInput(f"a class {largest}, of {len(names)} that occur; number them from 0")
-        return [str(k) for k in range(largest + 1)]
-    return sorted(names)
+        return [str(k) for k in range(largest + 1)], {name: int(name) for name in names}
+    if all(map(_NUMBER.fullmatch, names)) and any(float(name) % 1 for name in names):
+        broken = next(name for name in sorted(names) if float(name) % 1)
+        raise InvalidInput(
+            f"the labels are numbers such as {broken[:80]}, and no classes; regression has no "
+            "task here: use Recipe.from_trainer"
+        )
+    classes = sorted(names)
+    if len(classes) == len(own) and not all(map(_UNNAMED.fullmatch, own)):
+        warnings.warn(
+            f"the model has the classes {_listed(own)}, the data {_listed(classes)}: its head begins with the "
+            "weights of the former, in this order. Where they are the same, give the data the model's names",
+            stacklevel=5,
+        )
+    return classes, {name: k for k, name in enumerate(classes)}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(name[:40] for name in names[:4]) + (", ..." if len(names) > 4 else "")

@@ -28,6 +28,16 @@ from .batches import taken_steps
 from .objective import ITEMS, SCALE, TrainerLoss, defined_in
 from .rows import Collected, Filling, Static, static
 
+_LOOP = (
+    *("train", "training_step", "get_batch_samples", "set_initial_training_values"),
+    *("_prepare_inputs", "_prepare_input", "_inner_training_loop", "create_accelerator_and_postprocess"),
+)
+"""Methods of a trainer whose work a recipe does itself, so they must be the library's own."""
+_PARTS = (
+    *("_run_epoch", "_prepare_for_training", "_init_training_state", "_clip_grad_norm", "_wrap_model"),
+    *("compute_loss_context_manager", "autocast_smart_context_manager"),
+)
+"""Likewise, in those versions of the library that have them."""
 _ACCURACY = 2e-5
 """Relative difference of two losses that are equal but for rounding; bfloat16 has a thousandth of that precision."""
 
@@ -36,6 +46,7 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
     """Return the recipe of `trainer.train()`. Raises CaptureError, which names what has no counterpart."""
     _check_trainer(trainer)
     check_arguments(trainer.args)
+    _check_experts(trainer)
     module = _module(trainer)
     collected, items, first = Collected(), [], None
     for taken in taken_steps(trainer):
@@ -43,9 +54,16 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
         collected.add(taken.parts)
         items.append(taken.items)
     if first is None:
-        raise CaptureError("the training data are empty; give the trainer at least one batch")
+        raise CaptureError(
+            "training has no step: the data are empty, or num_train_epochs is 0; give the trainer at least one batch"
+        )
     rows = static(collected, _filling(trainer))
     loss = TrainerLoss.of_trainer(trainer, collected.constants)
+    if 0 in items and loss.is_the_librarys:
+        raise CaptureError(
+            f"step {items.index(0) + 1} has no label that counts, so its loss is 0 / 0; leave out rows whose labels "
+            "are all ignored, or cut them less"
+        )
     if collected.dropped:
         _check_neutral(loss, first.parts[0], _part(rows, 0, 0), items[0])
     for step, part in rows.smallest:
@@ -80,10 +98,7 @@ def recipe_of(trainer: Any, name: str | None = None) -> Recipe:
 
 def _check_trainer(trainer: Any) -> None:
     """Raise CaptureError for a trainer whose loop is not the one that a recipe follows."""
-    for method in (
-        *("train", "training_step", "get_batch_samples", "set_initial_training_values"),
-        *("_prepare_inputs", "_prepare_input", "_inner_training_loop", "create_accelerator_and_postprocess"),
-    ):
+    for method in (*_LOOP, *(part for part in _PARTS if hasattr(trainer, part))):
         found = defined_in(trainer, method) if hasattr(trainer, method) else "nowhere"
         if not found.startswith(
             ("transformers.trainer", "trl.trainer.sft_trainer", "trl.trainer.base_trainer")
@@ -103,6 +118,25 @@ def _check_trainer(trainer: Any) -> None:
             raise CaptureError(
                 f"the callback {kind.__name__} may change the run; take it off with trainer.remove_callback"
             )
+
+
+def _check_experts(trainer: Any) -> None:
+    """Raise CaptureError where TRL weighs the loss that balances experts otherwise than the model itself does."""
+    if not getattr(trainer, "aux_loss_enabled", False):
+        return
+    model = trainer.model.get_base_model() if hasattr(trainer.model, "peft_config") else trainer.model
+    coefficient = trainer.router_aux_loss_coef
+    own = getattr(model, "router_aux_loss_coef", coefficient)
+    if own != coefficient:
+        raise CaptureError(
+            f"router_aux_loss_coef is {coefficient}, and the model was made with {own}, which it goes on using; make "
+            "it with that coefficient in its configuration"
+        )
+    if trainer.args.gradient_accumulation_steps > 1:
+        raise CaptureError(
+            "over the batches of a step TRL averages the loss that balances experts, which the model adds to that of "
+            "tokens; use gradient_accumulation_steps=1, or router_aux_loss_coef=0"
+        )
 
 
 def _module(trainer: Any) -> torch.nn.Module:
@@ -133,15 +167,17 @@ def _autocast(trainer: Any) -> torch.dtype | None:
 def _update(trainer: Any, steps: int) -> tuple[torch.optim.Optimizer, Any]:
     """Return the optimizer and scheduler that `train()` would make, or was given. The trainer forgets them."""
     before = {name: getattr(trainer, name) for name in ("optimizer", "lr_scheduler", "_created_lr_scheduler")}
+    making = f"optimizer {trainer.args.optim!r}", "use optim='adamw_torch'"
     try:
+        if trainer._created_lr_scheduler:  # NOTE: train() makes it anew, for the steps that there are
+            trainer.lr_scheduler, trainer._created_lr_scheduler = None, False
         trainer.create_optimizer()
+        making = f"schedule {trainer.args.lr_scheduler_type!r}", "see its options in lr_scheduler_kwargs"
         trainer.create_scheduler(num_training_steps=steps)
         _check_scheduler(trainer.lr_scheduler)
         return getattr(trainer.optimizer, "optimizer", trainer.optimizer), trainer.lr_scheduler
-    except (ImportError, ValueError, RuntimeError) as error:
-        raise CaptureError(
-            f"the trainer cannot make its optimizer {trainer.args.optim!r}: {error}; use optim='adamw_torch'"
-        ) from error
+    except (ImportError, TypeError, ValueError, RuntimeError) as error:
+        raise CaptureError(f"the trainer cannot make its {making[0]}: {error}; {making[1]}") from error
     finally:
         for name, value in before.items():
             setattr(trainer, name, value)

@@ -19,7 +19,7 @@ from referee_py.commit.tensor import Array
 from ..bundle import Bundle
 from ..capture import CaptureError, Recipe
 from ..capture.lowering import source_of
-from ..capture.recipe import bundle_of
+from ..capture.recipe import bundle_of, seeded_parameters
 from ..capture.trace import Objective
 from .loop import Body, Forward, Tensors, loop, row
 
@@ -35,7 +35,7 @@ class Evaluate:
     data: Mapping[str, Array]
 
     def build(self) -> Bundle:
-        """Return the bundle. Puts the module into evaluation mode. Raises CaptureError, Unsupported."""
+        """Return the bundle. Raises CaptureError, Unsupported."""
         recipe, rows = self.recipe, {len(array) for array in self.data.values()}
         if set(self.data) != set(recipe.data) or len(rows) != 1:
             raise CaptureError(
@@ -48,9 +48,19 @@ class Evaluate:
         order = np.arange(steps * recipe.batch_size, dtype=np.int64).reshape(steps, recipe.batch_size)
         constants = {"batch.order": order, **{f"data.{name}": self.data[name] for name in recipe.data}}
         tensors = self._tensors()
+        seeded = seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else {}
         state = {name: _initial(name, tensor) for name, tensor in tensors.items()}
+        # NOTE: a frozen tensor is not always a constant of the training, which would give its value.
+        for name, array in state.items():
+            if draw := seeded.get(name.partition(".")[2]):
+                state[name] = draw().astype(array.dtype)
         state["total"] = np.zeros((), np.float32)
-        built = loop(recipe.module.eval(), self._body(tensors), state, constants)
+        modes = [(module, module.training) for module in recipe.module.modules()]
+        try:
+            built = loop(recipe.module.eval(), self._body(tensors), state, constants)
+        finally:  # NOTE: the recipe may be captured afterwards, for training
+            for module, training in modes:
+                module.training = training
         return bundle_of(f"{recipe.name}-evaluation", built, steps, None)
 
     def _tensors(self) -> dict[str, torch.Tensor]:
@@ -63,7 +73,10 @@ class Evaluate:
 
     def _body(self, tensors: Tensors) -> Body:
         recipe = self.recipe
-        objective = Objective.of(recipe.loss, recipe.inputs, list(recipe.data))
+        loss = recipe.loss
+        objective = (
+            loss if isinstance(loss, Objective) else Objective.of(loss, recipe.inputs, list(recipe.data))
+        )
         types = {name: tensor.dtype for name, tensor in tensors.items()}
 
         def body(

@@ -129,3 +129,52 @@ def test_what_cannot_be_written_is_refused_before_anything_is_computed(assay: As
         code, _, errors = assay("program", "run", *command, "--out", "run")
         assert (code, words in errors) == (2, True), errors
         assert not (tmp_path / "run").exists()
+
+
+def test_places_that_get_in_each_others_way_are_refused_before_anything_is_computed(
+    assay: Assay, tmp_path: Path
+) -> None:
+    index = b'{"format": 1, "file": "model.safetensors", "tensors": {}}'
+    replace(growing(5, (1,)), extras={"export.json": index}).write(tmp_path / "job")
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    for options, words in (
+        (("--hf", "run"), "run is to hold run, too"),
+        (("--hf", "."), "holds files already"),
+        (
+            ("--hf", "model", "--save", "model/state.safetensors"),
+            "model is to hold model/state.safetensors, too",
+        ),
+        (("--hf", "file/model"), "file is no folder that can be written to"),
+        (("--save", "file/state.safetensors"), "file is no folder that can be written to"),
+        (("--save", "folder"), "folder is a folder; name a file"),
+    ):
+        code, _, errors = assay("program", "run", "job", "--out", "run", *options)
+        assert (code, words in errors) == (2, True), errors
+        assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("found", ["metrics.jsonl", "state.sqlite3", "artifacts"])
+def test_a_folder_with_files_of_somebody_else_is_refused(assay: Assay, tmp_path: Path, found: str) -> None:
+    """A run cuts its file of metrics, and drops tensors of states that it does not need."""
+    growing(5, (1,)).write(tmp_path / "job")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / found).write_text("mine")
+    for resume in ((), ("--resume",)):
+        code, _, errors = assay("program", "run", "job", "--out", "mine", *resume)
+        assert (code, f"is no folder of a run, and holds {found}" in errors) == (2, True), errors
+    assert (tmp_path / "mine" / found).read_text() == "mine"
+
+
+def test_a_metric_cannot_pass_for_the_run_root(assay: Assay, tmp_path: Path) -> None:
+    job = growing(5, (1,))
+    metrics = {"run root": [1, 0], "program hash": [1, 0], "loss": [1, 0]}
+    replace(job, labels={**job.labels, "metrics": metrics}).write(tmp_path / "job")
+    code, output, errors = assay("program", "run", "job", "--out", "run")
+    assert code == 0, errors
+    rows = [" ".join(line.split()) for line in output.splitlines()]
+    assert f"program hash {job.terms.hash().hex()}" in rows
+    assert "metric run root 4" in rows
+    assert sum(row.startswith("run root ") for row in rows) == 1
+    _, output, _ = assay("program", "run", "job", "--no-root")
+    assert "\n  run root" not in output

@@ -101,3 +101,41 @@ def test_what_cannot_be_evaluated_is_refused(bundles: tuple[Bundle, Bundle]) -> 
     ):
         with pytest.raises(CaptureError, match=words):
             Evaluate(recipe(), data).build()
+
+
+def test_a_module_that_is_only_partly_the_same_is_refused(bundles: tuple[Bundle, Bundle]) -> None:
+    """Its other tensors would keep the values that they had when the evaluation was built."""
+    training, evaluating = bundles
+    longer = replace(recipe(), module=nn.Sequential(*recipe().module, nn.Linear(3, 3)))
+    with pytest.raises(InvalidInput, match=r"param\.6\.weight of small-evaluation is not trained by small"):
+        Evaluation(Evaluate(longer, held_out()).build(), training)
+    frozen = recipe()
+    frozen.module[0].weight.requires_grad_(False)
+    with pytest.raises(InvalidInput, match=r"frozen\.0\.weight of .* same parameters frozen"):
+        Evaluation(Evaluate(frozen, held_out()).build(), training)
+    with pytest.raises(InvalidInput, match=r"param\.0\.weight of"):
+        Evaluation(evaluating, build(frozen, check=False))
+    with pytest.raises(InvalidInput, match="names no metric"):
+        Evaluation(replace(evaluating, labels={**evaluating.labels, "metrics": {}}), training)
+
+
+def test_frozen_tensors_are_those_of_the_seed() -> None:
+    """A training that folds a frozen tensor away has no constant of that name, which would say its value."""
+    evaluating = Evaluate(recipe(), held_out()).build()
+    training = build(recipe(), check=False)
+    values = dict(zip(evaluating.names.slots, evaluating.initial, strict=True))
+    for names, arrays in (
+        (training.names.slots, training.initial),
+        (training.names.constants, training.constants),
+    ):
+        for name, array in zip(names, arrays, strict=True):
+            if name in values:
+                assert (values[name] == array).all(), name
+
+
+def test_the_recipe_stays_one_of_training() -> None:
+    """Dropout and batch norm of a program that is captured afterwards are those of training."""
+    job = recipe()
+    job.module[4].eval()
+    Evaluate(job, held_out()).build()
+    assert [module.training for module in job.module] == [True, True, True, True, False, True]

@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 
-from referee_py.errors import InvalidInput
-
 from ...errors import ConfigError
+from ...plain_file import read_plain
 from ..errors import CaptureError, Unsupported
 
 try:
@@ -69,12 +68,7 @@ def read(path: Path, supported: Callable[[str], bool]) -> Graph:
     Raises InvalidInput or CaptureError for a file that is no model, Unsupported (naming operator and remedy) for a
     feature without support.
     """
-    with path.open("rb") as file:
-        data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        raise InvalidInput(
-            f"{path} has more than {MAX_FILE_BYTES} bytes; keep its tensors in a file beside it"
-        )
+    data = read_plain(path, MAX_FILE_BYTES, "keep its tensors in a file beside it")
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)

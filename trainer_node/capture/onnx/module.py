@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -93,11 +93,14 @@ class OnnxModule(torch.nn.Module):
         for name, (scope, leaf) in self._places.items():
             values[name] = getattr(scope, leaf)
         for number, node in enumerate(self._nodes):
+            for name in node.inputs:
+                _check_given(name, values, node.where)
             results = self._run(node, [values[name] for name in node.inputs])
             for name, result in zip(node.outputs, results, strict=False):
                 values[name] = result
             for name in self._last[number]:
                 values.pop(name, None)
+        _check_given(self.output, values, "the model's output")
         result = values[self.output]
         if not isinstance(result, torch.Tensor):
             raise CaptureError(f"output {self.output[:80]!r} does not depend on the inputs")
@@ -154,6 +157,14 @@ class OnnxModule(torch.nn.Module):
             scope, leaf = self._places[name]
             with torch.no_grad():
                 yield getattr(scope, leaf).mul_(keep).add_(value * (1 - keep))
+
+
+def _check_given(name: str, values: Mapping[str, Given], where: str) -> None:
+    """Raise Unsupported for an output that its operator's rule leaves out, such as the mask of dropout."""
+    if name not in values:
+        raise Unsupported(
+            f"{name[:80]!r}, an output beside the first that has no rule", "use the first output only", where
+        )
 
 
 def _shapes(inputs: Sequence[Given]) -> str:

@@ -18,6 +18,8 @@ import torch
 from ..errors import CaptureError, Unsupported
 
 MAX_ELEMENTS = 1 << 34
+MAX_RANK = 64
+"""Most dimensions of an array of numpy."""
 _T = onnx.TensorProto
 _READ: dict[int, str] = {
     _T.FLOAT: "<f4",
@@ -58,8 +60,12 @@ def to_torch(tensor: onnx.TensorProto, folder: Path | None) -> torch.Tensor:
     dtype = torch_dtype(tensor.data_type, where)
     shape = tuple(tensor.dims)
     count = math.prod(shape)
-    if any(dim < 0 for dim in shape) or count > MAX_ELEMENTS:
-        raise CaptureError(f"{where} has shape {list(shape)}; the limit is {MAX_ELEMENTS} elements")
+    # NOTE: zero elements of a huge shape are no tensor either, neither to numpy nor to PyTorch.
+    if min(shape, default=1) < 0 or len(shape) > MAX_RANK or math.prod(filter(None, shape)) > MAX_ELEMENTS:
+        raise CaptureError(
+            f"{where} has shape {list(shape[:8])}, of {len(shape)} dimensions; the limits are {MAX_ELEMENTS} elements "
+            f"and {MAX_RANK} dimensions"
+        )
     stored = np.dtype(_READ[tensor.data_type])
     if tensor.data_location == _T.EXTERNAL:
         data = _external(tensor, folder, count * stored.itemsize, where)
@@ -82,9 +88,16 @@ def _from_field(
     tensor: onnx.TensorProto, shape: tuple[int, ...], dtype: torch.dtype, where: str
 ) -> torch.Tensor:
     values = getattr(tensor, _FIELDS.get(tensor.data_type, "int32_data"))
+    if tensor.data_type == _T.UINT32:  # NOTE: u32 are kept in fields of u64, which numpy would wrap
+        values = list(values)
     if len(values) != math.prod(shape):
         raise CaptureError(f"{where} has {len(values)} values for {list(shape)}; export the model again")
-    return torch.from_numpy(np.array(values, dtype=_NUMPY[dtype]).reshape(shape))
+    try:
+        return torch.from_numpy(np.array(values, dtype=_NUMPY[dtype]).reshape(shape))
+    except OverflowError as error:
+        raise CaptureError(
+            f"{where} has a value that its type cannot hold; export the model again"
+        ) from error
 
 
 def _external(tensor: onnx.TensorProto, folder: Path | None, size: int, where: str) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ...errors import CaptureError
 from ..values import Call, Given, Known, Parts, check_size, untraced
 from .registry import operator
 
@@ -106,6 +107,10 @@ def split(c: Call, x: Given, sizes: Given = None) -> Any:
     given = c.axes(sizes, "split")
     if given is None:
         parts = c.get("num_outputs", len(c.node.outputs))
+        if parts != len(c.node.outputs):
+            raise CaptureError(
+                f"{c.node.where} is split into {parts} and has {len(c.node.outputs)} outputs; export the model again"
+            )
         given = [-(-value.shape[axis] // parts)] * parts
         given[-1] = value.shape[axis] - sum(given[:-1])
     return torch.split(value, given, axis)
