@@ -61,8 +61,10 @@ def test_run_a_node(tmp_path: Path) -> None:
 def test_write_an_operator_with_its_contract_rule(tmp_path: Path) -> None:
     """In a clone with an environment of its own: the page changes the sources."""
     clone = tmp_path / "clone"
-    for command in (["git", "clone", "--quiet", ROOT, clone], ["make", "-C", clone, "--silent", "setup"]):
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, env=os.environ | {"MAKEFLAGS": ""})
+    for command in (f"git clone --quiet {ROOT} {clone}", f"make -C {clone} --silent setup"):
+        subprocess.run(
+            command.split(), check=True, stdin=subprocess.DEVNULL, env=os.environ | {"MAKEFLAGS": ""}
+        )
     told = play(DOCS / "tutorials/operator.md", clone, clone / ".venv/bin")
     assert len(re.findall(r"^\d+ passed", told, re.M)) == 2
 

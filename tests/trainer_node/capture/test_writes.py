@@ -10,9 +10,8 @@ import torch
 
 from trainer_node.capture import CaptureError
 
-from . import eager
 from .refused import Function
-from .test_breadth import TOLERANCE, X, captured
+from .test_breadth import captured, expect_the_same
 
 
 def written(write: Function) -> Function:
@@ -87,14 +86,7 @@ MANY: dict[str, Function] = {
 
 @pytest.mark.parametrize("name", WRITES)
 def test_a_write_is_seen_as_in_pytorch(name: str) -> None:
-    module, built = captured(WRITES[name])
-    found = eager.first_metrics(built)
-    value = module(torch.from_numpy(X)).sum()
-    value.backward()
-    want = {f"gradient.{n}": p.grad.numpy() for n, p in module.named_parameters() if p.grad is not None}
-    want["loss"] = value.detach().numpy()
-    assert set(found) == set(want)
-    assert eager.relative_error(found, want) <= TOLERANCE
+    expect_the_same(WRITES[name])
 
 
 @pytest.mark.parametrize("name", MANY)

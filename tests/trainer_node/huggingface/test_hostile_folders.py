@@ -137,7 +137,8 @@ def test_a_head_that_was_trained_is_not_given_other_classes(tmp_path: Path) -> N
     rows = [{**row, "label": names[k % 2]} for k, row in enumerate(TEXTS)]
     folder = saved(model, tmp_path / "model")
     found = Source(folder, "sequence-classification", [jsonl(tmp_path / "x.jsonl", rows)]).recipe(2, 1)
-    assert found.module.config.id2label == names
+    config: Any = found.module.config
+    assert config.id2label == names
     first = {tuple(row["text"].split()): k % 2 for k, row in enumerate(TEXTS)}
     vocabulary = dict(enumerate(tiny.VOCABULARY))
     for ids, mask, label in zip(

@@ -35,6 +35,11 @@ def recipe() -> Recipe:
     return Recipe("small", module, nn.functional.cross_entropy, Adam(1e-2), data, 20, BATCH, strides=(10, 1))
 
 
+def layers(job: Recipe) -> nn.Sequential:
+    assert isinstance(job.module, nn.Sequential)
+    return job.module
+
+
 def held_out(rows: int = 3 * BATCH + 5) -> dict:
     torch.manual_seed(1)
     return {"x": torch.randn(rows, 4).numpy(), "y": torch.randint(3, (rows,)).numpy()}
@@ -106,11 +111,11 @@ def test_what_cannot_be_evaluated_is_refused(bundles: tuple[Bundle, Bundle]) -> 
 def test_a_module_that_is_only_partly_the_same_is_refused(bundles: tuple[Bundle, Bundle]) -> None:
     """Its other tensors would keep the values that they had when the evaluation was built."""
     training, evaluating = bundles
-    longer = replace(recipe(), module=nn.Sequential(*recipe().module, nn.Linear(3, 3)))
+    longer = replace(recipe(), module=nn.Sequential(*layers(recipe()), nn.Linear(3, 3)))
     with pytest.raises(InvalidInput, match=r"param\.6\.weight of small-evaluation is not trained by small"):
         Evaluation(Evaluate(longer, held_out()).build(), training)
     frozen = recipe()
-    frozen.module[0].weight.requires_grad_(False)
+    layers(frozen)[0].weight.requires_grad_(False)
     with pytest.raises(InvalidInput, match=r"frozen\.0\.weight of .* same parameters frozen"):
         Evaluation(Evaluate(frozen, held_out()).build(), training)
     with pytest.raises(InvalidInput, match=r"param\.0\.weight of"):
@@ -136,6 +141,6 @@ def test_frozen_tensors_are_those_of_the_seed() -> None:
 def test_the_recipe_stays_one_of_training() -> None:
     """Dropout and batch norm of a program that is captured afterwards are those of training."""
     job = recipe()
-    job.module[4].eval()
+    layers(job)[4].eval()
     Evaluate(job, held_out()).build()
-    assert [module.training for module in job.module] == [True, True, True, True, False, True]
+    assert [module.training for module in layers(job)] == [True, True, True, True, False, True]
