@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -154,13 +155,11 @@ def test_ctrl_c_stops_the_tasks_and_the_audit_goes_on(
     arguments = ["audit", str(folder), "--intervals", "all", "--out", "out", "--engine", "ray", "--address"]
     command = [sys.executable, "-m", "trainer_node.cli", *arguments, cluster.address]
     log = tmp_path / "out" / "findings.jsonl"
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    wait(lambda: process.poll() is not None or (log.exists() and log.read_bytes().count(b"\n") >= 2))
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
-    assert (process.returncode, "Traceback" in errors) == (130, False), errors
+    for _ in range(5):  # NOTE: on a busy machine it may be at its end before the signal comes
+        code, errors = interrupted(command, log)
+        if code != 1:
+            break
+    assert (code, "Traceback" in errors) == (130, False), errors
     before = log.read_bytes()
     count = before.count(b"\n")
     assert 2 <= count < run.count
@@ -172,6 +171,18 @@ def test_ctrl_c_stops_the_tasks_and_the_audit_goes_on(
     assert log.read_bytes().startswith(before)
     told = [json.loads(line) for line in log.read_bytes().splitlines()]
     assert {row["interval"]: row["verdict"] for row in told} == expected(run)
+
+
+def interrupted(command: list[str], log: Path) -> tuple[int, str]:
+    """Begin an audit anew and interrupt it after two findings. Returns exit code and what it said."""
+    shutil.rmtree(log.parent, ignore_errors=True)
+    process = subprocess.Popen(
+        command, cwd=log.parent.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    wait(lambda: process.poll() is not None or (log.exists() and log.read_bytes().count(b"\n") >= 2))
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    return process.returncode, errors
 
 
 def wait(for_: Callable[[], bool]) -> None:
