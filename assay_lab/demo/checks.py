@@ -116,14 +116,18 @@ def verdicts(
     honest_root: bytes,
     accounts: Mapping[str, Account],
     false_verifiers: Sequence[str] = (),
+    late: Sequence[str] = (),
 ) -> list[tuple[str, bool]]:
-    """Return every statement that must be true now, and whether it is."""
+    """Return every statement that must be true now, and whether it is. ``late``: samplers that did not come to the end
+    of what they drew."""
     snapshot = client.snapshot()
     job = snapshot.job(job_id)
     liars = [part for part in parts if not part.honest]
     # NOTE: samplers know what is wrong, not what is right.
     sampled = any(part.check != "all" for part in parts)
     if sampled and liars and job.phase is JobPhase.ACCEPTED and not snapshot.matches_of(job_id):
+        if late:
+            return [(f"{', '.join(late)} had the time to check what they drew", False)]
         missed = (1 - SAMPLE) ** SAMPLERS
         return [(f"nobody has drawn the wrong interval: this happens with a chance of {missed:.1%}", True)]
     found = [

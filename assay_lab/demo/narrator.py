@@ -187,3 +187,11 @@ def samples(part: Role, events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     drawn = ", ".join(map(str, sorted(checked)))
     told = f"interval {wrong[0]} is wrong" if wrong else "all match"
     yield f"{part.name} has checked {len(checked)} of {of} intervals ({drawn}): {told}"
+
+
+def unfinished(events: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a sampler, by its log, has not checked all that it drew, though all that it has checked match."""
+    planned = next((e["checked"] for e in events if e.get("event") == "sample.plan"), None)
+    told = [e for e in events if e.get("event") in ("sample.match", "sample.differs")]
+    wrong = any(e["event"] == "sample.differs" for e in told)
+    return not wrong and (planned is None or len({e["interval"] for e in told}) < planned)

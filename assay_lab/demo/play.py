@@ -7,7 +7,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from trainer_node.trial_cost import NO_TRIAL
 
 from ..faults import Lie
 from .checks import Dispute, check_outcome, disputes, table, verdicts, wealth
-from .narrator import Narrator, samples
+from .narrator import Narrator, samples, unfinished
 from .network import Network
 from .operator import explainer
 from .roles import Role, Scenario, roles
@@ -89,7 +89,7 @@ def play(
         out.print(f"[dim]{time.monotonic() - began:5.1f} s[/dim]  {line}")
 
     terms, truth = bundle.terms, Truth(bundle, Store(folder / "truth"))
-    periods = Periods.of(_estimate(truth.trial()), terms, len(parts))
+    periods = Periods.of(_estimate(truth.trial()), terms, parts)
     program = f"{len(bundle.program.nodes)} operators a step, {terms.steps} steps"
     if truth.rounded:
         say(
@@ -134,9 +134,10 @@ def play(
         for part in parts:
             for line in samples(part, network.events(part.name)):
                 say(line)
+        late = [part.name for part in parts if part.check != "all" and unfinished(network.events(part.name))]
         accounts = check_outcome(client, network.accounts, before, first)
         out.print(table(accounts))
-        checks = verdicts(client, job_id, parts, network.accounts, honest_root, accounts, lying)
+        checks = verdicts(client, job_id, parts, network.accounts, honest_root, accounts, lying, late)
         matches = disputes(client, job_id)
         fetched = {name: _fetched(network, name) for name in names}
         for what, holds in checks:
@@ -189,15 +190,16 @@ class Periods:
     limit: float
 
     @classmethod
-    def of(cls, estimate: CostEstimate, terms: Terms, parties: int) -> Periods:
+    def of(cls, estimate: CostEstimate, terms: Terms, parts: Sequence[Role]) -> Periods:
         """Derive the periods from step times on an idle machine, with the margin that trainers want.
 
-        A challenger that follows rounding logs can begin only when they are revealed.
+        A challenger that follows rounding logs, or checks a part, can begin only when the claims are revealed.
         """
-        shared = max(1.0, parties / FEW)
+        shared = max(1.0, len(parts) / FEW)
         margin = SHARED * shared * MARGIN
         train, dispute = margin * estimate.train_s(terms), margin * estimate.dispute_s(terms)
-        challenge = 30 + train if is_rounded(terms.mode) else 15 * shared
+        later = is_rounded(terms.mode) or any(part.check != "all" for part in parts)
+        challenge = 30 + train if later else 15 * shared
         limit = 300 * shared**2 + 2 * train + 6 * dispute + challenge
         return cls(
             math.ceil(60 * shared + train),
