@@ -61,7 +61,13 @@ class Retention:
             return cls(every=1)
         if text == "last":
             return cls()
-        if kind in ("every", "window") and number.isascii() and number.isdigit() and int(number):
+        if (
+            kind in ("every", "window")
+            and number.isascii()
+            and number.isdigit()
+            and len(number) < 19
+            and int(number)
+        ):
             return cls(**{kind: int(number)})
         raise InvalidInput(f"{text[:40]!r} checkpoints cannot be kept: choose all, last, every:K or window:K")
 

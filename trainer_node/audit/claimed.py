@@ -7,6 +7,7 @@ INVARIANT: nothing is used that does not lead to the claim's root; whoever serve
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -96,6 +97,14 @@ class ClaimedRun:
         self.steps = checkpoint_steps(0, terms.steps, terms.strides[0])
         self.tree = source.tree(Tag.RUN_TREE, root, len(self.steps))
         self._log_roots: tuple[bytes, ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """What is claimed, as 64 hexadecimal digits: SHA-256 of "Assay claim 1" ‖ program hash ‖ run root ‖ logs.
+
+        SAFETY: a root alone is no claim. The same root can be claimed of another program, or with other logs.
+        """
+        return hashlib.sha256(b"Assay claim 1" + self.terms.hash() + self.root + self.logs).hexdigest()
 
     @property
     def count(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -32,7 +32,7 @@ class Engine(StrEnum):
 class _How(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
-    root: str = Field(pattern="^[0-9a-f]{64}$")
+    claim: str = Field(pattern="^[0-9a-f]{64}$")
     device: Literal["cpu", "cuda"]
     kernels: str = Field(pattern="^[0-9a-f]{64}$")
     time: Annotated[int, Field(gt=0, lt=1 << 40)]
@@ -40,9 +40,10 @@ class _How(BaseModel):
 
 @dataclass(frozen=True)
 class Report:
-    """A finding, the run root that it is about, what computed it (`receipt_kernels`), and when (unix seconds)."""
+    """A finding, the claim that it is about (`ClaimedRun.identity`), what computed it (`receipt_kernels`), and when
+    (unix seconds)."""
 
-    root: str
+    claim: str
     device: Literal["cpu", "cuda"]
     kernels: str
     time: int
@@ -52,7 +53,7 @@ class Report:
     def of(cls, run: ClaimedRun, device: str, finding: Finding) -> Report:
         """Return the report of what this machine has found now."""
         kernels = kernel_digest(run.terms.mode, device)
-        return cls(run.root.hex(), "cuda" if device == "cuda" else "cpu", kernels, int(time.time()), finding)
+        return cls(run.identity, "cuda" if device == "cuda" else "cpu", kernels, int(time.time()), finding)
 
     def to_json(self) -> bytes:
         """Return one line of JSON without its end."""
@@ -70,17 +71,18 @@ class Report:
         except ValidationError as error:
             first = error.errors()[0]
             raise InvalidEncoding(f"no report: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-        if how.root != run.claim.root or not 1 <= finding.interval <= run.count:
+        if how.claim != run.identity or not 1 <= finding.interval <= run.count:
             raise InvalidEncoding("a report about another run")
         if (finding.start, finding.end) != run.span(finding.interval) or not _bounded(asdict(finding)):
             raise InvalidEncoding("a report with numbers or words out of range")
-        return cls(how.root, how.device, how.kernels, how.time, finding)
+        return cls(how.claim, how.device, how.kernels, how.time, finding)
 
 
 def reports(run: PublishedRun, task: Task, intervals: Sequence[int], jobs: int) -> Iterator[Report]:
     """Yield the reports of intervals, as they are ready, from ``jobs`` processes of this machine."""
-    for finding in findings(task, intervals, jobs):
-        yield Report.of(run, task.device, finding)
+    for finding in findings(replace(task, identity=run.identity), intervals, jobs):
+        start, end = run.span(finding.interval)
+        yield Report.of(run, task.device, replace(finding, start=start, end=end))
 
 
 def _bounded(fields: dict[str, Any]) -> bool:

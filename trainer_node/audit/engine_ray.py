@@ -70,7 +70,7 @@ class _Tasks:
         local = "://" in task.address or not task.address
         address = task.address if local else str(Path(task.address).resolve())
         # NOTE: no path of this machine but the run's; each worker has a cache of its own.
-        self._fixed = replace(task, address=address, cache=Path(), threads=each)
+        self._fixed = replace(task, address=address, cache=Path(), threads=each, identity=run.identity)
         self._pending: dict[Any, int] = {}
 
     def reports(self, intervals: Sequence[int]) -> Iterator[Report]:

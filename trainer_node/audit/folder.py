@@ -1,8 +1,9 @@
 """The folder of an audit: what was found, receipts, and a cache of what was fetched. An audit goes on from it.
 
 SAFETY: what is in it counts as found by us, so it must be ours. A publisher could ship a folder with findings of his
-own beside his run, under the name that an audit takes. So a folder bears a seal that only this user can make:
-HMAC-SHA-256 of its path under a key in the user's state folder.
+own beside his run, under the name that an audit takes, and unpack it over ours. So a folder and each of its findings
+bear a seal that only this user can make: HMAC-SHA-256 of the path, and of the finding, under a key in the user's state
+folder.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from referee_py.errors import InvalidInput
 
@@ -22,7 +24,9 @@ from ..plain_file import read_plain
 from ..process import exclusive
 
 SEAL = "seal"
+FINDINGS = "findings.jsonl"
 KEY_BYTES = 32
+_HEAD, _TAIL = b'{"seal": "', b'", '
 
 
 @contextlib.contextmanager
@@ -41,6 +45,31 @@ def audit_folder(path: Path) -> Iterator[Path]:
         unnamed.replace(path / SEAL)
     with exclusive(path / "lock", f"audit folder {path}"):
         yield path
+
+
+def append(file: IO[bytes], folder: Path, report: bytes) -> None:
+    """Write a report, an object of JSON, as a line of an audit's findings."""
+    file.write(_HEAD + _mark(_key(), folder, report) + _TAIL + report[1:] + b"\n")
+    file.flush()
+
+
+def reports_in(folder: Path, limit: int) -> Iterator[bytes]:
+    """Yield the reports of at most ``limit`` bytes that audits of this user have written here. Other lines are left
+    out: torn ones, and those that somebody else has written or changed."""
+    path, key = folder / FINDINGS, _key()
+    if not path.is_file():
+        return
+    begin = len(_HEAD) + 2 * hashlib.sha256().digest_size
+    with path.open("rb") as file:
+        while line := file.readline(begin + len(_TAIL) + limit + 1):
+            report = b"{" + line.rstrip(b"\n")[begin + len(_TAIL) :]
+            if hmac.compare_digest(line[len(_HEAD) : begin], _mark(key, folder, report)):
+                yield report
+
+
+def _mark(key: bytes, folder: Path, report: bytes) -> bytes:
+    message = b"Assay audit finding 1\0" + os.fsencode(folder.resolve()) + b"\0" + report
+    return hmac.new(key, message, hashlib.sha256).hexdigest().encode()
 
 
 def _check(path: Path) -> None:

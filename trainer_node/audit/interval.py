@@ -114,12 +114,12 @@ class Auditor:
             claimed = self.published.tree.leaves[interval - 1]
             if self.replay(interval, on_step) == claimed:
                 return Finding(interval, start, end, Verdict.MATCH)
-        except AssayError as error:
+        except (AssayError, MemoryError) as error:
             return Finding(interval, start, end, Verdict.UNCHECKED, _brief(error))
         found: dict[str, Any] = {}
         try:
             self._locate(self.first(interval), end, claimed, found)
-        except AssayError as error:
+        except (AssayError, MemoryError) as error:
             found["reason"] = f"{_ENDS}: {_brief(error)}"
         return Finding(interval, start, end, Verdict.DIFFERS, **found)
 
@@ -234,8 +234,8 @@ def _finite(value: float) -> float:
     return value if math.isfinite(value) else math.copysign(1.7976931348623157e308, value)
 
 
-def _brief(error: AssayError) -> str:
-    return str(error).replace("\n", " ")[:400]
+def _brief(error: AssayError | MemoryError) -> str:
+    return (str(error) or "this machine has too little memory").replace("\n", " ")[:400]
 
 
 class FollowedLogs:

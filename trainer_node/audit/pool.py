@@ -18,6 +18,8 @@ from pathlib import Path
 
 import repops
 
+from referee_py.errors import Unavailable
+
 from ..store import Store
 from .interval import Auditor, Finding, Verdict, computes
 from .job import JobRun
@@ -30,7 +32,8 @@ ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class Task:
-    """What a process needs to open a run. ``root``: what claim.json must claim, as hexadecimal digits.
+    """What a process needs to open a run. ``root``: what claim.json must claim, as hexadecimal digits; ``identity``:
+    the claim that it must be (`ClaimedRun.identity`), or "".
 
     A run of a job on a chain has its ``claim`` (the content of a claim.json) and ``servers``, and no address.
     """
@@ -45,13 +48,20 @@ class Task:
     back: int = 0
     claim: str = ""
     servers: tuple[str, ...] = ()
+    identity: str = ""
 
     def published(self) -> PublishedRun:
         """Return the run. Raises Unavailable, InvalidInput."""
         store = Store(self.cache, sync=False)
         if self.claim:
             return JobRun(Claim.model_validate_json(self.claim), self.servers, store)
-        return PublishedRun(Location(self.address), store, bytes.fromhex(self.root) if self.root else None)
+        run = PublishedRun(Location(self.address), store, bytes.fromhex(self.root) if self.root else None)
+        # SAFETY: claim.json is read again here, and a publisher can claim something else by now under the same root.
+        if self.identity and run.identity != self.identity:
+            raise Unavailable(
+                f"{self.address} claims another program or other logs than when the audit began"
+            )
+        return run
 
     def open(self) -> Auditor:
         if self.threads is not None:

@@ -26,7 +26,7 @@ DOMAIN = {"name": "Assay Audit", "version": "1"}
 UNKNOWN = -1
 
 _FIELDS = {
-    **{"format": "uint32", "auditor": "address", "program": "bytes32", "root": "bytes32"},
+    **{"format": "uint32", "auditor": "address", "program": "bytes32", "root": "bytes32", "logs": "bytes32"},
     **{"interval": "uint64", "start": "uint64", "end": "uint64", "before": "bytes32", "after": "bytes32"},
     **{"verdict": "string", "step": "int64", "node": "int64", "output": "int64", "element": "int64"},
     **{"mode": "uint8", "device": "string", "kernels": "bytes32", "time": "uint64"},
@@ -57,7 +57,7 @@ _Place = Annotated[int, Field(ge=UNKNOWN, lt=1 << 48)]
 class Receipt(BaseModel):
     """A statement about the interval `(start, end]` of a run, by the key of ``auditor``. Raises ValidationError.
 
-    program, root  hash of the terms and the program; run root
+    program, root, logs  hash of the terms and the program; run root; root of the rounding logs, which a replay follows
     before, after  the checkpoints C_(k-1) and C_k of the claim. C_0 is the root of the initial state, in the terms
     step ... element  where the two runs part, as far as it is known; `UNKNOWN` otherwise, and in a MATCH
     mode, device, kernels  the arithmetic, and what computed it (`receipt_kernels`)
@@ -70,6 +70,7 @@ class Receipt(BaseModel):
     auditor: Address
     program: Hash
     root: Hash
+    logs: Hash
     interval: _Number
     start: _Number
     end: _Number
@@ -155,6 +156,7 @@ def _of_run(run: PublishedRun, interval: int) -> dict[str, str | int]:
     return {
         "program": run.claim.program_hash,
         "root": run.claim.root,
+        "logs": run.logs.hex(),
         "interval": interval,
         "start": start,
         "end": end,

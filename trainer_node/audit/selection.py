@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from referee_py.errors import InvalidInput
 
-_PART = re.compile(r"([1-9][0-9]*)(?:-([1-9][0-9]*))?")
+_PART = re.compile(r"([1-9][0-9]{0,17})(?:-([1-9][0-9]{0,17}))?")
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,8 @@ def _sample(count: int, detect: float, lies: int, seed: int | None) -> Selection
     drawn = needed(count, lies, detect)
     source = random.SystemRandom() if seed is None else random.Random(seed)
     chosen = tuple(sorted(source.sample(range(1, count + 1), drawn)))
-    found = 1 - missed(count, lies, drawn)
+    miss = missed(count, lies, drawn)
+    # NOTE: a chance is not rounded up to 1.
+    found = f"{1 - miss:.4g}" if miss > 1e-4 or not miss else f"1 - {miss:.2g}"
     number = "one wrong interval" if lies == 1 else f"at least one of {lies} wrong intervals"
-    return Selection(chosen, f"{drawn} of {count} intervals find {number} with the chance {found:.4g}")
+    return Selection(chosen, f"{drawn} of {count} intervals find {number} with the chance {found}")

@@ -10,6 +10,9 @@ from rich.markup import escape
 
 from referee_py.errors import AssayError
 
+FAILED = 70
+"""Exit code of a failure that nobody has foreseen: EX_SOFTWARE of sysexits.h."""
+
 
 def main() -> None:
     """Entry point of the `assay` command."""
@@ -28,6 +31,12 @@ def main() -> None:
         text = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in name + str(error))
         Console(stderr=True, soft_wrap=True, highlight=False).print(f"[red]error:[/red] {escape(text)}")
         sys.exit(2)
+    except Exception:
+        if debug:
+            raise
+        # SAFETY: Python's own code for a failure is 1, which `assay audit` gives for a run that differs.
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.exit(FAILED)
     except KeyboardInterrupt:
         # NOTE: a daemon that runs handles the signal itself; this one was still starting.
         sys.stderr.write("interrupted\n")

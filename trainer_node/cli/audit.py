@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +14,10 @@ import typer
 from eth_account.signers.local import LocalAccount
 
 from referee_py.errors import InvalidEncoding, InvalidInput
+from referee_py.program.mode import is_rounded
 
 from ..audit.engine import MAX_REPORT_BYTES, Engine, Report, reports
-from ..audit.folder import audit_folder
+from ..audit.folder import FINDINGS, append, audit_folder, reports_in
 from ..audit.interval import Finding, Verdict
 from ..audit.job import claim_of_job
 from ..audit.pool import Task, threads_for
@@ -130,21 +132,22 @@ def _check(
         task = replace(task, cache=folder / "cache")
         published = task.published()
         chosen = select(intervals, published.count, detect, lies, seed)
-        done = {report.finding.interval: report for report in _earlier(folder / "findings.jsonl", published)}
+        known = {report.finding.interval: report for report in _earlier(folder, published)}
+        # NOTE: an interval whose difference was not found is checked again: by now more of it may be published.
+        done = {number: report for number, report in known.items() if not report.finding.sought}
         threads = threads_for(jobs) if engine is Engine.PROCESSES else None
         task = replace(task, root=published.claim.root, threads=threads)
         left = [number for number in chosen.intervals if number not in done]
-        out.print(
-            f"{printable(published.claim.name)}  {printable(where)}  root {published.claim.root}",
-            soft_wrap=True,
-        )
-        out.print(f"{chosen.why}; {len(chosen.intervals) - len(left)} were checked before", soft_wrap=True)
+        _say(f"{printable(published.claim.name)}  {printable(where)}  root {published.claim.root}")
+        if is_rounded(published.terms.mode):
+            _say(f"follows the rounding logs with root {published.logs.hex()}")
+        _say(f"{chosen.why}; {len(chosen.intervals) - len(left)} were checked before")
         signer = _Signer(published, account, folder / "receipts")
         for number in chosen.intervals:
             if number in done:
                 signer.sign(done[number])
         found = _reports(published, task, left, jobs, address)
-        _follow(found, len(left), folder / "findings.jsonl", done, signer)
+        _follow(found, len(left), folder, known, done, signer)
         _tell(published, chosen, {number: report.finding for number, report in done.items()}, signer)
 
 
@@ -184,39 +187,43 @@ def _reports(
     return reports_by_ray(run, task, left, jobs, address)
 
 
-def _follow(found: Iterator[Report], count: int, log: Path, done: dict[int, Report], signer: _Signer) -> None:
-    began = time.monotonic()
+def _follow(
+    found: Iterator[Report],
+    count: int,
+    folder: Path,
+    known: dict[int, Report],
+    done: dict[int, Report],
+    signer: _Signer,
+) -> None:
+    began, log = time.monotonic(), folder / FINDINGS
     torn = log.exists() and not log.read_bytes().endswith(b"\n")
     with log.open("ab") as file:
         file.write(b"\n" * torn)
         for number, report in enumerate(found, 1):
             finding = report.finding
-            done[finding.interval] = report
             if finding.verdict is not Verdict.UNCHECKED:
-                file.write(report.to_json() + b"\n")
-                file.flush()
+                append(file, folder, report.to_json())
+            elif finding.interval in known:
+                # SAFETY: who withdraws data after an interval was found wrong does not take that back.
+                report = known[finding.interval]
+            done[finding.interval] = report
+            if report.finding.verdict is not Verdict.UNCHECKED:
                 signer.sign(report)
             took = time.monotonic() - began
             rest = left_words(took / number * (count - number))
-            out.print(f"{number} of {count}, {rest}: {printable(_line(finding), 600)}", soft_wrap=True)
+            _say(f"{number} of {count}, {rest}: {printable(_line(report.finding), 600)}")
 
 
-def _earlier(path: Path, run: PublishedRun) -> Iterator[Report]:
-    """Yield the reports of an earlier call about the same run.
+def _earlier(folder: Path, run: PublishedRun) -> Iterator[Report]:
+    """Yield the reports of earlier calls about the same claim."""
+    for line in reports_in(folder, MAX_REPORT_BYTES):
+        with contextlib.suppress(InvalidEncoding):
+            yield Report.read(line, run)
 
-    NOTE: a line that a kill has torn is checked again, and so is an interval whose difference was not found: by now
-    more of it may be published.
-    """
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        while line := file.readline(MAX_REPORT_BYTES + 1):
-            try:
-                report = Report.read(line, run)
-            except InvalidEncoding:
-                continue
-            if not report.finding.sought:
-                yield report
+
+def _say(text: str) -> None:
+    """Print a line. SAFETY: names and reasons are a publisher's text; no markup in them is read."""
+    out.print(text, soft_wrap=True, markup=False)
 
 
 def _line(finding: Finding) -> str:

@@ -106,6 +106,7 @@ def coverage(
         out.print(
             f"{printable(published.claim.name)}  {printable(run)}  root {published.claim.root}",
             soft_wrap=True,
+            markup=False,
         )
         for line in _map(found):
             out.print(line, soft_wrap=True, markup=False)

@@ -119,10 +119,14 @@ class Samples:
         return Salts(self._node.transactions.account, self._node.database).of(*where, job.id)
 
     def _block_after(self, job: JobView, group: Group) -> bytes | None:
-        """Return the hash of the block after the root's first claim; None while there is none."""
+        """Return the hash of the block after the root's first claim; None while there is none.
+
+        SAFETY: a refutation's root is no claim, though it has the event of one. Who refutes first and claims that root
+        afterwards would know the draw.
+        """
         snapshot = self._node.client.snapshot()
         events = snapshot.job_events(job.id)
-        claims = [e.block for e in events if e.name == "Claimed" and bytes(e.args["root"]) == group.root]
+        claims = [e.block for e in events if e.name == "Claimed" and e.args["group"] == group.index]
         if not claims or claims[0] >= snapshot.block.number:
             return None
         return self._node.client.block(claims[0] + 1).hash
@@ -139,9 +143,9 @@ def sampler(node: Daemon, runner: SampleRunner) -> Participant:
             return [], None
         claim = job.claim_of(node.address) if node.address is not None else None
         claims_all = claim is not None and job.groups[claim.group].refutes is None
-        if claims_all or (claim is None and runner.withheld(job.id)):
-            if not claims_all and not worth.unless(job, too_much(runner, job, settings)):
-                return [], None
+        # NOTE: where the whole of a withheld run is too much, the parts that are served are checked all the same.
+        withheld = claim is None and runner.withheld(job.id)
+        if claims_all or (withheld and worth.unless(job, too_much(runner, job, settings))):
             return whole.decide(job, now)
         if claim is None and job.id not in begun:
             poor = useless(deterrence(job, settings.samplers)) if settings.check == "share" else None

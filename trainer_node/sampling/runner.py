@@ -47,6 +47,10 @@ class Plan:
     max_bytes: float = math.inf
 
 
+class _BudgetSpent(AssayError):
+    """An interval takes more than is left."""
+
+
 PlanOf = Callable[[JobView, Group], Plan | None]
 
 
@@ -86,9 +90,20 @@ class SampleRunner(JobRunner):
         if work.claim is None and any(self._todo(job)):
             work.claim = self._runner.submit(self._sample, work)  # type: ignore[arg-type]
         claim = None if work.claim is None else self._result(work, work.claim)
+        if isinstance(claim, Refuted) and not ours and self._moot(job, claim):
+            work.claim = work.replay = claim = None
         if claim is None and work.claim is not None and work.claim.done():
             work.claim = None
         return claim  # type: ignore[return-value]
+
+    def _moot(self, job: JobView, claim: Refuted) -> bool:
+        """Return whether the root of what we would refute has died of another's dispute, so that other roots are next.
+        If it is claimed again, the same interval comes first."""
+        target = job.group_of_root(claim.against)
+        if target is None or not target.dead:
+            return False
+        self._roots[job.id, claim.against].left.insert(0, claim.index + 1)
+        return True
 
     def whole(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the claim of a job's whole run, as `JobRunner.train`."""
@@ -127,12 +142,15 @@ class SampleRunner(JobRunner):
 
     def _sample(self, work: Work) -> Refuted | None:
         job = work.job
+        unserved: Unavailable | None = None
         for group, plan, root in self._todo(job):
             try:
                 auditor = self._auditor(job, group)
             except Unavailable as error:
+                # SAFETY: a root whose run tree nobody serves does not keep us from the others.
                 self._count(job, group.root, root, 0, error)
-                raise
+                unserved = error
+                continue
             for interval in list(root.left):
                 seconds, size = self.spent(job.id)
                 if seconds >= plan.cpu_s or size >= plan.max_bytes:
@@ -142,12 +160,15 @@ class SampleRunner(JobRunner):
                     root.left.clear()
                     break
                 before, fetched = time.process_time(), auditor.published.source.fetched
-                computed = self._check(auditor, job, root, interval)
+                left = plan.cpu_s - seconds, plan.max_bytes - size
+                computed = self._check(auditor, job, root, interval, left)
                 spent = time.process_time() - before, auditor.published.source.fetched - fetched
                 self._spent[job.id] = seconds + spent[0], size + spent[1]
                 if computed is not None:
                     work.replay = part = Part(auditor, interval, computed)
                     return part.claim
+        if unserved is not None:
+            raise unserved
         return None
 
     def _auditor(self, job: JobView, group: Group) -> Auditor:
@@ -158,14 +179,22 @@ class SampleRunner(JobRunner):
         claimed = ClaimedRun(Served(fetcher, uris), terms, program, job.program_file, group.root, job.logs)
         return Auditor(claimed, self._max_memory, partial(self._computes, job))
 
-    def _check(self, auditor: Auditor, job: JobView, root: _Root, interval: int) -> bytes | None:
-        """Return our checkpoint at the end of an interval if the claim's is another one."""
+    def _check(
+        self, auditor: Auditor, job: JobView, root: _Root, interval: int, left: tuple[float, float]
+    ) -> bytes | None:
+        """Return our checkpoint at the end of an interval if the claim's is another one. ``left``: seconds of
+        processors and bytes that it may take."""
+        claimed = auditor.published
+        before, fetched = time.process_time(), claimed.source.fetched
 
-        def on_step(_: int) -> None:
+        def on_step(step: int) -> None:
             if self._stop.is_set():
                 raise Interrupted(f"stopped in interval {interval}")
+            # SAFETY: the client says how long an interval is.
+            spent = time.process_time() - before, claimed.source.fetched - fetched
+            if step < claimed.span(interval)[1] and (spent[0] > left[0] or spent[1] > left[1]):
+                raise _BudgetSpent(f"the budget is spent after step {step}")
 
-        claimed = auditor.published
         about = {"job": job.id, "root": claimed.root.hex(), "interval": interval, "of": claimed.count}
         try:
             computed = auditor.replay(interval, on_step)

@@ -417,7 +417,9 @@ def test_a_place_is_in_the_interval_and_whole(run: PublishedRun, places: dict[st
         signed(run, Account.create(), 3, **places)
 
 
-@pytest.mark.parametrize("field", ["program", "root", "before", "after", "start", "end", "interval", "mode"])
+@pytest.mark.parametrize(
+    "field", ["program", "root", "logs", "before", "after", "start", "end", "interval", "mode"]
+)
 def test_a_receipt_of_another_run_is_told_apart(run: PublishedRun, good: Signed, field: str) -> None:
     values = {
         "interval": run.count + 1,

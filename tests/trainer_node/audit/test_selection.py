@@ -57,7 +57,8 @@ def test_intervals_are_named_by_number_and_range() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "11", "3-2", "1-11", "a", "-1", "1,,2", "1;2", "٣", "9" * 400, "1-" + "9" * 30]
+    "text",
+    ["", "0", "11", "3-2", "1-11", "a", "-1", "1,,2", "1;2", "٣", "9" * 400, "1-" + "9" * 30, "9" * 5000],
 )
 def test_other_words_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="name some of 1 to 10"):
@@ -68,3 +69,8 @@ def test_other_words_are_refused(text: str) -> None:
 def test_samples_of_nothing_are_refused(detect: float, lies: int) -> None:
     with pytest.raises(InvalidInput, match=r"--detect|--lies"):
         select("sample", 10, detect, lies, None)
+
+
+def test_a_chance_is_not_rounded_up_to_certainty() -> None:
+    assert select("sample", 100, 0.999999, 50, 1).why.endswith("with the chance 1 - 5.9e-07")
+    assert select("sample", 10, 0.95, 1, 1).why.endswith("with the chance 1")
