@@ -35,7 +35,7 @@ def main() -> None:
         if debug:
             raise
         # SAFETY: Python's own code for a failure is 1, which `assay audit` gives for a run that differs.
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
         sys.exit(FAILED)
     except KeyboardInterrupt:
         # NOTE: a daemon that runs handles the signal itself; this one was still starting.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
@@ -102,11 +102,17 @@ def test_what_has_died_of_another_dispute_gives_way_to_other_roots(runner: Runne
     assert again == found, "the same interval, where the root is claimed again"
 
 
-def test_a_budget_ends_within_an_interval(runner: Runner, lying: Auditor) -> None:
+def test_a_budget_ends_within_an_interval(
+    runner: Runner, lying: Auditor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A client chooses how long an interval is."""
-    steps = []
+    steps: list[int] = []
     replay = lying.replay
-    lying.replay = lambda k, on_step: replay(k, lambda step: (steps.append(step), on_step(step))[1])  # type: ignore[method-assign, func-returns-value]
+
+    def noted(interval: int, on_step: Callable[[int], None]) -> bytes:
+        return replay(interval, lambda step: on_step(steps.append(step) or step))  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(lying, "replay", noted)
     runner.runs = {lying.published.root: lying}
     runner.plan = Plan((3, 4), cpu_s=1e-9)
     assert runner._sample(Work(job_of(lying.published.root), 0)) is None
