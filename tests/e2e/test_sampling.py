@@ -42,6 +42,23 @@ def test_a_sampler_refutes_the_only_claim(
         assert outcome.profit["challenger"] == STAKE // 2 - (STAKE // 10 if verifiers else 0)
 
 
+def test_a_draw_from_the_chain_is_that_of_the_block_after_the_claim(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
+) -> None:
+    with Arena(
+        anvil, tmp_path, bundle, trainers=[Fault.WRONG_OP_OUTPUT], check="share", verifiers=0
+    ) as arena:
+        while not arena.client.snapshot().job(arena.job_id).claims:
+            arena.turn()
+        arena.skip(1)
+        snapshot, samples = arena.client.snapshot(), Samples(arena.members[-1].node)
+        job = snapshot.job(arena.job_id)
+        (claimed,) = (e for e in snapshot.job_events(job.id) if e.name == "Claimed")
+        after = arena.client.block(claimed.block + 1).hash
+        assert samples._block_after(job, job.groups[0]) == after
+        assert samples.plan(job, job.groups[0]) is not None
+
+
 @pytest.mark.slow
 def test_a_sampler_has_nothing_against_an_honest_run(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE], check="sample:0.5") as arena:
