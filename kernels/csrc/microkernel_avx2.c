@@ -20,6 +20,8 @@ INLINE __m256 lanes_of(uint32_t bits) {
 
 // `steps` is constant at each call, and so is the absence of a mask.
 INLINE void block(int steps, const chunk_product *p, const uint32_t *mask) {
+    // NOTE: fetched while the chunk is computed; the totals would else wait for C.
+    for (int64_t i = 0; i < p->rows; i++) __builtin_prefetch((float *)p->c[0] + i * p->row, 1, 3);
     __m256 sum[HEIGHT][2];
 #pragma GCC unroll 6
     for (int i = 0; i < HEIGHT; i++) sum[i][0] = sum[i][1] = _mm256_set1_ps(-0.0f);
@@ -42,17 +44,28 @@ INLINE void block(int steps, const chunk_product *p, const uint32_t *mask) {
             }
         }
     }
+    const int64_t rows = p->rows, row = p->row, columns = p->columns;
+    const int add = p->add;
 #pragma GCC unroll 2
     for (int v = 0; v < 2; v++) {
-        const int64_t columns = p->columns - v * LANES;
-        const __m256i kept =
-            _mm256_castps_si256(lanes_of(columns < LANES ? (1u << max_i64(columns, 0)) - 1 : 0xFF));
+        float *c = p->c[v];
+        const __m256 zero = _mm256_set1_ps(-0.0f);
+        if (columns >= (v + 1) * LANES) { // NOTE: a store with a mask takes a dozen cycles on some processors
+#pragma GCC unroll 6
+            for (int i = 0; i < HEIGHT; i++) {
+                if (i >= rows) break;
+                const __m256 old = add ? _mm256_loadu_ps(c + i * row) : zero;
+                _mm256_storeu_ps(c + i * row, _mm256_add_ps(old, sum[i][v]));
+            }
+            continue;
+        }
+        const int64_t left = columns - v * LANES;
+        const __m256i kept = _mm256_castps_si256(lanes_of((1u << max_i64(left, 0)) - 1));
 #pragma GCC unroll 6
         for (int i = 0; i < HEIGHT; i++) {
-            if (i >= p->rows) continue;
-            float *c = (float *)p->c[v] + i * p->row;
-            const __m256 old = p->add ? _mm256_maskload_ps(c, kept) : _mm256_set1_ps(-0.0f);
-            _mm256_maskstore_ps(c, kept, _mm256_add_ps(old, sum[i][v]));
+            if (i >= rows) break;
+            const __m256 old = add ? _mm256_maskload_ps(c + i * row, kept) : zero;
+            _mm256_maskstore_ps(c + i * row, kept, _mm256_add_ps(old, sum[i][v]));
         }
     }
 }
@@ -90,7 +103,7 @@ INLINE void copy(int bf16, const void *from, int64_t first, int64_t lanes, int64
     }
 }
 
-// Transposes blocks of 4 x 4.
+// Transposes blocks of 4 x 4, then of 2 x 4.
 INLINE void transpose(int bf16, const void *from, int64_t first, int64_t steps, int64_t apart,
                       const int64_t *lane, int64_t lanes, float *to, int64_t width) {
     int64_t i = 0;
@@ -106,6 +119,25 @@ INLINE void transpose(int bf16, const void *from, int64_t first, int64_t steps, 
         }
         for (; k < steps; k++)
             for (int j = 0; j < 4; j++) to[k * width + i + j] = factor(bf16, factor_at(bf16, row[j], k));
+    }
+    // The last two of a panel's six rows.
+    for (; i + 2 <= lanes && apart == 1; i += 2) {
+        const void *a = factor_at(bf16, from, first + lane[i]),
+                   *b = factor_at(bf16, from, first + lane[i + 1]);
+        int64_t k = 0;
+        for (; k + 4 <= steps; k += 4) {
+            const __m128 r = load4(bf16, factor_at(bf16, a, k)), s = load4(bf16, factor_at(bf16, b, k));
+            const __m128 low = _mm_unpacklo_ps(r, s), high = _mm_unpackhi_ps(r, s);
+            float *at = to + k * width + i;
+            _mm_storel_pi((__m64 *)at, low);
+            _mm_storeh_pi((__m64 *)(at + width), low);
+            _mm_storel_pi((__m64 *)(at + 2 * width), high);
+            _mm_storeh_pi((__m64 *)(at + 3 * width), high);
+        }
+        for (; k < steps; k++) {
+            to[k * width + i] = factor(bf16, factor_at(bf16, a, k));
+            to[k * width + i + 1] = factor(bf16, factor_at(bf16, b, k));
+        }
     }
     for (; i < lanes; i++)
         for (int64_t k = 0; k < steps; k++)

@@ -1,5 +1,5 @@
 // The elementary functions over arrays, in plain C that the compiler vectorises. A template: ISA(name) names
-// the functions.
+// the functions, and SHORT_MAPS says that the file has its own exp, tanh and erf.
 //
 // A block is evaluated without branches in binary64. The scalar function recomputes an element whose rounding
 // is not certain or whose input is not ordinary.
@@ -45,11 +45,13 @@
 
 #define OR_ZERO (x == 0.0f ? x : low)
 
+#ifndef SHORT_MAPS
 MAP(exp, low, 1)
-MAP(log, low, (x > 0.0f) & (x < INFINITE))
-MAP(log1p, OR_ZERO, (x > -1.0f) & (x < INFINITE))
 MAP(tanh, OR_ZERO, 1)
 MAP(erf, OR_ZERO, 1)
+#endif
+MAP(log, low, (x > 0.0f) & (x < INFINITE))
+MAP(log1p, OR_ZERO, (x > -1.0f) & (x < INFINITE))
 MAP(sin, OR_ZERO, magnitude(x) < TRIG_MODERATE)
 MAP(cos, low, magnitude(x) < TRIG_MODERATE)
 

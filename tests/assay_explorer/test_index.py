@@ -24,7 +24,9 @@ def tell(tried: Played, uri: str) -> None:
     client, verifier = tried.arena.client, tried.arena.address("verifier-0")
     data = client.contracts.registry.encode_abi("move", [uri])
     sent = {"from": verifier, "to": client.deployment.addresses["VerifierRegistry"], "data": data}
-    client.web3.provider.make_request("eth_sendTransaction", [sent])  # type: ignore[arg-type]
+    sent_as = client.web3.provider.make_request("eth_sendTransaction", [sent])["result"]  # type: ignore[arg-type]
+    # NOTE: anvil answers before it has mined; a look right after would miss the last block on a busy machine.
+    client.web3.eth.wait_for_transaction_receipt(sent_as)
 
 
 def told(tried: Played, index: Index) -> list[str]:
