@@ -59,6 +59,8 @@ class Keeper:
         self._needs: dict[int, int] = {}
         self._staked: set[int] = set()
         self._idle: set[int] = set()
+        self._jobs = threading.Lock()
+        """Held while the three above change or are copied: collections run beside the loop."""
         self._looked = self._urgent = float("-inf")
         self._collected = time.monotonic()
         self._served = self._received = 0
@@ -70,20 +72,23 @@ class Keeper:
 
     def needs(self, job: int, size: int) -> None:
         """Note the disk space that a whole job takes."""
-        self._needs[job] = size
+        with self._jobs:
+            self._needs[job] = size
 
     def stake(self, job: int, staked: bool) -> None:
         """Note whether we have something at stake in a job, in every round in which it is looked at."""
-        (self._staked.add if staked else self._staked.discard)(job)
-        (self._idle.discard if staked else self._idle.add)(job)
+        with self._jobs:
+            (self._staked.add if staked else self._staked.discard)(job)
+            (self._idle.discard if staked else self._idle.add)(job)
         if staked:
             self._store.holders.revive(job)
 
     def over(self, job: int) -> None:
         """Note that a job is over."""
-        self._staked.discard(job)
-        self._idle.discard(job)
-        self._needs.pop(job, None)
+        with self._jobs:
+            self._staked.discard(job)
+            self._idle.discard(job)
+            self._needs.pop(job, None)
         self._store.holders.end(job)
         self._store.holders.forget_known(job)
 
@@ -105,12 +110,16 @@ class Keeper:
         free = free_bytes(self._store.root) - self._ballast.missing
         if self._store_bytes:
             free = min(free, self._store_bytes - self._store.usage.total)
-        return free - sum(self._left(other) for other in self._staked if other != job)
+        return free - sum(self._left(other) for other in self._staked_now() if other != job)
 
     @property
     def reserved(self) -> int:
         """Bytes that the jobs on which we have staked may still take."""
-        return sum(self._left(job) for job in self._staked)
+        return sum(self._left(job) for job in self._staked_now())
+
+    def _staked_now(self) -> tuple[int, ...]:
+        with self._jobs:
+            return tuple(self._staked)
 
     def _left(self, job: int) -> int:
         return max(0, self._needs.get(job, 0) - self._held(job))
@@ -150,8 +159,10 @@ class Keeper:
     def _urgently(self, enough: Callable[[], bool]) -> None:
         if time.monotonic() - self._urgent < URGENT_S:
             return
-        idle = frozenset(job for job in self._idle if not self.works_at(job))
-        swept = self._retention.urgent(idle, enough)
+        with self._jobs:
+            idle = tuple(self._idle)
+        resting = frozenset(job for job in idle if not self.works_at(job))
+        swept = self._retention.urgent(resting, enough)
         self._urgent = time.monotonic()
         self._metrics.add("store_freed_bytes", by=swept.freed)
 

@@ -145,7 +145,12 @@ def verdicts(
         # NOTE: a liar may win prizes from other liars before it loses, so it may lose less than its stake, or nothing.
         lost = -sum(accounts[part.name].profit for part in liars)
         found.append(
-            ("together they have lost more than half of their stakes", 2 * lost > len(liars) * job.stake)
+            (
+                "the liars together have lost more than half of their stakes"
+                if len(liars) > 1
+                else "it has lost more than half of its stake, prizes counted",
+                2 * lost > len(liars) * job.stake,
+            )
         )
     if false_verifiers:
         words = f"{' and '.join(false_verifiers)} have lost their bonds"

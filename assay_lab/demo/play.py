@@ -15,6 +15,7 @@ from rich.console import Console
 
 from referee_py.errors import AssayError
 from referee_py.execute import Run
+from referee_py.panel.state import HearingPhase
 from referee_py.program.mode import is_rounded
 from referee_py.program.terms import Terms
 from trainer_node.bundle import Bundle
@@ -168,11 +169,13 @@ def _fetched(network: Network, name: str) -> int:
 
 
 def digits(folder: Path, steps: int, strides: tuple[int, ...] = STRIDES) -> Bundle:
-    """Return the program of the demonstration. It is captured once, in a separate process."""
+    """Return the program of the demonstration, with those strides that are shorter than the run. It is captured once,
+    in a separate process."""
     if not (folder / "job.json").exists():
         with out.status("capturing the training step from PyTorch"):
             command = [sys.executable, "-m", "trainer_node.cli", "program", "build", RECIPE, str(folder)]
-            command += ["--steps", str(steps), "--strides", ",".join(map(str, strides))]
+            command += ["--steps", str(steps)]
+            command += ["--strides", ",".join(str(stride) for stride in strides if stride < steps)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise AssayError(f"`assay program build` has failed: {done.stderr.strip()[-2000:]}")
@@ -257,7 +260,8 @@ def _watch(
             job = snapshot.job(job_id)
             owed = any(snapshot.credit(network.accounts[name]) for name in names)
             owed |= any(not claim.lost and not claim.collected for claim in job.claims)
-            if job.phase.ended and not owed and not snapshot.hearings(job)[0]:
+            hearings = snapshot.hearings(job)[0]
+            if job.phase.ended and not owed and not hearings:
                 narrator.tell()
                 return
             left = {
@@ -266,10 +270,11 @@ def _watch(
                 "CHALLENGE": job.challenge_end,
                 "CLOSING": job.reclaim_end,
             }
-            ends = left.get(job.phase.name, 0)
-            phase = (
-                f"{job.phase.name.lower()}, {max(0, ends - snapshot.now)} s left" if ends else job.phase.name
-            )
+            phase, ends = job.phase.name.lower(), left.get(job.phase.name, 0)
+            if hearings and hearings[0].state.phase is HearingPhase.RULED:
+                phase, ends = "the verdict stands unless somebody appeals", hearings[0].state.until
+            if ends:
+                phase += f", {max(0, ends - snapshot.now)} s left"
             status.update(f"block {snapshot.block.number}: {phase}{_progress(network, parts)}")
             if network.dead():
                 raise AssayError(f"{', '.join(network.dead())} ended; see {network.log(network.dead()[0])}")

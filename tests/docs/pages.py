@@ -1,7 +1,7 @@
 """Commands of pages, executed as they stand.
 
 A block after the comment `run` is executed by `bash -eu`, one after `file: NAME` is written to that file. Blocks of one
-page have their turns in their order, in one empty folder.
+page have their turns in their order, as in one terminal: a block begins in the folder where the one before it ended.
 """
 
 from __future__ import annotations
@@ -42,15 +42,16 @@ def play(page: Path, folder: Path, commands: Path = Path(sys.executable).parent)
     its commands wrote. Raises AssertionError if one fails."""
     told = []
     environment = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}"}
+    here = folder
     for block in (block for block in blocks(page) if block.marked):
         if block.file is not None:
             (folder / block.file).write_text(block.text)
             continue
         # NOTE: a file and no pipe, which processes in the background would keep open.
-        with tempfile.TemporaryFile() as output:
+        with tempfile.TemporaryFile() as output, tempfile.NamedTemporaryFile() as place:
             done = subprocess.run(
-                ["bash", "-eu", "-c", block.text],
-                cwd=folder,
+                ["bash", "-eu", "-c", f"{block.text}pwd >{place.name}"],
+                cwd=here,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -59,5 +60,6 @@ def play(page: Path, folder: Path, commands: Path = Path(sys.executable).parent)
             )
             output.seek(0)
             told.append(f"$ {block.text}{output.read().decode(errors='replace')}")
-        assert done.returncode == 0, f"{page.name}: {told[-1]}"
+            assert done.returncode == 0, f"{page.name}: {told[-1]}"
+            here = Path(place.read().decode().strip())
     return "".join(told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,30 @@ def test_a_name_that_is_no_artifact_is_refused(tmp_path: Path) -> None:
     store = Store(tmp_path, sync=False)
     with pytest.raises(InvalidInput):
         store.name_of(tmp_path / "tensor" / "aa" / "passwd")
+
+
+def test_jobs_come_and_go_while_garbage_is_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop notes stakes while the collection, in a thread of its own, counts what the jobs may still take."""
+    store, database = Store(tmp_path, sync=False), Database(None)
+    kept, problems, metrics = keeper(store, database, Ballast(tmp_path, 0))
+    for job in range(3):
+        kept.needs(job, 1 << 20)
+        kept.stake(job, True)
+        kept.stake(job + 100, False)
+    coming, held = iter(range(1_000, 1_100)), store.holders.held
+
+    def meanwhile(job: int) -> Iterator[tuple[str, str]]:
+        kept.stake(next(coming), True)
+        kept.over(job + 100)
+        return held(job)
+
+    def works_at(_: int) -> bool:
+        kept.stake(next(coming), False)
+        return False
+
+    monkeypatch.setattr(store.holders, "held", meanwhile)
+    kept.works_at = works_at
+    kept.collect()
+    kept._urgently(lambda: True)
+    assert problems.shown().ready
+    assert metrics.value("disk_reserved_bytes") == 3 << 20
