@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TILE_ROWS 1020    // of packed A: 2 MiB
+#define TILE_ROWS 1536    // of packed A: 3 MiB
 #define TILE_COLUMNS 4096 // of C: with these rows 16 MiB, in the third-level cache
 #define FEW_COLUMNS 512   // do not repay the packing of A
 #define NARROW 256        // rows of B in place are close together: few pages, and all sets of the cache
@@ -101,7 +101,8 @@ static void multiply_rows(const plan *p, const chunk *t) {
     const product_shape *s = p->s;
     for (int64_t m = t->m0, rows; m < t->m1; m += rows) {
         rows = min_i64(p->height, t->m1 - m);
-        const int64_t skip = ceil_div(rows, 4) * 4 - rows, first = m - skip;
+        const int64_t skip = ceil_div(rows, p->kernel->few_rows) * p->kernel->few_rows - rows,
+                      first = m - skip;
         for (int64_t n = t->n0; n < t->n1; n += p->width) {
             const float *b = t->b + (n - t->n0) * (p->near_b ? 1 : t->depth);
             float *c = t->c + (first - t->m0) * t->row + n - t->n0;

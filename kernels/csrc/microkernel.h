@@ -69,8 +69,9 @@ typedef struct {
     void (*dot)(const float *vector, const float *from, int64_t stride, int64_t steps, int64_t rows,
                 float *sum);
     // As multiply, for operands in place, or 0: A[i, k] is a[i * a_row + k], half h of B[k] at b[h] + k *
-    // b_row. The number of rows is 4, 8 or 12, and the first `skip` are not stored. Vectors of B are read
-    // whole.
+    // b_row. The number of rows is a multiple of `few_rows`, and the first `skip` are not stored. Vectors of
+    // B are read whole.
+    int64_t few_rows;
     void (*multiply_rows)(const chunk_product *p);
 } microkernel;
 

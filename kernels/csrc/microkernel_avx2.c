@@ -18,13 +18,47 @@ INLINE __m256 lanes_of(uint32_t bits) {
         _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)bits), select), select));
 }
 
+// Set the accumulators to -0, and fetch C while the chunk is computed: the totals would else wait for it.
+INLINE void start(int height, const chunk_product *p, __m256 sum[HEIGHT][2]) {
+#pragma GCC unroll 6
+    for (int i = 0; i < height; i++) {
+        __builtin_prefetch((float *)p->c[0] + (i < p->rows ? i : 0) * p->row, 1, 3);
+        sum[i][0] = sum[i][1] = _mm256_set1_ps(-0.0f);
+    }
+}
+
+// Add accumulators to C, or store them.
+INLINE void finish(int height, int vectors, const chunk_product *p, __m256 sum[HEIGHT][2]) {
+    const int64_t skip = p->skip, rows = p->rows, row = p->row, columns = p->columns;
+    const int add = p->add;
+    const __m256 zero = _mm256_set1_ps(-0.0f);
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) {
+        float *c = p->c[v];
+        if (columns >= (v + 1) * LANES) { // NOTE: a store with a mask takes a dozen cycles on some processors
+#pragma GCC unroll 6
+            for (int i = 0; i < height; i++) {
+                if (i < skip || i >= rows) continue;
+                const __m256 old = add ? _mm256_loadu_ps(c + i * row) : zero;
+                _mm256_storeu_ps(c + i * row, _mm256_add_ps(old, sum[i][v]));
+            }
+            continue;
+        }
+        const int64_t left = columns - v * LANES;
+        const __m256i kept = _mm256_castps_si256(lanes_of((1u << max_i64(left, 0)) - 1));
+#pragma GCC unroll 6
+        for (int i = 0; i < height; i++) {
+            if (i < skip || i >= rows) continue;
+            const __m256 old = add ? _mm256_maskload_ps(c + i * row, kept) : zero;
+            _mm256_maskstore_ps(c + i * row, kept, _mm256_add_ps(old, sum[i][v]));
+        }
+    }
+}
+
 // `steps` is constant at each call, and so is the absence of a mask.
 INLINE void block(int steps, const chunk_product *p, const uint32_t *mask) {
-    // NOTE: fetched while the chunk is computed; the totals would else wait for C.
-    for (int64_t i = 0; i < p->rows; i++) __builtin_prefetch((float *)p->c[0] + i * p->row, 1, 3);
     __m256 sum[HEIGHT][2];
-#pragma GCC unroll 6
-    for (int i = 0; i < HEIGHT; i++) sum[i][0] = sum[i][1] = _mm256_set1_ps(-0.0f);
+    start(HEIGHT, p, sum);
     for (int64_t k = 0; k < p->depth; k++) {
         const float *a = (const float *)p->a + (steps ? p->a_step[k] : k * HEIGHT);
         __m256 column[2], exists[2];
@@ -44,34 +78,50 @@ INLINE void block(int steps, const chunk_product *p, const uint32_t *mask) {
             }
         }
     }
-    const int64_t rows = p->rows, row = p->row, columns = p->columns;
-    const int add = p->add;
-#pragma GCC unroll 2
-    for (int v = 0; v < 2; v++) {
-        float *c = p->c[v];
-        const __m256 zero = _mm256_set1_ps(-0.0f);
-        if (columns >= (v + 1) * LANES) { // NOTE: a store with a mask takes a dozen cycles on some processors
-#pragma GCC unroll 6
-            for (int i = 0; i < HEIGHT; i++) {
-                if (i >= rows) break;
-                const __m256 old = add ? _mm256_loadu_ps(c + i * row) : zero;
-                _mm256_storeu_ps(c + i * row, _mm256_add_ps(old, sum[i][v]));
-            }
-            continue;
-        }
-        const int64_t left = columns - v * LANES;
-        const __m256i kept = _mm256_castps_si256(lanes_of((1u << max_i64(left, 0)) - 1));
-#pragma GCC unroll 6
-        for (int i = 0; i < HEIGHT; i++) {
-            if (i >= rows) break;
-            const __m256 old = add ? _mm256_maskload_ps(c + i * row, kept) : zero;
-            _mm256_maskstore_ps(c + i * row, kept, _mm256_add_ps(old, sum[i][v]));
-        }
-    }
+    finish(HEIGHT, 2, p, sum);
 }
 
 TARGET_AVX2 static void multiply(const chunk_product *p) {
     WITH_CONSTANTS(block, p);
+}
+
+// Operands in place: `height` rows of A, 2, 4 or 6, and `vectors` vectors of columns, constants at each call.
+INLINE void block_of_rows(int height, int vectors, const chunk_product *p) {
+    // Two addresses and multiples of one distance reach all rows within an instruction's addressing modes.
+    const int64_t row = p->a_row, row2 = 2 * row, b_row = p->b_row, depth = p->depth;
+    const float *a[2] = {p->a, (const float *)p->a + 3 * row};
+    const float *b[2] = {p->b[0], p->b[1]};
+    __m256 sum[HEIGHT][2];
+    start(height, p, sum);
+    for (int64_t k = 0; k < depth; k++) {
+        __m256 column[2];
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) column[v] = _mm256_loadu_ps(b[v]), b[v] += b_row;
+#pragma GCC unroll 6
+        for (int i = 0; i < height; i++) {
+            const __m256 of_row = _mm256_broadcast_ss(a[i / 3] + (i % 3 == 2 ? row2 : i % 3 * row));
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++) sum[i][v] = _mm256_fmadd_ps(of_row, column[v], sum[i][v]);
+        }
+        a[0]++, a[1]++;
+    }
+    finish(height, vectors, p, sum);
+}
+
+INLINE void heights(int vectors, const chunk_product *p) {
+    if (p->rows > 4)
+        block_of_rows(6, vectors, p);
+    else if (p->rows > 2)
+        block_of_rows(4, vectors, p);
+    else
+        block_of_rows(2, vectors, p);
+}
+
+TARGET_AVX2 static void multiply_rows(const chunk_product *p) {
+    if (p->columns > LANES)
+        heights(2, p);
+    else
+        heights(1, p);
 }
 
 // Four and eight factors, widened.
@@ -203,5 +253,6 @@ const microkernel avx2_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, store}
                                  {copy_f32, copy_bf16},
                                  {transpose_f32, transpose_bf16},
                                  dot,
-                                 0};
+                                 2,
+                                 multiply_rows};
 #endif

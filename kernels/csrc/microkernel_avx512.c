@@ -262,5 +262,6 @@ const microkernel avx512_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, stor
                                    {copy, avx512_copy_bf16},
                                    {transpose, avx512_transpose_bf16},
                                    dot,
+                                   4,
                                    avx512_multiply_rows};
 #endif

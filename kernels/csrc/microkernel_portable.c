@@ -65,6 +65,7 @@ static const microkernel portable_kernel = {{HEIGHT, WIDTH, sizeof(float), multi
                                             {copy_f32, copy_bf16},
                                             {transpose_f32, transpose_bf16},
                                             dot,
+                                            0,
                                             0};
 
 #if defined(__x86_64__)
