@@ -104,6 +104,9 @@ def built(folder: Path) -> Path:
     assert not differing
     for name in (path.name for path in (ROOT / "referee_py/abi").glob("*.json")):
         assert f"referee_py/abi/{name}" in direct
+    for folder in ("static", "templates"):
+        for path in (ROOT / "assay_explorer" / folder).iterdir():
+            assert direct[f"assay_explorer/{folder}/{path.name}"] == path.read_bytes()
     for path in (ROOT, tempfile.gettempdir()):
         assert not [name for name, data in direct.items() if f"{path}/".encode() in data]
     return wheels[0]
@@ -230,7 +233,7 @@ def test_the_wheel_works_outside_the_checkout(
     root = run_root(run([*checkout, "run", "job"], environment.home))
     assert run_root(environment.assay("program", "run", "job")) == root
 
-    assert environment.watch() == {"ready": True, "reasons": []}
+    assert environment.watch() == {"ready": True, "reasons": [], "notices": []}
 
     (environment.bin / "anvil").symlink_to(find_anvil() or "")
     assert "the liar has lost its stake" in environment.assay("demo", "--bundle", "job", "--folder", "demo")
