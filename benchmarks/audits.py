@@ -5,18 +5,21 @@
 publish   trains it with the lie, and keeps all checkpoints
 audit     all intervals, in one process and in two, in turns; with --ray on two machines of a cluster (processes of this
           machine), one of which is killed in the middle
+bound     what two processes gain that do nothing but training steps: no audit of this machine can gain more
 states    what it costs to commit to the state after a step, beside the step itself
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import statistics
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -106,6 +109,41 @@ def audits(run: PublishedRun, folder: Path, turns: int) -> tuple[Table, list[Fin
     return table, found
 
 
+_training: Run | None = None
+
+
+def _begin(folder: Path) -> None:
+    global _training
+    repops.set_num_threads(1)
+    bundle = Bundle.read(folder)
+    _training = Run(bundle.program, bundle.constants, bundle.initial, STEPS, (1,), backend_of("cpu"))
+    _steps(1)
+
+
+def _steps(count: int) -> float:
+    """Train from the initial state. Return seconds by the clock."""
+    assert _training is not None
+    began = time.perf_counter()
+    _training.advance(_training.initial(), count)
+    return time.perf_counter() - began
+
+
+def bound(folder: Path, turns: int, steps: int = 6) -> float:
+    """Return how many times faster two processes train two runs at once than one of them one after the other."""
+    context = multiprocessing.get_context("spawn")
+    pools = [ProcessPoolExecutor(1, context, _begin, (folder,)) for _ in range(2)]
+    try:
+        gains = []
+        for _ in range(turns):
+            alone = pools[0].submit(_steps, steps).result()
+            together = [pool.submit(_steps, steps) for pool in pools]
+            gains.append(2 * alone / max(future.result() for future in together))
+        return statistics.median(gains)
+    finally:
+        for pool in pools:
+            pool.shutdown()
+
+
 def on_a_cluster(run: PublishedRun, folder: Path) -> tuple[float, list[Finding]]:
     """Audit on two machines with one core each, and kill one after three intervals."""
     import ray
@@ -190,7 +228,8 @@ def main() -> None:
             tell(found)
         if given.turns:
             table, found = audits(run, folder, given.turns)
-            table.note = f"{machine()}; {load()}"
+            most = bound(given.folder / "gpt", 2 * given.turns + 1)
+            table.note = f"two processes that only train: {most:.2f}; {machine()}; {load()}"
             show(table, console)
             tell(found)
     table = states(bundle, 5)

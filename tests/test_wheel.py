@@ -104,9 +104,9 @@ def built(folder: Path) -> Path:
     assert not differing
     for name in (path.name for path in (ROOT / "referee_py/abi").glob("*.json")):
         assert f"referee_py/abi/{name}" in direct
-    for folder in ("static", "templates"):
-        for path in (ROOT / "assay_explorer" / folder).iterdir():
-            assert direct[f"assay_explorer/{folder}/{path.name}"] == path.read_bytes()
+    for part in ("static", "templates"):
+        for asset in (ROOT / "assay_explorer" / part).iterdir():
+            assert direct[f"assay_explorer/{part}/{asset.name}"] == asset.read_bytes()
     for path in (ROOT, tempfile.gettempdir()):
         assert not [name for name, data in direct.items() if f"{path}/".encode() in data]
     return wheels[0]
