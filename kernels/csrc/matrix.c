@@ -20,7 +20,6 @@
 
 #define TILE_ROWS 1536    // of packed A: 3 MiB
 #define TILE_COLUMNS 4096 // of C: with these rows 16 MiB, in the third-level cache
-#define FEW_COLUMNS 512   // do not repay the packing of A
 #define NARROW 256        // rows of B in place are close together: few pages, and all sets of the cache
 #define SMALL_B 16384     // elements: with a panel of A not much more than the first-level cache
 #define STEPS 64          // that are packed at a time where lanes are adjacent: rows are read in pieces
@@ -212,7 +211,8 @@ int matrix_product(const product_shape *s, int bf16, const void *a, const void *
     for (int64_t i = 0; i < width; i++) p.b_lane[i] = i * s->b[COLUMN];
     for (int64_t k = 0; k < min_i64(CHUNK, s->k); k++)
         p.a_step[k] = k * s->a[COLUMN], p.b_step[k] = k * s->b[ROW];
-    p.near_a = !bf16 && kernel->multiply_rows && s->a[COLUMN] == 1 && s->m >= height && s->n <= FEW_COLUMNS;
+    p.near_a =
+        !bf16 && kernel->multiply_rows && s->a[COLUMN] == 1 && s->m >= height && s->n <= kernel->few_columns;
     p.near_b = p.near_a && s->b[COLUMN] == 1 && s->n % (width / 2) == 0 && s->k <= CHUNK &&
                s->b[ROW] <= NARROW && s->b[ROW] * s->k <= SMALL_B;
     p.block = panels_in_cache(width);

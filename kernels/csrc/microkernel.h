@@ -70,8 +70,8 @@ typedef struct {
                 float *sum);
     // As multiply, for operands in place, or 0: A[i, k] is a[i * a_row + k], half h of B[k] at b[h] + k *
     // b_row. The number of rows is a multiple of `few_rows`, and the first `skip` are not stored. Vectors of
-    // B are read whole.
-    int64_t few_rows;
+    // B are read whole. It is used for at most `few_columns`, which do not repay the packing of A.
+    int64_t few_rows, few_columns;
     void (*multiply_rows)(const chunk_product *p);
 } microkernel;
 

@@ -255,5 +255,6 @@ const microkernel avx2_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, store}
                                  {transpose_f32, transpose_bf16},
                                  dot,
                                  2,
+                                 1024,
                                  multiply_rows};
 #endif

@@ -263,5 +263,6 @@ const microkernel avx512_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, stor
                                    {transpose, avx512_transpose_bf16},
                                    dot,
                                    4,
+                                   512,
                                    avx512_multiply_rows};
 #endif

@@ -66,6 +66,7 @@ static const microkernel portable_kernel = {{HEIGHT, WIDTH, sizeof(float), multi
                                             {transpose_f32, transpose_bf16},
                                             dot,
                                             0,
+                                            0,
                                             0};
 
 #if defined(__x86_64__)
