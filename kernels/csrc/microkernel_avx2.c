@@ -141,6 +141,7 @@ INLINE void copy(int bf16, const void *from, int64_t first, int64_t lanes, int64
     for (int64_t k = 0; k < steps; k++, to += width) {
         const void *in = factor_at(bf16, from, first + step[k]);
         if (apart == 1 && wide >= 0) {
+            // NOTE: the panels after the next; rows are too far apart for the processor to fetch them ahead.
             __builtin_prefetch(factor_at(bf16, in, 2 * WIDTH), 0, 3);
             for (int64_t i = 0; i < wide; i += LANES)
                 _mm256_storeu_ps(to + i, load8(bf16, factor_at(bf16, in, i)));

@@ -9,16 +9,8 @@
 
 #define ALL(x) _mm256_set1_pd(x)
 #define FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
-#define POLYNOMIAL(x, square, c) polynomial(x, square, c, (int)(sizeof(c) / sizeof *(c)))
-
-// Coefficients ascend. Pairs are evaluated first, which halves the chain of dependent operations.
-FN __m256d polynomial(__m256d x, __m256d square, const double *c, int count) {
-    int i = (count - 1) & ~1;
-    __m256d p = i + 1 < count ? FMA(ALL(c[i + 1]), x, ALL(c[i])) : ALL(c[i]);
-#pragma GCC unroll 8
-    for (i -= 2; i >= 0; i -= 2) p = FMA(p, square, FMA(ALL(c[i + 1]), x, ALL(c[i])));
-    return p;
-}
+#define LANES_F64 __m256d
+#include "polynomial.h"
 
 // Return a bit for each lane within a relative 2^-precision of a midpoint of two normal floats: among the 29
 // bits that a float lacks, the midpoint is 2^28.

@@ -10,16 +10,8 @@
 
 #define ALL(x) _mm512_set1_pd(x)
 #define FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
-#define POLYNOMIAL(x, square, c) polynomial(x, square, c, (int)(sizeof(c) / sizeof *(c)))
-
-// Coefficients ascend. Pairs are evaluated first, which halves the chain of dependent operations.
-FN __m512d polynomial(__m512d x, __m512d square, const double *c, int count) {
-    int i = (count - 1) & ~1;
-    __m512d p = i + 1 < count ? FMA(ALL(c[i + 1]), x, ALL(c[i])) : ALL(c[i]);
-#pragma GCC unroll 8
-    for (i -= 2; i >= 0; i -= 2) p = FMA(p, square, FMA(ALL(c[i + 1]), x, ALL(c[i])));
-    return p;
-}
+#define LANES_F64 __m512d
+#include "polynomial.h"
 
 // Return entry `at` mod 16.
 FN __m512d look_up(const void *table, __m512i at) {
