@@ -34,6 +34,7 @@ from referee_py.commit import (
     NO_LOG,
     Record,
     Tag,
+    data_node,
     depth_of,
     describe,
     digest,
@@ -159,15 +160,19 @@ class Fold:
             bytes | None
         ] = []  # at height h: a finished left sibling that waits for its right sibling
 
-    def push(self, leaf: bytes) -> None:
-        """Append a leaf (32 bytes)."""
-        self.count += 1
-        node = leaf
-        for height, left in enumerate(self._left):
+    def push(self, node: bytes, height: int = 0) -> None:
+        """Append a leaf (32 bytes), or a node over ``2^height`` leaves, none of which is missing but in the last one.
+
+        A node must be at a multiple of its leaves.
+        """
+        self.count += 1 << height
+        self._left += [None] * (height - len(self._left))
+        for level in range(height, len(self._left)):
+            left = self._left[level]
             if left is None:
-                self._left[height] = node
+                self._left[level] = node
                 return
-            node, self._left[height] = digest(self.tag, left, node), None
+            node, self._left[level] = digest(self.tag, left, node), None
         self._left.append(node)
 
     def root(self) -> bytes:
@@ -266,46 +271,59 @@ class _TreeCheck:
 
 
 class _TensorCheck:
+    """Hashes pieces of a tensor's data natively, each a subtree. Memory: a piece, and what came since."""
+
+    _HEIGHT = 10
+    _PIECE = LEAF_BYTES << _HEIGHT
+
     def __init__(self, name: Name) -> None:
         self._name = name
         self._fold = Fold(Tag.DATA_TREE)
-        self._rest = b""
+        self._rest = bytearray()
         self._header: tuple[Dtype, tuple[int, ...]] | None = None
-        self._missing = 0  # data bytes still to come
+        self._missing = 0  # data bytes that are not hashed yet
 
     def update(self, chunk: bytes) -> None:
-        data = self._rest + chunk
+        self._rest += chunk
         if self._header is None:
-            parsed = decode_tensor_header(data)
+            parsed = decode_tensor_header(bytes(self._rest[: 2 + 8 * MAX_RANK]))
             if parsed is None:
-                self._rest = data
                 return
             dtype, shape, size = parsed
             self._header = dtype, shape
             self._missing = math.prod(shape) * NUMPY_DTYPE[dtype].itemsize
-            data = data[size:]
-        if len(data) > self._missing:
+            del self._rest[:size]
+        if len(self._rest) > self._missing:
             raise Corrupt(f"{self._name} has more data than its shape {self._header[1]} holds")
-        whole = len(data) if len(data) == self._missing else len(data) - len(data) % LEAF_BYTES
-        self._leaves(memoryview(data)[:whole])
-        self._missing -= whole
-        self._rest = data[whole:]
+        while len(self._rest) >= self._PIECE:
+            self._fold.push(data_node(self._taken(self._PIECE), self._HEIGHT), self._HEIGHT)
 
-    def _leaves(self, data: memoryview) -> None:
+    def _taken(self, size: int) -> memoryview:
+        """Return so many of the bytes that came, as the data of a tensor. Raises Corrupt if they cannot be that."""
         assert self._header is not None
-        dtype = self._header[0]
+        dtype, data = self._header[0], bytes(memoryview(self._rest)[:size])
+        del self._rest[:size]
+        self._missing -= size
         if dtype is Dtype.BOOL and (np.frombuffer(data, np.uint8) > 1).any():
             raise Corrupt(f"{self._name} is of bools and has a byte that is neither 0 nor 1")
         values = np.frombuffer(data, NUMPY_DTYPE[dtype])
-        if tensors.canonical(values).tobytes() != bytes(data):
+        committed = tensors.canonical(values)
+        if committed is not values and committed.tobytes() != data:
             raise Corrupt(f"{self._name} has a NaN that is not in its committed form")
-        for start in range(0, len(data), LEAF_BYTES):
-            self._fold.push(digest(Tag.LEAF, data[start : start + LEAF_BYTES]))
+        return memoryview(data)
 
     def finish(self) -> None:
-        if self._header is None or self._rest or self._missing:
+        if self._header is None or len(self._rest) != self._missing:
             raise Corrupt(f"{self._name} is truncated")
-        _expect(self._name, digest(Tag.TENSOR, describe(*self._header), self._fold.root()))
+        last = self._taken(self._missing)
+        if not self._fold.count:
+            root = data_node(last, depth_of(-(-len(last) // LEAF_BYTES)))
+        else:
+            # NOTE: a tree of more leaves than a piece is as deep with its last piece padded.
+            if last:
+                self._fold.push(data_node(last, self._HEIGHT), self._HEIGHT)
+            root = self._fold.root()
+        _expect(self._name, digest(Tag.TENSOR, describe(*self._header), root))
 
 
 class _LogCheck:

@@ -3,7 +3,7 @@
 from .hashing import HASH_BYTES, Tag, digest
 from .merkle import Nodes, Tree, depth_of, empty, fold_descendants, fold_path
 from .record import MAX_INPUTS, MAX_OUTPUTS, NO_LOG, Record
-from .tensor import LEAF_BYTES, DataTree, canonical, data_tree, describe, tensor_hash
+from .tensor import LEAF_BYTES, DataTree, canonical, data_node, data_tree, describe, tensor_hash
 
 __all__ = [
     "HASH_BYTES",
@@ -17,6 +17,7 @@ __all__ = [
     "Tag",
     "Tree",
     "canonical",
+    "data_node",
     "data_tree",
     "depth_of",
     "describe",

@@ -64,6 +64,21 @@ def data_tree(data: bytes | memoryview) -> Tree:
     return Tree(Tag.DATA_TREE, leaves)
 
 
+def data_node(data: bytes | memoryview, height: int) -> bytes:
+    """Return the node at a height over a tensor's bytes, which have at most ``2^height`` leaves. Uses one thread."""
+    return _node(
+        np.frombuffer(data, np.bool_), height, threads=1
+    )  # NOTE: bytes of bools are hashed as they are
+
+
+def _node(part: Array, height: int, threads: int | None = None) -> bytes:
+    node = tree_root(part, DATA, threads)
+    # NOTE: the last piece of a tree may be short, and its own tree is only as deep as its leaves need.
+    for level in range(depth_of(-(-part.nbytes // LEAF_BYTES)), height):
+        node = digest(Tag.DATA_TREE, node, empty(Tag.DATA_TREE, level))
+    return node
+
+
 class DataTree(Nodes):
     """The data tree of an array. Its nodes are hashed natively, on request.
 
@@ -100,12 +115,7 @@ class DataTree(Nodes):
             return digest(self.tag, self.node(*below), self.node(below[0], below[1] + 1))
         self._rest()
         step = (LEAF_BYTES << height) // self._data.itemsize
-        part = self._data[index * step : (index + 1) * step]
-        node = tree_root(part, DATA)
-        # NOTE: the last piece may be short, and its own tree is only as deep as its leaves need.
-        for level in range(depth_of(-(-part.nbytes // LEAF_BYTES)), height):
-            node = digest(self.tag, node, empty(self.tag, level))
-        return node
+        return _node(self._data[index * step : (index + 1) * step], height)
 
 
 def tensor_hash(array: Array) -> bytes:

@@ -7,13 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repops.opset import Dtype
 
 from referee_py.commit import LEAF_BYTES, Record, Tag, Tree, tensor_hash
 from referee_py.errors import InvalidInput, Unavailable
 from referee_py.program.mode import Form
 from referee_py.rounding.step_log import NodeLog, StepLog, compress
 from tests.referee_py.rounding.logs import node_log
-from trainer_node.artifacts import Fold, Kind, Name, check_for, encode_tensor_header, parse_hash, parse_tag
+from trainer_node.artifacts import (
+    NUMPY_DTYPE,
+    Fold,
+    Kind,
+    Name,
+    check_for,
+    encode_tensor_header,
+    parse_hash,
+    parse_tag,
+)
 from trainer_node.errors import Corrupt
 from trainer_node.store import Store
 
@@ -149,6 +159,52 @@ def test_fold_agrees_with_tree(count: int) -> None:
     for leaf in leaves:
         fold.push(leaf)
     assert fold.root() == Tree(Tag.STEP_TREE, leaves).root
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 13])
+def test_fold_takes_whole_subtrees(count: int) -> None:
+    leaves = [h(i) for i in range(4 * count)]
+    fold = Fold(Tag.STEP_TREE)
+    for k in range(0, len(leaves), 4):
+        fold.push(Tree(Tag.STEP_TREE, leaves[k : k + 4]).root, 2)
+    assert fold.root() == Tree(Tag.STEP_TREE, leaves).root
+
+
+MIB = 1 << 20
+"""What a check hashes at once."""
+
+
+@pytest.mark.parametrize(
+    "size", [MIB - 4, MIB, MIB + 4, 2 * MIB - 1024, 2 * MIB, 2 * MIB + 8, 3 * MIB + 1024, 5 * MIB + 2052]
+)
+@pytest.mark.parametrize("dtype", Dtype)
+def test_check_takes_a_large_tensor_whole_and_in_pieces(size: int, dtype: Dtype) -> None:
+    draw = np.random.default_rng(size).integers(0, 2, size, np.uint8)
+    array = draw[: size - size % NUMPY_DTYPE[dtype].itemsize].view(NUMPY_DTYPE[dtype])
+    name, data = Name(Kind.TENSOR, tensor_hash(array)), encode_tensor_header(array) + array.tobytes()
+    for chunk in (len(data), MIB, MIB + 13, 300_007):
+        accept(name, data, chunk)
+    for wrong in (
+        data[:-1],
+        data + b"\0",
+        data[:-1] + b"\x03",
+        data[: MIB // 2] + b"\x03" + data[MIB // 2 + 1 :],
+    ):
+        with pytest.raises(Corrupt):
+            accept(name, wrong, MIB)
+
+
+def test_check_refuses_another_nan_in_any_piece() -> None:
+    array = np.ones(3 * MIB // 4 + 5, np.float32)
+    for place in (0, MIB // 4, array.size - 1):
+        array[:] = 1
+        array[place] = np.nan
+        name, header = Name(Kind.TENSOR, tensor_hash(array)), encode_tensor_header(array)
+        accept(name, header + array.tobytes())
+        array.view(np.uint32)[place] = 0x7FC00001
+        assert tensor_hash(array) == name.hash, "the hash is of the committed form"
+        with pytest.raises(Corrupt, match="NaN"):
+            accept(name, header + array.tobytes())
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1024, 1 << 20])

@@ -36,7 +36,7 @@ STALLED = 2
 """The chain is called stalled if a tag's block is so many times as old as it should be."""
 DISTRUST_S = 60.0
 """Seconds for which an endpoint that a majority contradicts serves only if no other one does."""
-BLOCK, LOGS = RPCEndpoint("eth_getBlockByNumber"), RPCEndpoint("eth_getLogs")
+BLOCK, CALL, LOGS = map(RPCEndpoint, ("eth_getBlockByNumber", "eth_call", "eth_getLogs"))
 
 _log = structlog.get_logger(__name__)
 

@@ -25,7 +25,7 @@ from referee_py.panel.state import HearingPhase, hearing_id
 from referee_py.walk.pauses import Pause, contract_time
 
 from ..errors import RpcCorrupt, RpcUnavailable
-from .agreement import Notes
+from .agreement import CALL, Notes
 from .block import Block
 from .codec.availability import MAX_REQUESTS, Ledger
 from .codec.clock import Pauses
@@ -376,8 +376,10 @@ class Snapshot:
 
     def _view(self, contract: Contract, function: str, *args: Any) -> Any:
         with self._reading(), guarded(function, self._contracts.decode_error):
-            bound = contract.functions[function](*args)
-            return bound.call(block_identifier=self.block.number)
+            view = self._contracts.view(contract, function)
+            return view.result(
+                self._client.endpoints.make_request(CALL, view.request(args, self.block.number))
+            )
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

@@ -29,7 +29,7 @@ from web3.types import RPCEndpoint, RPCResponse
 
 from ..errors import ChainError, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable, WrongChain
 from ..metrics import Metrics
-from .rpc import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S, BoundedProvider, show_endpoint
+from .rpc import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S, BoundedProvider, is_refusal, show_endpoint
 
 MAX_BACKOFF_S = 60.0
 PATIENCE_S = 3.0
@@ -253,7 +253,7 @@ class Endpoints(JSONBaseProvider):
             except ChainError as error:
                 failed = failed or error
                 continue
-            if _is_refusal(answer):
+            if is_refusal(answer):
                 refused = refused or (endpoint, answer)
                 continue
             self._use(endpoint)
@@ -358,17 +358,6 @@ def _begin(act: Callable[[], T]) -> Future[T]:
 
     threading.Thread(target=run, name="rpc", daemon=True).start()
     return future
-
-
-def _is_refusal(answer: RPCResponse) -> bool:
-    """Return whether the endpoint could not answer. NOTE: a revert is an answer, the contract's."""
-    error: Any = answer.get("error")
-    if error is None:
-        return False
-    data = error.get("data")
-    nested = isinstance(data, dict) and ("data" in data or "result" in data)
-    reverted = error.get("code") == 3 or "revert" in str(error.get("message", "")).lower()
-    return not (reverted or nested or (isinstance(data, str) and data.startswith(("0x", "Reverted"))))
 
 
 def _lenient_codec() -> ABICodec:

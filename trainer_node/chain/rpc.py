@@ -142,6 +142,27 @@ def guarded(action: str, decode: Decoder | None = None) -> Iterator[None]:
         raise RpcCorrupt(f"{action}: the answer makes no sense ({detail[:300]})") from error
 
 
+def is_refusal(answer: RPCResponse) -> bool:
+    """Return whether the endpoint could not answer. NOTE: a revert is an answer, the contract's."""
+    error: Any = answer.get("error")
+    if error is None:
+        return False
+    data = error.get("data")
+    nested = isinstance(data, dict) and ("data" in data or "result" in data)
+    reverted = error.get("code") == 3 or "revert" in str(error.get("message", "")).lower()
+    return not (reverted or nested or (isinstance(data, str) and data.startswith(("0x", "Reverted"))))
+
+
+def result_of(answer: RPCResponse) -> Any:
+    """Return what is in an answer. Raises ContractLogicError for a revert, Web3RPCError for any other error."""
+    error: Any = answer.get("error")
+    if error is None:
+        return answer["result"]
+    if is_refusal(answer):
+        raise Web3RPCError(str(error.get("message", "")))
+    raise ContractLogicError(str(error.get("message", "")), data=error.get("data"))
+
+
 def revert_data(error: ContractLogicError) -> bytes:
     """Return the raw data of a revert; empty if the endpoint gives none."""
     data = error.data

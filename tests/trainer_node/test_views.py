@@ -1,0 +1,100 @@
+"""Views give what web3's own contract objects give, for every view of the contracts and any result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from eth_utils.abi import collapse_if_tuple
+from eth_utils.address import to_checksum_address
+from web3 import Web3
+from web3.providers.base import JSONBaseProvider
+
+from trainer_node.chain.abi import load_artifact
+from trainer_node.chain.contracts import NAMES
+from trainer_node.chain.views import ViewFunction
+from trainer_node.errors import ConfigError
+
+ADDRESS = to_checksum_address("0x" + "12" * 20)
+
+
+class Answers(JSONBaseProvider):
+    """An endpoint that gives one answer, and remembers the last request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer, self.asked = b"", list[Any]()
+
+    def make_request(self, method: Any, params: Any) -> Any:
+        assert method == "eth_call"
+        self.asked = params
+        return {"jsonrpc": "2.0", "id": 1, "result": "0x" + self.answer.hex()}
+
+
+def value(rng: Random, entry: Mapping[str, Any], type_: str) -> Any:
+    if type_.endswith("]"):
+        inner, _, count = type_[:-1].rpartition("[")
+        return [value(rng, entry, inner) for _ in range(int(count) if count else rng.choice((0, 1, 3)))]
+    if type_ == "tuple":
+        return tuple(value(rng, one, one["type"]) for one in entry["components"])
+    if type_ == "address":
+        return to_checksum_address(rng.choice((bytes(20), rng.randbytes(20))))
+    if type_ == "bool":
+        return rng.random() < 0.5
+    if type_ == "string":
+        return rng.choice(("", "x", "ü" * 40))
+    if type_.startswith("bytes"):
+        return rng.randbytes(int(type_[5:]) if type_[5:] else rng.choice((0, 1, 32, 100)))
+    bits = int(type_.removeprefix("uint").removeprefix("int"))
+    return rng.choice((0, 1, (1 << (bits - 1)) - 1, *([] if type_.startswith("int") else [(1 << bits) - 1])))
+
+
+def views(name: str) -> Sequence[Mapping[str, Any]]:
+    functions = [entry for entry in load_artifact(name).abi if entry["type"] == "function"]
+    once = [entry["name"] for entry in functions]
+    return [
+        entry
+        for entry in functions
+        if entry["stateMutability"] in ("view", "pure") and once.count(entry["name"]) == 1
+    ]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "Releases"])
+def test_a_view_asks_and_answers_as_web3_does(name: str) -> None:
+    rng, provider = Random(20), Answers()
+    web3 = Web3(provider, middleware=[])
+    contract: Any = web3.eth.contract(address=ADDRESS, abi=load_artifact(name).abi, decode_tuples=True)
+    for entry in views(name):
+        view = ViewFunction(contract, entry["name"])
+        for _ in range(5):
+            given = [value(rng, one, one["type"]) for one in entry["inputs"]]
+            gives = [value(rng, one, one["type"]) for one in entry["outputs"]]
+            provider.answer = web3.codec.encode([collapse_if_tuple(one) for one in entry["outputs"]], gives)
+            theirs = contract.functions[entry["name"]](*given).call(block_identifier=7)
+            asked = provider.asked
+            request = view.request(given, 7)
+            assert (request[0]["data"], request[0]["to"]) == (asked[0]["data"], asked[0]["to"])
+            assert request[1] == asked[1] == "0x7"
+            ours = view.result(provider.make_request("eth_call", request))
+            assert plain(ours) == plain(theirs)
+            assert names(ours) == names(theirs)
+
+
+def plain(found: Any) -> Any:
+    return [plain(one) for one in found] if isinstance(found, list | tuple) else found
+
+
+def names(found: Any) -> Any:
+    """Return the fields' names of every struct in a result."""
+    if not isinstance(found, list | tuple):
+        return None
+    inside = [names(one) for one in found]
+    return (getattr(found, "_fields", None), inside) if inside else None
+
+
+def test_a_name_that_no_function_has_is_refused() -> None:
+    contract: Any = Web3(Answers()).eth.contract(address=ADDRESS, abi=load_artifact("Jobs").abi)
+    with pytest.raises(ConfigError, match="not one function jobs, but 0"):
+        ViewFunction(contract, "jobs")
