@@ -16,6 +16,8 @@ import multiprocessing
 import os
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -31,13 +33,16 @@ from assay_lab.daemons import lying
 from assay_lab.faults import Fault, Lie
 from referee_py.commit import Tag, Tree, tensor_hash
 from referee_py.execute import Run
+from trainer_node.audit.engine import MAX_REPORT_BYTES, Report
 from trainer_node.audit.engine_ray import reports_by_ray
+from trainer_node.audit.folder import reports_in
 from trainer_node.audit.interval import Finding, Verdict
 from trainer_node.audit.location import Location
-from trainer_node.audit.pool import Task, findings
+from trainer_node.audit.pool import Task
 from trainer_node.audit.published import PublishedRun
 from trainer_node.bundle import Bundle
 from trainer_node.capture import build
+from trainer_node.cli.audit import DIFFERS
 from trainer_node.devices import backend_of
 from trainer_node.package import Package
 from trainer_node.replay import Replay
@@ -71,12 +76,21 @@ class Taken:
 
 
 def audited(run: PublishedRun, folder: Path, processes: int, threads: int) -> tuple[Taken, list[Finding]]:
-    """Audit all intervals with nothing fetched before. Return what it took, and the findings."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as cache:
-        task = Task(str(folder), Path(cache), run.claim.root, MEMORY, threads=threads)
-        began, before = time.perf_counter(), sum(os.times()[:4])
-        found = list(findings(task, range(1, run.count + 1), processes))
-        return Taken(time.perf_counter() - began, sum(os.times()[:4]) - before), found
+    """Let `assay audit` check all intervals with nothing fetched before. Return what it took, and the findings."""
+    command = [str(Path(sys.executable).with_name("assay")), "audit", str(folder), "--intervals", "all"]
+    environment = {**os.environ, "REPOPS_NUM_THREADS": str(processes * threads)}
+    with tempfile.TemporaryDirectory(dir=folder.parent) as parent:
+        out = f"{parent}/audit"
+        began, before = time.perf_counter(), sum(os.times()[2:4])
+        done = subprocess.run(
+            [*command, "--jobs", str(processes), "--out", out],
+            env=environment,
+            capture_output=True,
+            check=False,
+        )
+        took = Taken(time.perf_counter() - began, sum(os.times()[2:4]) - before)
+        assert done.returncode == DIFFERS, done.stderr.decode()
+        return took, [Report.read(line, run).finding for line in reports_in(Path(out), MAX_REPORT_BYTES)]
 
 
 def audits(run: PublishedRun, folder: Path, turns: int) -> tuple[Table, list[Finding]]:

@@ -93,7 +93,7 @@ class Narrator:
         args = event.args
         match event.name:
             case "Opened":
-                self._players[args["matchId"]] = players = list(args["matchTerms"]["players"])
+                self._players[args["matchId"]] = players = list(args["matchTerms"].players)
                 first, second = map(self._name, players)
                 yield f"[yellow]two claims differ:[/yellow] {first} against {second}"
             case "Entered":

@@ -33,6 +33,7 @@ from referee_py.walk.dispute import Dispute, TrialTerms
 from trainer_node.chain.abi import abi_entry, load_artifact
 from trainer_node.chain.codec import availability, clock, hearing, job, match, trial
 from trainer_node.chain.codec.base import Calls, Fold, View, calls_in, known
+from trainer_node.chain.coders import event_coders
 from trainer_node.chain.events import Event
 from trainer_node.errors import ConfigError, RpcCorrupt
 
@@ -239,20 +240,9 @@ def logged(maker: Maker, name: str, cls: type[Fold], event: str) -> tuple[Event,
     plain = [part for part in entry["inputs"] if not part["indexed"]]
     indexed = [part for part in entry["inputs"] if part["indexed"]]
     data = encode([collapse_if_tuple(part) for part in plain], [words(given[part["name"]]) for part in plain])
-    raw: Any = {
-        "address": CONTRACTS[name].address,
-        "topics": [
-            HexBytes(event_abi_to_log_topic(entry)),  # type: ignore[arg-type]
-            *(HexBytes(encode([part["type"]], [given[part["name"]]])) for part in indexed),
-        ],
-        "data": HexBytes(data),
-        "blockNumber": 1,
-        "blockHash": HexBytes(bytes(32)),
-        "transactionHash": HexBytes(bytes(32)),
-        "transactionIndex": 0,
-        "logIndex": 0,
-    }
-    args = dict(CONTRACTS[name].events[event]().process_log(raw)["args"])
+    topic = bytes(event_abi_to_log_topic(entry))  # type: ignore[arg-type]
+    topics = [topic, *(encode([part["type"]], [given[part["name"]]]) for part in indexed)]
+    args = event_coders(CONTRACTS[name])[topic].args(topics, data)
     return Event(event, args, 1, b"", 0), taken
 
 

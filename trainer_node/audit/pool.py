@@ -9,7 +9,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import multiprocessing
-import os
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -118,5 +117,5 @@ def _round(task: Task, intervals: Sequence[int], processes: int) -> Iterator[Fin
 
 
 def threads_for(processes: int) -> int:
-    """Return the threads of a kernel in each of some processes."""
-    return max(1, (os.cpu_count() or 1) // processes)
+    """Return the threads of a kernel in each of some processes, which share those that one would use."""
+    return max(1, repops.get_num_threads() // processes)

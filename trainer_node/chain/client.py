@@ -34,6 +34,7 @@ from .codec.job import MAX_CLAIMS, Group, JobView, job_view
 from .codec.match import History, MatchInfo, match_view
 from .codec.trial import TrialInfo, trial_view
 from .codec.watch import PoolInfo, WatcherInfo, pool_view, watcher_view
+from .coders import view_coder
 from .connection import Connection
 from .contracts import Contracts
 from .events import MAX_EVENTS, Event, Query, read_events
@@ -376,7 +377,7 @@ class Snapshot:
 
     def _view(self, contract: Contract, function: str, *args: Any) -> Any:
         with self._reading(), guarded(function, self._contracts.decode_error):
-            view = self._contracts.view(contract, function)
+            view = view_coder(contract, function)
             return view.result(
                 self._client.endpoints.make_request(CALL, view.request(args, self.block.number))
             )

@@ -32,7 +32,6 @@ from web3.contract import Contract
 from ..errors import ConfigError, WrongChain
 from .abi import load_artifact
 from .rpc import guarded
-from .views import ViewFunction
 
 REPOPS_RULES = (
     *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
@@ -193,7 +192,6 @@ class Contracts:
         self.web3 = web3
         self.deployment = deployment
         self.decode_error = error_decoder()
-        self._views: dict[tuple[str, str], ViewFunction] = {}
 
     @cached_property
     def jobs(self) -> Contract:
@@ -241,13 +239,6 @@ class Contracts:
     def escrows(self) -> tuple[Contract, ...]:
         """The contracts that may owe an account money."""
         return self.jobs, self.panel, self.data_availability, self.watch
-
-    def view(self, contract: Contract, name: str) -> ViewFunction:
-        """Return a function of one of the contracts that only reads."""
-        key = str(contract.address), name
-        if key not in self._views:
-            self._views[key] = ViewFunction(contract, name)
-        return self._views[key]
 
     def bounty(self, job_id: int, funder: str) -> tuple[str, int, str]:
         """Return the key of the bounty that ``funder`` has set aside for the watchers of a job."""

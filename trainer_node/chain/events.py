@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from eth_utils.abi import event_abi_to_log_topic
 from hexbytes import HexBytes
 from sqlalchemy.exc import SQLAlchemyError
 from web3 import Web3
@@ -27,6 +26,7 @@ from web3.datastructures import AttributeDict
 
 from ..db import Database
 from ..errors import RpcCorrupt, RpcRefused, RpcTooLong
+from .coders import EventCoder, event_coders
 from .rpc import guarded
 
 MAX_EVENTS = 100_000
@@ -78,8 +78,8 @@ def read_events(
     Raises RpcUnavailable or RpcCorrupt; their message names a single block that is refused or too long.
     """
     contract, names = query.contract, query.names
-    known = _names(contract)
-    wanted = [topic for topic, name in known.items() if names is None or name in names]
+    known = event_coders(contract)
+    wanted = [topic for topic, coder in known.items() if names is None or coder.name in names]
     words = [None if word is None else word.to_bytes(32, "big") for word in query.words]
     every: list[Any] = [
         ["0x" + topic.hex() for topic in wanted],
@@ -124,7 +124,7 @@ def _logs(
 
 def _decode(
     contract: Contract,
-    known: dict[bytes, str],
+    known: Mapping[bytes, EventCoder],
     words: list[bytes | None],
     raw: Any,
     start: int,
@@ -146,17 +146,12 @@ def _decode(
         or raw.get("removed")
     ):
         raise RpcCorrupt(f"eth_getLogs gave a log of block {block}; asked for {start} to {end}")
-    return _event(contract, known[topics[0]], raw)
+    return _event(known[topics[0]], topics, raw)
 
 
-def _event(contract: Contract, name: str, raw: Any) -> Event:
-    args = dict(contract.events[name]().process_log(raw)["args"])
-    return Event(name, args, raw["blockNumber"], bytes(raw["transactionHash"]), raw["logIndex"], raw)
-
-
-def _names(contract: Contract) -> dict[bytes, str]:
-    """Return the names of a contract's events, by topic."""
-    return {event_abi_to_log_topic(abi): abi["name"] for abi in contract.abi if abi["type"] == "event"}
+def _event(coder: EventCoder, topics: Sequence[bytes], raw: Any) -> Event:
+    args = coder.args(topics, bytes(raw["data"]))
+    return Event(coder.name, args, raw["blockNumber"], bytes(raw["transactionHash"]), raw["logIndex"], raw)
 
 
 def packed(event: Event) -> str:
@@ -170,8 +165,8 @@ def unpacked(contract: Contract, text: str) -> Event:
     raw: dict[str, Any] = {
         name: HexBytes(value) if name in _BYTES else value for name, value in found.items()
     }
-    raw["topics"] = [HexBytes(topic) for topic in found["topics"]]
-    return _event(contract, _names(contract)[bytes(raw["topics"][0])], AttributeDict(raw))
+    raw["topics"] = topics = [HexBytes(topic) for topic in found["topics"]]
+    return _event(event_coders(contract)[bytes(topics[0])], topics, AttributeDict(raw))
 
 
 _HASHES = "transactionHash", "blockHash"

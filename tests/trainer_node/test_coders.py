@@ -1,4 +1,4 @@
-"""Views give what web3's own contract objects give, for every view of the contracts and any result."""
+"""Views and events are what web3's own contract objects make of them, for all of the contracts and any values."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from random import Random
 from typing import Any
 
 import pytest
-from eth_utils.abi import collapse_if_tuple
+from eth_utils.abi import collapse_if_tuple, event_abi_to_log_topic
 from eth_utils.address import to_checksum_address
+from hexbytes import HexBytes
 from web3 import Web3
 from web3.providers.base import JSONBaseProvider
 
 from trainer_node.chain.abi import load_artifact
+from trainer_node.chain.coders import event_coders, view_coder
 from trainer_node.chain.contracts import NAMES
-from trainer_node.chain.views import ViewFunction
-from trainer_node.errors import ConfigError
+from trainer_node.errors import ConfigError, RpcCorrupt
 
 ADDRESS = to_checksum_address("0x" + "12" * 20)
 
@@ -67,7 +68,7 @@ def test_a_view_asks_and_answers_as_web3_does(name: str) -> None:
     web3 = Web3(provider, middleware=[])
     contract: Any = web3.eth.contract(address=ADDRESS, abi=load_artifact(name).abi, decode_tuples=True)
     for entry in views(name):
-        view = ViewFunction(contract, entry["name"])
+        view = view_coder(contract, entry["name"])
         for _ in range(5):
             given = [value(rng, one, one["type"]) for one in entry["inputs"]]
             gives = [value(rng, one, one["type"]) for one in entry["outputs"]]
@@ -82,12 +83,50 @@ def test_a_view_asks_and_answers_as_web3_does(name: str) -> None:
             assert names(ours) == names(theirs)
 
 
+@pytest.mark.parametrize("name", [*NAMES, "Releases"])
+def test_an_event_is_decoded_as_web3_does(name: str) -> None:
+    rng, web3 = Random(21), Web3(Answers(), middleware=[])
+    contract: Any = web3.eth.contract(address=ADDRESS, abi=load_artifact(name).abi, decode_tuples=True)
+    for entry in (entry for entry in load_artifact(name).abi if entry["type"] == "event"):
+        inputs = entry["inputs"]
+        topic = bytes(event_abi_to_log_topic(entry))  # type: ignore[arg-type]
+        for _ in range(5):
+            given = {one["name"]: value(rng, one, one["type"]) for one in inputs}
+            coded = {
+                one["name"]: web3.codec.encode([collapse_if_tuple(one)], [given[one["name"]]])
+                for one in inputs
+            }
+            topics = [topic, *(coded[one["name"]] for one in inputs if one["indexed"])]
+            others = [one for one in inputs if not one["indexed"]]
+            data = web3.codec.encode(
+                [collapse_if_tuple(one) for one in others], [given[one["name"]] for one in others]
+            )
+            log: dict[str, Any] = {
+                "address": ADDRESS,
+                "topics": list(map(HexBytes, topics)),
+                "data": HexBytes(data),
+            }
+            log |= {"blockNumber": 1, "logIndex": 0, "transactionIndex": 0, "removed": False}
+            log |= {"transactionHash": HexBytes(bytes(32)), "blockHash": HexBytes(bytes(32))}
+            theirs = contract.events[entry["name"]]().process_log(log)["args"]
+            ours = event_coders(contract)[topic].args(topics, data)
+            assert list(ours) == list(theirs)
+            assert plain(ours) == plain(theirs)
+            assert names(ours) == names(theirs)
+            with pytest.raises(RpcCorrupt, match="topics"):
+                event_coders(contract)[topic].args([*topics, topic], data)
+
+
 def plain(found: Any) -> Any:
+    """Return lists in place of structs and arrays. NOTE: web3 gives the structs of events as mappings."""
+    found = list(found.values()) if isinstance(found, Mapping) else found
     return [plain(one) for one in found] if isinstance(found, list | tuple) else found
 
 
 def names(found: Any) -> Any:
     """Return the fields' names of every struct in a result."""
+    if isinstance(found, Mapping):
+        return tuple(found), [names(one) for one in found.values()]
     if not isinstance(found, list | tuple):
         return None
     inside = [names(one) for one in found]
@@ -97,4 +136,4 @@ def names(found: Any) -> Any:
 def test_a_name_that_no_function_has_is_refused() -> None:
     contract: Any = Web3(Answers()).eth.contract(address=ADDRESS, abi=load_artifact("Jobs").abi)
     with pytest.raises(ConfigError, match="not one function jobs, but 0"):
-        ViewFunction(contract, "jobs")
+        view_coder(contract, "jobs")
