@@ -184,7 +184,8 @@ class Soak(Arena):
         number = len(self.day.posted) + 1
         bundle = small(number)
         lies = self._rng.random() < self._plan.lies
-        lie = Lie(self._rng.choice(LIES), self._rng.randint(1, bundle.terms.steps)) if lies else HONEST
+        # NOTE: steps cannot be skipped from the first one on.
+        lie = Lie(self._rng.choice(LIES), self._rng.randint(2, bundle.terms.steps)) if lies else HONEST
         verifiers = tuple(address for address, _, _ in self.client.snapshot().verifiers())
         offer = Offer(
             reward=REWARD,

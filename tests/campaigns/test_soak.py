@@ -28,8 +28,8 @@ def check(soak: Soak, day: Day, plan: Plan) -> None:
     liar, wrong, right = soak.address(LIAR), 0, 0
     for number, job in day.ended.items():
         posted = day.posted[number]
-        assert job.phase is JobPhase.ACCEPTED, number
-        assert job.accepted_root == posted.right, number
+        assert job.phase is JobPhase.ACCEPTED, (number, job.phase, posted.lie)
+        assert job.accepted_root == posted.right, (number, posted.lie)
         for claim in job.claims:
             group = job.groups[claim.group]
             honest = group.root == posted.right
