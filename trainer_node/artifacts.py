@@ -150,6 +150,16 @@ def decode_tensor_header(head: bytes) -> tuple[Dtype, tuple[int, ...], int] | No
     return Dtype(code), shape, size
 
 
+def decode_tensor(data: bytes) -> Array:
+    """Return the tensor in checked bytes (`check_for`), as a new, aligned array."""
+    parsed = decode_tensor_header(data[: 2 + 8 * MAX_RANK])
+    assert parsed is not None  # the check has accepted the bytes
+    dtype, shape, size = parsed
+    array = np.empty(shape, NUMPY_DTYPE[dtype])
+    array.reshape(-1).view(np.uint8)[:] = np.frombuffer(data, np.uint8, offset=size)
+    return array
+
+
 class Fold:
     """Computes the root of a tree whose leaves arrive one by one; keeps one node per level."""
 

@@ -27,20 +27,18 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from repops.opset import MAX_RANK
 
 from referee_py.commit import HASH_BYTES, Record, Tag, Tree, canonical, tensor_hash
 from referee_py.errors import AssayError, InvalidInput, Unavailable
 from referee_py.rounding.step_log import StepLog
 
 from .artifacts import (
-    NUMPY_DTYPE,
     Array,
     Check,
     Kind,
     Name,
     check_for,
-    decode_tensor_header,
+    decode_tensor,
     encode_tensor_header,
     parse_hash,
     parse_tag,
@@ -187,32 +185,47 @@ class Store:
 
     # ------------------------------------------------------------------ get
 
+    def get(self, name: Name) -> bytes:
+        """Return the checked bytes of an artifact. Errors as :meth:`get_blob`."""
+        path = self.path(name)
+        try:
+            with disk_errors(path), path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > self.max_bytes:
+                    raise Corrupt(f"{name} has {size} bytes on disk; the limit is {self.max_bytes}")
+                data = file.read(size)
+        except FileNotFoundError:
+            raise Unavailable(f"{name} is not in the store; fetch it from a server that has it") from None
+        check = check_for(name, self.max_bytes)
+        try:
+            for start in range(0, len(data), _CHUNK):
+                check.update(data[start : start + _CHUNK])
+            check.finish()
+        except Corrupt:
+            path.unlink(missing_ok=True)
+            raise
+        return data
+
     def get_blob(self, sha256: bytes) -> bytes:
         """Return the blob. Raises Unavailable if it is missing, Corrupt if the disk has damaged it (and removes it)."""
-        return self._read(Name(Kind.BLOB, sha256))
+        return self.get(Name(Kind.BLOB, sha256))
 
     def get_tensor(self, tensor: bytes) -> Array:
         """Return the tensor as a new, aligned array. Errors as :meth:`get_blob`."""
-        data = self._read(Name(Kind.TENSOR, tensor))
-        parsed = decode_tensor_header(data[: 2 + 8 * MAX_RANK])
-        assert parsed is not None  # the check has accepted the file
-        dtype, shape, size = parsed
-        array = np.empty(shape, NUMPY_DTYPE[dtype])
-        array.reshape(-1).view(np.uint8)[:] = np.frombuffer(data, np.uint8, offset=size)
-        return array
+        return decode_tensor(self.get(Name(Kind.TENSOR, tensor)))
 
     def get_tree(self, tag: Tag, root: bytes, count: int) -> Tree:
         """Return the tree with ``count`` leaves. Errors as :meth:`get_blob`."""
-        data = self._read(Name(Kind.TREE, root, tag, count))
+        data = self.get(Name(Kind.TREE, root, tag, count))
         return Tree(tag, [data[i : i + HASH_BYTES] for i in range(0, len(data), HASH_BYTES)])
 
     def get_record(self, record: bytes) -> Record:
         """Return the record. Errors as :meth:`get_blob`."""
-        return Record.decode(self._read(Name(Kind.RECORD, record)))
+        return Record.decode(self.get(Name(Kind.RECORD, record)))
 
     def get_log(self, root: bytes, node_count: int) -> StepLog:
         """Return the logs of a step. Errors as :meth:`get_blob`."""
-        data = self._read(Name(Kind.LOG, root, count=node_count))
+        data = self.get(Name(Kind.LOG, root, count=node_count))
         return StepLog.decode(data, node_count, self.max_bytes)
 
     def has(self, name: Name) -> bool:
@@ -363,26 +376,6 @@ class Store:
                 file.close()
             Path(file.name).unlink(missing_ok=True)
             raise
-
-    def _read(self, name: Name) -> bytes:
-        path = self.path(name)
-        try:
-            with disk_errors(path), path.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                if size > self.max_bytes:
-                    raise Corrupt(f"{name} has {size} bytes on disk; the limit is {self.max_bytes}")
-                data = file.read(size)
-        except FileNotFoundError:
-            raise Unavailable(f"{name} is not in the store; fetch it from a server that has it") from None
-        check = check_for(name, self.max_bytes)
-        try:
-            for start in range(0, len(data), _CHUNK):
-                check.update(data[start : start + _CHUNK])
-            check.finish()
-        except Corrupt:
-            path.unlink(missing_ok=True)
-            raise
-        return data
 
 
 def verify_files(store: Store) -> Iterator[tuple[Path, str | None]]:

@@ -20,7 +20,7 @@ from referee_py.program import Program
 from referee_py.program.terms import Terms
 from referee_py.rounding.step_log import StepLog
 
-from ..artifacts import MAX_RECORD_BYTES, Kind, Name
+from ..artifacts import MAX_RECORD_BYTES, Kind, Name, decode_tensor
 from ..fetch import Fetcher
 from ..package import MAX_HEADER_BYTES, Package, check_leaves, load
 from ..store import Store
@@ -47,6 +47,11 @@ class Source(ABC):
     def fetch_all(self, names: Sequence[Name], _uris: Any = (), *, max_bytes: int | None = None) -> None:
         for name in names:
             self.fetch(name, max_bytes)
+
+    def once(self, name: Name, max_bytes: int) -> bytes:
+        """Return the checked bytes of an artifact that is needed once. A source need not keep it in the store."""
+        self.fetch(name, max_bytes)
+        return self.store.get(name)
 
     def blob(self, sha256: bytes, _uris: Any = (), *, max_bytes: int | None = None) -> bytes:
         self.fetch(Name(Kind.BLOB, sha256), max_bytes)
@@ -127,11 +132,14 @@ class ClaimedRun:
         tree = self.step_tree(self.tree.leaves[interval - 1])
         arrays = []
         for slot, descriptor in zip(self.program.slots, self.program.initial, strict=True):
-            record = self.source.record(tree.leaves[slot.node])
+            name = Name(Kind.RECORD, tree.leaves[slot.node])
+            record = Record.decode(self.source.once(name, MAX_RECORD_BYTES))
             if slot.output >= len(record.outputs):
                 raise Unavailable(f"the record of node {slot.node} has no output {slot.output}")
             limit = descriptor.type.nbytes + MAX_HEADER_BYTES
-            arrays.append(self.source.tensor(record.outputs[slot.output], limit))
+            arrays.append(
+                decode_tensor(self.source.once(Name(Kind.TENSOR, record.outputs[slot.output]), limit))
+            )
         return arrays
 
     def refined(self, start: int, end: int, stride: int, last: bytes) -> Tree:  # noqa: ARG002

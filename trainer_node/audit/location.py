@@ -21,7 +21,7 @@ from fsspec.implementations.http import HTTPFileSystem
 
 from referee_py.errors import InvalidInput, Unavailable
 
-from ..artifacts import Name
+from ..artifacts import Name, check_for
 from ..store import Store
 
 PROTOCOLS = ("file", "http", "https", "s3")
@@ -55,10 +55,18 @@ class Location:
         """Bring an artifact of at most `limit` bytes into a store. Raises Unavailable, or Corrupt for other bytes."""
         if store.has(name):
             return
-        path = store.path(name).relative_to(store.root).as_posix()
         with store.incoming(name, limit) as incoming:
-            for chunk in self._chunks(f"artifacts/{path}", limit):
+            for chunk in self._chunks(_path(name, store), limit):
                 incoming.write(chunk)
+
+    def checked(self, name: Name, store: Store, limit: int) -> bytes:
+        """Return an artifact of at most `limit` bytes, which the store has not. Raises as :meth:`fetch`."""
+        check, data = check_for(name, limit), bytearray()
+        for chunk in self._chunks(_path(name, store), limit):
+            check.update(chunk)
+            data += chunk
+        check.finish()
+        return bytes(data)
 
     def _file(self, path: str, limit: int) -> Any:
         """Open a file to read. SAFETY: in a folder only a regular one, since a pipe may never say anything."""
@@ -99,6 +107,10 @@ class Location:
             said = getattr(error, "strerror", None) or str(error) or type(error).__name__
             said = said.splitlines()[0][:200]
             raise Unavailable(f"{name} cannot be read from {self.address}: {said}") from error
+
+
+def _path(name: Name, store: Store) -> str:
+    return f"artifacts/{store.path(name).relative_to(store.root).as_posix()}"
 
 
 def _open(address: str, protocol: str) -> tuple[Any, str]:

@@ -99,6 +99,14 @@ class Located(Source):
     def bring(self, name: Name, max_bytes: int) -> None:
         self._location.fetch(name, self.store, max_bytes)
 
+    def once(self, name: Name, max_bytes: int) -> bytes:
+        # NOTE: states are nearly all of a run, and an audit of many intervals would fill the disk with them.
+        if self.store.has(name):
+            return super().once(name, max_bytes)
+        data = self._location.checked(name, self.store, max_bytes)
+        self.fetched += len(data)
+        return data
+
 
 class PublishedRun(ClaimedRun):
     """A run at a location. Raises Unavailable for what is missing or is not what the claim leads to.
