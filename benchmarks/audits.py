@@ -52,7 +52,7 @@ from trainer_node.store import Store
 from .gpt_dispute import ROOT, backward_nodes, gpt
 from .report import Table, load, machine, show
 
-STEPS, STRIDES = 40, (2, 1)
+STEPS, STRIDES = 80, (2, 1)
 MEMORY = 8 << 30
 
 

@@ -11,10 +11,13 @@ Nothing here decides whom to believe: see :mod:`trainer_node.chain.agreement`.
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import structlog
@@ -346,18 +349,44 @@ def endpoints_of(web3: Web3) -> Endpoints:
     return web3.provider
 
 
-def _begin(act: Callable[[], T]) -> Future[T]:
-    """Run in a thread of its own. NOTE: those of an executor would keep the process from ending."""
-    future = Future[T]()
+class _Threads:
+    """Threads that run one call after the other; as many as there are calls at once.
 
-    def run() -> None:
+    NOTE: those of an executor would keep the process from ending while an endpoint does not answer.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[SimpleQueue[tuple[Future[Any], Callable[[], Any]]]] = []
+        os.register_at_fork(
+            after_in_child=self._idle.clear
+        )  # NOTE: a process that is forked off has no threads
+
+    def begin(self, act: Callable[[], T]) -> Future[T]:
+        """Run a call in a thread, and return its future result."""
         try:
-            future.set_result(act())
-        except BaseException as error:
-            future.set_exception(error)
+            calls = self._idle.pop()
+        except IndexError:
+            calls = SimpleQueue()
+            threading.Thread(target=self._serve, args=(calls,), name="rpc", daemon=True).start()
+        future = Future[T]()
+        calls.put((future, act))
+        return future
 
-    threading.Thread(target=run, name="rpc", daemon=True).start()
-    return future
+    def _serve(self, calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]]]) -> None:
+        while True:
+            future, act = calls.get()
+            try:
+                done = functools.partial(future.set_result, act())
+            except BaseException as error:
+                done = functools.partial(future.set_exception, error)
+            self._idle.append(
+                calls
+            )  # before anybody knows of the result, so that the next call takes this thread
+            done()
+            del future, act, done  # a thread that waits holds no answer
+
+
+_begin = _Threads().begin
 
 
 def _lenient_codec() -> ABICodec:
