@@ -137,7 +137,7 @@ def _of_hearing(event: Event) -> Iterator[str]:
     match event.name:
         case "Submitted":
             at = args["submission"]
-            yield f"same inputs, other outputs: node {at['node']} of step {at['step']} is before the panel"
+            yield f"same inputs, other outputs: node {at.node} of step {at.step} is before the panel"
             if args["until"]:
                 yield f"; verifiers judge it until {moment(args['until'])}"
         case "Attested":
@@ -212,8 +212,8 @@ def _words(name: str, args: dict[str, Any], match: MatchInfo) -> Iterator[str]:
             yield f"side {args['side']} refines to stride {strides[args['level']]}: {short(args['root'])}"
         case "RecordOpened":
             record = args["record"]
-            yield f"side {args['side']} opens its record: {len(record['inputs'])} inputs, "
-            yield f"{len(record['outputs'])} outputs"
+            yield f"side {args['side']} opens its record: {len(record.inputs)} inputs, "
+            yield f"{len(record.outputs)} outputs"
         case "Decided":
             reason = known(Reason, args["reason"], "event Decided")
             yield f"decided: {reason.name.lower().replace('_', ' ')}"
