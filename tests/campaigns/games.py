@@ -20,6 +20,7 @@ from trainer_node.chain import ChainClient, Deployment, Snapshot, TransactionMan
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.db import Database
 from trainer_node.deploy import deploy
+from trainer_node.errors import ChainError
 from trainer_node.service import Daemon, Service
 
 TIME_STEP_S = 120
@@ -130,10 +131,14 @@ class Game(Arena):
         return outcome
 
     def _over(self, snapshot: Snapshot) -> bool:
-        """NOTE: a member whose endpoint fails collects later than the job's end."""
-        job = snapshot.job(self.job_id)
-        held = any(not claim.lost and not claim.collected for claim in job.claims)
-        return super()._over(snapshot) and not held
+        """NOTE: a member whose endpoint fails collects later than the job's end; and a block that has just been taken
+        back cannot be read."""
+        try:
+            job = snapshot.job(self.job_id)
+            held = any(not claim.lost and not claim.collected for claim in job.claims)
+            return super()._over(snapshot) and not held
+        except ChainError:
+            return False
 
     def phase(self) -> str:
         """Return where the job is: its phase, and that of its match, hearing and trial."""

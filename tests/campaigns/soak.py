@@ -150,9 +150,11 @@ class Soak(Arena):
     def _round(self) -> bool:
         """Let all members do a round. Return whether nobody had anything to do."""
         before = self.web3.eth.block_number
-        newest = self.day.posted.get(max(self.day.posted, default=0))
+        lied = any(
+            one.lie is not HONEST for number, one in self.day.posted.items() if number not in self.day.ended
+        )
         services = self._rng.sample(self._services, len(self._services))
-        if newest is not None and newest.lie.fault is not Fault.NONE:
+        if lied:  # it is to have a place in the job
             services.sort(key=lambda one: one is not self._services[self._place(LIAR)])
         for service in services:
             service.round()

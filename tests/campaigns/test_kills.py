@@ -36,6 +36,8 @@ LIAR = ["lab", "trainer", "--fault", "wrong-op-output", "--fault-step", "42", "-
 GAMES, KILLS = 17, 12
 """204 kills in all."""
 DEADLINE_S = 1200.0
+LAST_S = 5.0
+"""Seconds in which a party notices that its last transaction is mined, which may be a moment to kill itself."""
 ACTS = {"trainer": {"join", "commit", "reveal", "collect"}, "verifier": {"attest"}}
 """Acts whose moments must have come, whoever makes the moves of the match."""
 
@@ -121,6 +123,8 @@ def play(network: Network, bundle: Bundle, kill: Callable[[], int]) -> int:
             done += kill()
         found = check_outcome(client, accounts, before, began)
         assert all(found[name].profit >= 0 for name in HONEST), found
+        time.sleep(LAST_S)
+        done += kill()
         assert not network.dead(), "a process that was not killed has ended"
     return done
 
