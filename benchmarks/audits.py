@@ -224,14 +224,15 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--ray", action="store_true")
     given = parser.parse_args()
-    if not (given.folder / "gpt/job.json").exists():
-        build(replace(gpt(given.text, STEPS), strides=STRIDES)).write(given.folder / "gpt")
-    bundle = Bundle.read(given.folder / "gpt")
+    job, folder = given.folder / f"gpt-{STEPS}", given.folder / f"run-{STEPS}"
+    if not (job / "job.json").exists():
+        build(replace(gpt(given.text, STEPS), strides=STRIDES)).write(job)
+    bundle = Bundle.read(job)
     draw = random.Random(given.seed)
     node, step = draw.choice(backward_nodes(bundle)), draw.randint(2, STEPS - 1)
     lie = Lie(Fault.WRONG_OP_OUTPUT, step, node)
     print(f"wrong: node {node} ({bundle.program.nodes[node].name}) in step {step}")
-    folder, console = given.folder / "run", Console(width=120)
+    console = Console(width=120)
     with lying_run(bundle, lie, folder) as (opened, replay), tempfile.TemporaryDirectory() as cache:
         interval = -(-step // STRIDES[0])
         opened.show(replay, interval, step, node)
@@ -242,7 +243,7 @@ def main() -> None:
             tell(found)
         if given.turns:
             table, found = audits(run, folder, given.turns)
-            most = bound(given.folder / "gpt", 2 * given.turns + 1)
+            most = bound(job, 2 * given.turns + 1)
             table.note = f"two processes that only train: {most:.2f}; {machine()}; {load()}"
             show(table, console)
             tell(found)
