@@ -150,9 +150,9 @@ def decode_tensor_header(head: bytes) -> tuple[Dtype, tuple[int, ...], int] | No
     return Dtype(code), shape, size
 
 
-def decode_tensor(data: bytes) -> Array:
+def decode_tensor(data: bytes | bytearray) -> Array:
     """Return the tensor in checked bytes (`check_for`), as a new, aligned array."""
-    parsed = decode_tensor_header(data[: 2 + 8 * MAX_RANK])
+    parsed = decode_tensor_header(bytes(data[: 2 + 8 * MAX_RANK]))
     assert parsed is not None  # the check has accepted the bytes
     dtype, shape, size = parsed
     array = np.empty(shape, NUMPY_DTYPE[dtype])

@@ -66,9 +66,8 @@ def data_tree(data: bytes | memoryview) -> Tree:
 
 def data_node(data: bytes | memoryview, height: int) -> bytes:
     """Return the node at a height over a tensor's bytes, which have at most ``2^height`` leaves. Uses one thread."""
-    return _node(
-        np.frombuffer(data, np.bool_), height, threads=1
-    )  # NOTE: bytes of bools are hashed as they are
+    # NOTE: bytes of bools are hashed as they are.
+    return _node(np.frombuffer(data, np.bool_), height, threads=1)
 
 
 def _node(part: Array, height: int, threads: int | None = None) -> bytes:

@@ -15,8 +15,9 @@ from web3.providers.base import JSONBaseProvider
 
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.coders import event_coders, view_coder
-from trainer_node.chain.contracts import NAMES
-from trainer_node.errors import ConfigError, RpcCorrupt
+from trainer_node.chain.contracts import NAMES, error_decoder
+from trainer_node.chain.rpc import guarded
+from trainer_node.errors import ChainError, ConfigError, Reverted, RpcCorrupt, RpcRefused
 
 ADDRESS = to_checksum_address("0x" + "12" * 20)
 
@@ -137,3 +138,40 @@ def test_a_name_that_no_function_has_is_refused() -> None:
     contract: Any = Web3(Answers()).eth.contract(address=ADDRESS, abi=load_artifact("Jobs").abi)
     with pytest.raises(ConfigError, match="not one function jobs, but 0"):
         view_coder(contract, "jobs")
+
+
+ANSWERS: dict[str, tuple[dict[str, Any], type[ChainError]]] = {
+    "a revert": ({"error": {"code": 3, "message": "execution reverted", "data": "0x"}}, Reverted),
+    "a revert, nested": ({"error": {"code": -32000, "message": "", "data": {"data": "0x1234"}}}, Reverted),
+    "a refusal": ({"error": {"code": -32000, "message": "header not found"}}, RpcRefused),
+    "a refusal with odd data": ({"error": {"code": -32000, "message": "x", "data": [1]}}, RpcRefused),
+    "nothing": ({"result": "0x"}, RpcCorrupt),
+    "null": ({"result": None}, RpcCorrupt),
+    "a number": ({"result": 7}, RpcCorrupt),
+    "a list": ({"result": ["0x"]}, RpcCorrupt),
+    "no hexadecimal": ({"result": "0xzz"}, RpcCorrupt),
+    "half a byte": ({"result": "0x123"}, RpcCorrupt),
+    "a short word": ({"result": "0x" + "00" * 31}, RpcCorrupt),
+    "pointers to anywhere": ({"result": "0x" + "ff" * 32 * 8}, RpcCorrupt),
+    "a phase that is no u8": ({"result": "0x" + "01" + "00" * 31 + "00" * 32 * 40}, RpcCorrupt),
+    "an endless list": ({"result": "0x" + ("00" * 31 + "a0") * 5 + "7f" + "ff" * 31}, RpcCorrupt),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_whatever_is_no_result_is_an_error_of_ours(case: str) -> None:
+    answer, expected = ANSWERS[case]
+    contract: Any = Web3(Answers()).eth.contract(address=ADDRESS, abi=load_artifact("Jobs").abi)
+    with pytest.raises(ChainError) as caught, guarded("viewOf", error_decoder()):
+        view_coder(contract, "viewOf").result({"jsonrpc": "2.0", "id": 1, **answer})  # type: ignore[typeddict-item]
+    assert type(caught.value) is expected
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", bytes(31), b"\xff" * 320])
+def test_a_log_that_cannot_be_decoded_is_an_error_of_ours(data: bytes) -> None:
+    contract: Any = Web3(Answers()).eth.contract(address=ADDRESS, abi=load_artifact("Referee").abi)
+    topic, coder = next(pair for pair in event_coders(contract).items() if pair[1].name == "RecordOpened")
+    with pytest.raises(RpcCorrupt), guarded("eth_getLogs"):
+        coder.args([topic, bytes(32)], data)
+    with pytest.raises(RpcCorrupt), guarded("eth_getLogs"):
+        coder.args([topic, b"\1"], data)

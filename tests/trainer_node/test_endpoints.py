@@ -18,7 +18,7 @@ from tests.conftest import Anvil
 from tests.trainer_node.endpoint import DEPLOYMENT
 from trainer_node.chain import Call, ChainClient, TransactionManager, ViewPolicy, connect
 from trainer_node.chain.agreement import Agreement, Notes
-from trainer_node.chain.endpoints import MAX_BACKOFF_S, Endpoints, _Threads, endpoints_of
+from trainer_node.chain.endpoints import MAX_BACKOFF_S, Endpoints, endpoints_of
 from trainer_node.config import load_settings
 from trainer_node.db import Database
 from trainer_node.errors import ChainError, ConfigError, Disagreement, RpcUnavailable, WrongChain
@@ -321,21 +321,3 @@ def test_an_answer_that_made_no_sense_is_not_held_against_others(pair: Bench) ->
     with pytest.raises(ChainError):
         client.verify()
     assert client.constants.kept == []
-
-
-def test_requests_one_after_the_other_take_one_thread() -> None:
-    threads, taken = _Threads(), set[int]()
-    for _ in range(50):
-        taken.add(threads.begin(threading.get_ident).result())
-    with pytest.raises(ZeroDivisionError):
-        threads.begin(lambda: 1 // 0).result()
-    taken.add(threads.begin(threading.get_ident).result())
-    assert len(taken) == 1
-
-
-def test_a_request_that_hangs_keeps_no_other_one() -> None:
-    threads, free = _Threads(), threading.Event()
-    hanging = [threads.begin(free.wait) for _ in range(3)]
-    assert threads.begin(lambda: 7).result(5) == 7
-    free.set()
-    assert all(future.result(5) for future in hanging)

@@ -48,7 +48,7 @@ class Source(ABC):
         for name in names:
             self.fetch(name, max_bytes)
 
-    def once(self, name: Name, max_bytes: int) -> bytes:
+    def once(self, name: Name, max_bytes: int) -> bytes | bytearray:
         """Return the checked bytes of an artifact that is needed once. A source need not keep it in the store."""
         self.fetch(name, max_bytes)
         return self.store.get(name)
@@ -133,7 +133,7 @@ class ClaimedRun:
         arrays = []
         for slot, descriptor in zip(self.program.slots, self.program.initial, strict=True):
             name = Name(Kind.RECORD, tree.leaves[slot.node])
-            record = Record.decode(self.source.once(name, MAX_RECORD_BYTES))
+            record = Record.decode(bytes(self.source.once(name, MAX_RECORD_BYTES)))
             if slot.output >= len(record.outputs):
                 raise Unavailable(f"the record of node {slot.node} has no output {slot.output}")
             limit = descriptor.type.nbytes + MAX_HEADER_BYTES

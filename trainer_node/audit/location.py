@@ -59,14 +59,14 @@ class Location:
             for chunk in self._chunks(_path(name, store), limit):
                 incoming.write(chunk)
 
-    def checked(self, name: Name, store: Store, limit: int) -> bytes:
+    def checked(self, name: Name, store: Store, limit: int) -> bytearray:
         """Return an artifact of at most `limit` bytes, which the store has not. Raises as :meth:`fetch`."""
         check, data = check_for(name, limit), bytearray()
         for chunk in self._chunks(_path(name, store), limit):
             check.update(chunk)
             data += chunk
         check.finish()
-        return bytes(data)
+        return data
 
     def _file(self, path: str, limit: int) -> Any:
         """Open a file to read. SAFETY: in a folder only a regular one, since a pipe may never say anything."""

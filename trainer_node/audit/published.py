@@ -99,7 +99,7 @@ class Located(Source):
     def bring(self, name: Name, max_bytes: int) -> None:
         self._location.fetch(name, self.store, max_bytes)
 
-    def once(self, name: Name, max_bytes: int) -> bytes:
+    def once(self, name: Name, max_bytes: int) -> bytes | bytearray:
         # NOTE: states are nearly all of a run, and an audit of many intervals would fill the disk with them.
         if self.store.has(name):
             return super().once(name, max_bytes)

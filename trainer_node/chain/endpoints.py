@@ -11,13 +11,10 @@ Nothing here decides whom to believe: see :mod:`trainer_node.chain.agreement`.
 from __future__ import annotations
 
 import contextlib
-import functools
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from queue import SimpleQueue
+from concurrent.futures import FIRST_COMPLETED, wait
 from typing import Any, TypeVar
 
 import structlog
@@ -33,6 +30,7 @@ from web3.types import RPCEndpoint, RPCResponse
 from ..errors import ChainError, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable, WrongChain
 from ..metrics import Metrics
 from .rpc import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S, BoundedProvider, is_refusal, show_endpoint
+from .threads import Threads
 
 MAX_BACKOFF_S = 60.0
 PATIENCE_S = 3.0
@@ -43,6 +41,7 @@ SEND = "eth_sendRawTransaction"
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
+_threads = Threads("rpc")
 
 
 class Endpoint:
@@ -122,7 +121,7 @@ class Endpoint:
     def _within(self, act: Callable[[], T]) -> T:
         """SAFETY: no wait of the HTTP client bounds an answer whose header comes byte by byte."""
         try:
-            return _begin(act).result(2 * self._timeout_s)
+            return _threads.begin(act).result(2 * self._timeout_s)
         except TimeoutError:
             self._provider.reset()
             raise RpcUnavailable(
@@ -212,7 +211,7 @@ class Endpoints(JSONBaseProvider):
 
         if len(asked) == 1:
             return {asked[0]: one(asked[0])}
-        begun = {_begin(lambda endpoint=endpoint: one(endpoint)): endpoint for endpoint in asked}  # type: ignore[misc]
+        begun = {_threads.begin(lambda endpoint=endpoint: one(endpoint)): endpoint for endpoint in asked}  # type: ignore[misc]
         found = dict[Endpoint, T | ChainError]()
         left, until = set(begun), float("inf")
         while left:
@@ -276,7 +275,7 @@ class Endpoints(JSONBaseProvider):
     def _broadcast(self, params: Any) -> RPCResponse:
         """Send a transaction to all endpoints. Returns as soon as one takes it; else a refusal, that of the serving one
         first. SAFETY: one endpoint that swallows transactions, or is cut off from the network, does not stop them."""
-        answers = {_begin(lambda e=e: e.request(SEND, params)): e for e in self.every}  # type: ignore[misc]
+        answers = {_threads.begin(lambda e=e: e.request(SEND, params)): e for e in self.every}  # type: ignore[misc]
         left, until = set(answers), float("inf")
         refusals, failed = dict[Endpoint, RPCResponse](), list[BaseException]()
         while left:
@@ -347,46 +346,6 @@ def endpoints_of(web3: Web3) -> Endpoints:
     """Return the endpoints of a connection that :func:`connect` has made."""
     assert isinstance(web3.provider, Endpoints)
     return web3.provider
-
-
-class _Threads:
-    """Threads that run one call after the other; as many as there are calls at once.
-
-    NOTE: those of an executor would keep the process from ending while an endpoint does not answer.
-    """
-
-    def __init__(self) -> None:
-        self._idle: list[SimpleQueue[tuple[Future[Any], Callable[[], Any]]]] = []
-        os.register_at_fork(
-            after_in_child=self._idle.clear
-        )  # NOTE: a process that is forked off has no threads
-
-    def begin(self, act: Callable[[], T]) -> Future[T]:
-        """Run a call in a thread, and return its future result."""
-        try:
-            calls = self._idle.pop()
-        except IndexError:
-            calls = SimpleQueue()
-            threading.Thread(target=self._serve, args=(calls,), name="rpc", daemon=True).start()
-        future = Future[T]()
-        calls.put((future, act))
-        return future
-
-    def _serve(self, calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]]]) -> None:
-        while True:
-            future, act = calls.get()
-            try:
-                done = functools.partial(future.set_result, act())
-            except BaseException as error:
-                done = functools.partial(future.set_exception, error)
-            self._idle.append(
-                calls
-            )  # before anybody knows of the result, so that the next call takes this thread
-            done()
-            del future, act, done  # a thread that waits holds no answer
-
-
-_begin = _Threads().begin
 
 
 def _lenient_codec() -> ABICodec:

@@ -1,0 +1,27 @@
+"""Calls share threads, and none waits for one that hangs."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from trainer_node.chain.threads import Threads
+
+
+def test_calls_one_after_the_other_take_one_thread() -> None:
+    threads, taken = Threads("test"), set[int]()
+    for _ in range(50):
+        taken.add(threads.begin(threading.get_ident).result())
+    with pytest.raises(ZeroDivisionError):
+        threads.begin(lambda: 1 // 0).result()
+    taken.add(threads.begin(threading.get_ident).result())
+    assert len(taken) == 1
+
+
+def test_a_call_that_hangs_keeps_no_other_one() -> None:
+    threads, free = Threads("test"), threading.Event()
+    hanging = [threads.begin(free.wait) for _ in range(3)]
+    assert threads.begin(lambda: 7).result(5) == 7
+    free.set()
+    assert all(future.result(5) for future in hanging)
