@@ -23,7 +23,7 @@ def measure(plan: Plan = DAY) -> Table:
     for at, sample in enumerate(day.samples):
         if at % EVERY_H == 0 or at == len(day.samples) - 1:
             table.add(
-                f"{sample.hour:.0f}",
+                f"{sample.hour:.0f}" if at % EVERY_H == 0 else "all over",
                 str(sample.jobs),
                 str(sample.memory >> 20),
                 str(max(sample.disk.values()) >> 10),
