@@ -70,7 +70,7 @@ TABLE = (
     _gauge("block", "Number of the last block that was looked at"),
     _gauge("head_age_seconds", "Age of the newest block when it was last looked at"),
     _gauge("rpc_latency_seconds", "Time of the endpoint's last answer", "endpoint", most=MAX_SERIES),
-    _counter("rpc_failures", "Requests that the endpoint did not answer", "endpoint", most=MAX_SERIES),
+    _counter("rpc_failures", "Requests without an answer that makes sense", "endpoint", most=MAX_SERIES),
     _counter("rpc_disagreements", "Answers unlike those of the other endpoints", "endpoint", most=MAX_SERIES),
     _gauge("signer_up", "Whether the remote signer last signed, or last answered"),
     _gauge("rpc_endpoint_up", "Whether the endpoint answered the last request", "endpoint", most=MAX_SERIES),

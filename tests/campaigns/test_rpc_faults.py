@@ -45,7 +45,12 @@ class Run(NamedTuple):
 def one_endpoint() -> list[Run]:
     """Return runs with one endpoint, which breaks answers at random: each trouble alone, then all of them."""
     single = [
-        Run(f"one endpoint, {trouble}", ({trouble: share},), seed=seed)
+        # NOTE: few answers have several logs, so all of these are shuffled.
+        Run(
+            f"one endpoint, {trouble} {seed}",
+            ({trouble: 1.0 if trouble is Trouble.SHUFFLED else share},),
+            seed=seed,
+        )
         for trouble in TRANSIENT
         for seed, share in enumerate((0.03, 0.06, 0.1))
         if not (trouble is Trouble.SILENCE and share > 0.03)  # each takes a second
@@ -117,6 +122,8 @@ def play(anvil: Anvil, folder: Path, bundle: Bundle, run: Run) -> Game:
         if broken & {Trouble.STATUS, Trouble.DROPPED, Trouble.WRONG_ID, Trouble.SILENCE, Trouble.PACKED}:
             assert said.failures > 0, f"{run.name}: no metric says so"
             assert said.reasons, f"{run.name}: /readyz does not say so"
+        if broken & {Trouble.FORKED, Trouble.LYING}:
+            assert said.failures + said.disagreements > 0, f"{run.name}: no metric says so"
         for words in run.told:
             assert said.any(words), f"{run.name}: /readyz does not say {words!r}, but {said.reasons}"
         return played

@@ -128,7 +128,7 @@ def test_an_answer_that_comes_too_slowly_is_read_in_halves(
         return httpx.Response(200, content=drip())
 
     provider = client.endpoints.serving._provider
-    monkeypatch.setattr(provider, "_client", httpx.Client(transport=httpx.MockTransport(slowly)))
+    monkeypatch.setattr(provider, "client", httpx.Client(transport=httpx.MockTransport(slowly)))
     monkeypatch.setattr("trainer_node.chain.rpc.time", SimpleNamespace(monotonic=lambda: clock[0]))
     assert [event.block for event in logs.read()] == list(BLOCKS)
     assert logs.asked == [(0, 63), (0, 31), (32, 63), (64, 99)]

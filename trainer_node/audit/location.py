@@ -26,6 +26,7 @@ from ..store import Store
 
 PROTOCOLS = ("file", "http", "https", "s3")
 _CHUNK = 1 << 20
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class Location:
@@ -76,11 +77,13 @@ class Location:
             return self._files.open(path, "rb", block_size=0, size=limit, timeout=self._timeout(limit))
         if self._files is not None:
             return self._files.open(path, "rb", block_size=0)
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        if not stat.S_ISREG(os.fstat(number).st_mode):
+        # NOTE: looked at before, since some devices act when they are opened, and after, since it may be another then.
+        if stat.S_ISREG(Path(path).stat().st_mode):
+            number = os.open(path, _READ)
+            if stat.S_ISREG(os.fstat(number).st_mode):
+                return os.fdopen(number, "rb")
             os.close(number)
-            raise Unavailable(f"{path} is no regular file")
-        return os.fdopen(number, "rb")
+        raise Unavailable(f"{path} is no regular file")
 
     def _timeout(self, limit: int) -> Any:
         import aiohttp

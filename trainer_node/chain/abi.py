@@ -1,4 +1,5 @@
-"""The compiled contracts as package data, `referee_py/abi/<Name>.json`, which scripts/build_contracts.py builds."""
+"""The compiled contracts as package data, `referee_py/abi/<Name>.json`, which scripts/build_contracts.py builds, and
+the codec of their arguments and results."""
 
 from __future__ import annotations
 
@@ -8,7 +9,49 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from eth_abi.codec import ABICodec
+from eth_abi.decoding import ContextFramesBytesIO, StringDecoder
+from eth_abi.exceptions import DecodingError
+from eth_abi.registry import BaseEquals
+from web3._utils.abi import build_strict_registry
+
 from ..errors import ConfigError
+
+READINGS, SPARE_BYTES = 4, 1024
+"""How often data may be read while they are decoded, and bytes more. Offsets are read twice, all else once."""
+
+
+class _Bounded(ContextFramesBytesIO):
+    """SAFETY: offsets may all point to one place, so that small data are a value that fills the memory."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)  # type: ignore[no-untyped-call]
+        self._left = READINGS * len(data) + SPARE_BYTES
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        self._left -= len(found)
+        if self._left < 0:
+            raise DecodingError("values share their bytes")
+        return found
+
+
+class Codec(ABICodec):
+    """web3's strict codec, except that a string may hold any bytes, and that decoding takes time and memory in
+    proportion to the data.
+
+    SAFETY: the contracts accept any bytes as a URI. If a URI that is not UTF-8 were an error here, a liar's claim could
+    make a whole job unreadable for everybody else.
+    """
+
+    stream_class = _Bounded
+
+    def __init__(self) -> None:
+        registry = build_strict_registry()
+        registry.unregister_decoder("string")
+        decoder = StringDecoder(handle_string_errors="replace")  # type: ignore[no-untyped-call]
+        registry.register_decoder(BaseEquals("string"), decoder, label="string")  # type: ignore[no-untyped-call]
+        super().__init__(registry)
 
 
 @dataclass(frozen=True)

@@ -145,12 +145,12 @@ class Agreement:
         self._endpoints.serving = lead
         block, doubt = self._chosen(lead, heads[lead], top)
         votes = self._votes(block, heads, lead)
-        same, other = _parted(votes, block.hash, heads, heads[lead])
+        same, other = _parted(votes, block, heads, heads[lead])
         if len(other) > len(same) and len(other) >= policy.agree:
             # NOTE: a majority has this block with another hash, so one of its members serves.
             lead = next(e for e in ranked if e in other)
             block, self._endpoints.serving = votes[lead], lead
-            same, other = _parted(votes, block.hash, heads, heads[lead])
+            same, other = _parted(votes, block, heads, heads[lead])
         decided = len(same) >= policy.agree and len(same) > len(other)
         self._note_odd(block, votes, other if decided else [])
         apart = any(not _near(heads[lead], head) for head in heads.values())
@@ -214,7 +214,7 @@ class Agreement:
                 continue
             if head.number == block.number:
                 votes[endpoint] = head
-            elif kept is not None and kept.hash == block.hash:
+            elif kept == block:
                 votes[endpoint] = kept
             elif head.number > block.number:
                 asked.append(endpoint)
@@ -260,8 +260,8 @@ class Agreement:
     def _difference(self, block: Block, notes: Sequence[Note]) -> str | None:
         """Return how an endpoint's answers differ; None if they do not. Raises RpcUnavailable and RpcCorrupt."""
         found = self._block(block.number)
-        if found.hash != block.hash:
-            return f"block {block.number} is 0x{found.hash.hex()}, not 0x{block.hash.hex()}"
+        if found != block:
+            return f"block {block.number} is {found}, not {block}"
         for note in notes:
             if self._again(note) == note:
                 continue
@@ -287,6 +287,13 @@ class Agreement:
         self._odd = {e: (since, told) for e, (since, told) in self._odd.items() if now - since < DISTRUST_S}
         return sorted(self._endpoints.ranked(among), key=lambda endpoint: endpoint in self._odd)
 
+    def distrust(self, endpoint: Endpoint | None, told: str) -> None:
+        """Let another endpoint serve for a while, if there is one: this one's answers make no sense."""
+        if endpoint is not None:
+            self._endpoints.metrics.add("rpc_failures", endpoint.name)
+            if self._endpoints.several:
+                self._mark(endpoint, told)
+
     def _mark(self, endpoint: Endpoint, told: str) -> None:
         if endpoint not in self._odd:
             _log.warning("rpc.endpoint_differs", endpoint=endpoint.name, reason=told)
@@ -295,9 +302,7 @@ class Agreement:
     def _note_odd(self, block: Block, votes: dict[Endpoint, Block], other: list[Endpoint]) -> None:
         for endpoint in other:
             self._endpoints.metrics.add("rpc_disagreements", endpoint.name)
-            self._mark(
-                endpoint, f"block {block.number} is 0x{votes[endpoint].hash.hex()}, unlike the others'"
-            )
+            self._mark(endpoint, f"block {block.number} is {votes[endpoint]}, unlike the others'")
 
     def _tell(self, doubt: str | None) -> None:
         if doubt != self.doubt:
@@ -314,18 +319,18 @@ def _near(head: Block, other: Block) -> bool:
 
 
 def _parted(
-    votes: dict[Endpoint, Block], digest: bytes, heads: dict[Endpoint, Block], lead: Block
+    votes: dict[Endpoint, Block], block: Block, heads: dict[Endpoint, Block], lead: Block
 ) -> tuple[list[Endpoint], list[Endpoint]]:
-    """Return the endpoints that have the block with this hash, and those that have it with another.
+    """Return the endpoints that have this very block, and those that have another of its number.
 
     SAFETY: an endpoint that is far ahead of ``lead``, the head of the serving one, does not vouch for an old block.
     """
-    same = [e for e, vote in votes.items() if vote.hash == digest and _near(lead, heads[e])]
-    return same, [e for e, vote in votes.items() if vote.hash != digest]
+    same = [e for e, vote in votes.items() if vote == block and _near(lead, heads[e])]
+    return same, [e for e, vote in votes.items() if vote != block]
 
 
 def _contradiction(number: int, votes: dict[Endpoint, Block]) -> str:
-    told = ", ".join(f"0x{vote.hash.hex()[:16]} by {endpoint.name}" for endpoint, vote in votes.items())
+    told = ", ".join(f"{vote} by {endpoint.name}" for endpoint, vote in votes.items())
     return f"endpoints disagree about block {number}: {told}"
 
 
@@ -336,7 +341,7 @@ def _canonical(method: str, answer: Any) -> Any:
     if "error" in answer:
         return "error", str((answer["error"].get("data")) or "")
     if method == BLOCK and isinstance(result, dict):
-        return result.get("number"), result.get("hash")
+        return [result.get(name) for name in ("number", "hash", "timestamp", "baseFeePerGas")]
     if method == LOGS and isinstance(result, list):
         names = "blockNumber", "logIndex", "address", "data", "transactionHash", "topics"
         return sorted(

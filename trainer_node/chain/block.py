@@ -21,6 +21,9 @@ class Block:
     timestamp: int
     base_fee: int
 
+    def __str__(self) -> str:
+        return f"0x{self.hash.hex()[:16]} of {self.timestamp} with base fee {self.base_fee}"
+
 
 def block_request(at: int | str) -> list[Any]:
     """Return the parameters of eth_getBlockByNumber for a number or one of `TAGS`."""
@@ -39,8 +42,8 @@ def block_of(answer: Any, at: int | str) -> Block:
         raise RpcUnavailable(f"the RPC endpoint does not have block {at}{said}{remedy}")
     try:
         # NOTE: a chain without EIP-1559 has no base fee.
-        numbers = [_quantity(raw[name]) for name in ("number", "timestamp")]
-        base_fee = _quantity(raw.get("baseFeePerGas") or "0x0")
+        numbers = [quantity(raw[name]) for name in ("number", "timestamp")]
+        base_fee = quantity(raw.get("baseFeePerGas") or "0x0")
         digest = bytes.fromhex(raw["hash"].removeprefix("0x"))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise RpcCorrupt(
@@ -52,8 +55,8 @@ def block_of(answer: Any, at: int | str) -> Block:
     return found
 
 
-def _quantity(text: Any) -> int:
-    """Return a JSON-RPC quantity. Raises TypeError or ValueError."""
+def quantity(text: Any) -> int:
+    """Return a JSON-RPC quantity below 2^63. Raises TypeError or ValueError."""
     if not isinstance(text, str) or not text.startswith("0x") or len(text) > 66:
         raise ValueError(f"{str(text)[:80]!r} is no quantity")
     value = int(text, 16)

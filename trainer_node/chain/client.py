@@ -135,7 +135,7 @@ class Snapshot:
     @cached_property
     def _pauses(self) -> tuple[Pause, ...]:
         query = Query(self._contracts.timekeeper, (), Pauses.names)
-        with self._told(query):
+        with self._sense(query):
             pauses = tuple(Pauses.of(self._events(query)).found)
             if contract_time(pauses, self.block.timestamp) != self.now:
                 raise RpcCorrupt("the endpoint lacks events of pauses; use one with complete logs")
@@ -188,7 +188,7 @@ class Snapshot:
         # INVARIANT: one call reads all that must fit together. Two calls at one block number may see two states: the
         # block may be replaced between them, and anvil answers from the block that it has just mined.
         raw = self._view(self._contracts.jobs, "viewOf", job_id)
-        with guarded(f"job {job_id}"):
+        with self._sense(), guarded(f"job {job_id}"):
             phase, job, trainers, claims, groups = raw
             if phase != 0:
                 if max(job.claims, job.groups) > MAX_CLAIMS:
@@ -245,7 +245,7 @@ class Snapshot:
         if raw.phase == 0 or raw.jobId != job.id or raw.jobs.lower() != jobs.lower():
             raise InvalidInput(f"match {match_id} is not a match of job {job.id} at {jobs}")
         query = Query(self._contracts.referee, (match_id,))
-        with self._told(query), guarded(f"match {match_id}"):
+        with self._sense(query), guarded(f"match {match_id}"):
             found = match_view(match_id, raw, self.events(match_id, job.id), job)
         return self._whole(query, found)
 
@@ -309,7 +309,7 @@ class Snapshot:
             return None
         signers = self._view(self._contracts.panel, "votes", number, raw.verdict)
         query = Query(self._contracts.panel, (number,))
-        with self._told(query), guarded(f"hearing {number}"):
+        with self._sense(query), guarded(f"hearing {number}"):
             events = self.hearing_events(number, job.id)
             found = hearing_view(number, raw, signers, events, job, deployment.chain_id, deployment.panel)
         # SAFETY: a job with its own referee may name any match as one of its matches.
@@ -340,7 +340,7 @@ class Snapshot:
         trial_terms, dispute = hearing.trial_terms[trial]
         raw = self._view(self._contracts.court, "getTrial", trial)
         query = Query(self._contracts.court, (trial,))
-        with self._told(query), guarded(f"trial {trial}"):
+        with self._sense(query), guarded(f"trial {trial}"):
             events = self.trial_events(trial, hearing.terms.submission.job_id)
             found = trial_view(trial_terms, dispute, raw, events)
         return self._whole(query, found)
@@ -376,7 +376,7 @@ class Snapshot:
     # ------------------------------------------------------------------ inside
 
     def _view(self, contract: Contract, function: str, *args: Any) -> Any:
-        with self._reading(), guarded(function, self._contracts.decode_error):
+        with self._sense(), self._reading(), guarded(function, self._contracts.decode_error):
             view = view_coder(contract, function)
             return view.result(
                 self._client.endpoints.make_request(CALL, view.request(args, self.block.number))
@@ -411,7 +411,7 @@ class Snapshot:
             first = client.first_block(job, self.block)
 
         def fetch(begin: int, end: int) -> list[Event]:
-            with self._reading():
+            with self._sense(), self._reading():
                 return list(read_events(client.web3, query, begin, end, client.log_range, most))
 
         if client.cache is None or not cached:
@@ -419,13 +419,15 @@ class Snapshot:
         return client.cache.read(query, first, last, self._hash_of, fetch)
 
     @contextlib.contextmanager
-    def _told(self, query: Query) -> Iterator[None]:
-        """SAFETY: events that contradict the contract are not kept, because another endpoint may have them all."""
+    def _sense(self, *queries: Query) -> Iterator[None]:
+        """SAFETY: if what was read makes no sense, another endpoint serves the next look, and events of these queries
+        are not kept: another endpoint may have them all."""
         try:
             yield
-        except RpcCorrupt:
-            if self._client.cache is not None:
-                self._client.cache.forget(query)
+        except RpcCorrupt as error:
+            self._client.agreement.distrust(self._client.endpoints.source, str(error))
+            if queries and self._client.cache is not None:
+                self._client.cache.forget(*queries)
             raise
 
     def _whole(self, query: Query, found: Info) -> Info:

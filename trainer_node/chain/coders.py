@@ -44,7 +44,10 @@ class ViewCoder:
     def result(self, answer: RPCResponse) -> Any:
         """Return the result in an answer: the only output, or a named tuple of all. Raises errors of web3 and eth_abi,
         TypeError and ValueError."""
-        data = bytes.fromhex(result_of(answer).removeprefix("0x"))
+        text = result_of(answer)
+        data = bytes.fromhex(text.removeprefix("0x"))
+        if len(text) != 2 + 2 * len(data):
+            raise RpcCorrupt("the result is not hexadecimal digits after 0x")
         found = self._read(self._codec.decode(self._gives, data))
         return found[0] if len(self._gives) == 1 else found
 

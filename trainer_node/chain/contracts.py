@@ -21,7 +21,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from eth_abi import abi as eth_abi
 from eth_abi.exceptions import DecodingError
 from eth_utils.abi import collapse_if_tuple
 from eth_utils.address import is_checksum_address
@@ -30,7 +29,7 @@ from web3 import Web3
 from web3.contract import Contract
 
 from ..errors import ConfigError, WrongChain
-from .abi import load_artifact
+from .abi import Codec, load_artifact
 from .rpc import guarded
 
 REPOPS_RULES = (
@@ -76,6 +75,7 @@ class ErrorDecoder:
     """Turns revert data into the name and arguments of a custom error of any of our contracts."""
 
     def __init__(self, *abis: list[dict[str, Any]]) -> None:
+        self._codec = Codec()
         self._known: dict[bytes, tuple[str, list[str], list[str]]] = {}
         for entry in (entry for abi in abis for entry in abi if entry["type"] == "error"):
             types = [collapse_if_tuple(item) for item in entry["inputs"]]
@@ -97,7 +97,7 @@ class ErrorDecoder:
             return "unknown", {"data": data}
         name, names, types = known
         try:
-            values = dict(zip(names, eth_abi.decode(types, data[4:]), strict=True))
+            values = dict(zip(names, self._codec.decode(types, data[4:]), strict=True))
         except (DecodingError, OverflowError, ValueError):
             return name, {"data": data}
         if name == "Panic":
@@ -252,8 +252,10 @@ class Contracts:
         """Check that the chain has the deployed code. Raises WrongChain, RpcUnavailable or RpcCorrupt."""
         with guarded("eth_chainId"):
             found = self.web3.eth.chain_id
-        if found != self.deployment.chain_id:
-            raise WrongChain(f"the chain is {found}, the deployment is of chain {self.deployment.chain_id}")
+            if found != self.deployment.chain_id:
+                raise WrongChain(
+                    f"the chain is {found}, the deployment is of chain {self.deployment.chain_id}"
+                )
         for name, address in self.deployment.addresses.items():
             have = code_hash(self.web3, address)
             if have != self.deployment.code_hashes[name]:

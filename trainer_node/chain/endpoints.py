@@ -18,17 +18,15 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from typing import Any, TypeVar
 
 import structlog
-from eth_abi.codec import ABICodec
-from eth_abi.decoding import StringDecoder
-from eth_abi.registry import BaseEquals
 from web3 import Web3
-from web3._utils.abi import build_strict_registry
 from web3.middleware import AttributeDictMiddleware
 from web3.providers.base import JSONBaseProvider
 from web3.types import RPCEndpoint, RPCResponse
 
 from ..errors import ChainError, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable, WrongChain
 from ..metrics import Metrics
+from .abi import Codec
+from .block import quantity
 from .rpc import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S, BoundedProvider, is_refusal, show_endpoint
 from .threads import Threads
 
@@ -38,6 +36,8 @@ PATIENCE_S = 3.0
 SLOW_S, SLOW_FACTOR = 1.0, 4.0
 """An endpoint is slow if its answers take longer than this, and this many times as long as those of the fastest."""
 SEND = "eth_sendRawTransaction"
+LONG = frozenset(("eth_call", "eth_getLogs", "eth_estimateGas"))
+"""Methods that may ask for more than a good endpoint gives."""
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
@@ -80,7 +80,7 @@ class Endpoint:
             return
         answer = self._timed("eth_chainId", [])
         try:
-            found = int(answer["result"], 16)
+            found = quantity(answer["result"])
         except (KeyError, TypeError, ValueError) as error:
             raise self.failed(
                 RpcCorrupt(f"RPC {self.name}: eth_chainId: {answer!s:.200} is no id")
@@ -96,13 +96,14 @@ class Endpoint:
     def _timed(self, method: str, params: Any) -> RPCResponse:
         began = time.monotonic()
         try:
-            answer = self._within(lambda: self._provider.make_request(RPCEndpoint(method), params))
-        except (RpcRefused, RpcTooLong):
-            # NOTE: a request that asks for too much says nothing about the endpoint.
-            self._metrics.add("rpc_failures", self.name)
-            raise
+            answer = self._within(method, params)
         except ChainError as error:
-            raise self.failed(error) from error.__cause__
+            named = type(error)(f"RPC {self.name}: {error}")
+            if isinstance(error, RpcRefused | RpcTooLong) and method in LONG:
+                # NOTE: a request that asks for too much says nothing about the endpoint.
+                self._metrics.add("rpc_failures", self.name)
+                raise named from error.__cause__
+            raise self.failed(named) from error.__cause__
         took = time.monotonic() - began
         self.latency_s = 0.7 * self.latency_s + 0.3 * took if self.latency_s else took
         self.failures, self.trouble, self._retry_at = 0, None, 0.0
@@ -118,14 +119,17 @@ class Endpoint:
         self._metrics.set("rpc_endpoint_up", 0, self.name)
         return error
 
-    def _within(self, act: Callable[[], T]) -> T:
+    def _within(self, method: str, params: Any) -> RPCResponse:
         """SAFETY: no wait of the HTTP client bounds an answer whose header comes byte by byte."""
+        client = self._provider.client
         try:
-            return _threads.begin(act).result(2 * self._timeout_s)
+            return _threads.begin(lambda: self._provider.request(client, RPCEndpoint(method), params)).result(
+                2 * self._timeout_s
+            )
         except TimeoutError:
-            self._provider.reset()
+            self._provider.reset(client)
             raise RpcUnavailable(
-                f"RPC {self.name}: not answered within {2 * self._timeout_s:.0f} s (limits.rpc_timeout_s)"
+                f"{method}: not answered within {2 * self._timeout_s:.0f} s (limits.rpc_timeout_s)"
             ) from None
 
 
@@ -208,6 +212,9 @@ class Endpoints(JSONBaseProvider):
                     return act(endpoint)
                 except ChainError as error:
                     return error
+                except Exception as error:
+                    # SAFETY: what one answer makes us stumble over must not keep us from hearing the other endpoints.
+                    return endpoint.failed(RpcCorrupt(f"RPC {endpoint.name}: {type(error).__name__}"))
 
         if len(asked) == 1:
             return {asked[0]: one(asked[0])}
@@ -333,7 +340,7 @@ def connect(
     provider = Endpoints(every, metrics)
     # NOTE: only the middleware of web3 that shapes answers: no ENS, no implicit gas or fees.
     web3 = Web3(provider, middleware=[(AttributeDictMiddleware, "attrdict")])
-    web3.codec = _lenient_codec()
+    web3.codec = Codec()
     found = provider.each(Endpoint.check_chain)
     errors = [answer for answer in found.values() if isinstance(answer, ChainError)]
     wrong = [error for error in errors if isinstance(error, WrongChain)]
@@ -346,16 +353,3 @@ def endpoints_of(web3: Web3) -> Endpoints:
     """Return the endpoints of a connection that :func:`connect` has made."""
     assert isinstance(web3.provider, Endpoints)
     return web3.provider
-
-
-def _lenient_codec() -> ABICodec:
-    """Return web3's strict codec, except that a string may hold any bytes.
-
-    SAFETY: the contracts accept any bytes as a URI. If a URI that is not UTF-8 were an error here, a liar's claim could
-    make a whole job unreadable for everybody else.
-    """
-    registry = build_strict_registry()
-    registry.unregister_decoder("string")
-    decoder = StringDecoder(handle_string_errors="replace")  # type: ignore[no-untyped-call]
-    registry.register_decoder(BaseEquals("string"), decoder, label="string")  # type: ignore[no-untyped-call]
-    return ABICodec(registry)

@@ -92,7 +92,10 @@ def read_events(
             if count > most:
                 raise RpcCorrupt(f"eth_getLogs gave {count} logs; there cannot be more than {most}")
             events = [_decode(contract, known, words, raw, start, end) for raw in raw_logs]
-        yield from sorted(events, key=lambda event: (event.block, event.index))
+            placed = {(event.block, event.index): event for event in events}
+            if len(placed) != len(events):
+                raise RpcCorrupt("eth_getLogs gave two logs at one place")
+        yield from (placed[place] for place in sorted(placed))
 
 
 def _logs(
@@ -140,9 +143,10 @@ def _decode(
     if any(len(bytes(raw[name] or b"")) != 32 for name in _HASHES):
         raise RpcCorrupt("eth_getLogs gave a log without the hash of its block or transaction")
     if (
-        not isinstance(block, int)
-        or not isinstance(index, int)
+        type(block) is not int
+        or type(index) is not int
         or not start <= block <= end
+        or index < 0
         or raw.get("removed")
     ):
         raise RpcCorrupt(f"eth_getLogs gave a log of block {block}; asked for {start} to {end}")

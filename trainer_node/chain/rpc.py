@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-from eth_abi.exceptions import DecodingError
+from eth_abi.exceptions import DecodingError, EncodingError
 from pydantic_core import from_json
 from web3.exceptions import (
     BadFunctionCallOutput,
@@ -50,14 +53,26 @@ class BoundedProvider(JSONBaseProvider):
         self, url: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, max_bytes: int = DEFAULT_MAX_BYTES
     ) -> None:
         super().__init__()
+        # SAFETY: processes that share a connection by a fork take no answer that is to the other's request.
+        self.request_counter = iter(lambda: secrets.randbits(48), -1)  # type: ignore[assignment]
         self.endpoint_uri = url
-        self._shown = show_endpoint(url)
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
-        self._client = httpx.Client(timeout=timeout_s, follow_redirects=False)
+        self._lock = threading.Lock()
+        self.client = self._new_client()
+        """The connections that requests take now."""
+
+    def _new_client(self) -> httpx.Client:
+        # SAFETY: an endpoint could fill memory with cookies, and have every request longer than the one before.
+        none = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        return httpx.Client(timeout=self._timeout_s, follow_redirects=False, cookies=none)
 
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
         """Send one request. Raises RpcUnavailable or RpcCorrupt; an error from the endpoint is part of the answer."""
+        return self.request(self.client, method, params)
+
+    def request(self, client: httpx.Client, method: RPCEndpoint, params: Any) -> RPCResponse:
+        """Send one request by this client."""
         request = self.encode_rpc_request(method, params)
         number = json.loads(request)["id"]
         deadline = time.monotonic() + 2 * self._timeout_s
@@ -65,7 +80,7 @@ class BoundedProvider(JSONBaseProvider):
         # SAFETY: a compressed answer may grow a thousandfold before its size is looked at, so none is taken.
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         try:
-            with self._client.stream("POST", self.endpoint_uri, content=request, headers=headers) as response:
+            with client.stream("POST", self.endpoint_uri, content=request, headers=headers) as response:
                 packed = response.headers.get("Content-Encoding", "identity")
                 if packed.lower() != "identity":
                     raise RpcCorrupt(
@@ -80,20 +95,23 @@ class BoundedProvider(JSONBaseProvider):
                     if time.monotonic() > deadline:
                         raise RpcRefused(f"{method}: not answered within {2 * self._timeout_s:.0f} s")
                 status = response.status_code
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise RpcUnavailable(f"RPC {self._shown}: {type(error).__name__} {error}".strip()) from error
+        # NOTE: a RuntimeError comes of a client that is closed meanwhile (`reset`).
+        except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:
+            raise RpcUnavailable(f"{method}: {type(error).__name__} {error}".strip()) from error
         if status == CONTENT_TOO_LARGE:
-            raise RpcRefused(
-                f"RPC {self._shown}: HTTP {status}, {bytes(answer[:300]).decode(errors='replace')}"
-            )
+            raise RpcRefused(f"{method}: HTTP {status}, {bytes(answer[:300]).decode(errors='replace')}")
         if status != 200:
-            raise RpcUnavailable(f"RPC {self._shown}: HTTP {status}")
+            raise RpcUnavailable(f"{method}: HTTP {status}")
         return _parse(method, bytes(answer), number)
 
-    def reset(self) -> None:
-        """Drop all connections; a request that still reads from one fails at its next bytes."""
-        before, self._client = self._client, httpx.Client(timeout=self._timeout_s, follow_redirects=False)
-        before.close()
+    def reset(self, client: httpx.Client) -> None:
+        """Drop the connections of a client, if requests still take it; a request that reads from one fails at its next
+        bytes."""
+        with self._lock:
+            if self.client is not client:
+                return
+            self.client = self._new_client()
+        client.close()
 
 
 def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
@@ -131,6 +149,7 @@ def guarded(action: str, decode: Decoder | None = None) -> Iterator[None]:
     except (
         BadFunctionCallOutput,
         DecodingError,
+        EncodingError,
         Web3Exception,
         AttributeError,
         LookupError,

@@ -40,6 +40,9 @@ class Threads:
     def _serve(self, calls: _Calls) -> None:
         while True:
             future, act = calls.get()
+            if not future.set_running_or_notify_cancel():
+                self._idle.append(calls)
+                continue
             try:
                 tell = functools.partial(future.set_result, act())
             except BaseException as error:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from eth_account.signers.base import BaseAccount
@@ -43,6 +43,7 @@ from .fees import FeePolicy, Offered, short_of
 from .outbox import Call, Outbox, Receipt
 from .rpc import Decoder, guarded
 
+T = TypeVar("T")
 _MAX_WEI = 1 << 128
 _MAX_GAS = 1 << 40
 _MAX_COUNT = 1 << 63
@@ -125,19 +126,7 @@ class TransactionManager:
             open_one = self._outbox.same(call)
             if open_one is not None:
                 return open_one.id
-            have = self.balance()
-            if have < call.enough:
-                raise InsufficientFunds(short_of(call.action, self.address, have, call.enough))
-            probe = call if have >= call.value else replace(call, value=call.enough)
-            self.simulate(probe)
-            gas = self._estimate(probe)
-            base, free = self._base_fee(), self.free()
-            offered = self._fees.first(base, gas, free - call.enough)
-            if offered is None:  # open transactions may cost less than they offer
-                free, offered = have, self._fees.first(base, gas, have - call.enough)
-            if offered is None:
-                needs = gas * self._fees.enough(base)
-                raise InsufficientFunds(short_of(call.action, self.address, have, call.enough, needs))
+            gas, free, offered = self._by_majority(lambda: self._priced(call))
             call = replace(call, value=max(call.enough, min(call.value, free - gas * offered.max_fee)))
             for counted in (self._agreed_nonce, self._highest_nonce):
                 row = self._outbox.add(call, self._outbox.next_nonce(counted()), gas, *offered)
@@ -217,6 +206,37 @@ class TransactionManager:
 
     # ------------------------------------------------------------------ pricing
 
+    def _priced(self, call: Call) -> tuple[int, int, Offered]:
+        """Simulate a call. Returns its gas, the wei that it may take, and what to offer for the gas."""
+        have = self.balance()
+        if have < call.enough:
+            raise InsufficientFunds(short_of(call.action, self.address, have, call.enough))
+        probe = call if have >= call.value else replace(call, value=call.enough)
+        self.simulate(probe)
+        gas = self._estimate(probe)
+        base, free = self._base_fee(), self.free()
+        offered = self._fees.first(base, gas, free - call.enough)
+        if offered is None:  # open transactions may cost less than they offer
+            free, offered = have, self._fees.first(base, gas, have - call.enough)
+        if offered is None:
+            needs = gas * self._fees.enough(base)
+            raise InsufficientFunds(short_of(call.action, self.address, have, call.enough, needs))
+        return gas, free, offered
+
+    def _by_majority(self, act: Callable[[], T]) -> T:
+        """Return what `act` gives by the endpoint that serves or, if it raises, by another of those that do not raise,
+        if these are most of all. SAFETY: one endpoint that lies cannot stop what an honest node has to do."""
+        try:
+            return act()
+        except ChainError:
+            endpoints = endpoints_of(self._web3)
+            others = [one for one in endpoints.ranked() if one is not endpoints.serving]
+            found = endpoints.each(lambda _: act(), others) if others else {}
+            given = [found[one] for one in others if not isinstance(found[one], ChainError)]
+            if 2 * len(given) <= len(endpoints.every):
+                raise
+            return given[0]  # type: ignore[return-value]
+
     def _request(self, call: Call) -> Any:
         request: dict[str, Any] = {"from": self.address, "data": "0x" + call.data.hex(), "value": call.value}
         if call.to is not None:
@@ -226,15 +246,15 @@ class TransactionManager:
     def _estimate(self, call: Call) -> int:
         with guarded(call.action, self._decode):
             estimate = _bounded(self._web3.eth.estimate_gas(self._request(call), "pending"), _MAX_GAS, "gas")
-        limit = _bounded(self._block().get("gasLimit"), _MAX_GAS, "block gas limit")
+        limit = self._of_block("gasLimit", _MAX_GAS)
         return min(int(estimate * self._fees.gas_margin), limit)
 
     def _base_fee(self) -> int:
-        return _bounded(self._block().get("baseFeePerGas"), _MAX_WEI, "base fee")
+        return self._of_block("baseFeePerGas", _MAX_WEI)
 
-    def _block(self) -> Any:
+    def _of_block(self, name: str, limit: int) -> int:
         with guarded("latest block"):
-            return self._web3.eth.get_block("latest")
+            return _bounded(self._web3.eth.get_block("latest")[name], limit, name)  # type: ignore[literal-required]
 
     def _nonce(self, block: str) -> int:
         with guarded("nonce"):
@@ -354,7 +374,7 @@ class TransactionManager:
 
     def _confirm(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
         if self._confirmations:
-            head = _bounded(self._block().get("number"), _MAX_COUNT, "block number")
+            head = self._of_block("number", _MAX_COUNT)
             if head - receipt.block < self._confirmations:
                 return None
         self._outbox.finish(row, "mined" if ok else "failed", receipt)
@@ -451,5 +471,8 @@ class TransactionManager:
 def _bounded(value: Any, limit: int, name: str) -> int:
     """Return ``value`` if it is an integer from 0 to below ``limit``. Raises RpcCorrupt."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
-        raise RpcCorrupt(f"{name} {str(value)[:80]} is not an integer below {limit}")
+        shown = (
+            hex(value) if isinstance(value, int) else str(value)
+        )  # NOTE: str() refuses a number of 4,301 digits
+        raise RpcCorrupt(f"{name} {shown[:80]} is not an integer below {limit}")
     return value

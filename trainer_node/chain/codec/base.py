@@ -15,6 +15,7 @@ from dataclasses import dataclass, is_dataclass
 from enum import IntEnum
 from inspect import isfunction, signature
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 from hexbytes import HexBytes
 from web3.contract import Contract
@@ -29,6 +30,8 @@ from ..events import Event
 from ..rpc import guarded
 
 MAX_NESTING = 4
+MAX_CALLS = 4096
+"""Calls of one transaction that are read. NOTE: gas limits them to fewer that do something."""
 """Depth of multicalls in multicalls that is decoded."""
 
 Made = tuple[str, list[object]]
@@ -161,23 +164,36 @@ class Calls(Generic[M]):
         return message, {name: raw for name, raw in pairs if name is not None}
 
 
-def calls_in(contract: Contract, data: bytes, nesting: int = 0) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the functions and arguments in calldata, with multicalls taken apart. Raises errors of web3."""
-    # NOTE: some arguments have no name, and the decoder uses names.
-    abi = [
-        {
-            **entry,
-            "inputs": [{**one, "name": one["name"] or f"_{n}"} for n, one in enumerate(entry["inputs"])],
-        }
-        for entry in contract.abi
-        if entry["type"] == "function"
-    ]
-    function, arguments = contract.w3.eth.contract(abi=abi).decode_function_input(HexBytes(data))
-    if function.fn_name == "multicall" and nesting < MAX_NESTING:
-        for inner in arguments["data"]:
-            yield from calls_in(contract, bytes(inner), nesting + 1)
-    else:
-        yield function.fn_name, list(arguments.values())
+def calls_in(contract: Contract, data: bytes) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the functions and arguments in calldata, with multicalls taken apart. Raises errors of web3, and ValueError
+    for more than `MAX_CALLS`."""
+    if contract not in _all_named:
+        # NOTE: some arguments have no name, and the decoder uses names.
+        abi = [
+            {
+                **entry,
+                "inputs": [{**one, "name": one["name"] or f"_{n}"} for n, one in enumerate(entry["inputs"])],
+            }
+            for entry in contract.abi
+            if entry["type"] == "function"
+        ]
+        _all_named[contract] = contract.w3.eth.contract(abi=abi)
+    left, read = [(data, 0)], 0
+    while left:
+        here, nesting = left.pop()
+        read += 1
+        # SAFETY: calls of a multicall may share their bytes, and each of them may be a multicall.
+        if read > MAX_CALLS:
+            raise ValueError(f"a transaction of more than {MAX_CALLS} calls")
+        function, arguments = _all_named[contract].decode_function_input(HexBytes(here))
+        if function.fn_name == "multicall" and nesting < MAX_NESTING:
+            left += [(bytes(inner), nesting + 1) for inner in reversed(arguments["data"])]
+        else:
+            yield function.fn_name, list(arguments.values())
+
+
+_all_named: WeakKeyDictionary[Contract, type[Contract]] = WeakKeyDictionary()
+"""Contracts of functions whose arguments all have names."""
 
 
 # --- events -----------------------------------------------------------------------------------------------------
