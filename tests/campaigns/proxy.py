@@ -157,7 +157,7 @@ class FaultProxy:
             case Trouble.NOTHING:
                 body = 200, json.dumps({"jsonrpc": "2.0", "id": number, "result": None}).encode()
             case Trouble.NONSENSE:
-                wrong: Any = (7, [], {"a": 1}, "0xzz", "latest", True)[int(6 * draw)]
+                wrong: Any = (7, [], {"a": 1}, "0xzz", "latest", True, "0x" + "f" * 5000)[int(7 * draw)]
                 whole = json.dumps({"jsonrpc": "2.0", "id": number, "result": wrong}).encode()
                 body = 200, whole if draw < 0.9 else b"[" * 100_000
             case Trouble.TOO_LONG:

@@ -13,7 +13,7 @@ from hexbytes import HexBytes
 from web3 import Web3
 from web3.providers.base import JSONBaseProvider
 
-from trainer_node.chain.abi import load_artifact
+from trainer_node.chain.abi import Codec, load_artifact
 from trainer_node.chain.coders import event_coders, view_coder
 from trainer_node.chain.contracts import NAMES, error_decoder
 from trainer_node.chain.rpc import guarded
@@ -67,6 +67,7 @@ def views(name: str) -> Sequence[Mapping[str, Any]]:
 def test_a_view_asks_and_answers_as_web3_does(name: str) -> None:
     rng, provider = Random(20), Answers()
     web3 = Web3(provider, middleware=[])
+    web3.codec = Codec()
     contract: Any = web3.eth.contract(address=ADDRESS, abi=load_artifact(name).abi, decode_tuples=True)
     for entry in views(name):
         view = view_coder(contract, entry["name"])
@@ -87,6 +88,7 @@ def test_a_view_asks_and_answers_as_web3_does(name: str) -> None:
 @pytest.mark.parametrize("name", [*NAMES, "Releases"])
 def test_an_event_is_decoded_as_web3_does(name: str) -> None:
     rng, web3 = Random(21), Web3(Answers(), middleware=[])
+    web3.codec = Codec()
     contract: Any = web3.eth.contract(address=ADDRESS, abi=load_artifact(name).abi, decode_tuples=True)
     for entry in (entry for entry in load_artifact(name).abi if entry["type"] == "event"):
         inputs = entry["inputs"]

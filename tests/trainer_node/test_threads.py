@@ -25,3 +25,18 @@ def test_a_call_that_hangs_keeps_no_other_one() -> None:
     assert threads.begin(lambda: 7).result(5) == 7
     free.set()
     assert all(future.result(5) for future in hanging)
+
+
+def test_a_call_that_is_taken_back_is_not_run() -> None:
+    threads, free, ran = Threads("test"), threading.Event(), list[int]()
+    assert threads.begin(lambda: 1).result(5) == 1
+    hanging = threads.begin(free.wait)
+    taken_back = threads.begin(lambda: ran.append(1))
+    while not (taken_back.cancel() or taken_back.done()):
+        pass
+    free.set()
+    assert hanging.result(5)
+    for _ in range(4):
+        assert threads.begin(lambda: 7).result(5) == 7
+    assert taken_back.done()
+    assert taken_back.cancelled() != bool(ran)

@@ -273,6 +273,12 @@ class Endpoints(JSONBaseProvider):
         assert failed is not None
         raise failed
 
+    def pass_on(self) -> bool:
+        """Let the next endpoint serve, until somebody decides again who does: the answers of this one make no sense.
+        Returns False if there is no other."""
+        self._use(self.every[(self.every.index(self.serving) + 1) % len(self.every)])
+        return self.several
+
     def _use(self, endpoint: Endpoint) -> None:
         self._here.source = endpoint
         if endpoint is not self.serving:

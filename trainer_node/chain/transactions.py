@@ -150,8 +150,9 @@ class TransactionManager:
                 for other in self._outbox.open_rows():
                     if other.nonce < row.nonce:
                         self._advance_quietly(other)
-            except RpcUnavailable as error:
-                if self._clock() >= deadline:
+            except (RpcUnavailable, RpcCorrupt) as error:
+                lost = isinstance(error, RpcCorrupt) and not endpoints_of(self._web3).pass_on()
+                if lost or self._clock() >= deadline:
                     raise
                 _log.warning("transaction.rpc_unavailable", action=row.action, reason=str(error))
             if self._stop.is_set():
@@ -471,8 +472,7 @@ class TransactionManager:
 def _bounded(value: Any, limit: int, name: str) -> int:
     """Return ``value`` if it is an integer from 0 to below ``limit``. Raises RpcCorrupt."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
-        shown = (
-            hex(value) if isinstance(value, int) else str(value)
-        )  # NOTE: str() refuses a number of 4,301 digits
+        # NOTE: str() refuses a number of 4,301 digits.
+        shown = hex(value) if isinstance(value, int) else str(value)
         raise RpcCorrupt(f"{name} {shown[:80]} is not an integer below {limit}")
     return value
