@@ -154,6 +154,10 @@ def test_a_block_of_the_same_hash_and_another_price_or_time(
 # ------------------------------------------------------------------ values
 
 
+def contract_at(web3: Any, name: str) -> Any:
+    return web3.eth.contract(address=ADDRESS, abi=load_artifact(name).abi)
+
+
 def u(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
@@ -197,7 +201,7 @@ def test_honest_values_are_far_from_the_bound() -> None:
 
 @pytest.mark.parametrize("answer", ["00" * 31 + "05", "0x " + "00 " * 31 + " 05", "0x" + "0" * 63, 5, None])
 def test_results_that_are_no_hexadecimal_data(answer: object) -> None:
-    contract: Any = Web3().eth.contract(address=ADDRESS, abi=load_artifact("Jobs").abi)
+    contract = contract_at(Web3(), "Jobs")
     view = view_coder(contract, "jobCount")
     assert view.result({"jsonrpc": "2.0", "id": 1, "result": "0x" + "00" * 31 + "05"}) == 5
     with pytest.raises((RpcCorrupt, ValueError, AttributeError, TypeError)):
@@ -219,7 +223,7 @@ def test_logs_at_places_that_cannot_be(changes: list[dict[str, Any]], right: boo
     endpoint = Endpoint()
     try:
         web3 = connect(endpoint.url, 31337)
-        contract: Any = web3.eth.contract(address=ADDRESS, abi=load_artifact("Referee").abi)
+        contract = contract_at(web3, "Referee")
         topic, coder = next((t, c) for t, c in event_coders(contract).items() if c.name == "Descended")
         indexed = [one for one in abi_entry("Referee", "event", "Descended")["inputs"] if one["indexed"]]
         log = {
@@ -246,7 +250,7 @@ def test_logs_at_places_that_cannot_be(changes: list[dict[str, Any]], right: boo
 
 def test_calls_that_hold_each_other_are_counted() -> None:
     """A multicall of multicalls that share their bytes: 5 KB of calldata are 10,000 calls."""
-    contract: Any = Web3().eth.contract(address=ADDRESS, abi=load_artifact("Referee").abi)
+    contract = contract_at(Web3(), "Referee")
     entries = [entry for entry in contract.abi if entry["type"] == "function"]
     leaf = bytes(function_abi_to_4byte_selector(next(one for one in entries if not one["inputs"])))
     multicall = bytes(
