@@ -1,0 +1,243 @@
+"""What most endpoints say of an account: its money and nonces, what a call of it costs, and what became of it.
+
+An endpoint can lie in any answer, and a transaction that is sent on a lie costs money, or blocks all that are sent
+after it. So where there are several, no answer of one alone counts: numbers are medians, a call works if more endpoints
+say so than that it does not, and a receipt is what most of those that answer show. On a tie, as between two, the
+endpoint that serves decides; see docs/operating.md, "Several endpoints".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from eth_utils.address import to_checksum_address
+from web3 import Web3
+from web3.exceptions import TransactionNotFound
+
+from ..db_tables import Attempt, Transaction
+from ..errors import ChainError, FeeTooHigh, InsufficientFunds, Reverted, RpcCorrupt
+from .endpoints import endpoints_of
+from .fees import short_of
+from .outbox import Call, Receipt
+from .rpc import Decoder, guarded
+
+T = TypeVar("T")
+_MAX_WEI = 1 << 128
+_MAX_GAS = 1 << 40
+_MAX_COUNT = 1 << 63
+LEAST_GAS = 21_000
+"""Gas that every transaction takes (Ethereum yellow paper, appendix G)."""
+
+
+class Quote(NamedTuple):
+    """What is needed to send a call: the account's wei, units of gas with the margin, and wei for a unit of gas."""
+
+    balance: int
+    gas: int
+    base_fee: int
+
+
+class AccountReader:
+    """Reads one account. Safe for several threads. Every method raises RpcUnavailable or RpcCorrupt."""
+
+    def __init__(self, web3: Web3, address: str, decode: Decoder | None, gas_margin: float) -> None:
+        self._web3, self.address = web3, address
+        self._endpoints = endpoints_of(web3)
+        self._decode = decode
+        self._gas_margin = gas_margin
+
+    # ------------------------------------------------------------------ what most say
+
+    def simulate(self, call: Call) -> bytes:
+        """Return the result of the call on top of the pending block. Raises Reverted."""
+        return self._most(lambda: self._simulated(call))[0]
+
+    def quote(self, call: Call) -> Quote:
+        """Simulate a call. Raises Reverted, and InsufficientFunds if the account has not what the call takes."""
+
+        def one() -> Quote:
+            have = self._balance()
+            if have < call.enough:
+                raise InsufficientFunds(short_of(call.action, self.address, have, call.enough))
+            probe = call if have >= call.value else replace(call, value=call.enough)
+            self._simulated(probe)
+            gas, base_fee = self._cost(probe)
+            return Quote(have, gas, base_fee)
+
+        quotes = self._most(one)
+        return Quote(
+            low(quote.balance for quote in quotes),
+            high(quote.gas for quote in quotes),
+            high(quote.base_fee for quote in quotes),
+        )
+
+    def cost(self, call: Call) -> tuple[int, int]:
+        """Return the units of gas of a call, with the margin, and the base fee. Raises Reverted."""
+        found = self._most(lambda: self._cost(call))
+        return high(gas for gas, _ in found), high(fee for _, fee in found)
+
+    def balance(self) -> int:
+        """Return the wei of the account in the latest block."""
+        return low(self._most(self._balance))
+
+    def base_fee(self) -> int:
+        """Return the base fee of the latest block, in wei for a unit of gas."""
+        return high(self._most(lambda: self._of_block("baseFeePerGas", _MAX_WEI)))
+
+    def head(self) -> int:
+        """Return the number of the latest block."""
+        return low(self._most(lambda: self._of_block("number", _MAX_COUNT)))
+
+    def nonces(self, block: str) -> list[int]:
+        """Return how many transactions of the account the endpoints know at a block, ascending."""
+        return sorted(self._most(lambda: self._nonce(block)))
+
+    def nonce(self, block: str) -> int:
+        """Return the count that most have reached. SAFETY: a nonce that is too high is never mined, and everything that
+        is sent later waits for it; one that is too low is refused, or lost, and the next attempt leaves it out."""
+        return low(self.nonces(block))
+
+    def known(self, attempt: Attempt) -> bool:
+        """Return whether most know the transaction."""
+        return bool(low(self._most(lambda: int(self._known(attempt)))))
+
+    def receipt(self, row: Transaction, attempt: Attempt) -> tuple[Receipt, bool] | None:
+        """Return the receipt of a transaction and whether it succeeded; None unless most show the same one."""
+        found = self._most(lambda: self._receipt(row, attempt))
+        place, count = Counter(_place(one) for one in found).most_common(1)[0]
+        if 2 * count == len(found):
+            place = _place(found[0])
+        elif 2 * count < len(found):
+            return None
+        winner = next(one for one in found if _place(one) == place)
+        return winner[:2] if winner is not None else None
+
+    def any_receipt(self, row: Transaction) -> bool:
+        """Return whether an endpoint shows a receipt of one of the attempts."""
+        return any(
+            one is not None
+            for attempt in row.attempts
+            for one in self._most(lambda attempt=attempt: self._receipt(row, attempt))  # type: ignore[misc]
+        )
+
+    def _most(self, act: Callable[[], T]) -> list[T]:
+        """Return what the endpoints give, that of the serving one first. Raises if more refuse; on a tie, the serving
+        one decides. Those that do not answer, or not with sense, do not count."""
+        endpoints = self._endpoints
+        asked = [endpoint for endpoint in endpoints.ranked() if not endpoint.waits] or list(endpoints.every)
+        asked.sort(key=lambda endpoint: endpoint is not endpoints.serving)
+        found = endpoints.each(lambda _: act(), asked)
+        answers = [found[endpoint] for endpoint in asked]
+        given = [answer for answer in answers if not isinstance(answer, ChainError)]
+        errors = [answer for answer in answers if isinstance(answer, ChainError)]
+        refusals = [error for error in errors if isinstance(error, Reverted | InsufficientFunds | FeeTooHigh)]
+        decides = not isinstance(answers[0], ChainError)
+        if len(given) > len(refusals) or (decides and len(given) == len(refusals)):
+            return given
+        raise (refusals or errors)[0]
+
+    # ------------------------------------------------------------------ what one says
+
+    def _request(self, call: Call) -> Any:
+        request: dict[str, Any] = {"from": self.address, "data": "0x" + call.data.hex(), "value": call.value}
+        if call.to is not None:
+            request["to"] = to_checksum_address(call.to)
+        return request
+
+    def _simulated(self, call: Call, block: int | str = "pending") -> bytes:
+        with guarded(call.action, self._decode):
+            return bytes(self._web3.eth.call(self._request(call), block))  # type: ignore[arg-type]
+
+    def _balance(self) -> int:
+        with guarded("balance"):
+            return _bounded(
+                self._web3.eth.get_balance(to_checksum_address(self.address)), _MAX_WEI, "balance"
+            )
+
+    def _cost(self, call: Call) -> tuple[int, int]:
+        with guarded(call.action, self._decode):
+            estimate = self._web3.eth.estimate_gas(self._request(call), "pending")
+            gas = _bounded(estimate, _MAX_GAS, "gas", LEAST_GAS)
+        with guarded("latest block"):
+            block: Any = self._web3.eth.get_block("latest")
+            limit = _bounded(block["gasLimit"], _MAX_GAS, "gasLimit")
+            base_fee = _bounded(block["baseFeePerGas"], _MAX_WEI, "baseFeePerGas")
+        return min(int(gas * self._gas_margin), limit), base_fee
+
+    def _of_block(self, name: str, limit: int) -> int:
+        with guarded("latest block"):
+            return _bounded(self._web3.eth.get_block("latest")[name], limit, name)  # type: ignore[literal-required]
+
+    def _nonce(self, block: str) -> int:
+        with guarded("nonce"):
+            count = self._web3.eth.get_transaction_count(to_checksum_address(self.address), block)  # type: ignore[arg-type]
+            return _bounded(count, _MAX_COUNT, "nonce")
+
+    def _known(self, attempt: Attempt) -> bool:
+        with guarded("eth_getTransactionByHash"):
+            try:
+                return self._web3.eth.get_transaction(attempt.hash) is not None  # type: ignore[arg-type]
+            except TransactionNotFound:
+                return False
+
+    def _receipt(self, row: Transaction, attempt: Attempt) -> tuple[Receipt, bool, bytes] | None:
+        with guarded("eth_getTransactionReceipt"):
+            try:
+                raw: Any = self._web3.eth.get_transaction_receipt(attempt.hash)  # type: ignore[arg-type]
+            except TransactionNotFound:
+                return None
+            if raw is None or raw["blockNumber"] is None:
+                return None
+            if bytes(raw["transactionHash"]) != attempt.hash or raw["status"] not in (0, 1):
+                raise RpcCorrupt(f"{row.action}: the receipt is not of this transaction")
+            receipt = Receipt(
+                action=row.action,
+                tx_hash=attempt.hash,
+                block=_bounded(raw["blockNumber"], _MAX_COUNT, "block number"),
+                gas_used=min(_bounded(raw["gasUsed"], _MAX_GAS, "gas used"), row.gas_limit),
+                gas_price=min(
+                    _bounded(raw.get("effectiveGasPrice", 0), _MAX_WEI, "gas price"), attempt.max_fee
+                ),
+                contract=str(raw["contractAddress"]) if raw.get("contractAddress") else None,
+                logs=tuple(raw["logs"]),
+            )
+            return receipt, raw["status"] == 1, bytes(raw["blockHash"])
+
+    def cause(self, call: Call, block: int) -> Reverted | None:
+        """Return why a mined transaction reverted, from the same call on the states after and before its block."""
+        for number in (block, block - 1):
+            try:
+                self._simulated(call, number)
+            except Reverted as error:
+                return error
+            except ChainError:
+                return None
+        return None
+
+
+def low(values: Iterable[int]) -> int:
+    """Return the median of some numbers; of two in the middle, the lower."""
+    ordered = sorted(values)
+    return int(ordered[(len(ordered) - 1) // 2])
+
+
+def high(values: Iterable[int]) -> int:
+    """Return the median of some numbers; of two in the middle, the higher."""
+    ordered = sorted(values)
+    return int(ordered[len(ordered) // 2])
+
+
+def _place(found: tuple[Receipt, bool, bytes] | None) -> tuple[bytes, bool] | None:
+    return None if found is None else (found[2], found[1])
+
+
+def _bounded(value: Any, limit: int, name: str, least: int = 0) -> int:
+    """Return ``value`` if it is an integer from ``least`` to below ``limit``. Raises RpcCorrupt."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < limit:
+        # NOTE: str() refuses a number of 4,301 digits.
+        shown = hex(value) if isinstance(value, int) else str(value)
+        raise RpcCorrupt(f"{name} {shown[:80]} is not an integer from {least} to below {limit}")
+    return value
