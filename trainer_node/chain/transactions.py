@@ -10,19 +10,23 @@ the same bytes: no action is done twice, and no nonce is skipped.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import structlog
 from eth_account.signers.base import BaseAccount
+from eth_utils.address import to_checksum_address
 from web3 import Web3
-from web3.exceptions import Web3RPCError
+from web3.exceptions import TransactionNotFound, Web3RPCError
 
 from ..db import Database
 from ..db_tables import Attempt, Transaction
 from ..errors import (
+    ChainError,
     FeeTooHigh,
     InsufficientFunds,
     Reverted,
@@ -34,16 +38,19 @@ from ..errors import (
     TransactionPending,
 )
 from ..metrics import Metrics
-from .account import AccountReader, low
+from .endpoints import endpoints_of
 from .fees import FeePolicy, Offered, short_of
 from .outbox import Call, Outbox, Receipt
 from .rpc import Decoder, guarded
 
+T = TypeVar("T")
+_MAX_WEI = 1 << 128
+_MAX_GAS = 1 << 40
+_MAX_COUNT = 1 << 63
 _STOP_GRACE_S = 5.0
 """Seconds that a process that is told to stop still waits for a transaction; the outbox keeps the rest."""
 _UNDERPRICED_S = 5.0
 """Seconds after which a transaction is replaced that the endpoint has forgotten and refuses for its low fee."""
-_NONCE_TRIES = 4
 _LOST_POLLS = 3
 """Looks at a used nonce until a transaction is called lost: an endpoint may count a nonce before it has the receipt."""
 
@@ -75,7 +82,6 @@ class TransactionManager:
         self._web3 = web3
         self._decode = decode
         self._fees = fees or FeePolicy()
-        self._reader = AccountReader(web3, account.address, decode, self._fees.gas_margin)
         self._confirmations = confirmations
         self._poll_s = poll_s
         self._replace_after_s = replace_after_s
@@ -88,7 +94,7 @@ class TransactionManager:
         # By transaction id: time of its newest attempt, or of its first sending by this process.
         self._sent_at: dict[int, float] = {}
         self._used = -1
-        """Highest nonce of a transaction of ours that was lost."""
+        """Highest nonce that an endpoint has told to be free, and that was not."""
         self._missing: dict[int, int] = {}  # by transaction id: looks at a used nonce without a receipt
 
     # ------------------------------------------------------------------ actions
@@ -103,11 +109,12 @@ class TransactionManager:
 
     def simulate(self, call: Call) -> bytes:
         """Return the result of the call on top of the pending block. Raises Reverted."""
-        return self._reader.simulate(call)
+        with guarded(call.action, self._decode):
+            return bytes(self._web3.eth.call(self._request(call), "pending"))
 
     def gas_cost(self, call: Call) -> int:
         """Return the wei that the call's gas may cost at the price that would be offered now. Raises as `submit`."""
-        gas, base = self._reader.cost(call)
+        gas, base = self._estimate(call), self._base_fee()
         return gas * self._fees.enough(base)
 
     def submit(self, call: Call) -> int:
@@ -119,16 +126,14 @@ class TransactionManager:
             open_one = self._outbox.same(call)
             if open_one is not None:
                 return open_one.id
-            gas, free, offered = self._priced(call)
+            gas, free, offered = self._by_majority(lambda: self._priced(call))
             call = replace(call, value=max(call.enough, min(call.value, free - gas * offered.max_fee)))
-            least = 0
-            for _ in range(_NONCE_TRIES):
-                row = self._outbox.add(call, max(self._next_nonce(), least), gas, *offered)
+            for counted in (self._agreed_nonce, self._highest_nonce):
+                row = self._outbox.add(call, self._outbox.next_nonce(counted()), gas, *offered)
                 self._sent_at.pop(row.id, None)
                 self._missing.pop(row.id, None)
                 if self._first_broadcast(row):
                     return row.id
-                least = row.nonce + 1
             raise TransactionLost(
                 f"{call.action}: nonces are used as fast as we take them; is this key used elsewhere?"
             )
@@ -145,8 +150,9 @@ class TransactionManager:
                 for other in self._outbox.open_rows():
                     if other.nonce < row.nonce:
                         self._advance_quietly(other)
-            except RpcUnavailable as error:
-                if self._clock() >= deadline:
+            except (RpcUnavailable, RpcCorrupt) as error:
+                lost = isinstance(error, RpcCorrupt) and not endpoints_of(self._web3).pass_on()
+                if lost or self._clock() >= deadline:
                     raise
                 _log.warning("transaction.rpc_unavailable", action=row.action, reason=str(error))
             if self._stop.is_set():
@@ -184,26 +190,32 @@ class TransactionManager:
 
     def balance(self) -> int:
         """Return the wei of the account in the latest block."""
-        return self._reader.balance()
+        with guarded("balance"):
+            return _bounded(
+                self._web3.eth.get_balance(to_checksum_address(self.address)), _MAX_WEI, "balance"
+            )
 
     def nonce(self) -> int:
-        """Return how many transactions of the account the endpoints know, those that wait included."""
-        return self._reader.nonce("pending")
+        """Return how many transactions of the account the endpoint knows, those that wait included."""
+        return self._nonce("pending")
 
-    def free(self, balance: int | None = None) -> int:
-        """Return the wei of the account (or of a balance) that no open transaction may take. Raises RpcUnavailable and
-        RpcCorrupt."""
-        nonce = self._reader.nonce("latest")
+    def free(self) -> int:
+        """Return the wei of the account that no open transaction may take. Raises RpcUnavailable and RpcCorrupt."""
+        nonce = self._nonce("latest")
         rows = [row for row in self._outbox.open_rows() if row.nonce >= nonce]
-        have = self.balance() if balance is None else balance
-        return have - sum(row.value + row.gas_limit * row.attempts[-1].max_fee for row in rows)
+        return self.balance() - sum(row.value + row.gas_limit * row.attempts[-1].max_fee for row in rows)
 
     # ------------------------------------------------------------------ pricing
 
     def _priced(self, call: Call) -> tuple[int, int, Offered]:
         """Simulate a call. Returns its gas, the wei that it may take, and what to offer for the gas."""
-        have, gas, base = self._reader.quote(call)
-        free = self.free(have)
+        have = self.balance()
+        if have < call.enough:
+            raise InsufficientFunds(short_of(call.action, self.address, have, call.enough))
+        probe = call if have >= call.value else replace(call, value=call.enough)
+        self.simulate(probe)
+        gas = self._estimate(probe)
+        base, free = self._base_fee(), self.free()
         offered = self._fees.first(base, gas, free - call.enough)
         if offered is None:  # open transactions may cost less than they offer
             free, offered = have, self._fees.first(base, gas, have - call.enough)
@@ -212,16 +224,67 @@ class TransactionManager:
             raise InsufficientFunds(short_of(call.action, self.address, have, call.enough, needs))
         return gas, free, offered
 
-    def _next_nonce(self) -> int:
-        """Return a nonce after those of open transactions, that most endpoints would take next.
+    def _by_majority(self, act: Callable[[], T]) -> T:
+        """Return what `act` gives by the endpoint that serves or, if it raises, by another of those that do not raise,
+        if these are most of all. SAFETY: one endpoint that lies cannot stop what an honest node has to do."""
+        try:
+            return act()
+        except ChainError:
+            endpoints = endpoints_of(self._web3)
+            others = [one for one in endpoints.ranked() if one is not endpoints.serving]
+            found = endpoints.each(lambda _: act(), others) if others else {}
+            given = [found[one] for one in others if not isinstance(found[one], ChainError)]
+            if 2 * len(given) <= len(endpoints.every):
+                raise
+            return given[0]  # type: ignore[return-value]
 
-        NOTE: most may lag behind one that was lost; then the next one is taken, if an endpoint has come so far.
+    def _request(self, call: Call) -> Any:
+        request: dict[str, Any] = {"from": self.address, "data": "0x" + call.data.hex(), "value": call.value}
+        if call.to is not None:
+            request["to"] = to_checksum_address(call.to)
+        return request
+
+    def _estimate(self, call: Call) -> int:
+        with guarded(call.action, self._decode):
+            estimate = _bounded(self._web3.eth.estimate_gas(self._request(call), "pending"), _MAX_GAS, "gas")
+        limit = self._of_block("gasLimit", _MAX_GAS)
+        return min(int(estimate * self._fees.gas_margin), limit)
+
+    def _base_fee(self) -> int:
+        return self._of_block("baseFeePerGas", _MAX_WEI)
+
+    def _of_block(self, name: str, limit: int) -> int:
+        with guarded("latest block"):
+            return _bounded(self._web3.eth.get_block("latest")[name], limit, name)  # type: ignore[literal-required]
+
+    def _nonce(self, block: str) -> int:
+        with guarded("nonce"):
+            count = self._web3.eth.get_transaction_count(to_checksum_address(self.address), block)  # type: ignore[arg-type]
+        return _bounded(count, _MAX_COUNT, "nonce")
+
+    def _nonces(self) -> list[int]:
+        """Return the nonces that the endpoints would take next, highest first. Raises RpcUnavailable or RpcCorrupt."""
+        endpoints = endpoints_of(self._web3)
+        if not endpoints.several:
+            return [self._nonce("pending")]
+        asked = [endpoint for endpoint in endpoints.every if not endpoint.waits] or endpoints.every
+        found = endpoints.each(lambda _: self._nonce("pending"), asked)
+        nonces = sorted((nonce for nonce in found.values() if isinstance(nonce, int)), reverse=True)
+        if not nonces:
+            raise next(error for error in found.values() if isinstance(error, ChainError))
+        return [nonce for nonce in nonces if nonce > self._used] or nonces
+
+    def _agreed_nonce(self) -> int:
+        """Return the highest nonce that a majority of those endpoints has reached.
+
+        SAFETY: a nonce that is too high is never mined, and everything that is sent later waits for it. One that is too
+        low is refused, or lost, and the next attempt leaves it out.
         """
-        nonces = self._reader.nonces("pending")
-        agreed = low(nonces)
-        if agreed <= self._used < nonces[-1]:
-            agreed = self._used + 1
-        return self._outbox.next_nonce(agreed)
+        nonces = self._nonces()
+        return nonces[len(nonces) // 2]
+
+    def _highest_nonce(self) -> int:
+        return self._nonces()[0]
 
     # ------------------------------------------------------------------ sending
 
@@ -229,7 +292,7 @@ class TransactionManager:
         """Send a new transaction. Returns False if its nonce is used already; raises if the endpoint refuses it."""
         try:
             refusal = self._broadcast(row)
-        except (RpcUnavailable, RpcCorrupt) as error:
+        except RpcUnavailable as error:
             # NOTE: nobody knows whether it arrived. It stays open, and `wait` sends it again.
             _log.warning("transaction.unsent", action=row.action, nonce=row.nonce, reason=str(error))
             return True
@@ -237,7 +300,7 @@ class TransactionManager:
             return True
         # SAFETY: an endpoint may have taken it and lost its answer. If it is mined since, the others say that its nonce
         # is used: by itself. Sent once more with the next nonce, it would be two.
-        if "nonce" in refusal.lower() and self._reader.any_receipt(row):
+        if "nonce" in refusal.lower() and any(self._receipt(row, attempt) for attempt in row.attempts):
             return True
         self._outbox.finish(row, "refused")
         if "nonce" in refusal.lower():
@@ -285,22 +348,25 @@ class TransactionManager:
         """Look at a transaction once: confirm, replace or rebroadcast it. Returns None while it is open."""
         with self._lock:
             # SAFETY: the nonce is read before the receipts, so a transaction mined in between is not called lost.
-            used = self._reader.nonce("latest") > row.nonce
+            endpoints = endpoints_of(self._web3)
+            used, source = self._nonce("latest") > row.nonce, endpoints.source
             for attempt in reversed(row.attempts):
-                found = self._reader.receipt(row, attempt)
+                found = self._receipt(row, attempt)
                 if found is not None:
                     return self._confirm(row, *found)
             if row.status == "lost":
                 raise self._lost(row)
+            # NOTE: an endpoint that took over in between may be behind the one that gave the nonce.
+            if used and endpoints.source is source:
+                return self._missed(row)
             if used:
-                self._missed(row)
                 return None
             if row.id not in self._sent_at:
                 self._broadcast(row)  # from an earlier process: its time until the fee is raised starts again
                 return None
             waited = self._clock() - self._sent_at[row.id]
             due = waited >= self._replace_after_s
-            if not due and not self._reader.known(row.attempts[-1]):
+            if not due and not self._known(row):
                 refusal = self._broadcast(row) or ""
                 due = waited >= _UNDERPRICED_S and "underpriced" in refusal.lower()
             if due:
@@ -308,21 +374,29 @@ class TransactionManager:
             return None
 
     def _confirm(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
-        if self._confirmations and self._reader.head() - receipt.block < self._confirmations:
-            return None
+        if self._confirmations:
+            head = self._of_block("number", _MAX_COUNT)
+            if head - receipt.block < self._confirmations:
+                return None
         self._outbox.finish(row, "mined" if ok else "failed", receipt)
         if ok:
             return receipt
         raise TransactionFailed(
-            row.action, receipt.tx_hash, receipt.gas_used, self._reader.cause(_call_of(row), receipt.block)
+            row.action, receipt.tx_hash, receipt.gas_used, self._cause(row, receipt.block)
         )
 
-    def _missed(self, row: Transaction) -> None:
-        """Count a look at a used nonce while most endpoints have no receipt of ours; in the end call the transaction
-        lost, unless one of them has a receipt."""
+    def _missed(self, row: Transaction) -> Receipt | None:
+        """Count a look at a used nonce while no attempt of ours has a receipt; in the end call the transaction lost,
+        unless an endpoint has a receipt."""
         self._missing[row.id] = self._missing.get(row.id, 0) + 1
-        if self._missing[row.id] < _LOST_POLLS or self._reader.any_receipt(row):
-            return
+        if self._missing[row.id] < _LOST_POLLS:
+            return None
+        endpoints = endpoints_of(self._web3)
+        for endpoint in endpoints.ranked() if endpoints.several else ():
+            with endpoints.through(endpoint), contextlib.suppress(RpcUnavailable, RpcCorrupt):
+                for attempt in reversed(row.attempts):
+                    if (found := self._receipt(row, attempt)) is not None:
+                        return self._confirm(row, *found)
         self._used = max(self._used, row.nonce)
         self._outbox.finish(row, "lost")
         raise self._lost(row)
@@ -333,11 +407,52 @@ class TransactionManager:
             "make sure that no other program uses this key"
         )
 
+    def _cause(self, row: Transaction, block: int) -> Reverted | None:
+        """Return why a mined transaction reverted, from the same call on the states after and before its block."""
+        call = Call(row.action, row.to, row.data, row.value)
+        for number in (block, block - 1):
+            try:
+                with guarded(row.action, self._decode):
+                    self._web3.eth.call(self._request(call), number)
+            except Reverted as error:
+                return error
+            except ChainError:
+                return None
+        return None
+
+    def _known(self, row: Transaction) -> bool:
+        with guarded("eth_getTransactionByHash"):
+            try:
+                return self._web3.eth.get_transaction(row.attempts[-1].hash) is not None  # type: ignore[arg-type]
+            except TransactionNotFound:
+                return False
+
+    def _receipt(self, row: Transaction, attempt: Attempt) -> tuple[Receipt, bool] | None:
+        with guarded("eth_getTransactionReceipt"):
+            try:
+                raw: Any = self._web3.eth.get_transaction_receipt(attempt.hash)  # type: ignore[arg-type]
+            except TransactionNotFound:
+                return None
+            if raw is None or raw["blockNumber"] is None:
+                return None
+            if bytes(raw["transactionHash"]) != attempt.hash or raw["status"] not in (0, 1):
+                raise RpcCorrupt(f"{row.action}: the receipt is not of this transaction")
+            receipt = Receipt(
+                action=row.action,
+                tx_hash=attempt.hash,
+                block=_bounded(raw["blockNumber"], _MAX_COUNT, "block number"),
+                gas_used=_bounded(raw["gasUsed"], _MAX_GAS, "gas used"),
+                gas_price=_bounded(raw.get("effectiveGasPrice", 0), _MAX_WEI, "gas price"),
+                contract=str(raw["contractAddress"]) if raw.get("contractAddress") else None,
+                logs=tuple(raw["logs"]),
+            )
+            return receipt, raw["status"] == 1
+
     def _replace(self, row: Transaction) -> None:
         """Send it again with a higher fee, within cap and balance, or unchanged if they allow no replacement."""
         old, self._sent_at[row.id] = row.attempts[-1], self._clock()
         cap = min(self._fees.max_fee, (self.balance() - row.value) // row.gas_limit)
-        raised = self._fees.raised(Offered(old.max_fee, old.priority_fee), self._reader.base_fee(), cap)
+        raised = self._fees.raised(Offered(old.max_fee, old.priority_fee), self._base_fee(), cap)
         if raised is None:
             _log.warning("transaction.fee_cap", action=row.action, nonce=row.nonce, cap=cap)
             self._broadcast(row)
@@ -354,5 +469,10 @@ class TransactionManager:
         _log.info("transaction.replaced", **told, refusal=refusal)
 
 
-def _call_of(row: Transaction) -> Call:
-    return Call(row.action, row.to, row.data, row.value)
+def _bounded(value: Any, limit: int, name: str) -> int:
+    """Return ``value`` if it is an integer from 0 to below ``limit``. Raises RpcCorrupt."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
+        # NOTE: str() refuses a number of 4,301 digits.
+        shown = hex(value) if isinstance(value, int) else str(value)
+        raise RpcCorrupt(f"{name} {shown[:80]} is not an integer below {limit}")
+    return value
