@@ -18,6 +18,8 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from typing import Any, TypeVar
 
 import structlog
+from eth_utils.crypto import keccak
+from hexbytes import HexBytes
 from web3 import Web3
 from web3.middleware import AttributeDictMiddleware
 from web3.providers.base import JSONBaseProvider
@@ -289,7 +291,7 @@ class Endpoints(JSONBaseProvider):
         """Send a transaction to all endpoints. Returns as soon as one takes it; else a refusal, that of the serving one
         first. SAFETY: one endpoint that swallows transactions, or is cut off from the network, does not stop them."""
         answers = {_threads.begin(lambda e=e: e.request(SEND, params)): e for e in self.every}  # type: ignore[misc]
-        left, until = set(answers), float("inf")
+        left, until, wanted = set(answers), float("inf"), "0x" + keccak(HexBytes(params[0])).hex()
         refusals, failed = dict[Endpoint, RPCResponse](), list[BaseException]()
         while left:
             timeout = None if until == float("inf") else max(until - time.monotonic(), 0.0)
@@ -302,6 +304,12 @@ class Endpoints(JSONBaseProvider):
                     failed.append(error)
                     continue
                 answer: RPCResponse = future.result()
+                if "error" not in answer and str(answer["result"]).lower() != wanted:
+                    told = (
+                        f"RPC {endpoint.name}: {SEND}: {answer['result']!s:.80} is not the transaction's hash"
+                    )
+                    failed.append(endpoint.failed(RpcCorrupt(told)))
+                    continue
                 if "error" not in answer:
                     self._here.source = endpoint
                     return answer

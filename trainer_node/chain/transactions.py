@@ -292,7 +292,7 @@ class TransactionManager:
         """Send a new transaction. Returns False if its nonce is used already; raises if the endpoint refuses it."""
         try:
             refusal = self._broadcast(row)
-        except RpcUnavailable as error:
+        except (RpcUnavailable, RpcCorrupt) as error:
             # NOTE: nobody knows whether it arrived. It stays open, and `wait` sends it again.
             _log.warning("transaction.unsent", action=row.action, nonce=row.nonce, reason=str(error))
             return True
