@@ -35,12 +35,13 @@ class Answers(JSONBaseProvider):
         return {"jsonrpc": "2.0", "id": 1, "result": "0x" + self.answer.hex()}
 
 
-def value(rng: Random, entry: Mapping[str, Any], type_: str) -> Any:
+def value(rng: Random, entry: Mapping[str, Any], type_: str, lengths: Sequence[int] = (0, 1, 3)) -> Any:
     if type_.endswith("]"):
         inner, _, count = type_[:-1].rpartition("[")
-        return [value(rng, entry, inner) for _ in range(int(count) if count else rng.choice((0, 1, 3)))]
+        length = int(count) if count else rng.choice(lengths)
+        return [value(rng, entry, inner, lengths) for _ in range(length)]
     if type_ == "tuple":
-        return tuple(value(rng, one, one["type"]) for one in entry["components"])
+        return tuple(value(rng, one, one["type"], lengths) for one in entry["components"])
     if type_ == "address":
         return to_checksum_address(rng.choice((bytes(20), rng.randbytes(20))))
     if type_ == "bool":
@@ -118,6 +119,20 @@ def test_an_event_is_decoded_as_web3_does(name: str) -> None:
             assert names(ours) == names(theirs)
             with pytest.raises(RpcCorrupt, match="topics"):
                 event_coders(contract)[topic].args([*topics, topic], data)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "Releases"])
+def test_long_results_are_within_the_bound_of_the_decoder(name: str) -> None:
+    """So long that the spare bytes do not count: every result, error and event of every contract."""
+    rng, codec = Random(23), Codec()
+    for entry in load_artifact(name).abi:
+        given = entry.get("outputs") if entry["type"] == "function" else entry.get("inputs")
+        if not given:
+            continue
+        types = [collapse_if_tuple(one) for one in given] * 40
+        values = [value(rng, one, one["type"], (0, 20)) for _ in range(40) for one in given]
+        data = codec.encode(types, values)
+        assert codec.encode(types, codec.decode(types, data)) == data
 
 
 def plain(found: Any) -> Any:
