@@ -15,13 +15,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 from eth_account.signers.base import BaseAccount
-from eth_utils.address import to_checksum_address
 from web3 import Web3
-from web3.exceptions import TransactionNotFound, Web3RPCError
+from web3.exceptions import Web3RPCError
 
 from ..db import Database
 from ..db_tables import Attempt, Transaction
@@ -38,15 +37,13 @@ from ..errors import (
     TransactionPending,
 )
 from ..metrics import Metrics
+from .account import MAX_COUNT, AccountReader
 from .endpoints import endpoints_of
 from .fees import FeePolicy, Offered, short_of
 from .outbox import Call, Outbox, Receipt
 from .rpc import Decoder, guarded
 
 T = TypeVar("T")
-_MAX_WEI = 1 << 128
-_MAX_GAS = 1 << 40
-_MAX_COUNT = 1 << 63
 _STOP_GRACE_S = 5.0
 """Seconds that a process that is told to stop still waits for a transaction; the outbox keeps the rest."""
 _UNDERPRICED_S = 5.0
@@ -80,8 +77,8 @@ class TransactionManager:
         self.account = account
         self.address: str = account.address
         self._web3 = web3
-        self._decode = decode
         self._fees = fees or FeePolicy()
+        self._reader = AccountReader(web3, account.address, decode, self._fees.gas_margin)
         self._confirmations = confirmations
         self._poll_s = poll_s
         self._replace_after_s = replace_after_s
@@ -109,12 +106,11 @@ class TransactionManager:
 
     def simulate(self, call: Call) -> bytes:
         """Return the result of the call on top of the pending block. Raises Reverted."""
-        with guarded(call.action, self._decode):
-            return bytes(self._web3.eth.call(self._request(call), "pending"))
+        return self._reader.simulate(call)
 
     def gas_cost(self, call: Call) -> int:
         """Return the wei that the call's gas may cost at the price that would be offered now. Raises as `submit`."""
-        gas, base = self._estimate(call), self._base_fee()
+        gas, base = self._reader.estimate(call), self._reader.base_fee()
         return gas * self._fees.enough(base)
 
     def submit(self, call: Call) -> int:
@@ -190,18 +186,15 @@ class TransactionManager:
 
     def balance(self) -> int:
         """Return the wei of the account in the latest block."""
-        with guarded("balance"):
-            return _bounded(
-                self._web3.eth.get_balance(to_checksum_address(self.address)), _MAX_WEI, "balance"
-            )
+        return self._reader.balance()
 
     def nonce(self) -> int:
         """Return how many transactions of the account the endpoint knows, those that wait included."""
-        return self._nonce("pending")
+        return self._reader.nonce("pending")
 
     def free(self) -> int:
         """Return the wei of the account that no open transaction may take. Raises RpcUnavailable and RpcCorrupt."""
-        nonce = self._nonce("latest")
+        nonce = self._reader.nonce("latest")
         rows = [row for row in self._outbox.open_rows() if row.nonce >= nonce]
         return self.balance() - sum(row.value + row.gas_limit * row.attempts[-1].max_fee for row in rows)
 
@@ -214,8 +207,8 @@ class TransactionManager:
             raise InsufficientFunds(short_of(call.action, self.address, have, call.enough))
         probe = call if have >= call.value else replace(call, value=call.enough)
         self.simulate(probe)
-        gas = self._estimate(probe)
-        base, free = self._base_fee(), self.free()
+        gas = self._reader.estimate(probe)
+        base, free = self._reader.base_fee(), self.free()
         offered = self._fees.first(base, gas, free - call.enough)
         if offered is None:  # open transactions may cost less than they offer
             free, offered = have, self._fees.first(base, gas, have - call.enough)
@@ -238,37 +231,13 @@ class TransactionManager:
                 raise
             return given[0]  # type: ignore[return-value]
 
-    def _request(self, call: Call) -> Any:
-        request: dict[str, Any] = {"from": self.address, "data": "0x" + call.data.hex(), "value": call.value}
-        if call.to is not None:
-            request["to"] = to_checksum_address(call.to)
-        return request
-
-    def _estimate(self, call: Call) -> int:
-        with guarded(call.action, self._decode):
-            estimate = _bounded(self._web3.eth.estimate_gas(self._request(call), "pending"), _MAX_GAS, "gas")
-        limit = self._of_block("gasLimit", _MAX_GAS)
-        return min(int(estimate * self._fees.gas_margin), limit)
-
-    def _base_fee(self) -> int:
-        return self._of_block("baseFeePerGas", _MAX_WEI)
-
-    def _of_block(self, name: str, limit: int) -> int:
-        with guarded("latest block"):
-            return _bounded(self._web3.eth.get_block("latest")[name], limit, name)  # type: ignore[literal-required]
-
-    def _nonce(self, block: str) -> int:
-        with guarded("nonce"):
-            count = self._web3.eth.get_transaction_count(to_checksum_address(self.address), block)  # type: ignore[arg-type]
-        return _bounded(count, _MAX_COUNT, "nonce")
-
     def _nonces(self) -> list[int]:
         """Return the nonces that the endpoints would take next, highest first. Raises RpcUnavailable or RpcCorrupt."""
         endpoints = endpoints_of(self._web3)
         if not endpoints.several:
-            return [self._nonce("pending")]
+            return [self._reader.nonce("pending")]
         asked = [endpoint for endpoint in endpoints.every if not endpoint.waits] or endpoints.every
-        found = endpoints.each(lambda _: self._nonce("pending"), asked)
+        found = endpoints.each(lambda _: self._reader.nonce("pending"), asked)
         nonces = sorted((nonce for nonce in found.values() if isinstance(nonce, int)), reverse=True)
         if not nonces:
             raise next(error for error in found.values() if isinstance(error, ChainError))
@@ -300,7 +269,7 @@ class TransactionManager:
             return True
         # SAFETY: an endpoint may have taken it and lost its answer. If it is mined since, the others say that its nonce
         # is used: by itself. Sent once more with the next nonce, it would be two.
-        if "nonce" in refusal.lower() and any(self._receipt(row, attempt) for attempt in row.attempts):
+        if "nonce" in refusal.lower() and any(self._reader.receipt(row, attempt) for attempt in row.attempts):
             return True
         self._outbox.finish(row, "refused")
         if "nonce" in refusal.lower():
@@ -349,9 +318,9 @@ class TransactionManager:
         with self._lock:
             # SAFETY: the nonce is read before the receipts, so a transaction mined in between is not called lost.
             endpoints = endpoints_of(self._web3)
-            used, source = self._nonce("latest") > row.nonce, endpoints.source
+            used, source = self._reader.nonce("latest") > row.nonce, endpoints.source
             for attempt in reversed(row.attempts):
-                found = self._receipt(row, attempt)
+                found = self._reader.receipt(row, attempt)
                 if found is not None:
                     return self._confirm(row, *found)
             if row.status == "lost":
@@ -366,7 +335,7 @@ class TransactionManager:
                 return None
             waited = self._clock() - self._sent_at[row.id]
             due = waited >= self._replace_after_s
-            if not due and not self._known(row):
+            if not due and not self._reader.known(row):
                 refusal = self._broadcast(row) or ""
                 due = waited >= _UNDERPRICED_S and "underpriced" in refusal.lower()
             if due:
@@ -375,14 +344,14 @@ class TransactionManager:
 
     def _confirm(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
         if self._confirmations:
-            head = self._of_block("number", _MAX_COUNT)
+            head = self._reader.of_block("number", MAX_COUNT)
             if head - receipt.block < self._confirmations:
                 return None
         self._outbox.finish(row, "mined" if ok else "failed", receipt)
         if ok:
             return receipt
         raise TransactionFailed(
-            row.action, receipt.tx_hash, receipt.gas_used, self._cause(row, receipt.block)
+            row.action, receipt.tx_hash, receipt.gas_used, self._reader.cause(row, receipt.block)
         )
 
     def _missed(self, row: Transaction) -> Receipt | None:
@@ -395,7 +364,7 @@ class TransactionManager:
         for endpoint in endpoints.ranked() if endpoints.several else ():
             with endpoints.through(endpoint), contextlib.suppress(RpcUnavailable, RpcCorrupt):
                 for attempt in reversed(row.attempts):
-                    if (found := self._receipt(row, attempt)) is not None:
+                    if (found := self._reader.receipt(row, attempt)) is not None:
                         return self._confirm(row, *found)
         self._used = max(self._used, row.nonce)
         self._outbox.finish(row, "lost")
@@ -407,52 +376,11 @@ class TransactionManager:
             "make sure that no other program uses this key"
         )
 
-    def _cause(self, row: Transaction, block: int) -> Reverted | None:
-        """Return why a mined transaction reverted, from the same call on the states after and before its block."""
-        call = Call(row.action, row.to, row.data, row.value)
-        for number in (block, block - 1):
-            try:
-                with guarded(row.action, self._decode):
-                    self._web3.eth.call(self._request(call), number)
-            except Reverted as error:
-                return error
-            except ChainError:
-                return None
-        return None
-
-    def _known(self, row: Transaction) -> bool:
-        with guarded("eth_getTransactionByHash"):
-            try:
-                return self._web3.eth.get_transaction(row.attempts[-1].hash) is not None  # type: ignore[arg-type]
-            except TransactionNotFound:
-                return False
-
-    def _receipt(self, row: Transaction, attempt: Attempt) -> tuple[Receipt, bool] | None:
-        with guarded("eth_getTransactionReceipt"):
-            try:
-                raw: Any = self._web3.eth.get_transaction_receipt(attempt.hash)  # type: ignore[arg-type]
-            except TransactionNotFound:
-                return None
-            if raw is None or raw["blockNumber"] is None:
-                return None
-            if bytes(raw["transactionHash"]) != attempt.hash or raw["status"] not in (0, 1):
-                raise RpcCorrupt(f"{row.action}: the receipt is not of this transaction")
-            receipt = Receipt(
-                action=row.action,
-                tx_hash=attempt.hash,
-                block=_bounded(raw["blockNumber"], _MAX_COUNT, "block number"),
-                gas_used=_bounded(raw["gasUsed"], _MAX_GAS, "gas used"),
-                gas_price=_bounded(raw.get("effectiveGasPrice", 0), _MAX_WEI, "gas price"),
-                contract=str(raw["contractAddress"]) if raw.get("contractAddress") else None,
-                logs=tuple(raw["logs"]),
-            )
-            return receipt, raw["status"] == 1
-
     def _replace(self, row: Transaction) -> None:
         """Send it again with a higher fee, within cap and balance, or unchanged if they allow no replacement."""
         old, self._sent_at[row.id] = row.attempts[-1], self._clock()
         cap = min(self._fees.max_fee, (self.balance() - row.value) // row.gas_limit)
-        raised = self._fees.raised(Offered(old.max_fee, old.priority_fee), self._base_fee(), cap)
+        raised = self._fees.raised(Offered(old.max_fee, old.priority_fee), self._reader.base_fee(), cap)
         if raised is None:
             _log.warning("transaction.fee_cap", action=row.action, nonce=row.nonce, cap=cap)
             self._broadcast(row)
@@ -467,12 +395,3 @@ class TransactionManager:
         self._metrics.add("replacements", row.action)
         told = {"action": row.action, "nonce": row.nonce, "max_fee": raised.max_fee}
         _log.info("transaction.replaced", **told, refusal=refusal)
-
-
-def _bounded(value: Any, limit: int, name: str) -> int:
-    """Return ``value`` if it is an integer from 0 to below ``limit``. Raises RpcCorrupt."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
-        # NOTE: str() refuses a number of 4,301 digits.
-        shown = hex(value) if isinstance(value, int) else str(value)
-        raise RpcCorrupt(f"{name} {shown[:80]} is not an integer below {limit}")
-    return value
