@@ -40,7 +40,8 @@ class _Lying(Replay):
 def publish(folder: Path, steps: int, stride: int, lie: int = 0) -> Path:
     """Write a run with random numbers that keeps all its checkpoints, with a lie in one step; return its folder."""
     rng = np.random.default_rng()
-    factor, begin = float(rng.uniform(0.9999, 1.0001)), float(rng.uniform(1, 2))
+    # NOTE: a factor that rounds to 1 would leave every state as it was, and no claim about steps would be wrong.
+    factor, begin = 1 + float(rng.choice((-1, 1)) * rng.uniform(1e-5, 1e-4)), float(rng.uniform(1, 2))
     bundle = growing(steps, (stride, 1) if stride > 1 else (1,), factor=factor, begin=begin)
     terms = bundle.terms
     package = Package(terms, bundle.program, bundle.constants, bundle.initial)
