@@ -112,9 +112,10 @@ class Scheduler:
     def go(self, snapshot: Snapshot, attend: Callable[[JobView], tuple[bool, Exception | None]]) -> None:
         """Call ``attend``, which returns whether a job concerns us, and an error. Raises only RpcUnavailable and
         RpcCorrupt."""
-        failures = 0
+        failures, count = 0, snapshot.job_count()
         self.complete = True
-        for job_id in self._queue.due(snapshot.job_count()):
+        self._problems.forget_jobs_after(count)
+        for job_id in self._queue.due(count):
             try:
                 job = snapshot.job(job_id)
                 ours, failed = attend(job)

@@ -9,6 +9,7 @@ SAFETY: anybody can post a job that nobody serves. If that made a node unready, 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .metrics import Metrics
@@ -88,11 +89,19 @@ class Problems:
 
     def forget_job(self, job: int) -> None:
         """Forget all about a job that is over."""
-        mine = f"job {job}"
+        self._forget(lambda one: one == job)
+
+    def forget_jobs_after(self, last: int) -> None:
+        """Forget all about jobs that do not exist: an endpoint may have told more than there are."""
+        self._forget(lambda one: one > last)
+
+    def _forget(self, concerns: Callable[[int], bool]) -> None:
         with self._lock:
             for kept in (self._reasons, self._notices):
-                for topic in [t for t in kept if t == mine or t.startswith(f"{mine}: ")]:
-                    del kept[topic]
+                for topic in list(kept):
+                    kind, _, rest = topic.partition(" ")
+                    if kind == "job" and concerns(int(rest.partition(":")[0])):
+                        del kept[topic]
             self._count()
 
     def shown(self) -> Shown:

@@ -64,6 +64,16 @@ def views(name: str) -> Sequence[Mapping[str, Any]]:
     ]
 
 
+def fixed(entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether all encodings of these values are of one length."""
+    return not any(
+        one["type"] in ("string", "bytes")
+        or "[]" in one["type"]
+        or (one["type"].startswith("tuple") and not fixed(one["components"]))
+        for one in entries
+    )
+
+
 @pytest.mark.parametrize("name", [*NAMES, "Releases"])
 def test_a_view_asks_and_answers_as_web3_does(name: str) -> None:
     rng, provider = Random(20), Answers()
@@ -84,6 +94,11 @@ def test_a_view_asks_and_answers_as_web3_does(name: str) -> None:
             ours = view.result(provider.make_request("eth_call", request))
             assert plain(ours) == plain(theirs)
             assert names(ours) == names(theirs)
+            for more in (bytes(1), bytes(32)):
+                longer: Any = {"jsonrpc": "2.0", "id": 1, "result": "0x" + (provider.answer + more).hex()}
+                if len(more) == 1 or fixed(entry["outputs"]):
+                    with pytest.raises(ValueError, match="the result has"):
+                        view.result(longer)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "Releases"])
@@ -168,6 +183,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], type[ChainError]]] = {
     "a list": ({"result": ["0x"]}, RpcCorrupt),
     "no hexadecimal": ({"result": "0xzz"}, RpcCorrupt),
     "half a byte": ({"result": "0x123"}, RpcCorrupt),
+    "seven more bytes": ({"result": "0x" + "00" * 7}, RpcCorrupt),
     "a short word": ({"result": "0x" + "00" * 31}, RpcCorrupt),
     "pointers to anywhere": ({"result": "0x" + "ff" * 32 * 8}, RpcCorrupt),
     "a phase that is no u8": ({"result": "0x" + "01" + "00" * 31 + "00" * 32 * 40}, RpcCorrupt),

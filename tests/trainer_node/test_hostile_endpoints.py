@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
@@ -27,7 +28,7 @@ from trainer_node.chain.endpoints import Endpoints, endpoints_of
 from trainer_node.chain.events import Query, read_events
 from trainer_node.chain.rpc import BoundedProvider
 from trainer_node.db import Database
-from trainer_node.errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
+from trainer_node.errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable, WrongChain
 
 from .endpoint import ADDRESS, DEPLOYMENT, Endpoint, result
 
@@ -74,38 +75,114 @@ def shadowing(true: dict[str, Any]) -> dict[str, Any]:
     return {"result": {**true["result"], "get": "0x1", "items": "0x1", "baseFeePerGas": ENDLESS}}
 
 
-@pytest.mark.parametrize(
-    ("method", "lie"),
-    [
-        ("eth_getBalance", "0x0"),
-        ("eth_getBalance", ENDLESS),
-        ("eth_getTransactionCount", ENDLESS),
-        ("eth_estimateGas", ENDLESS),
-        ("eth_estimateGas", reverted),
-        ("eth_call", reverted),
-        ("eth_getBlockByNumber", shadowing),
-        ("eth_sendRawTransaction", ENDLESS),
-    ],
-)
-def test_one_of_three_stops_no_transaction(
-    module_anvil: Anvil, liar: Liar, three: Web3, method: str, lie: object
+def free_gas(true: dict[str, Any]) -> dict[str, Any]:
+    return {"result": {**true["result"], "baseFeePerGas": "0x0"}}
+
+
+def one_more(true: dict[str, Any]) -> dict[str, Any]:
+    return {"result": hex(int(true["result"], 16) + 1)}
+
+
+def failed(true: dict[str, Any]) -> dict[str, Any]:
+    return {"result": true["result"] and {**true["result"], "status": "0x0"}}
+
+
+def nonce_refused(true: dict[str, Any]) -> dict[str, Any]:
+    return {"error": {"code": -32003, "message": "nonce too low"}, "result": None}
+
+
+LIES: list[dict[str, Any]] = [
+    {"eth_getBalance": "0x0"},
+    {"eth_getBalance": ENDLESS},
+    {"eth_getBalance": hex(1 << 100)},
+    {"eth_getTransactionCount": ENDLESS},
+    {"eth_getTransactionCount": hex(10**9)},
+    {"eth_getTransactionCount": "0x0"},
+    {"eth_getTransactionCount": one_more},
+    *({"eth_estimateGas": gas} for gas in (ENDLESS, "0x0", "0x1", "0x5208", hex(1 << 30))),
+    {"eth_estimateGas": reverted},
+    {"eth_call": reverted},
+    {"eth_getBlockByNumber": shadowing},
+    {"eth_getBlockByNumber": free_gas},
+    *(
+        {"eth_sendRawTransaction": answer}
+        for answer in (ENDLESS, "nonsense", "0x" + "11" * 32, nonce_refused)
+    ),
+    {"eth_getTransactionReceipt": failed},
+    {"eth_getTransactionReceipt": lambda _: {"result": None}, "eth_getTransactionCount": "0x0"},
+    {"eth_estimateGas": "0x1", "eth_sendRawTransaction": "0x" + "11" * 32},
+    {
+        "eth_getTransactionCount": hex(10**9),
+        "eth_estimateGas": "0x1",
+        "eth_sendRawTransaction": nonce_refused,
+    },
+]
+
+
+@pytest.mark.parametrize("place", [0, 2], ids=["serving", "last"])
+@pytest.mark.parametrize("lies", LIES, ids=lambda lies: "+".join(lies) if isinstance(lies, dict) else None)
+def test_one_of_three_stops_no_act_and_doubles_none(
+    module_anvil: Anvil, liar: Liar, lies: dict[str, object], place: int
 ) -> None:
-    assert endpoints_of(three).serving.url == liar.url
-    liar.lies[method] = lie
-    account = Account.from_key(module_anvil.keys[5])
+    with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
+        urls = [first.url, second.url]
+        urls.insert(place, liar.url)
+        web3 = connect(urls, 31337, timeout_s=2.0)
+        liar.lies |= lies
+        account = Account.from_key(module_anvil.keys[5])
+        manager = TransactionManager(web3, account, Database(None), chain_id=31337, poll_s=0.02)
+        direct = connect(module_anvil.url, 31337)
+        before = direct.eth.get_balance(Web3.to_checksum_address(ADDRESS))
+        for number in range(2):
+            receipt = manager.send(Call("pay", ADDRESS, bytes([number + 1]), 5), timeout_s=20)
+            assert 21000 < receipt.gas_used < 22000
+        assert direct.eth.get_balance(Web3.to_checksum_address(ADDRESS)) == before + 10
+        assert not manager.open()
+
+
+def test_a_transaction_that_waits_is_not_lost_because_one_says_so(
+    module_anvil: Anvil, liar: Liar, three: Web3
+) -> None:
+    direct = connect(module_anvil.url, 31337)
+    liar.lies["eth_getTransactionCount"] = one_more
+    account, to = Account.from_key(module_anvil.keys[5]), Web3.to_checksum_address(ADDRESS)
     manager = TransactionManager(three, account, Database(None), chain_id=31337, poll_s=0.02)
-    assert manager.send(Call("pay", ADDRESS, b"", 5), timeout_s=20).gas_used == 21000
+    before = direct.eth.get_balance(to)
+    rpc: Callable[..., Any] = direct.provider.make_request
+    rpc("evm_setAutomine", [False])
+    mine = threading.Timer(2.0, lambda: rpc("evm_mine", []))
+    mine.start()
+    try:
+        assert manager.send(Call("pay", ADDRESS, b"", 5), timeout_s=20).gas_used == 21000
+    finally:
+        mine.join()
+        rpc("evm_setAutomine", [True])
+    assert direct.eth.get_balance(to) == before + 5
 
 
-def test_one_of_two_does_not_decide_that_an_act_is_right(module_anvil: Anvil, liar: Liar) -> None:
-    """An act that the serving endpoint refuses is not sent because one other endpoint says that it works."""
-    web3 = connect([module_anvil.url, liar.url], 31337)
-    liar.lies |= {"eth_call": "0x", "eth_estimateGas": "0x5208"}
-    account = Account.from_key(module_anvil.keys[5])
-    manager = TransactionManager(web3, account, Database(None), chain_id=31337, poll_s=0.02)
-    code = bytes.fromhex("60006000fd")  # reverts
-    with pytest.raises(ChainError, match="revert"):
-        manager.submit(Call("create", None, code, 0))
+@pytest.mark.parametrize("serving", [True, False])
+def test_one_does_not_decide_that_an_act_is_right(module_anvil: Anvil, liar: Liar, serving: bool) -> None:
+    """What most endpoints refuse is not sent because another one says that it works: a revert costs gas."""
+    with FaultProxy(module_anvil.url) as other:
+        urls = [liar.url, module_anvil.url, other.url] if serving else [module_anvil.url, liar.url]
+        web3 = connect(urls, 31337)
+        liar.lies |= {"eth_call": "0x", "eth_estimateGas": "0x186a0"}
+        account = Account.from_key(module_anvil.keys[5])
+        manager = TransactionManager(web3, account, Database(None), chain_id=31337, poll_s=0.02)
+        code = bytes.fromhex("60006000fd")  # reverts
+        with pytest.raises(ChainError, match="revert"):
+            manager.submit(Call("create", None, code, 0))
+
+
+def test_one_of_three_of_another_chain_is_left_out(module_anvil: Anvil, liar: Liar) -> None:
+    liar.lies["eth_chainId"] = "0x1"
+    with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
+        web3 = connect([liar.url, first.url, second.url], 31337)
+        view = Agreement(endpoints_of(web3), ViewPolicy(agree=2))
+        assert view.look().doubt is None
+        assert any("serves chain 1" in problem for problem in view.problems)
+    with pytest.raises(WrongChain):
+        connect([liar.url, module_anvil.url], 31337)
 
 
 def test_a_chain_id_without_end_is_no_id(liar: Liar, three: Web3) -> None:

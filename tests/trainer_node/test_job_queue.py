@@ -167,6 +167,18 @@ def test_no_job_keeps_us_from_the_next(database: Database) -> None:
     assert not problems.topics()
 
 
+def test_jobs_that_do_not_exist_are_no_problem(database: Database) -> None:
+    """An endpoint tells far too many jobs, once."""
+    problems = Problems()
+    scheduler = Scheduler(JobQueue(database), problems)
+    problems.job(1 << 40, "disk", "full", ours=True)
+    missing: dict[int, Exception] = {job: RpcCorrupt("nonsense") for job in range(3, 100)}
+    go(scheduler, Chain(99, missing))
+    assert "job 99" in problems.topics()
+    go(scheduler, Chain(3, missing))
+    assert problems.topics() == {"job 3"}
+
+
 def test_a_job_in_which_something_fails_is_still_ours(database: Database) -> None:
     """Else it would have its turn with the jobs of strangers only, of which there may be many."""
     problems = Problems()

@@ -1,76 +1,187 @@
-"""What the chain says of one account: its money and nonces, what a call of it costs, and what became of it."""
+"""What most endpoints say of an account: its money and nonces, what a call of it costs, and what became of it.
+
+An endpoint can lie in any answer, and a transaction that is sent on a lie costs money, or blocks all that are sent
+after it. So where there are several, no answer of one alone counts: numbers are medians, a call works if more endpoints
+say so than that it does not, and a receipt is what most of those that answer show. On a tie, as between two, the
+endpoint that serves decides; see docs/operating.md, "Several endpoints".
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 from eth_utils.address import to_checksum_address
 from web3 import Web3
 from web3.exceptions import TransactionNotFound
 
 from ..db_tables import Attempt, Transaction
-from ..errors import ChainError, Reverted, RpcCorrupt
+from ..errors import ChainError, InsufficientFunds, Reverted, RpcCorrupt
+from .endpoints import endpoints_of
+from .fees import short_of
 from .outbox import Call, Receipt
 from .rpc import Decoder, guarded
 
+T = TypeVar("T")
 _MAX_WEI = 1 << 128
 _MAX_GAS = 1 << 40
-MAX_COUNT = 1 << 63
+_MAX_COUNT = 1 << 63
+LEAST_GAS = 21_000
+"""Gas that every transaction takes (Ethereum yellow paper, appendix G)."""
+
+
+class Quote(NamedTuple):
+    """What is needed to send a call: the account's wei, units of gas with the margin, and wei for a unit of gas."""
+
+    balance: int
+    gas: int
+    base_fee: int
 
 
 class AccountReader:
-    """Reads one account through a connection. Every method raises RpcUnavailable or RpcCorrupt."""
+    """Reads one account. Safe for several threads. Every method raises RpcUnavailable or RpcCorrupt."""
 
     def __init__(self, web3: Web3, address: str, decode: Decoder | None, gas_margin: float) -> None:
-        self.address = address
-        self._web3 = web3
+        self._web3, self.address = web3, address
+        self._endpoints = endpoints_of(web3)
         self._decode = decode
         self._gas_margin = gas_margin
 
+    # ------------------------------------------------------------------ what most say
+
     def simulate(self, call: Call) -> bytes:
         """Return the result of the call on top of the pending block. Raises Reverted."""
-        with guarded(call.action, self._decode):
-            return bytes(self._web3.eth.call(self._request(call), "pending"))
+        return self._most(lambda: self._simulated(call))[0]
+
+    def quote(self, call: Call) -> Quote:
+        """Simulate a call. Raises Reverted, and InsufficientFunds if the account has not what the call takes."""
+        have = self.balance()
+        if have < call.enough:
+            raise InsufficientFunds(short_of(call.action, self.address, have, call.enough))
+        probe = call if have >= call.value else replace(call, value=call.enough)
+        self.simulate(probe)
+        return Quote(have, *self.cost(probe))
+
+    def cost(self, call: Call) -> tuple[int, int]:
+        """Return the units of gas of a call, with the margin and within the block's limit, and the base fee. Raises
+        Reverted."""
+        gas = high(self._most(lambda: self._estimate(call)))
+        limit = high(self._most(lambda: self._of_block("gasLimit", _MAX_GAS)))
+        return min(int(gas * self._gas_margin), limit), self.base_fee()
 
     def balance(self) -> int:
         """Return the wei of the account in the latest block."""
+        return low(self._most(self._balance))
+
+    def base_fee(self) -> int:
+        """Return the base fee of the latest block, in wei for a unit of gas."""
+        return high(self._most(lambda: self._of_block("baseFeePerGas", _MAX_WEI)))
+
+    def head(self) -> int:
+        """Return the number of the latest block."""
+        return low(self._most(lambda: self._of_block("number", _MAX_COUNT)))
+
+    def nonces(self, block: str) -> list[int]:
+        """Return how many transactions of the account the endpoints know at a block, ascending."""
+        return sorted(self._most(lambda: self._nonce(block)))
+
+    def nonce(self, block: str) -> int:
+        """Return the count that most have reached."""
+        return low(self.nonces(block))
+
+    def known(self, attempt: Attempt) -> bool:
+        """Return whether most know the transaction."""
+        return bool(low(self._most(lambda: int(self._known(attempt)))))
+
+    def mined(self, row: Transaction) -> bool:
+        """Return whether an endpoint shows a receipt of one of the attempts."""
+        shown = (self._most(lambda attempt=attempt: self._receipt(row, attempt)) for attempt in row.attempts)  # type: ignore[misc]
+        return any(one is not None for found in shown for one in found)
+
+    def arrived(self, row: Transaction) -> bool:
+        """Return whether an endpoint shows a receipt of one of the attempts, or knows one that waits."""
+        known = (self._most(lambda attempt=attempt: self._known(attempt)) for attempt in row.attempts)  # type: ignore[misc]
+        return self.mined(row) or any(map(any, known))
+
+    def receipt(self, row: Transaction, attempt: Attempt) -> tuple[Receipt, bool] | None:
+        """Return the receipt of a transaction and whether it succeeded; None unless most show the same one."""
+        found = self._most(lambda: self._receipt(row, attempt), _place)
+        place, count = Counter(_place(one) for one in found).most_common(1)[0]
+        if 2 * count == len(found):
+            place = _place(found[0])
+        elif 2 * count < len(found):
+            return None
+        winner = next(one for one in found if _place(one) == place)
+        return winner[:2] if winner is not None else None
+
+    def _most(self, act: Callable[[], T], mark: Callable[[T], Any] = lambda answer: answer) -> list[T]:
+        """Return what the endpoints give, that of the serving one first. Raises if more refuse; on a tie, the serving
+        one decides. Those that do not answer, or not with sense, do not count.
+
+        Nobody waits for the others once most give the same, by ``mark``: one that is slow holds up nothing.
+        """
+        endpoints = self._endpoints
+        most = len(endpoints.every) // 2 + 1
+
+        def enough(answers: Iterable[T | ChainError]) -> bool:
+            marks = Counter(
+                type(a) if isinstance(a, ChainError) else mark(a) for a in answers if not _failed(a)
+            )
+            return any(count >= most for count in marks.values())
+
+        asked = [endpoint for endpoint in endpoints.ranked() if endpoint.ready] or list(endpoints.every)
+        asked.sort(key=lambda endpoint: endpoint is not endpoints.serving)
+        found = endpoints.each(lambda _: act(), asked, enough=enough)
+        answers = [found[endpoint] for endpoint in asked if endpoint in found]
+        given = [answer for answer in answers if not isinstance(answer, ChainError)]
+        refusals = [a for a in answers if isinstance(a, ChainError) and not _failed(a)]
+        decides = not isinstance(answers[0], ChainError)
+        if len(given) > len(refusals) or (decides and len(given) == len(refusals)):
+            return given
+        raise (refusals or [answer for answer in answers if isinstance(answer, ChainError)])[0]
+
+    # ------------------------------------------------------------------ what one says
+
+    def _request(self, call: Call) -> Any:
+        request: dict[str, Any] = {"from": self.address, "data": "0x" + call.data.hex(), "value": call.value}
+        if call.to is not None:
+            request["to"] = to_checksum_address(call.to)
+        return request
+
+    def _simulated(self, call: Call, block: int | str = "pending") -> bytes:
+        with guarded(call.action, self._decode):
+            return bytes(self._web3.eth.call(self._request(call), block))  # type: ignore[arg-type]
+
+    def _balance(self) -> int:
         with guarded("balance"):
             return _bounded(
                 self._web3.eth.get_balance(to_checksum_address(self.address)), _MAX_WEI, "balance"
             )
 
-    def estimate(self, call: Call) -> int:
-        """Return the units of gas of a call, with the margin and within the block's limit. Raises Reverted."""
+    def _estimate(self, call: Call) -> int:
         with guarded(call.action, self._decode):
-            estimate = _bounded(self._web3.eth.estimate_gas(self._request(call), "pending"), _MAX_GAS, "gas")
-        limit = self.of_block("gasLimit", _MAX_GAS)
-        return min(int(estimate * self._gas_margin), limit)
+            estimate = self._web3.eth.estimate_gas(self._request(call), "pending")
+            return _bounded(estimate, _MAX_GAS, "gas", LEAST_GAS)
 
-    def base_fee(self) -> int:
-        """Return the base fee of the latest block, in wei for a unit of gas."""
-        return self.of_block("baseFeePerGas", _MAX_WEI)
-
-    def of_block(self, name: str, limit: int) -> int:
-        """Return a number in the latest block."""
+    def _of_block(self, name: str, limit: int) -> int:
         with guarded("latest block"):
             return _bounded(self._web3.eth.get_block("latest")[name], limit, name)  # type: ignore[literal-required]
 
-    def nonce(self, block: str) -> int:
-        """Return how many transactions of the account are known at a block."""
+    def _nonce(self, block: str) -> int:
         with guarded("nonce"):
             count = self._web3.eth.get_transaction_count(to_checksum_address(self.address), block)  # type: ignore[arg-type]
-        return _bounded(count, MAX_COUNT, "nonce")
+            return _bounded(count, _MAX_COUNT, "nonce")
 
-    def known(self, row: Transaction) -> bool:
-        """Return whether the newest attempt is known."""
+    def _known(self, attempt: Attempt) -> bool:
         with guarded("eth_getTransactionByHash"):
             try:
-                return self._web3.eth.get_transaction(row.attempts[-1].hash) is not None  # type: ignore[arg-type]
+                return self._web3.eth.get_transaction(attempt.hash) is not None  # type: ignore[arg-type]
             except TransactionNotFound:
                 return False
 
-    def receipt(self, row: Transaction, attempt: Attempt) -> tuple[Receipt, bool] | None:
-        """Return the receipt of an attempt and whether it succeeded; None while there is none."""
+    def _receipt(self, row: Transaction, attempt: Attempt) -> tuple[Receipt, bool, bytes] | None:
         with guarded("eth_getTransactionReceipt"):
             try:
                 raw: Any = self._web3.eth.get_transaction_receipt(attempt.hash)  # type: ignore[arg-type]
@@ -83,38 +194,53 @@ class AccountReader:
             receipt = Receipt(
                 action=row.action,
                 tx_hash=attempt.hash,
-                block=_bounded(raw["blockNumber"], MAX_COUNT, "block number"),
-                gas_used=_bounded(raw["gasUsed"], _MAX_GAS, "gas used"),
-                gas_price=_bounded(raw.get("effectiveGasPrice", 0), _MAX_WEI, "gas price"),
+                block=_bounded(raw["blockNumber"], _MAX_COUNT, "block number"),
+                gas_used=min(_bounded(raw["gasUsed"], _MAX_GAS, "gas used"), row.gas_limit),
+                gas_price=min(
+                    _bounded(raw.get("effectiveGasPrice", 0), _MAX_WEI, "gas price"), attempt.max_fee
+                ),
                 contract=str(raw["contractAddress"]) if raw.get("contractAddress") else None,
                 logs=tuple(raw["logs"]),
             )
-            return receipt, raw["status"] == 1
+            return receipt, raw["status"] == 1, bytes(raw["blockHash"])
 
-    def cause(self, row: Transaction, block: int) -> Reverted | None:
+    def cause(self, call: Call, block: int) -> Reverted | None:
         """Return why a mined transaction reverted, from the same call on the states after and before its block."""
-        call = Call(row.action, row.to, row.data, row.value)
         for number in (block, block - 1):
             try:
-                with guarded(row.action, self._decode):
-                    self._web3.eth.call(self._request(call), number)
+                self._simulated(call, number)
             except Reverted as error:
                 return error
             except ChainError:
                 return None
         return None
 
-    def _request(self, call: Call) -> Any:
-        request: dict[str, Any] = {"from": self.address, "data": "0x" + call.data.hex(), "value": call.value}
-        if call.to is not None:
-            request["to"] = to_checksum_address(call.to)
-        return request
+
+def low(values: Iterable[int]) -> int:
+    """Return the median of some numbers; of two in the middle, the lower."""
+    ordered = sorted(values)
+    return int(ordered[(len(ordered) - 1) // 2])
 
 
-def _bounded(value: Any, limit: int, name: str) -> int:
-    """Return ``value`` if it is an integer from 0 to below ``limit``. Raises RpcCorrupt."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
+def high(values: Iterable[int]) -> int:
+    """Return the median of some numbers; of two in the middle, the higher."""
+    ordered = sorted(values)
+    return int(ordered[len(ordered) // 2])
+
+
+def _failed(answer: object) -> bool:
+    """Return whether an endpoint has neither done nor refused what it was asked."""
+    return isinstance(answer, ChainError) and not isinstance(answer, Reverted)
+
+
+def _place(found: tuple[Receipt, bool, bytes] | None) -> tuple[bytes, bool] | None:
+    return None if found is None else (found[2], found[1])
+
+
+def _bounded(value: Any, limit: int, name: str, least: int = 0) -> int:
+    """Return ``value`` if it is an integer from ``least`` to below ``limit``. Raises RpcCorrupt."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < limit:
         # NOTE: str() refuses a number of 4,301 digits.
         shown = hex(value) if isinstance(value, int) else str(value)
-        raise RpcCorrupt(f"{name} {shown[:80]} is not an integer below {limit}")
+        raise RpcCorrupt(f"{name} {shown[:80]} is not an integer from {least} to below {limit}")
     return value

@@ -8,12 +8,14 @@ few views and events all day, and most of its processor time went there.
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from eth_abi.grammar import TupleType, parse
 from eth_utils.abi import collapse_if_tuple, event_abi_to_log_topic, function_abi_to_4byte_selector
 from eth_utils.address import to_checksum_address
 from web3.contract import Contract
@@ -35,6 +37,7 @@ class ViewCoder:
         self._takes = [collapse_if_tuple(one) for one in entry["inputs"]]
         self._gives = [collapse_if_tuple(one) for one in entry["outputs"]]
         self._read = _struct(entry["outputs"])
+        self._words = _words(self._gives)
 
     def request(self, args: Sequence[Any], block: int) -> list[Any]:
         """Return the parameters of an eth_call at a block. Raises errors of eth_abi."""
@@ -47,7 +50,11 @@ class ViewCoder:
         text = result_of(answer)
         data = bytes.fromhex(text.removeprefix("0x"))
         if len(text) != 2 + 2 * len(data):
-            raise RpcCorrupt("the result is not hexadecimal digits after 0x")
+            raise ValueError("the result is not hexadecimal digits after 0x")
+        if len(data) % 32 or (self._words and len(data) != 32 * self._words):
+            raise ValueError(
+                f"the result has {len(data)} bytes, not {32 * self._words or 'a multiple of 32'}"
+            )
         found = self._read(self._codec.decode(self._gives, data))
         return found[0] if len(self._gives) == 1 else found
 
@@ -113,6 +120,19 @@ def _of(contract: Contract) -> _Coders:
     if found is None:
         found = _made[contract] = _Coders(contract)
     return found
+
+
+def _words(types: Sequence[str]) -> int:
+    """Return of how many words of 32 bytes the encoding of values consists; 0 if that depends on them."""
+    count = 0
+    for parsed in map(parse, types):
+        if parsed.is_dynamic:
+            return 0
+        each = (
+            _words([one.to_type_str() for one in parsed.components]) if isinstance(parsed, TupleType) else 1
+        )
+        count += each * math.prod(length for (length,) in parsed.arrlist or ())
+    return count
 
 
 def _struct(entries: Sequence[Mapping[str, Any]]) -> _Reads:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from typing import Any, TypeVar
 
@@ -38,6 +38,8 @@ PATIENCE_S = 3.0
 SLOW_S, SLOW_FACTOR = 1.0, 4.0
 """An endpoint is slow if its answers take longer than this, and this many times as long as those of the fastest."""
 SEND = "eth_sendRawTransaction"
+MAX_BEHIND = 8
+"""Requests that an endpoint may owe an answer to, before it is left out where others will do."""
 LONG = frozenset(("eth_call", "eth_getLogs", "eth_estimateGas"))
 """Methods that may ask for more than a good endpoint gives."""
 T = TypeVar("T")
@@ -65,11 +67,18 @@ class Endpoint:
         """Requests in a row that were not answered."""
         self.trouble: str | None = None
         """Why the last request was not answered; None if it was."""
+        self._behind = 0
+        self._lock = threading.Lock()
 
     @property
     def waits(self) -> bool:
         """Whether it has failed and is left alone for a while."""
         return time.monotonic() < self._retry_at
+
+    @property
+    def ready(self) -> bool:
+        """Whether it does not wait, and does not owe too many answers."""
+        return not self.waits and self._behind < MAX_BEHIND
 
     def request(self, method: str, params: Any) -> RPCResponse:
         """Send a request. Raises RpcUnavailable, RpcCorrupt, or WrongChain if it serves another chain."""
@@ -97,6 +106,8 @@ class Endpoint:
 
     def _timed(self, method: str, params: Any) -> RPCResponse:
         began = time.monotonic()
+        with self._lock:
+            self._behind += 1
         try:
             answer = self._within(method, params)
         except ChainError as error:
@@ -106,6 +117,9 @@ class Endpoint:
                 self._metrics.add("rpc_failures", self.name)
                 raise named from error.__cause__
             raise self.failed(named) from error.__cause__
+        finally:
+            with self._lock:
+                self._behind -= 1
         took = time.monotonic() - began
         self.latency_s = 0.7 * self.latency_s + 0.3 * took if self.latency_s else took
         self.failures, self.trouble, self._retry_at = 0, None, 0.0
@@ -201,10 +215,12 @@ class Endpoints(JSONBaseProvider):
         act: Callable[[Endpoint], T],
         among: Sequence[Endpoint] | None = None,
         patience_s: float = PATIENCE_S,
+        enough: Callable[[Iterable[T | ChainError]], bool] = lambda _: False,
     ) -> dict[Endpoint, T | ChainError]:
         """Call ``act`` for each endpoint at once, in threads that ask only this one. Returns results or errors.
 
-        Whoever answers ``patience_s`` after the first one, or later, has failed.
+        Whoever answers ``patience_s`` after the first one, or later, has failed. Once those that have answered are
+        ``enough``, the others are not waited for, and are left out.
         """
         asked = self.every if among is None else tuple(among)
 
@@ -232,6 +248,8 @@ class Endpoints(JSONBaseProvider):
                 found[begun[future]] = future.result()
                 if not isinstance(found[begun[future]], ChainError):
                     until = min(until, time.monotonic() + patience_s)
+            if enough(found.values()):
+                return found
         for future in left:
             late = RpcUnavailable(f"RPC {begun[future].name}: {patience_s:g} s later than another endpoint")
             begun[future].failed(late)
@@ -242,17 +260,24 @@ class Endpoints(JSONBaseProvider):
         """Return endpoints by preference: those that answer, then those that are not slow, then in the order of the
         settings."""
         asked = self.every if among is None else among
-        fastest = min((e.latency_s for e in asked if e.latency_s), default=0.0)
 
         def rank(endpoint: Endpoint) -> tuple[bool, bool, int]:
-            slow = endpoint.latency_s > max(SLOW_S, SLOW_FACTOR * fastest)
-            return endpoint.failures > 0, slow, self.every.index(endpoint)
+            return endpoint.failures > 0, self._slow(endpoint, asked), self.every.index(endpoint)
 
         return sorted(asked, key=rank)
 
+    def _slow(self, endpoint: Endpoint, among: Sequence[Endpoint]) -> bool:
+        fastest = min((e.latency_s for e in among if e.latency_s), default=0.0)
+        return endpoint.latency_s > max(SLOW_S, SLOW_FACTOR * fastest)
+
     def _first(self, method: str, params: Any) -> RPCResponse:
-        """Return the first answer. Endpoints that were left alone are asked only if no other one answers at all."""
-        every = [self.serving, *(e for e in self.ranked() if e is not self.serving)]
+        """Return the first answer. Endpoints that were left alone are asked only if no other one answers at all.
+
+        NOTE: an endpoint that serves and becomes slow serves no longer, or a round of many requests would take hours.
+        """
+        ranked = self.ranked()
+        every = ranked if self._slow(self.serving, self.every) else [self.serving, *ranked]
+        every = list(dict.fromkeys(every))
         order = [e for e in every if not e.waits]
         failed: ChainError | None = None
         refused: tuple[Endpoint, RPCResponse] | None = None
@@ -275,12 +300,6 @@ class Endpoints(JSONBaseProvider):
         assert failed is not None
         raise failed
 
-    def pass_on(self) -> bool:
-        """Let the next endpoint serve, until somebody decides again who does: the answers of this one make no sense.
-        Returns False if there is no other."""
-        self._use(self.every[(self.every.index(self.serving) + 1) % len(self.every)])
-        return self.several
-
     def _use(self, endpoint: Endpoint) -> None:
         self._here.source = endpoint
         if endpoint is not self.serving:
@@ -288,8 +307,8 @@ class Endpoints(JSONBaseProvider):
             _log.warning("rpc.failover", to=endpoint.name, of=before.name, reason=before.trouble)
 
     def _broadcast(self, params: Any) -> RPCResponse:
-        """Send a transaction to all endpoints. Returns as soon as one takes it; else a refusal, that of the serving one
-        first. SAFETY: one endpoint that swallows transactions, or is cut off from the network, does not stop them."""
+        """Send a transaction to all endpoints. Returns as soon as one takes it; else a refusal of the kind that most
+        give. SAFETY: one endpoint that swallows transactions, or is cut off from the network, does not stop them."""
         answers = {_threads.begin(lambda e=e: e.request(SEND, params)): e for e in self.every}  # type: ignore[misc]
         left, until, wanted = set(answers), float("inf"), "0x" + keccak(HexBytes(params[0])).hex()
         refusals, failed = dict[Endpoint, RPCResponse](), list[BaseException]()
@@ -317,8 +336,11 @@ class Endpoints(JSONBaseProvider):
                 until = time.monotonic() + PATIENCE_S
         if not refusals:
             raise failed[0]
-        endpoint = self.serving if self.serving in refusals else next(iter(refusals))
-        used = any("nonce" in str(answer["error"]).lower() for answer in refusals.values())
+        every = sorted(refusals, key=lambda endpoint: endpoint is not self.serving)
+        about = {endpoint: "nonce" in str(refusals[endpoint]["error"]).lower() for endpoint in every}
+        most = 2 * sum(about.values()) > len(every)
+        endpoint = next((one for one in every if about[one] == most), every[0])
+        used = any(about.values())
         if used and len(refusals) < len(self.every):
             # SAFETY: an endpoint whose answer was lost may have sent it: then it is this one that has used the nonce.
             # Whoever sent it again with the next nonce would do the act twice.
@@ -358,7 +380,8 @@ def connect(
     found = provider.each(Endpoint.check_chain)
     errors = [answer for answer in found.values() if isinstance(answer, ChainError)]
     wrong = [error for error in errors if isinstance(error, WrongChain)]
-    if wrong or len(errors) == len(every):
+    # NOTE: of three, one may lie about its chain; it is left alone, and /readyz says so.
+    if 2 * len(wrong) >= len(every) or len(errors) == len(every):
         raise (wrong or errors)[0]
     return web3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -105,10 +106,20 @@ class Outbox:
         self._mine_and_open = Transaction.sender == account.address, Transaction.status == "open"
 
     def next_nonce(self, chain_nonce: int) -> int:
-        """Return the nonce after those of all open transactions and those that the chain has seen."""
+        """Return the lowest nonce, of those that the chain has not seen, that no open transaction has.
+
+        NOTE: it may be lower than those of open ones, which wait for it: after a reorganisation, say.
+        """
         with self._database.session() as session:
-            ours = session.scalar(select(func.max(Transaction.nonce)).where(*self._mine_and_open))
-        return chain_nonce if ours is None else max(chain_nonce, ours + 1)
+            ours = set(session.scalars(select(Transaction.nonce).where(*self._mine_and_open)))
+        return next(nonce for nonce in itertools.count(chain_nonce) if nonce not in ours)
+
+    def last_nonce(self) -> int:
+        """Return the highest nonce of a transaction that somebody may have taken; -1 if there is none."""
+        taken = Transaction.sender == self._account.address, Transaction.status != "refused"
+        with self._database.session() as session:
+            highest = session.scalar(select(func.max(Transaction.nonce)).where(*taken))
+        return -1 if highest is None else int(highest)
 
     def open_rows(self) -> Sequence[Transaction]:
         """Return the transactions that may still be mined, by nonce."""

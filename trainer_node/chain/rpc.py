@@ -31,6 +31,10 @@ from ..errors import ChainError, Reverted, RpcCorrupt, RpcRefused, RpcTooLong, R
 
 DEFAULT_TIMEOUT_S = 10.0
 DEFAULT_MAX_BYTES = 32 << 20
+QUANTITIES = frozenset(
+    ("eth_getTransactionCount", "eth_getBalance", "eth_estimateGas", "eth_gasPrice", "eth_blockNumber")
+)
+"""Methods whose results are numbers, in hexadecimal digits after 0x (Ethereum JSON-RPC specification)."""
 CONTENT_TOO_LARGE = 413
 """HTTP status of some endpoints for a request with too long an answer."""
 
@@ -130,7 +134,11 @@ def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
         return {"jsonrpc": "2.0", "id": number, "error": {"code": -32000, "message": "", **failure}}  # type: ignore[typeddict-item]
     if "result" not in parsed:
         raise RpcCorrupt(f"{method}: the answer has neither result nor error")
-    return {"jsonrpc": "2.0", "id": number, "result": parsed["result"]}
+    result = parsed["result"]
+    if method in QUANTITIES and not (isinstance(result, str) and result.startswith("0x")):
+        # SAFETY: web3 takes a JSON number for one, and a nonce that is none would block the account.
+        raise RpcCorrupt(f"{method}: {result!s:.80} is no quantity")
+    return {"jsonrpc": "2.0", "id": number, "result": result}
 
 
 @contextlib.contextmanager

@@ -10,12 +10,10 @@ the same bytes: no action is done twice, and no nonce is skipped.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
 import structlog
 from eth_account.signers.base import BaseAccount
@@ -25,7 +23,6 @@ from web3.exceptions import Web3RPCError
 from ..db import Database
 from ..db_tables import Attempt, Transaction
 from ..errors import (
-    ChainError,
     FeeTooHigh,
     InsufficientFunds,
     Reverted,
@@ -37,17 +34,17 @@ from ..errors import (
     TransactionPending,
 )
 from ..metrics import Metrics
-from .account import MAX_COUNT, AccountReader
+from .account import AccountReader, low
 from .endpoints import endpoints_of
 from .fees import FeePolicy, Offered, short_of
 from .outbox import Call, Outbox, Receipt
 from .rpc import Decoder, guarded
 
-T = TypeVar("T")
 _STOP_GRACE_S = 5.0
 """Seconds that a process that is told to stop still waits for a transaction; the outbox keeps the rest."""
 _UNDERPRICED_S = 5.0
 """Seconds after which a transaction is replaced that the endpoint has forgotten and refuses for its low fee."""
+_NONCE_TRIES = 4
 _LOST_POLLS = 3
 """Looks at a used nonce until a transaction is called lost: an endpoint may count a nonce before it has the receipt."""
 
@@ -79,6 +76,7 @@ class TransactionManager:
         self._web3 = web3
         self._fees = fees or FeePolicy()
         self._reader = AccountReader(web3, account.address, decode, self._fees.gas_margin)
+        self._several = endpoints_of(web3).several
         self._confirmations = confirmations
         self._poll_s = poll_s
         self._replace_after_s = replace_after_s
@@ -91,7 +89,7 @@ class TransactionManager:
         # By transaction id: time of its newest attempt, or of its first sending by this process.
         self._sent_at: dict[int, float] = {}
         self._used = -1
-        """Highest nonce that an endpoint has told to be free, and that was not."""
+        """Highest nonce of a transaction of ours that was lost."""
         self._missing: dict[int, int] = {}  # by transaction id: looks at a used nonce without a receipt
 
     # ------------------------------------------------------------------ actions
@@ -110,7 +108,7 @@ class TransactionManager:
 
     def gas_cost(self, call: Call) -> int:
         """Return the wei that the call's gas may cost at the price that would be offered now. Raises as `submit`."""
-        gas, base = self._reader.estimate(call), self._reader.base_fee()
+        gas, base = self._reader.cost(call)
         return gas * self._fees.enough(base)
 
     def submit(self, call: Call) -> int:
@@ -122,14 +120,16 @@ class TransactionManager:
             open_one = self._outbox.same(call)
             if open_one is not None:
                 return open_one.id
-            gas, free, offered = self._by_majority(lambda: self._priced(call))
+            gas, free, offered = self._priced(call)
             call = replace(call, value=max(call.enough, min(call.value, free - gas * offered.max_fee)))
-            for counted in (self._agreed_nonce, self._highest_nonce):
-                row = self._outbox.add(call, self._outbox.next_nonce(counted()), gas, *offered)
+            least = 0
+            for _ in range(_NONCE_TRIES):
+                row = self._outbox.add(call, self._next_nonce(least), gas, *offered)
                 self._sent_at.pop(row.id, None)
                 self._missing.pop(row.id, None)
                 if self._first_broadcast(row):
                     return row.id
+                least = row.nonce + 1
             raise TransactionLost(
                 f"{call.action}: nonces are used as fast as we take them; is this key used elsewhere?"
             )
@@ -146,9 +146,8 @@ class TransactionManager:
                 for other in self._outbox.open_rows():
                     if other.nonce < row.nonce:
                         self._advance_quietly(other)
-            except (RpcUnavailable, RpcCorrupt) as error:
-                lost = isinstance(error, RpcCorrupt) and not endpoints_of(self._web3).pass_on()
-                if lost or self._clock() >= deadline:
+            except RpcUnavailable as error:
+                if self._clock() >= deadline:
                     raise
                 _log.warning("transaction.rpc_unavailable", action=row.action, reason=str(error))
             if self._stop.is_set():
@@ -189,26 +188,23 @@ class TransactionManager:
         return self._reader.balance()
 
     def nonce(self) -> int:
-        """Return how many transactions of the account the endpoint knows, those that wait included."""
+        """Return how many transactions of the account the endpoints know, those that wait included."""
         return self._reader.nonce("pending")
 
-    def free(self) -> int:
-        """Return the wei of the account that no open transaction may take. Raises RpcUnavailable and RpcCorrupt."""
+    def free(self, balance: int | None = None) -> int:
+        """Return the wei of the account (or of a balance) that no open transaction may take. Raises RpcUnavailable and
+        RpcCorrupt."""
         nonce = self._reader.nonce("latest")
         rows = [row for row in self._outbox.open_rows() if row.nonce >= nonce]
-        return self.balance() - sum(row.value + row.gas_limit * row.attempts[-1].max_fee for row in rows)
+        have = self.balance() if balance is None else balance
+        return have - sum(row.value + row.gas_limit * row.attempts[-1].max_fee for row in rows)
 
     # ------------------------------------------------------------------ pricing
 
     def _priced(self, call: Call) -> tuple[int, int, Offered]:
         """Simulate a call. Returns its gas, the wei that it may take, and what to offer for the gas."""
-        have = self.balance()
-        if have < call.enough:
-            raise InsufficientFunds(short_of(call.action, self.address, have, call.enough))
-        probe = call if have >= call.value else replace(call, value=call.enough)
-        self.simulate(probe)
-        gas = self._reader.estimate(probe)
-        base, free = self._reader.base_fee(), self.free()
+        have, gas, base = self._reader.quote(call)
+        free = self.free(have)
         offered = self._fees.first(base, gas, free - call.enough)
         if offered is None:  # open transactions may cost less than they offer
             free, offered = have, self._fees.first(base, gas, have - call.enough)
@@ -217,43 +213,21 @@ class TransactionManager:
             raise InsufficientFunds(short_of(call.action, self.address, have, call.enough, needs))
         return gas, free, offered
 
-    def _by_majority(self, act: Callable[[], T]) -> T:
-        """Return what `act` gives by the endpoint that serves or, if it raises, by another of those that do not raise,
-        if these are most of all. SAFETY: one endpoint that lies cannot stop what an honest node has to do."""
-        try:
-            return act()
-        except ChainError:
-            endpoints = endpoints_of(self._web3)
-            others = [one for one in endpoints.ranked() if one is not endpoints.serving]
-            found = endpoints.each(lambda _: act(), others) if others else {}
-            given = [found[one] for one in others if not isinstance(found[one], ChainError)]
-            if 2 * len(given) <= len(endpoints.every):
-                raise
-            return given[0]  # type: ignore[return-value]
+    def _next_nonce(self, least: int) -> int:
+        """Return the nonce to send with: that which most endpoints would take next, ``least`` or higher.
 
-    def _nonces(self) -> list[int]:
-        """Return the nonces that the endpoints would take next, highest first. Raises RpcUnavailable or RpcCorrupt."""
-        endpoints = endpoints_of(self._web3)
-        if not endpoints.several:
-            return [self._reader.nonce("pending")]
-        asked = [endpoint for endpoint in endpoints.every if not endpoint.waits] or endpoints.every
-        found = endpoints.each(lambda _: self._reader.nonce("pending"), asked)
-        nonces = sorted((nonce for nonce in found.values() if isinstance(nonce, int)), reverse=True)
-        if not nonces:
-            raise next(error for error in found.values() if isinstance(error, ChainError))
-        return [nonce for nonce in nonces if nonce > self._used] or nonces
-
-    def _agreed_nonce(self) -> int:
-        """Return the highest nonce that a majority of those endpoints has reached.
-
-        SAFETY: a nonce that is too high is never mined, and everything that is sent later waits for it. One that is too
-        low is refused, or lost, and the next attempt leaves it out.
+        SAFETY: one that is too high is never mined, and what is sent later waits for it. One that is too low is
+        refused, or lost, and the next attempt leaves it out. So of several endpoints one that answers alone is
+        believed, at first, only as far as our own transactions go.
         """
-        nonces = self._nonces()
-        return nonces[len(nonces) // 2]
-
-    def _highest_nonce(self) -> int:
-        return self._nonces()[0]
+        nonces = self._reader.nonces("pending")
+        if not least and nonces[-1] > self._used:
+            least = self._used + 1  # NOTE: most may lag behind a transaction that was lost
+        agreed = low([nonce for nonce in nonces if nonce >= least] or [least])
+        last = self._outbox.last_nonce()
+        if len(nonces) == 1 and self._several and last >= least:
+            agreed = min(agreed, last + 1)
+        return self._outbox.next_nonce(agreed)
 
     # ------------------------------------------------------------------ sending
 
@@ -267,9 +241,9 @@ class TransactionManager:
             return True
         if refusal is None:
             return True
-        # SAFETY: an endpoint may have taken it and lost its answer. If it is mined since, the others say that its nonce
-        # is used: by itself. Sent once more with the next nonce, it would be two.
-        if "nonce" in refusal.lower() and any(self._reader.receipt(row, attempt) for attempt in row.attempts):
+        # SAFETY: an endpoint may have taken it and lost its answer, or refuse what it has taken; then others say that
+        # its nonce is used: by itself. Sent once more with the next nonce, it would be two.
+        if self._reader.arrived(row):
             return True
         self._outbox.finish(row, "refused")
         if "nonce" in refusal.lower():
@@ -317,25 +291,22 @@ class TransactionManager:
         """Look at a transaction once: confirm, replace or rebroadcast it. Returns None while it is open."""
         with self._lock:
             # SAFETY: the nonce is read before the receipts, so a transaction mined in between is not called lost.
-            endpoints = endpoints_of(self._web3)
-            used, source = self._reader.nonce("latest") > row.nonce, endpoints.source
+            used = self._reader.nonce("latest") > row.nonce
             for attempt in reversed(row.attempts):
                 found = self._reader.receipt(row, attempt)
                 if found is not None:
                     return self._confirm(row, *found)
             if row.status == "lost":
                 raise self._lost(row)
-            # NOTE: an endpoint that took over in between may be behind the one that gave the nonce.
-            if used and endpoints.source is source:
-                return self._missed(row)
             if used:
+                self._missed(row)
                 return None
             if row.id not in self._sent_at:
                 self._broadcast(row)  # from an earlier process: its time until the fee is raised starts again
                 return None
             waited = self._clock() - self._sent_at[row.id]
             due = waited >= self._replace_after_s
-            if not due and not self._reader.known(row):
+            if not due and not self._reader.known(row.attempts[-1]):
                 refusal = self._broadcast(row) or ""
                 due = waited >= _UNDERPRICED_S and "underpriced" in refusal.lower()
             if due:
@@ -343,29 +314,21 @@ class TransactionManager:
             return None
 
     def _confirm(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
-        if self._confirmations:
-            head = self._reader.of_block("number", MAX_COUNT)
-            if head - receipt.block < self._confirmations:
-                return None
+        if self._confirmations and self._reader.head() - receipt.block < self._confirmations:
+            return None
         self._outbox.finish(row, "mined" if ok else "failed", receipt)
         if ok:
             return receipt
         raise TransactionFailed(
-            row.action, receipt.tx_hash, receipt.gas_used, self._reader.cause(row, receipt.block)
+            row.action, receipt.tx_hash, receipt.gas_used, self._reader.cause(_call_of(row), receipt.block)
         )
 
-    def _missed(self, row: Transaction) -> Receipt | None:
-        """Count a look at a used nonce while no attempt of ours has a receipt; in the end call the transaction lost,
-        unless an endpoint has a receipt."""
+    def _missed(self, row: Transaction) -> None:
+        """Count a look at a used nonce while most endpoints have no receipt of ours; in the end call the transaction
+        lost, unless one of them has a receipt."""
         self._missing[row.id] = self._missing.get(row.id, 0) + 1
-        if self._missing[row.id] < _LOST_POLLS:
-            return None
-        endpoints = endpoints_of(self._web3)
-        for endpoint in endpoints.ranked() if endpoints.several else ():
-            with endpoints.through(endpoint), contextlib.suppress(RpcUnavailable, RpcCorrupt):
-                for attempt in reversed(row.attempts):
-                    if (found := self._reader.receipt(row, attempt)) is not None:
-                        return self._confirm(row, *found)
+        if self._missing[row.id] < _LOST_POLLS or self._reader.mined(row):
+            return
         self._used = max(self._used, row.nonce)
         self._outbox.finish(row, "lost")
         raise self._lost(row)
@@ -395,3 +358,7 @@ class TransactionManager:
         self._metrics.add("replacements", row.action)
         told = {"action": row.action, "nonce": row.nonce, "max_fee": raised.max_fee}
         _log.info("transaction.replaced", **told, refusal=refusal)
+
+
+def _call_of(row: Transaction) -> Call:
+    return Call(row.action, row.to, row.data, row.value)
