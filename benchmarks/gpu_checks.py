@@ -1,12 +1,14 @@
 """Checks that this GPU gives the bits of the C kernels: digests, larger calls, trees of hashes, a captured graph.
 
 An executor takes numpy arrays; `on_gpu` makes one of the cuda backend. So the tests can run all checks but that of the
-graph with kernels emulated on the host.
+graph with kernels emulated on the host. A check goes on after a difference, and raises Differs with all that it found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,53 @@ from tests.kernels.cuda.calls import every_call, hard_products, normal, rounded
 Call = tuple[str, list[Array], dict[str, Any]]
 
 
+SHOWN = 4
+"""Differences of an operator that a message has."""
+MOST_FAILURES = 5
+"""Calls in a row that may fail before a check gives up: after a fault in a kernel a GPU refuses every call."""
+
+
 class Differs(Exception):
-    """Two executors that must agree differ. The message names the first call with a difference."""
+    """Two executors that must agree differ. `found` has all differences by operator, the message a few of each."""
+
+    def __init__(self, found: Mapping[str, Sequence[str]]):
+        self.found = found
+        super().__init__("\n".join(line for name in found for line in self._lines(name)))
+
+    def _lines(self, name: str) -> Iterator[str]:
+        yield from self.found[name][:SHOWN]
+        if len(self.found[name]) > SHOWN:
+            yield f"and {len(self.found[name]) - SHOWN} more of {name}"
+
+
+class _Comparison:
+    """The differences that a check has found."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[str]] = {}
+        self._failures = 0
+
+    def differs(self, name: str, text: str) -> None:
+        self._found.setdefault(name, []).append(text)
+
+    def result(self, name: str, what: str, call: Callable[[], Any]) -> Any:
+        """Return the call's result, or None if it fails, which is a difference, too. Raise Differs if one after the
+        other fails."""
+        try:
+            found = call()
+        except RuntimeError as error:  # of torch, of the driver or of the compiler
+            self.differs(name, f"{what}: {type(error).__name__}: {error}")
+            self._failures += 1
+            if self._failures == MOST_FAILURES:
+                self.differs("calls", f"{MOST_FAILURES} calls in a row failed; the others were not tried")
+                self.end()
+            return None
+        self._failures = 0
+        return found
+
+    def end(self) -> None:
+        if self._found:
+            raise Differs(self._found)
 
 
 def on_gpu(exact: bool = False) -> Backend:
@@ -39,13 +86,14 @@ def on_gpu(exact: bool = False) -> Backend:
 
 def same_digests(executor: Backend) -> int:
     """Compare the self-test digest of every operator, in the order of the table."""
-    here = backend("cpu", executor.exact)
+    here, comparison = backend("cpu", executor.exact), _Comparison()
     for op in OPS:
-        want, got = selftest.digest(here, op.name), selftest.digest(executor, op.name)
-        if got != want:
-            raise Differs(
-                f"self-test of {op.name} (id {op.id}): {got[:16]} on {executor.name}, {want[:16]} on cpu"
-            )
+        what = f"self-test of {op.name} (id {op.id})"
+        got = comparison.result(op.name, what, partial(selftest.digest, executor, op.name))
+        want = selftest.digest(here, op.name)
+        if got not in (None, want):
+            comparison.differs(op.name, f"{what}: {got[:16]} on {executor.name}, {want[:16]} on cpu")
+    comparison.end()
     return len(OPS)
 
 
@@ -92,29 +140,35 @@ def random_calls(seeds: int) -> Iterator[Call]:
 
 def same_results(executor: Backend, calls: Iterable[Call]) -> int:
     """Compare with the C kernels, call by call."""
-    count, here = 0, backend("cpu", executor.exact)
+    count, here, comparison = 0, backend("cpu", executor.exact), _Comparison()
     for name, inputs, attrs in calls:
-        got, want = executor.execute(name, inputs, attrs), here.execute(name, inputs, attrs)
-        for index, (a, b) in enumerate(zip(got, want, strict=True)):
-            where = _first_difference(canonical(a), canonical(b))
-            if where is not None:
-                shapes = [array.shape for array in inputs]
-                raise Differs(
-                    f"{name} of {shapes} with {attrs}: output {index}, element {where}: "
-                    f"{a.flat[where]!r} on {executor.name}, {b.flat[where]!r} on cpu"
-                )
         count += 1
+        what = f"{name} of {[array.shape for array in inputs]} with {attrs}"
+        got = comparison.result(name, what, partial(executor.execute, name, inputs, attrs))
+        if got is None:
+            continue
+        want = here.execute(name, inputs, attrs)
+        for index, (a, b) in enumerate(zip(got, want, strict=True)):
+            differing = _differences(canonical(a), canonical(b))
+            if differing.size:
+                first = int(differing[0])
+                comparison.differs(
+                    name,
+                    f"{what}: output {index}: {differing.size} of {a.size} differ, the first is element {first}: "
+                    f"{a.flat[first]!r} on {executor.name}, {b.flat[first]!r} on cpu",
+                )
+    comparison.end()
     return count
 
 
-def _first_difference(a: Array, b: Array) -> int | None:
+def _differences(a: Array, b: Array) -> Array:
+    """Return the places of the elements that differ."""
     bits = {4: np.uint32, 8: np.uint64, 2: np.uint16, 1: np.uint8}[a.itemsize]
-    differing = np.flatnonzero(a.reshape(-1).view(bits) != b.reshape(-1).view(bits))
-    return int(differing[0]) if differing.size else None
+    return np.flatnonzero(a.reshape(-1).view(bits) != b.reshape(-1).view(bits))
 
 
 def all_small(executor: Backend, seeds: int) -> int:
-    return same_results(executor, every_call()) + same_results(executor, random_calls(seeds))
+    return same_results(executor, chain(every_call(), random_calls(seeds)))
 
 
 def products_of_bf16(executor: Backend) -> int:
@@ -141,12 +195,18 @@ def same_trees() -> int:
 
     kind = cuda.TreeKind(Tag.LEAF, Tag.DATA_TREE, empty(Tag.DATA_TREE, 0))
     sizes = (0, 1, 255, 256, 257, 100_003, 5_000_000)
+    comparison = _Comparison()
+
+    def root_of(array: Array) -> bytes:
+        return bytes(cuda.hash_tree(torch.from_numpy(array).cuda(), kind)[-1].cpu().numpy())
+
     for size in sizes:
         bits = np.random.default_rng(size).integers(0, 2**32, size, dtype=np.uint32)
-        array = bits.view(np.float32)
-        root = bytes(cuda.hash_tree(torch.from_numpy(array).cuda(), kind)[-1].cpu().numpy())
-        if root != data_tree(canonical(array).tobytes()).root:
-            raise Differs(f"the tree over {size} floats")
+        array, what = bits.view(np.float32), f"the tree over {size} floats"
+        root = comparison.result("hash_tree", what, partial(root_of, array))
+        if root not in (None, data_tree(canonical(array).tobytes()).root):
+            comparison.differs("hash_tree", what)
+    comparison.end()
     return len(sizes)
 
 
@@ -155,7 +215,7 @@ def fused_expressions_agree() -> int:
     import torch
     from repops import composites
     from repops.cuda.fusion import Fused
-    from repops.expression import evaluate, record
+    from repops.expression import Expression, evaluate, record
 
     x, grad, weight, bias = (
         normal(300, 768),
@@ -173,15 +233,22 @@ def fused_expressions_agree() -> int:
         (composites.softmax_grad, [grad, x], {}),
         (composites.adam, state, adam),
     )
+    comparison = _Comparison()
+
+    def fused(expression: Expression, inputs: list[Array]) -> list[Array]:
+        return [t.cpu().numpy() for t in Fused(expression)([torch.from_numpy(a).cuda() for a in inputs])]
+
     for function, inputs, options in calls:
         expression = record(function, [spec_of(array) for array in inputs], **options)
+        name, what = expression.name, f"fused {expression.name} of {[array.shape for array in inputs]}"
+        got = comparison.result(name, what, partial(fused, expression, inputs))
+        if got is None:
+            continue
         want = evaluate(expression, cpu.execute, inputs)
-        got = Fused(expression)([torch.from_numpy(array).cuda() for array in inputs])
         for index, (a, b) in enumerate(zip(got, want, strict=True)):
-            if _first_difference(canonical(a.cpu().numpy()), canonical(b)) is not None:
-                raise Differs(
-                    f"fused {expression.name} of {[array.shape for array in inputs]}: output {index}"
-                )
+            if (differing := _differences(canonical(a), canonical(b))).size:
+                comparison.differs(name, f"{what}: output {index}: {differing.size} of {a.size} differ")
+    comparison.end()
     return len(calls)
 
 
@@ -192,7 +259,7 @@ def graph_replays_the_same() -> int:
     execute: Callable[..., list[Any]] = backend("cuda").execute
     window = {"stride": (2, 2), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
 
-    def chain(a: Any, b: Any, rows: Any, image: Any, kernel: Any) -> list[Any]:
+    def calls(a: Any, b: Any, rows: Any, image: Any, kernel: Any) -> list[Any]:
         (product,) = execute("mm", [a, b], {})
         (split,) = execute("mm", [b, a], {})
         (top,) = execute("amax", [product], {"dims": (1,), "keepdim": 1})
@@ -208,24 +275,26 @@ def graph_replays_the_same() -> int:
         return [split, total, added, y, dw, best]
 
     def inputs(seed: int) -> list[Any]:
-        arrays = [normal(64, 3000, seed=seed), normal(3000, 96, seed=seed + 1)]
+        arrays = [normal(96, 3000, seed=seed), normal(3000, 96, seed=seed + 1)]
         arrays += [np.random.default_rng(seed).integers(-1, 97, 5000)]
         arrays += [normal(4, 8, 30, 30, seed=seed + 2), normal(16, 8, 3, 3, seed=seed + 3)]
         return [torch.from_numpy(array).cuda() for array in arrays]
 
     static = inputs(0)
-    chain(*static)  # loads the kernels
+    calls(*static)  # loads the kernels
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        outputs = chain(*static)
+        outputs = calls(*static)
+    comparison = _Comparison()
     for seed in (0, 10, 20):
         fresh = inputs(seed)
         for place, value in zip(static, fresh, strict=True):
             place.copy_(value)
         graph.replay()
-        for index, (got, want) in enumerate(zip(outputs, chain(*fresh), strict=True)):
+        for index, (got, want) in enumerate(zip(outputs, calls(*fresh), strict=True)):
             a, b = canonical(got.cpu().numpy()), canonical(want.cpu().numpy())
             if a.tobytes() != b.tobytes():
-                raise Differs(f"graph replay {seed}, output {index}")
+                comparison.differs("graph", f"graph replay {seed}, output {index}")
+    comparison.end()
     return 3

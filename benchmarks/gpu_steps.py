@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import cache
 
 import repops
 from repops.backends import Backend
@@ -15,67 +16,79 @@ from repops.backends import Backend
 from referee_py.compiled import Machine
 from referee_py.execute import FastExecutor, State
 from trainer_node.bundle import Bundle
-from trainer_node.capture import build
+from trainer_node.capture import Recipe, build
 
 from .gpu_checks import Differs
 from .recipes import built_in
 
-MODELS = ("gpt2-small", "resnet50", "distilbert")
+SMALL = ("digits-cnn", "gpt2-tiny")
+MODELS = ("resnet50", "distilbert", "gpt2-small")
 TURNS = 7
+PLAIN = 4
+"""Steps before the committed one: the first loads the kernels, the second is captured, and the others are replays."""
+
+
+@cache
+def _built(name: str) -> tuple[Recipe, Bundle]:
+    recipe = built_in(name, steps=100)
+    return recipe, build(recipe)
 
 
 def same_roots(names: tuple[str, ...], backend: Backend, machine: Machine) -> int:
-    """Check that two plain steps and a committed one give one state and one checkpoint on processor and GPU."""
+    """Check that some plain steps and a committed one give one state and one checkpoint on processor and GPU.
+
+    Raise Differs with all that differs.
+    """
+    found: dict[str, list[str]] = {}
     for name in names:
-        bundle = build(built_in(name, steps=4))
+        _, bundle = _built(name)
         cpu = repops.backend("cpu", backend.exact)
         here = _run(bundle, FastExecutor(bundle.program, bundle.constants, cpu))
         there = _run(bundle, FastExecutor(bundle.program, bundle.constants, backend, machine=machine))
-        for what, a, b in zip(("state after step 2", "checkpoint of step 3"), here, there, strict=True):
+        for (what, a), (_, b) in zip(here, there, strict=True):
             if a != b:
-                raise Differs(f"{name}: {what}")
+                found.setdefault(name, []).append(f"{name}: {what}")
+    if found:
+        raise Differs(found)
     return len(names)
 
 
-def _run(bundle: Bundle, executor: FastExecutor) -> tuple[list[bytes], bytes]:
+def _run(bundle: Bundle, executor: FastExecutor) -> list[tuple[str, bytes]]:
+    """Return what must be the same, with names."""
     state = State.of(0, bundle.initial)
-    for _ in range(2):
+    for _ in range(PLAIN):
         state, _ = executor.step(state, False)
-    hashes = state.slot_hashes()
+        state.offer()  # or every step takes new memory, and none is a replay
+    hashes = [(f"slot {slot} after step {PLAIN}", h) for slot, h in enumerate(state.slot_hashes())]
     _, trace = executor.step(state, True)
     assert trace is not None
-    return hashes, trace.root
+    return [*hashes, (f"checkpoint of step {PLAIN + 1}", trace.root)]
 
 
-def timings() -> list[str]:
-    """Return a line for each model: milliseconds per step, ours in both modes (replayed CUDA graphs) and eager's, in
-    turns."""
+def timing(name: str) -> str:
+    """Return a line: milliseconds per step, ours in both modes (replayed CUDA graphs) and eager's, in turns."""
     import torch
 
     from .models import eager_step
 
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    lines = []
-    for name in MODELS:
-        recipe = built_in(name, steps=100)
-        bundle = build(recipe)
-        works = [_ours(bundle, False), _ours(bundle, True), eager_step(recipe, device="cuda")]
-        times: list[list[float]] = [[] for _ in works]
-        for turn in range(3 + TURNS):
-            for found, work in zip(times, works, strict=True):
-                torch.cuda.synchronize()
-                began = time.perf_counter()
-                work()
-                torch.cuda.synchronize()
-                if turn >= 3:  # kernels are loaded, the graph is captured
-                    found.append(time.perf_counter() - began)
-        ours, exact, eager = [1e3 * statistics.median(found) for found in times]
-        lines.append(
-            f"{name}: repops-f32 {ours:.2f} ms, exact {exact:.2f} ms, eager {eager:.2f} ms, "
-            f"ratios {eager / ours:.2f} and {eager / exact:.2f}"
-        )
-    return lines
+    recipe, bundle = _built(name)
+    works = [_ours(bundle, False), _ours(bundle, True), eager_step(recipe, device="cuda")]
+    times: list[list[float]] = [[] for _ in works]
+    for turn in range(3 + TURNS):
+        for found, work in zip(times, works, strict=True):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            work()
+            torch.cuda.synchronize()
+            if turn >= 3:  # kernels are loaded, the graph is captured
+                found.append(time.perf_counter() - began)
+    ours, exact, eager = [1e3 * statistics.median(found) for found in times]
+    return (
+        f"{name}: repops-f32 {ours:.2f} ms, exact {exact:.2f} ms, eager {eager:.2f} ms, "
+        f"ratios {eager / ours:.2f} and {eager / exact:.2f}"
+    )
 
 
 def _ours(bundle: Bundle, exact: bool) -> Callable[[], object]:

@@ -12,7 +12,7 @@ from repops.cpu import Bound
 from repops.expression import Expression
 from repops.fusion import Fused
 from repops.memory import address_of, allocate
-from repops.opset import ITEM_SIZE, Attrs, Dtype, Shape, Spec
+from repops.opset import F32, ITEM_SIZE, Attrs, Dtype, Shape, Spec
 from repops.phases import NotFusibleError
 from repops.rounding import MAX_BITS
 from repops.strided import Matrices, copy, product
@@ -207,6 +207,10 @@ class Cuda(Machine):
         self._gpu = executor.current()
         self._graph = graph
         self._exact = exact
+
+    def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
+        # NOTE: its kernels of the mode exact hold no sum of f32, so that what is around one can be a kernel.
+        return self._exact and node.op == "sum" and inputs[0][0] == F32
 
     def fused(
         self,

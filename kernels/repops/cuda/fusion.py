@@ -43,7 +43,7 @@ class FusedKernel:
         self._code, self._values, self._shareable = schedule.code, schedule.values, schedule.shareable
         self._geometry = schedule.geometry
         self._reduces = any(instruction.reduces for instruction in self._code)
-        if self._geometry.n > BLOCK * BLOCK:
+        if self._reduces and self._geometry.n > BLOCK * BLOCK:
             raise NotFusibleError("rows of more than two levels of blocks", n=self._geometry.n)
         self._keeps = self._reduces and self._geometry.n <= KEPT_ROW
         self._plans: dict[Target, LaunchPlan] = {}

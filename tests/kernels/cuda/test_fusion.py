@@ -10,6 +10,7 @@ from repops.cuda import compiler, device
 from repops.cuda.fusion import Fused, FusedKernel
 from repops.expression import evaluate, record
 from repops.opset import BF16, BOOL, F32, I64, ShapeError
+from repops.phases import NotFusibleError
 from repops.tensors import NUMPY_DTYPE, canonical, spec_of
 
 from . import emulation
@@ -126,6 +127,13 @@ def test_runs_through_the_driver(library, driver, monkeypatch):
     assert len(driver.modules) == len(set(driver.modules))
     with pytest.raises(ShapeError, match="not what it was made for"):
         fused([put(np.zeros((2, 2), np.float32)), *tensors[1:]])
+
+
+def test_only_rows_that_are_reduced_are_limited():
+    row = (F32, (1, (1 << 24) + 1))
+    assert not FusedKernel(record(c.gelu, [row]))._reduces
+    with pytest.raises(NotFusibleError, match="rows of more than two levels"):
+        FusedKernel(record(c.softmax, [row]))
 
 
 def test_compiles_without_contractions():

@@ -1,5 +1,6 @@
 """The checks of scripts/gpu_check: they run on a GPU if there is one; otherwise, they must notice a difference."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,11 +8,12 @@ from pathlib import Path
 import pytest
 from repops import cpu
 from repops.backends import Backend
+from repops.cuda import LaunchError
 from repops.opset import OPS
 
 from benchmarks import gpu_checks, gpu_exact, gpu_timings
 
-from .calls import contractions, normal, rounded
+from .calls import normal, rounded
 from .emulation import BACKEND, needs_gcc
 
 torch = pytest.importorskip("torch")
@@ -75,7 +77,23 @@ def test_products_of_bf16_go_the_way_that_is_asked_for(driver):
 
 
 @pytest.mark.slow
-def test_the_first_difference_is_named():
+def test_a_digest_that_differs_is_named():
+    def execute(name, inputs, attrs):
+        outputs = cpu.execute(name, inputs, attrs)
+        if name in ("mm", "bmm"):
+            outputs[0][..., -1:, -1:] += 1
+        return outputs
+
+    with pytest.raises(gpu_checks.Differs, match=r"self-test of mm .*\n.*self-test of bmm"):
+        gpu_checks.same_digests(Backend("wrong", execute))
+
+
+def products(*sizes):
+    for m, k, n in sizes:
+        yield "mm", [normal(m, k), normal(k, n, seed=1)], {}
+
+
+def test_all_differences_are_found_and_some_of_each_operator_named():
     def execute(name, inputs, attrs):
         outputs = cpu.execute(name, inputs, attrs)
         if name == "mm":
@@ -83,12 +101,36 @@ def test_the_first_difference_is_named():
         return outputs
 
     wrong = Backend("wrong", execute)
-    with pytest.raises(gpu_checks.Differs, match="self-test of mm"):
-        gpu_checks.same_digests(wrong)
-    with pytest.raises(
-        gpu_checks.Differs, match=r"mm of \[\(130, 1100\), \(1100, 129\)\].* element 16769: .*on wrong"
-    ):
-        gpu_checks.same_results(wrong, contractions())
+    calls = [*products(*[(m, 5, 3) for m in range(1, 8)]), ("neg", [normal(4)], {})]
+    with pytest.raises(gpu_checks.Differs) as raised:
+        gpu_checks.same_results(wrong, calls)
+    assert {name: len(found) for name, found in raised.value.found.items()} == {"mm": 7}
+    first, *_, last = str(raised.value).splitlines()
+    assert re.match(
+        r"mm of \[\(1, 5\), \(5, 3\)\] .* output 0: 1 of 3 differ, .* element 2: .* on wrong", first
+    )
+    assert last == "and 3 more of mm"
+
+
+def test_a_call_that_fails_is_a_difference_and_many_in_a_row_are_the_end():
+    tried = []
+
+    def execute(name, inputs, attrs):
+        tried.append(len(inputs[0]))
+        if len(inputs[0]) in bad:
+            raise LaunchError("refused")
+        return cpu.execute(name, inputs, attrs)
+
+    bad = {1, 3, 4}
+    with pytest.raises(gpu_checks.Differs, match="LaunchError: refused") as raised:
+        gpu_checks.same_results(Backend("broken", execute), products(*[(m, 2, 2) for m in range(1, 12)]))
+    assert len(raised.value.found["mm"]) == len(bad)
+    assert tried == list(range(1, 12))
+    bad = range(3, 100)
+    tried.clear()
+    with pytest.raises(gpu_checks.Differs, match="5 calls in a row failed"):
+        gpu_checks.same_results(Backend("broken", execute), products(*[(m, 2, 2) for m in range(1, 12)]))
+    assert tried == list(range(1, 8))
 
 
 def test_tables():

@@ -152,6 +152,21 @@ def test_random_views(tmp_path: Path, seed: int) -> None:
     check(tmp_path, made.program, made.constants, made.initial, 2)
 
 
+def test_in_the_mode_exact_only_sums_are_apart(tmp_path: Path) -> None:
+    made, around = RandomProgram(2, 30), ["mul", "sub", "exp", "mul"]  # of a sum, in one kernel
+    usual, exact = (
+        [
+            task.name.split()[1:]
+            for task in Compiled(made.program, made.constants, machine=EmulatedGpu(tmp_path, mode)).tasks
+            if task.name.startswith("fused")
+        ]
+        for mode in (False, True)
+    )
+    assert ["neg", "sum", *around] in usual
+    assert not any("sum" in names for names in exact)
+    assert any(names[-4:] == around for names in exact)
+
+
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_run_on_a_gpu_has_the_root_of_the_reference(tmp_path: Path, exact: bool) -> None:
     """Committed steps run node by node, plain steps compiled, and states stay on the device."""

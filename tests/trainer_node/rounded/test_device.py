@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from repops import cpu
 from repops.opset import F32, I64, Arithmetic
+from repops.tensors import canonical
 
 from referee_py.commit.tensor import Array
 from referee_py.program.mode import Bounds, Form, Rounding
@@ -54,8 +55,10 @@ class Side:
 
 
 def same(a: list[Array], b: list[Array]) -> bool:
+    """Whether they are committed alike. NOTE: a device's NaN has other digits before that."""
     return all(
-        (x.shape, x.dtype, x.tobytes()) == (y.shape, y.dtype, y.tobytes()) for x, y in zip(a, b, strict=True)
+        (x.shape, x.dtype, canonical(x).tobytes()) == (y.shape, y.dtype, canonical(y).tobytes())
+        for x, y in zip(a, b, strict=True)
     )
 
 
