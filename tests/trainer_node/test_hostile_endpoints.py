@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import tracemalloc
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 from eth_abi.exceptions import DecodingError
-from eth_account import Account
 from eth_utils.abi import function_abi_to_4byte_selector
 from web3 import Web3
 
 from tests.campaigns.proxy import FaultProxy
 from tests.conftest import Anvil
-from trainer_node.chain import Call, ChainClient, TransactionManager, ViewPolicy, connect
+from trainer_node.chain import ChainClient, ViewPolicy, connect
 from trainer_node.chain.abi import Codec, abi_entry, load_artifact
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.codec.base import MAX_CALLS, calls_in
@@ -27,151 +24,10 @@ from trainer_node.chain.coders import event_coders, view_coder
 from trainer_node.chain.endpoints import Endpoints, endpoints_of
 from trainer_node.chain.events import Query, read_events
 from trainer_node.chain.rpc import BoundedProvider
-from trainer_node.db import Database
-from trainer_node.errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable, WrongChain
+from trainer_node.errors import Disagreement, RpcCorrupt, RpcUnavailable, WrongChain
 
 from .endpoint import ADDRESS, DEPLOYMENT, Endpoint, result
-
-ENDLESS = "0x" + "f" * 5000
-"""A number of more digits than Python prints."""
-
-
-class Liar(FaultProxy):
-    """Answers some methods as it likes: with a value, or with a function of the true answer."""
-
-    def __init__(self, upstream: str) -> None:
-        super().__init__(upstream)
-        self.lies: dict[str, object] = {}
-
-    def answer(self, handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
-        lie = self.lies.get(request["method"])
-        if lie is None:
-            super().answer(handler, request)
-            return
-        answer = {"jsonrpc": "2.0", "id": request["id"], "result": lie}
-        if callable(lie):
-            answer |= lie(self._client.post(self.upstream, json=request).json())
-        self._send(handler, 200, json.dumps(answer).encode())
-
-
-@pytest.fixture
-def liar(module_anvil: Anvil) -> Iterator[Liar]:
-    with Liar(module_anvil.url) as liar:
-        yield liar
-
-
-@pytest.fixture
-def three(module_anvil: Anvil, liar: Liar) -> Iterator[Web3]:
-    """A connection over three endpoints, of which the first one lies."""
-    with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
-        yield connect([liar.url, first.url, second.url], 31337, timeout_s=2.0)
-
-
-def reverted(true: dict[str, Any]) -> dict[str, Any]:
-    return {"error": {"code": 3, "message": "execution reverted", "data": "0x"}, "result": None}
-
-
-def shadowing(true: dict[str, Any]) -> dict[str, Any]:
-    return {"result": {**true["result"], "get": "0x1", "items": "0x1", "baseFeePerGas": ENDLESS}}
-
-
-def free_gas(true: dict[str, Any]) -> dict[str, Any]:
-    return {"result": {**true["result"], "baseFeePerGas": "0x0"}}
-
-
-def one_more(true: dict[str, Any]) -> dict[str, Any]:
-    return {"result": hex(int(true["result"], 16) + 1)}
-
-
-def failed(true: dict[str, Any]) -> dict[str, Any]:
-    return {"result": true["result"] and {**true["result"], "status": "0x0"}}
-
-
-def nonce_refused(true: dict[str, Any]) -> dict[str, Any]:
-    return {"error": {"code": -32003, "message": "nonce too low"}, "result": None}
-
-
-LIES: list[dict[str, Any]] = [
-    {"eth_getBalance": "0x0"},
-    {"eth_getBalance": ENDLESS},
-    {"eth_getBalance": hex(1 << 100)},
-    {"eth_getTransactionCount": ENDLESS},
-    {"eth_getTransactionCount": hex(10**9)},
-    {"eth_getTransactionCount": "0x0"},
-    {"eth_getTransactionCount": one_more},
-    *({"eth_estimateGas": gas} for gas in (ENDLESS, "0x0", "0x1", "0x5208", hex(1 << 30))),
-    {"eth_estimateGas": reverted},
-    {"eth_call": reverted},
-    {"eth_getBlockByNumber": shadowing},
-    {"eth_getBlockByNumber": free_gas},
-    *(
-        {"eth_sendRawTransaction": answer}
-        for answer in (ENDLESS, "nonsense", "0x" + "11" * 32, nonce_refused)
-    ),
-    {"eth_getTransactionReceipt": failed},
-    {"eth_getTransactionReceipt": lambda _: {"result": None}, "eth_getTransactionCount": "0x0"},
-    {"eth_estimateGas": "0x1", "eth_sendRawTransaction": "0x" + "11" * 32},
-    {
-        "eth_getTransactionCount": hex(10**9),
-        "eth_estimateGas": "0x1",
-        "eth_sendRawTransaction": nonce_refused,
-    },
-]
-
-
-@pytest.mark.parametrize("place", [0, 2], ids=["serving", "last"])
-@pytest.mark.parametrize("lies", LIES, ids=lambda lies: "+".join(lies) if isinstance(lies, dict) else None)
-def test_one_of_three_stops_no_act_and_doubles_none(
-    module_anvil: Anvil, liar: Liar, lies: dict[str, object], place: int
-) -> None:
-    with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
-        urls = [first.url, second.url]
-        urls.insert(place, liar.url)
-        web3 = connect(urls, 31337, timeout_s=2.0)
-        liar.lies |= lies
-        account = Account.from_key(module_anvil.keys[5])
-        manager = TransactionManager(web3, account, Database(None), chain_id=31337, poll_s=0.02)
-        direct = connect(module_anvil.url, 31337)
-        before = direct.eth.get_balance(Web3.to_checksum_address(ADDRESS))
-        for number in range(2):
-            receipt = manager.send(Call("pay", ADDRESS, bytes([number + 1]), 5), timeout_s=20)
-            assert 21000 < receipt.gas_used < 22000
-        assert direct.eth.get_balance(Web3.to_checksum_address(ADDRESS)) == before + 10
-        assert not manager.open()
-
-
-def test_a_transaction_that_waits_is_not_lost_because_one_says_so(
-    module_anvil: Anvil, liar: Liar, three: Web3
-) -> None:
-    direct = connect(module_anvil.url, 31337)
-    liar.lies["eth_getTransactionCount"] = one_more
-    account, to = Account.from_key(module_anvil.keys[5]), Web3.to_checksum_address(ADDRESS)
-    manager = TransactionManager(three, account, Database(None), chain_id=31337, poll_s=0.02)
-    before = direct.eth.get_balance(to)
-    rpc: Callable[..., Any] = direct.provider.make_request
-    rpc("evm_setAutomine", [False])
-    mine = threading.Timer(2.0, lambda: rpc("evm_mine", []))
-    mine.start()
-    try:
-        assert manager.send(Call("pay", ADDRESS, b"", 5), timeout_s=20).gas_used == 21000
-    finally:
-        mine.join()
-        rpc("evm_setAutomine", [True])
-    assert direct.eth.get_balance(to) == before + 5
-
-
-@pytest.mark.parametrize("serving", [True, False])
-def test_one_does_not_decide_that_an_act_is_right(module_anvil: Anvil, liar: Liar, serving: bool) -> None:
-    """What most endpoints refuse is not sent because another one says that it works: a revert costs gas."""
-    with FaultProxy(module_anvil.url) as other:
-        urls = [liar.url, module_anvil.url, other.url] if serving else [module_anvil.url, liar.url]
-        web3 = connect(urls, 31337)
-        liar.lies |= {"eth_call": "0x", "eth_estimateGas": "0x186a0"}
-        account = Account.from_key(module_anvil.keys[5])
-        manager = TransactionManager(web3, account, Database(None), chain_id=31337, poll_s=0.02)
-        code = bytes.fromhex("60006000fd")  # reverts
-        with pytest.raises(ChainError, match="revert"):
-            manager.submit(Call("create", None, code, 0))
+from .liar import ENDLESS, Liar
 
 
 def test_one_of_three_of_another_chain_is_left_out(module_anvil: Anvil, liar: Liar) -> None:

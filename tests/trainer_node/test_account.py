@@ -1,0 +1,228 @@
+"""An account through several endpoints: one that lies stops no act, doubles none, and prices none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from eth_account import Account
+from web3 import Web3
+
+from tests.campaigns.proxy import FaultProxy, Trouble
+from tests.conftest import Anvil
+from trainer_node.chain import Call, TransactionManager, connect
+from trainer_node.chain.endpoints import endpoints_of
+from trainer_node.db import Database
+from trainer_node.errors import ChainError
+
+from .endpoint import ADDRESS
+from .liar import ENDLESS, Liar
+
+TO = Web3.to_checksum_address(ADDRESS)
+
+
+def reverted(true: dict[str, Any]) -> dict[str, Any]:
+    return {"error": {"code": 3, "message": "execution reverted", "data": "0x"}, "result": None}
+
+
+def shadowing(true: dict[str, Any]) -> dict[str, Any]:
+    return {"result": {**true["result"], "get": "0x1", "items": "0x1", "baseFeePerGas": ENDLESS}}
+
+
+def free_gas(true: dict[str, Any]) -> dict[str, Any]:
+    return {"result": {**true["result"], "baseFeePerGas": "0x0"}}
+
+
+def one_more(true: dict[str, Any]) -> dict[str, Any]:
+    return {"result": hex(int(true["result"], 16) + 1)}
+
+
+def failed(true: dict[str, Any]) -> dict[str, Any]:
+    return {"result": true["result"] and {**true["result"], "status": "0x0"}}
+
+
+def nonce_refused(true: dict[str, Any]) -> dict[str, Any]:
+    return {"error": {"code": -32003, "message": "nonce too low"}, "result": None}
+
+
+LIES: list[dict[str, Any]] = [
+    {"eth_getBalance": "0x0"},
+    {"eth_getBalance": ENDLESS},
+    {"eth_getBalance": hex(1 << 100)},
+    {"eth_getTransactionCount": ENDLESS},
+    {"eth_getTransactionCount": hex(10**9)},
+    {"eth_getTransactionCount": "0x0"},
+    {"eth_getTransactionCount": one_more},
+    {"eth_getTransactionCount": 7},
+    *({"eth_estimateGas": gas} for gas in (ENDLESS, "0x0", "0x1", "0x5208", hex(1 << 30))),
+    {"eth_estimateGas": reverted},
+    {"eth_call": reverted},
+    {"eth_getBlockByNumber": shadowing},
+    {"eth_getBlockByNumber": free_gas},
+    *(
+        {"eth_sendRawTransaction": answer}
+        for answer in (ENDLESS, "nonsense", "0x" + "11" * 32, nonce_refused)
+    ),
+    {"eth_getTransactionReceipt": failed},
+    {"eth_getTransactionReceipt": lambda _: {"result": None}, "eth_getTransactionCount": "0x0"},
+    {"eth_estimateGas": "0x1", "eth_sendRawTransaction": "0x" + "11" * 32},
+    {
+        "eth_getTransactionCount": hex(10**9),
+        "eth_estimateGas": "0x1",
+        "eth_sendRawTransaction": nonce_refused,
+    },
+]
+
+
+@pytest.mark.parametrize("place", [0, 2], ids=["serving", "last"])
+@pytest.mark.parametrize("lies", LIES, ids=lambda lies: "+".join(lies) if isinstance(lies, dict) else None)
+def test_one_of_three_stops_no_act_and_doubles_none(
+    module_anvil: Anvil, liar: Liar, lies: dict[str, object], place: int
+) -> None:
+    with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
+        urls = [first.url, second.url]
+        urls.insert(place, liar.url)
+        web3 = connect(urls, 31337, timeout_s=2.0)
+        liar.lies |= lies
+        account = Account.from_key(module_anvil.keys[5])
+        manager = TransactionManager(web3, account, Database(None), chain_id=31337, poll_s=0.02)
+        direct = connect(module_anvil.url, 31337)
+        before = direct.eth.get_balance(Web3.to_checksum_address(ADDRESS))
+        for number in range(2):
+            receipt = manager.send(Call("pay", ADDRESS, bytes([number + 1]), 5), timeout_s=20)
+            assert 21000 < receipt.gas_used < 22000
+        assert direct.eth.get_balance(Web3.to_checksum_address(ADDRESS)) == before + 10
+        assert not manager.open()
+
+
+def test_a_transaction_that_waits_is_not_lost_because_one_says_so(
+    module_anvil: Anvil, liar: Liar, three: Web3
+) -> None:
+    direct = connect(module_anvil.url, 31337)
+    liar.lies["eth_getTransactionCount"] = one_more
+    account, to = Account.from_key(module_anvil.keys[5]), Web3.to_checksum_address(ADDRESS)
+    manager = TransactionManager(three, account, Database(None), chain_id=31337, poll_s=0.02)
+    before = direct.eth.get_balance(to)
+    rpc: Callable[..., Any] = direct.provider.make_request
+    rpc("evm_setAutomine", [False])
+    mine = threading.Timer(2.0, lambda: rpc("evm_mine", []))
+    mine.start()
+    try:
+        assert manager.send(Call("pay", ADDRESS, b"", 5), timeout_s=20).gas_used == 21000
+    finally:
+        mine.join()
+        rpc("evm_setAutomine", [True])
+    assert direct.eth.get_balance(to) == before + 5
+
+
+@pytest.mark.parametrize("serving", [True, False])
+def test_one_does_not_decide_that_an_act_is_right(module_anvil: Anvil, liar: Liar, serving: bool) -> None:
+    """What most endpoints refuse is not sent because another one says that it works: a revert costs gas."""
+    with FaultProxy(module_anvil.url) as other:
+        urls = [liar.url, module_anvil.url, other.url] if serving else [module_anvil.url, liar.url]
+        web3 = connect(urls, 31337)
+        liar.lies |= {"eth_call": "0x", "eth_estimateGas": "0x186a0"}
+        account = Account.from_key(module_anvil.keys[5])
+        manager = TransactionManager(web3, account, Database(None), chain_id=31337, poll_s=0.02)
+        code = bytes.fromhex("60006000fd")  # reverts
+        with pytest.raises(ChainError, match="revert"):
+            manager.submit(Call("create", None, code, 0))
+
+
+# ------------------------------------------------------------------ nonces
+
+
+def manager_of(web3: Web3, key: str, **settings: Any) -> TransactionManager:
+    return TransactionManager(
+        web3, Account.from_key(key), Database(None), chain_id=31337, poll_s=0.02, **settings
+    )
+
+
+@pytest.fixture
+def pair(module_anvil: Anvil, liar: Liar) -> Iterator[tuple[Web3, FaultProxy]]:
+    """A connection to a liar and to another endpoint."""
+    with FaultProxy(module_anvil.url) as other:
+        yield connect([liar.url, other.url], 31337, timeout_s=2.0), other
+
+
+@pytest.mark.parametrize("nonce", [hex(1000), hex(10**9), one_more])
+def test_who_answers_alone_is_believed_no_further_than_our_transactions_go(
+    module_anvil: Anvil,
+    liar: Liar,
+    pair: tuple[Web3, FaultProxy],
+    nonce: object,
+) -> None:
+    web3, other = pair
+    manager = manager_of(web3, module_anvil.keys[6])
+    assert manager.send(Call("pay", ADDRESS, b"", 5), timeout_s=20).gas_used == 21000
+    other.always = Trouble.STATUS
+    liar.lies["eth_getTransactionCount"] = nonce
+    before = connect(module_anvil.url, 31337).eth.get_balance(TO)
+    sent = manager.submit(Call("pay", ADDRESS, b"", 5))
+    other.always = None
+    liar.lies.clear()
+    assert manager.wait(sent, timeout_s=20).gas_used == 21000
+    assert connect(module_anvil.url, 31337).eth.get_balance(TO) == before + 5
+
+
+def test_a_nonce_that_is_too_high_keeps_nobody_waiting(module_anvil: Anvil, liar: Liar) -> None:
+    """Without a transaction of ours and with one endpoint, it is believed; later ones fill the gap."""
+    key = module_anvil.keys[7]
+    manager = manager_of(connect(liar.url, 31337), key)
+    liar.lies["eth_getTransactionCount"] = lambda true: {"result": hex(int(true["result"], 16) + 2)}
+    first = manager.submit(Call("pay", ADDRESS, b"", 5))
+    liar.lies.clear()
+    for _ in range(2):
+        assert manager.send(Call("pay", ADDRESS, b"", 5), timeout_s=20).gas_used == 21000
+    assert manager.wait(first, timeout_s=20).gas_used == 21000
+    assert not manager.open()
+
+
+def test_what_is_refused_and_yet_taken_is_not_sent_twice(module_anvil: Anvil, liar: Liar) -> None:
+    liar.lies["eth_sendRawTransaction"] = lambda _: {
+        "error": {"code": -32005, "message": "rate limit exceeded"},
+        "result": None,
+    }
+    direct = connect(module_anvil.url, 31337)
+    before = direct.eth.get_balance(TO)
+    manager = manager_of(connect(liar.url, 31337), module_anvil.keys[6])
+    assert manager.send(Call("pay", ADDRESS, b"", 5), timeout_s=20).gas_used == 21000
+    assert direct.eth.get_balance(TO) == before + 5
+
+
+# ------------------------------------------------------------------ slow ones
+
+
+def test_nobody_waits_for_an_endpoint_that_is_slow(module_anvil: Anvil, liar: Liar) -> None:
+    """Not even as long as for others: then it would have failed."""
+    held = threading.Event()
+
+    def late(true: dict[str, Any]) -> dict[str, Any]:
+        held.wait(60)
+        return {"result": true["result"]}
+
+    with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
+        web3 = connect([liar.url, first.url, second.url], 31337, timeout_s=60)
+        manager = manager_of(web3, module_anvil.keys[6])
+        methods = ("Balance", "TransactionCount", "BlockByNumber", "TransactionReceipt")
+        liar.lies |= {
+            f"eth_{method}": late for method in ("estimateGas", "call", *map("get{}".format, methods))
+        }
+        try:
+            for number in range(10):
+                manager.send(Call("pay", ADDRESS, bytes([number]), 5), timeout_s=20)
+            slow = endpoints_of(web3).every[0]
+            assert (slow.failures, slow.ready) == (0, False), "it owes more answers than it may"
+        finally:
+            held.set()
+
+
+def test_who_serves_and_becomes_slow_serves_no_longer(three: Web3) -> None:
+    provider = endpoints_of(three)
+    assert three.eth.block_number >= 0
+    assert provider.serving is provider.every[0]
+    provider.every[0].latency_s = 5.0
+    assert three.eth.block_number >= 0
+    assert provider.serving is provider.every[1]
