@@ -24,6 +24,7 @@ from web3 import Web3
 from referee_py.errors import AssayError
 
 from .chain import ChainClient
+from .chain.endpoints import Endpoints, endpoints_of
 from .chain.fees import GWEI
 from .chain.rpc import guarded
 from .config import LOCAL_CHAINS, Settings
@@ -207,6 +208,28 @@ def _chain(settings: Settings, chains: list[Web3]) -> Iterator[Finding]:
     chains.append(web3)
     yield Finding("chain", State.OK, f"id {settings.chain_id}, block {number}")
     yield _clock(settings, time.time() - timestamp)
+    if endpoints_of(web3).several:
+        yield from _endpoints(settings, endpoints_of(web3))
+
+
+def _endpoints(settings: Settings, endpoints: Endpoints) -> Iterator[Finding]:
+    names, agree = len(endpoints.every), settings.view_policy.agree
+    if silent := [endpoint.trouble for endpoint in endpoints.every if endpoint.trouble]:
+        yield Finding(
+            *("endpoints", State.WARN, f"{len(silent)} of {names} do not serve: {'; '.join(silent)}"),
+            "mend them or take them out of rpc_url",
+        )
+    elif 2 * agree <= names:
+        yield Finding(
+            *(
+                "endpoints",
+                State.WARN,
+                f"stakes need only {agree} of {names} endpoints: half of them may lie together",
+            ),
+            f"agree = {names // 2 + 1}, or leave it out",
+        )
+    else:
+        yield Finding("endpoints", State.OK, f"{names} serve the chain; a stake needs {agree} of them")
 
 
 def _contracts(settings: Settings, clients: list[ChainClient]) -> Iterator[Finding]:

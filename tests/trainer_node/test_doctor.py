@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from eth_account import Account
 
+from tests.campaigns.proxy import FaultProxy
 from trainer_node import doctor
 from trainer_node.chain import TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder
@@ -82,6 +83,26 @@ def test_what_the_chain_lacks(module_anvil, deployed: Path, tmp_path: Path) -> N
     assert (elsewhere["chain"].state, "contracts" in elsewhere) == (State.FAIL, False)
     nobody = found(settings(module_anvil, deployed, tmp_path, rpc_url=f"http://127.0.0.1:{_free()}"))
     assert nobody["chain"].state is State.FAIL
+
+
+def test_endpoints_that_are_silent_or_too_few_to_agree(module_anvil, deployed: Path, tmp_path: Path) -> None:
+    def told(*urls: str, agree: int = 0) -> tuple[State, str, str]:
+        finding = found(settings(module_anvil, deployed, tmp_path, rpc_url=urls, agree=agree))["endpoints"]
+        return finding.state, finding.text, finding.remedy
+
+    nobody = f"http://127.0.0.1:{_free()}"
+    with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
+        here = module_anvil.url, first.url, second.url
+        assert told(*here) == (State.OK, "3 serve the chain; a stake needs 2 of them", "")
+        state, text, remedy = told(*here, agree=1)
+        assert (state, "only 1 of 3 endpoints" in text, remedy) == (
+            State.WARN,
+            True,
+            "agree = 2, or leave it out",
+        )
+        state, text, _ = told(*here[:2], nobody)
+        assert (state, "1 of 3 do not serve: RPC " + nobody in text) == (State.WARN, True)
+    assert "endpoints" not in found(settings(module_anvil, deployed, tmp_path))
 
 
 def test_files_that_others_can_read_or_that_are_damaged(module_anvil, deployed: Path, tmp_path: Path) -> None:
