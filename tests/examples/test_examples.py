@@ -25,7 +25,9 @@ def check(name: str, folder: Path, steps: int) -> None:
     assert len(set(outcome.theirs)) > steps // 2, "it learns something"
 
 
-@pytest.mark.parametrize("name", ["lora", "masked_lm", "vit"])
+@pytest.mark.parametrize(
+    "name", ["lora", *(pytest.param(name, marks=pytest.mark.slow) for name in ("masked_lm", "vit"))]
+)
 def test_a_few_steps_are_those_of_the_script(name: str, tmp_path: Path) -> None:
     """An adapter, a collator that draws, a plain loop."""
     check(name, tmp_path, 5)

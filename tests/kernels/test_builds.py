@@ -91,6 +91,7 @@ def test_fusion_by_clang(tmp_path):
     assert done.returncode == 0, done.stdout[-4000:]
 
 
+@slow
 def test_without_optimisation(calls, tmp_path):
     """The control is the same program: one bit of the expected output is flipped."""
     program = recording.build(tmp_path, GCC, ["-O0"])

@@ -62,6 +62,9 @@ def qwen3() -> Any:
     )
 
 
+QUICK = ("mixtral", "gpt-oss", "granite")
+"""The other ones are slow tests."""
+
 MODELS: dict[str, Callable[[], Any]] = {
     "mixtral": lambda: hf.MixtralForCausalLM(hf.MixtralConfig(**BASE, num_local_experts=4)),
     "olmoe": lambda: hf.OlmoeForCausalLM(hf.OlmoeConfig(**BASE, num_experts=8)),
@@ -80,7 +83,9 @@ def model(name: str) -> Any:
     return MODELS[name]().train()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+)
 def test_gradients_are_those_of_fp64(name: str) -> None:
     module = model(name)
     built = capture(module, None, SGD(0.1), DATA, ORDER, gradients=True)

@@ -178,7 +178,9 @@ def test_rounding_logs_go_on(assay: Assay, tmp_path: Path) -> None:
     assert (root_in(output), logs.findall(output)) == (root_in(whole), logs.findall(whole))
 
 
-@pytest.mark.parametrize("limit", [300, 40_000, 200_000])
+@pytest.mark.parametrize(
+    "limit", [300, *(pytest.param(size, marks=pytest.mark.slow) for size in (40_000, 200_000))]
+)
 def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path, limit: int) -> None:
     """A limit on the size of files makes the system refuse writes, as a full disk does."""
     bundle = growing(6000, (1000, 10, 1), factor=0.999)

@@ -63,6 +63,9 @@ VOCABULARY = len(tiny.VOCABULARY)
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0}
 VIT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 RESNET = {"embedding_size": 8, "hidden_sizes": [16, 32], "depths": [1, 1]}
+QUICK = ("gpt2, tied", "llama", "bert, frozen", "resnet, running statistics")
+"""The other ones are slow tests."""
+
 MODELS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "gpt2, tied": (tiny.gpt2, WORDS),
     "llama": (tiny.llama, WORDS),
@@ -120,7 +123,9 @@ def check_equal(loaded: Any, model: Any, data: dict[str, Any]) -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+)
 def test_the_library_loads_every_key(name: str, tmp_path: Path) -> None:
     make, data = MODELS[name]
     model = make()
@@ -145,7 +150,13 @@ def test_auto_classes_know_the_model(tmp_path: Path) -> None:
     assert type(hf.AutoModelForCausalLM.from_pretrained(tmp_path)) is hf.GPT2LMHeadModel
 
 
-@pytest.mark.parametrize("name", ["gpt2, tied", "llama, tied", "bert for masks", "t5"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt2, tied",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("llama, tied", "bert for masks", "t5")),
+    ],
+)
 def test_a_model_without_its_head_loads_tied_weights(name: str, tmp_path: Path) -> None:
     """The model comes from files, where the library ties weights in another order than in a new model."""
     make, data = MODELS[name]

@@ -90,7 +90,13 @@ def supervised(folder: Path, rows: Any, **options: Any) -> Any:
 
 @pytest.mark.parametrize(
     "make",
-    [stream, seeds, last_token, several_labels, prompts, without_padding, wrapped],
+    [
+        *(stream, last_token, prompts),
+        *(
+            pytest.param(make, marks=pytest.mark.slow)
+            for make in (seeds, several_labels, without_padding, wrapped)
+        ),
+    ],
     ids=lambda f: f.__name__,
 )
 def test_losses_are_those_of_the_trainer(make: Callable[[Path], Any], tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from . import tiny
 
 Make = Callable[[Path], Any]
 CASES: dict[str, Make] = {}
+QUICK = ("causal", "accumulated", "autocast", "images", "lora", "packing")
+"""The other ones are slow tests."""
 
 
 def case(function: Make) -> Make:
@@ -200,7 +202,9 @@ NOISE = {"autocast": 4e-3}
 """Relative difference of losses; bf16 has 8 bits, and rounds elsewhere than PyTorch where a sum is split otherwise."""
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_losses_are_those_of_the_trainer(name: str, tmp_path: Path) -> None:
     trainer = CASES[name](tmp_path)
     bundle = build(Recipe.from_trainer(trainer))
