@@ -124,7 +124,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def audited(address: str, cache: Path, timeout_s: float) -> list[Finding]:
     """Check all intervals; nothing if the run is refused."""
     try:
-        run = PublishedRun(Location(address, timeout_s=timeout_s, min_rate=1e6), Store(cache, sync=False))
+        run = PublishedRun(Location(address, timeout_s=timeout_s, min_rate=1e8), Store(cache, sync=False))
         auditor = Auditor(run, MEMORY, computes(run.terms.mode))
     except AssayError:
         return []
