@@ -52,7 +52,7 @@ DEVICE bool inside(i64 x, i64 size) {
 
 template <class T, class E, int MODE, class I, template <class, class, int> class SliceOf = Slice>
 struct Gather {
-    static constexpr bool MASKED = true;
+    static constexpr bool MASKED = true, FOURS = false;
     typedef Taps<I> Table;
     typedef E Element;
     typedef SliceOf<T, E, 1> Slice;
@@ -222,7 +222,7 @@ struct Gather {
 template <class T, class E, int MODE, class I> DEVICE void convolve(const Convolution &p) {
     typedef Memory<T, Taps<I>> All;
     SHARED(All, memory);
-    const Share share = share_of<T>(p.grid);
+    const Share share = share_of<T>(p.grid, block_index());
     const Gather<T, E, MODE, I> source(p, share);
     if (share.column >= source.columns()) return; // classes differ in size: the smaller ones need fewer tiles
     contract<T>(p.grid, share, source, memory);

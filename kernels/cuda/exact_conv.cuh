@@ -14,7 +14,7 @@ struct ExactConvolution {
 template <class T, class E, int MODE, class I> DEVICE void convolve_exactly(const ExactConvolution &p) {
     typedef WideMemory<T, Taps<I>> All;
     SHARED(All, memory);
-    const Share share = share_of<T>(p.of.grid);
+    const Share share = share_of<T>(p.of.grid, block_index());
     const Gather<T, E, MODE, I, WideSlice> source(p.of, share);
     if (share.column >= source.columns()) return;
     contract_exactly<T>(p.of.grid, p.exact, share, source, memory);
@@ -56,7 +56,9 @@ template <class E, int MODE> struct ConvolutionElement {
     Indices<MODE> at;
     DEVICE_MEMBER ConvolutionElement(const ExactConvolution &p_, i64 place) : p(p_.of), at(p_.of, place) {}
 
-    DEVICE_MEMBER double of(i64 k) const {
+    typedef double Raw;
+    static DEVICE_MEMBER double wide(double term) { return term; }
+    DEVICE_MEMBER double raw(i64 k) const {
         // The tap, the position of y that it belongs to, and the images' and filters' indices.
         const i64(&inner)[2] = MODE == WEIGHT ? p.out : p.kernel;
         const i64 j = k % inner[1], i = k / inner[1] % inner[0], outer = k / inner[1] / inner[0];

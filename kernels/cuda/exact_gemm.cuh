@@ -30,7 +30,7 @@
 constexpr int IN_A_REGISTER = 64; // terms
 constexpr int CHUNKS_AT_ONCE = 8; // chunks whose sums stay in registers
 
-// Warps of 32 x 16 results: 4 x 2 products of 8 x 8 for each 4 k.
+// Warps of 32 x 16 results: 2 x 2 products of 16 x 8 for each 8 k.
 template <int WARPS_M, int WARPS_N_> struct WideTile {
     static constexpr int WARPS_N = WARPS_N_, BM = 32 * WARPS_M, BN = 16 * WARPS_N;
     static constexpr int THREADS = WARPS_M * WARPS_N * WARP;
@@ -73,19 +73,43 @@ template <class T> DEVICE int wide_column() {
     return thread_index() / WARP % T::WARPS_N * 16;
 }
 
+// As multiply_8x8x4, of matrices [16 x 8] and [8 x 8]: lane i has a[v] of row i / 4 + 8 (v % 2) and k i % 4 +
+// 4 (v / 2), b[v] of k i % 4 + 4 v, and of the sum `top` like c there, and `bottom` 8 rows below. INVARIANT:
+// as there, with 8 units.
+DEVICE void multiply_16x8x8(double (&top)[2], double (&bottom)[2], const double (&a)[4],
+                            const double (&b)[2]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 // faster there
+    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
+        "%1, %2, %3};"
+        : "+d"(top[0]), "+d"(top[1]), "+d"(bottom[0]), "+d"(bottom[1])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+#else
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        multiply_8x8x4(top, a[2 * k], b[k]);
+        multiply_8x8x4(bottom, a[2 * k + 1], b[k]);
+    }
+#endif
+}
+
 template <class T> DEVICE void multiply_slice(const WideStage<T> &s, Sums &acc) {
     const int lane = thread_index() % WARP, row = wide_row<T>(), column = wide_column<T>() + lane / 4;
 #pragma unroll
-    for (int k = 0; k < DEPTH; k += 4) {
-        double a[4], b[2];
+    for (int k0 = 0; k0 < DEPTH; k0 += 8) {
+        const int k = k0 + lane % 4;
+        double b[2][2];
 #pragma unroll
-        for (int i = 0; i < 4; i++) a[i] = s.a[row + 8 * i][k + lane % 4];
+        for (int j = 0; j < 2; j++)
 #pragma unroll
-        for (int j = 0; j < 2; j++) b[j] = s.b[k + lane % 4][column + 8 * j];
+            for (int v = 0; v < 2; v++) b[j][v] = s.b[k + 4 * v][column + 8 * j];
 #pragma unroll
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i += 2) {
+            double a[4];
 #pragma unroll
-            for (int j = 0; j < 2; j++) multiply_8x8x4(acc.at[i][j], a[i], b[j]);
+            for (int v = 0; v < 4; v++) a[v] = s.a[row + 8 * (i + v % 2)][k + v / 2 * 4];
+#pragma unroll
+            for (int j = 0; j < 2; j++) multiply_16x8x8(acc.at[i][j], acc.at[i + 1][j], a, b[j]);
+        }
     }
 }
 
@@ -186,13 +210,17 @@ DEVICE void contract_exactly(const Grid &g, const Exact &e, const Share &share, 
             e.columns[batch * g.n + share.column + i] = all;
     }
     sync_block();
-    for_each_result<T>(source, share, g.m, sums, [&](double &sum, int row, int column, i64 place) {
-        const double y = before ? add_rn(before[place], sum) : sum;
-        if (g.splits > 1)
-            to[place] = y;
-        else
-            decide<Element>(y, e.scale, memory.row[row], memory.column[column], Source::MASKED, g.out, place);
-    });
+    if (before)
+        for_each_result<T>(source, share, g.m, sums,
+                           [&](double &sum, int, int, i64 place) { sum = add_rn(before[place], sum); });
+    if (g.splits > 1)
+        for_each_result<T>(source, share, g.m, sums,
+                           [&](double &sum, int, int, i64 place) { to[place] = sum; });
+    else
+        for_each_result<T>(source, share, g.m, sums, [&](double &sum, int row, int column, i64 place) {
+            decide<Element>(sum, e.scale, memory.row[row], memory.column[column], Source::MASKED, g.out,
+                            place);
+        });
 }
 
 // An element of C in the coordinates of the grid.
@@ -219,23 +247,62 @@ DEVICE void finish(const Grid &g, const Exact &e, bool masked, const Positions &
     }
 }
 
-// Resolve the open elements. Element: Element(p, place) has the terms of an element of C (exact_sum.cuh).
+// Resolve one element, by a warp. Element: Element(p, place) has the terms of an element of C
+// (exact_sum.cuh).
 template <class E, class Element, class Params>
-DEVICE void resolve(const Params &p, const Grid &g, i64 terms) {
+DEVICE_CALL void resolve_one(const Params &p, typename Bits<E>::Word *out, i64 place, i64 terms) {
+    const Element element(p, place);
+    Compensated sum;
+    Digits digits;
+    const bool long_way = warp_sum(element, 0, terms, sum, digits);
+    if (thread_index() % WARP == 0) out[place] = rounded<E>(long_way ? digits.odd() : sum.odd());
+}
+// Resolve the open elements. A lane reads PACKS times V elements at once, at most 32.
+template <class E, class Element, int V, int PACKS, class Params>
+DEVICE void resolve_by(const Params &p, const Grid &g, i64 terms) {
     typedef typename Bits<E>::Word Word;
+    constexpr i64 STEP = WARP * V * PACKS;
     Word *out = (Word *)g.out;
-    for (i64 first = global_thread() / WARP * WARP; first < g.out_elements; first += global_threads()) {
-        const i64 own = first + thread_index() % WARP;
-        u32 open = lanes_where(own < g.out_elements && out[own] == Bits<E>::OPEN);
-        for (; open; open &= open - 1) {
-            const i64 place = first + count_ones((open & (0 - open)) - 1);
-            const Element element(p, place);
-            Compensated sum;
-            Digits digits;
-            const bool long_way = warp_sum(element, 0, terms, sum, digits);
-            if (thread_index() % WARP == 0) out[place] = rounded<E>(long_way ? digits.odd() : sum.odd());
+    const i64 lane = thread_index() % WARP;
+    for (i64 first = global_thread() / WARP * STEP; first < g.out_elements;
+         first += global_threads() / WARP * STEP) {
+        Pack<Word, V> found[PACKS];
+        u32 open = 0; // bit v + V u: element v of pack u
+#pragma unroll
+        for (int u = 0; u < PACKS; u++) {
+            const i64 own = first + (u * WARP + lane) * V;
+            if (own + V <= g.out_elements) {
+                found[u] = *(const Pack<Word, V> *)(out + own);
+            } else {
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    found[u].at[v] = own + v < g.out_elements ? out[own + v] : (Word)0;
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < PACKS; u++)
+#pragma unroll
+            for (int v = 0; v < V; v++) open |= (u32)(found[u].at[v] == Bits<E>::OPEN) << (v + V * u);
+        for (u32 lanes = lanes_where(open != 0); lanes; lanes &= lanes - 1) {
+            const int other = lowest_bit(lanes);
+            for (u32 left = from_lane(open, other); left; left &= left - 1) {
+                const int bit = lowest_bit(left);
+                resolve_one<E, Element>(p, out, first + (bit / V * WARP + other) * V + bit % V, terms);
+            }
         }
     }
+}
+template <class E, class Element, class Params>
+DEVICE void resolve(const Params &p, const Grid &g, i64 terms) {
+    constexpr int V = 16 / (int)sizeof(E);
+    const bool wide = aligned(g.out, 16);
+    // INVARIANT: the more elements a warp looks at, the fewer warps share those that are open.
+    if (wide && g.out_elements >= global_threads() * WARP)
+        resolve_by<E, Element, V, WARP / V>(p, g, terms);
+    else if (wide && g.out_elements >= global_threads() * V)
+        resolve_by<E, Element, V, 1>(p, g, terms);
+    else
+        resolve_by<E, Element, 1, 1>(p, g, terms);
 }
 
 #endif

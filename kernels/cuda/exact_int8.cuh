@@ -115,6 +115,44 @@ DEVICE double odd_of(i64 x) {
     return mul_rn((double)kept, 512.0);
 }
 
+// A bound for a quick decision in f32, as LineBound.
+struct QuickBound {
+    float size, low, rest, rest_sum, most;
+    int scale; // far beyond any exponent if the line has an infinity or a NaN
+};
+DEVICE QuickBound quick(const LineBound &b) {
+    // INVARIANT: the factor makes up for the roundings here, and in `decided_quickly`. `most` is exact.
+    constexpr double MORE = 1 + 0x1p-16;
+    return {(float)mul_rn(b.size, MORE),
+            (float)mul_rn(b.low, MORE),
+            (float)mul_rn(b.rest, MORE),
+            (float)mul_rn(b.rest_sum, MORE),
+            (float)b.most,
+            b.largest < INFINITE ? (int)b.scale : 1 << 20};
+}
+DEVICE float smaller(float a, float b) {
+    return a < b ? a : b;
+}
+// Whether a result of bf16 is certain already in f32; then its bits. V is not 0.
+//
+// INVARIANT: t = RN(V) is off by at most 2^-24 |V|, and t - e and t + e, for e = r + 2^-21 |t|, by at most
+// 2^-24
+// (|t| + e). So the real sum, which is within R <= r / (1 + 2^-17) of V, is between these two as they are
+// computed. If both round to the same 8 bits, so does the sum; and also in its own units, if the result is
+// normal there.
+DEVICE bool decided_quickly(i64 sum, const QuickBound &row, const QuickBound &column, u32 &result) {
+    const float u_y = smaller(mul_rn(row.rest, column.size), mul_rn(row.rest_sum, column.most));
+    const float x_v = smaller(mul_rn(column.rest, row.size), mul_rn(column.rest_sum, row.most));
+    const float r =
+        add_rn(add_rn(mul_rn(row.low, column.low), mul_rn(row.rest, column.rest)), add_rn(u_y, x_v));
+    const float t = f32_from_i64(sum), e = add_rn(mul_rn(f32_of(bits_of(t) & 0x7FFFFFFF), 0x1p-21f), r);
+    const u32 low = (u32)bits_of(sub_rn(t, e)), high = (u32)bits_of(add_rn(t, e));
+    const u32 least = (low + 0x7FFF + (low >> 16 & 1)) >> 16, most = (high + 0x7FFF + (high >> 16 & 1)) >> 16;
+    const int scale = row.scale + column.scale, exponent = (int)(least >> 7 & 0xFF) + scale;
+    result = least + ((u32)scale << 7);
+    return least == most && sum != 0 && (u32)(exponent - 1) < 254;
+}
+
 // The bits of a result from V, or OPEN.
 template <class E>
 DEVICE typename Bits<E>::Word decided(i64 sum, const LineBound &row, const LineBound &column) {

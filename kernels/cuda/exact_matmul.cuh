@@ -9,41 +9,49 @@
 struct ExactMatmul {
     Matmul of;
     Exact exact;
-    i64 few; // tiles with at most so many open elements are left as they are; if negative, none is
 };
 
-template <class T> struct MatmulMemory : WideMemory<T, NoTable> {
-    int open[T::THREADS / WARP]; // elements, by warp
-};
-
-// Whether a tile of C has at most `few` open elements.
 template <class T, class E>
-DEVICE bool has_few_open(const Grid &g, const Share &share, i64 few, int (&open_of_warp)[T::THREADS / WARP]) {
-    typedef typename Bits<E>::Word Word;
-    const Word *c = (const Word *)g.out + share.batch * g.m * g.n;
-    int open = 0;
-    for (int i = thread_index(); i < T::BM * T::BN; i += T::THREADS) {
-        const i64 row = share.row + i / T::BN, column = share.column + i % T::BN;
-        const bool inside = row < g.m && column < g.n;
-        open += count_ones(lanes_where(inside && c[inside ? row * g.n + column : 0] == Bits<E>::OPEN));
-    }
-    if (thread_index() % WARP == 0) open_of_warp[thread_index() / WARP] = open;
-    sync_block();
-    open = 0;
-    for (int warp = 0; warp < T::THREADS / WARP; warp++) open += open_of_warp[warp];
-    return open <= few;
-}
-
-template <class T, class E> DEVICE void multiply_exactly(const ExactMatmul &p) {
-    SHARED(MatmulMemory<T>, memory);
-    const Share share = share_of<T>(p.of.grid);
-    if (p.few >= 0 && has_few_open<T, E>(p.of.grid, share, p.few, memory.open)) return;
+DEVICE void multiply_tile(const ExactMatmul &p, const Share &share, WideMemory<T, NoTable> &memory) {
     if (wide<E>(p.of)) {
         const Matrices<T, E, true, WideSlice> source(p.of, share);
         contract_exactly<T>(p.of.grid, p.exact, share, source, memory);
     } else {
         const Matrices<T, E, false, WideSlice> source(p.of, share);
         contract_exactly<T>(p.of.grid, p.exact, share, source, memory);
+    }
+}
+template <class T, class E> DEVICE void multiply_exactly(const ExactMatmul &p) {
+    typedef WideMemory<T, NoTable> All;
+    SHARED(All, memory);
+    multiply_tile<T, E>(p, share_of<T>(p.of.grid, block_index()), memory);
+}
+
+// Only those tiles that have more than `few` open elements. A block looks at every grid_blocks()th tile.
+struct ExactMatmulAgain {
+    ExactMatmul of;
+    i64 few;
+    const u64 *open; // elements of each tile
+};
+template <class T, class E> DEVICE void multiply_again(const ExactMatmulAgain &p) {
+    struct All : WideMemory<T, NoTable> {
+        u32 again[T::THREADS / WARP]; // tiles, one for each thread
+    };
+    SHARED(All, memory);
+    const Grid &g = p.of.of.grid;
+    const i64 tiles = g.tiles_m * g.tiles_n * p.of.exact.batches;
+    for (i64 first = block_index(); first < tiles; first += T::THREADS * grid_blocks()) {
+        const i64 own = first + thread_index() * grid_blocks();
+        const u32 mine = lanes_where(own < tiles && p.open[own < tiles ? own : 0] > (u64)p.few);
+        if (thread_index() % WARP == 0) memory.again[thread_index() / WARP] = mine;
+        sync_block();
+        for (int warp = 0; warp < T::THREADS / WARP; warp++)
+            for (u32 left = memory.again[warp]; left; left &= left - 1) {
+                const i64 tile = first + (warp * WARP + lowest_bit(left)) * grid_blocks();
+                multiply_tile<T, E>(p.of, share_of<T>(g, tile), memory);
+                sync_block(); // before the next tile writes to shared memory
+            }
+        sync_block();
     }
 }
 
@@ -64,13 +72,15 @@ template <class E> struct MatmulElement {
         a = (const E *)p.of.a + (at.batch * p.of.grid.m + at.m) * p.of.k;
         b = (const E *)p.of.b + at.batch * p.of.k * step + at.n;
     }
-    DEVICE_MEMBER double of(i64 k) const {
-        return mul_rn((double)widened(a[k]), (double)widened(b[k * step]));
-    }
+    struct Raw {
+        E a, b;
+    };
+    DEVICE_MEMBER Raw raw(i64 k) const { return {a[k], b[k * step]}; }
+    static DEVICE_MEMBER double wide(Raw r) { return mul_rn((double)widened(r.a), (double)widened(r.b)); }
 };
 
 #define EXACT_MATMUL(suffix, E)                                                                              \
-    KERNEL(exact_matmul##suffix##_medium, ExactMatmul, WideMedium::THREADS, 1) {                             \
+    KERNEL(exact_matmul##suffix##_medium, ExactMatmul, WideMedium::THREADS, 2) {                             \
         multiply_exactly<WideMedium, E>(p);                                                                  \
     }                                                                                                        \
     KERNEL(exact_matmul##suffix##_small, ExactMatmul, WideSmall::THREADS, 4) {                               \

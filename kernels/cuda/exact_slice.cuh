@@ -5,6 +5,7 @@
 #define REPOPS_EXACT_SLICE_CUH
 
 #include "slice.cuh"
+#include "exact_sum.cuh"
 
 // INVARIANT: half a warp reads 4 rows of 4 k of A, or 4 k of 4 columns of B. Rows are 8 words modulo 32
 // apart, so no two share a bank.
@@ -47,7 +48,7 @@ struct Facts {
         const double norm = mul_rn(sqrt_rn(squares), 1 + 0x1p-20);
         if (least == ALL) return {norm, 0}; // only zeros
         const u32 exponent = (least + 1) >> 23, significand = (set & (HIDDEN - 1)) | HIDDEN;
-        const int lowest = count_ones((significand & (0 - significand)) - 1);
+        const int lowest = lowest_bit(significand);
         const int scale = 150 - (int)(exponent ? exponent : 1) - lowest;
         return {norm, mul_rn(norm, f64_of((i64)(1023 + scale) << 52))};
     }

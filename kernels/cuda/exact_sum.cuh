@@ -12,6 +12,9 @@
 constexpr i64 FRACTION_BITS = 52, FRACTION = (1ll << FRACTION_BITS) - 1,
               F64_INF_BITS = 0x7FFll << FRACTION_BITS;
 
+DEVICE int lowest_bit(u32 x) { // that is set
+    return count_ones((x & (0 - x)) - 1);
+}
 DEVICE bool is_finite(double x) {
     return (bits64(x) & ~I64_MIN) < F64_INF_BITS;
 }
@@ -176,16 +179,43 @@ DEVICE_MEMBER double Digits::odd() const {
 
 // ------------------------------------------------------------------------------------------------ whole sums
 
-// Terms: of(k) is term k as an f64, 0 if it does not exist.
-template <class Sum, class Terms>
-DEVICE void add_terms(Sum &sum, const Terms &terms, i64 begin, i64 end, int step) {
+constexpr int AT_ONCE = 8; // terms whose loads are in flight together
+
+// Terms: raw(k) is what term k is made of, and wide(raw(k)) the term as an f64, 0 if it does not exist.
+template <class Terms> DEVICE double term_of(const Terms &terms, i64 k) {
+    return Terms::wide(terms.raw(k));
+}
+template <class Terms>
+DEVICE void add_terms(Compensated &sum, const Terms &terms, i64 begin, i64 end, int step) {
     sum.begin();
+    i64 k = begin;
 #pragma unroll 1
-    for (i64 k = begin; k < end; k += step) sum.add(terms.of(k));
+    for (; k + (AT_ONCE - 1) * step < end; k += AT_ONCE * step) {
+        typename Terms::Raw raw[AT_ONCE];
+        double term[AT_ONCE];
+        bool finite = true;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) raw[i] = terms.raw(k + i * step);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) term[i] = Terms::wide(raw[i]);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) finite &= is_finite(term[i]);
+        if (!finite) { // NOTE: read again, because an array in registers is not for loops
+#pragma unroll 1
+            for (int i = 0; i < AT_ONCE; i++) sum.add(term_of(terms, k + i * step));
+            continue;
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) sum.add_finite(term[i]);
+    }
+#pragma unroll 1
+    for (; k < end; k += step) sum.add(term_of(terms, k));
 }
 template <class Terms>
 DEVICE_CALL void add_to_digits(Digits &sum, const Terms &terms, i64 begin, i64 end, int step) {
-    add_terms(sum, terms, begin, end, step);
+    sum.begin();
+#pragma unroll 1
+    for (i64 k = begin; k < end; k += step) sum.add(term_of(terms, k));
 }
 
 // A thread's sum of terms [begin, end), rounded to odd.
@@ -196,17 +226,6 @@ template <class Terms> DEVICE double thread_sum(const Terms &terms, i64 begin, i
     Digits digits;
     add_to_digits(digits, terms, begin, end, 1);
     return digits.odd();
-}
-
-template <class Terms> DEVICE Digits thread_digits(const Terms &terms, i64 begin, i64 end) {
-    Compensated sum;
-    Digits digits;
-    add_terms(sum, terms, begin, end, 1);
-    if (sum.inexact)
-        add_to_digits(digits, terms, begin, end, 1);
-    else
-        digits.set(sum);
-    return digits;
 }
 
 DEVICE Compensated fold(Compensated sum) {
@@ -225,15 +244,19 @@ DEVICE void fold(Digits &sum) {
     }
 }
 
-// A warp's sum of terms [begin, end), in lane 0: into `digits` if a compensated sum is not exact.
+// A warp's sum of terms [begin, end), in lane 0.
+template <class Terms> DEVICE void warp_digits(const Terms &terms, i64 begin, i64 end, Digits &digits) {
+    add_to_digits(digits, terms, begin + thread_index() % WARP, end, WARP);
+    fold(digits);
+}
+// The same: into `digits` if a compensated sum is not exact.
 // NOTE: all lanes must call it; every lane gets the same answer whether digits were needed.
 template <class Terms>
 DEVICE bool warp_sum(const Terms &terms, i64 begin, i64 end, Compensated &sum, Digits &digits) {
     add_terms(sum, terms, begin + thread_index() % WARP, end, WARP);
     sum = fold(sum);
     if (!from_lane(sum.inexact, 0)) return false;
-    add_to_digits(digits, terms, begin + thread_index() % WARP, end, WARP);
-    fold(digits);
+    warp_digits(terms, begin, end, digits);
     return true;
 }
 

@@ -14,6 +14,8 @@
 // A Source (matmul.cu, conv.cu) provides A and B:
 //     MASKED, Table, Element                 can a single (k, column) be absent? its data in shared memory;
 //                                            what A, B and C consist of
+//     FOURS                                  four columns of C, from a multiple of 4 on, are neighbours
+//                                            and as aligned as four elements can be
 //     Slice                                  how it copies
 //     begin(c)                               the first k of chunk c, which ends where the next begins
 //     prepare(table, begin, end)             called by all threads before the slices of a chunk
@@ -52,8 +54,7 @@ struct Grid {
 struct Share {
     i64 row, column, first_chunk, end_chunk, batch;
 };
-template <class T> DEVICE Share share_of(const Grid &g) {
-    i64 at = block_index();
+template <class T> DEVICE Share share_of(const Grid &g, i64 at) {
     Share s;
     s.row = at % g.tiles_m * T::BM;
     at /= g.tiles_m;
@@ -152,6 +153,50 @@ DEVICE void put(const Source &source, const Share &share, i64 m, const float *be
     }
 }
 
+// The same straight from registers, four columns at once; first all loads of AHEAD rows, then their stores.
+template <class T, class Out, class Source>
+DEVICE void put_fours(const Source &source, const Share &share, i64 m, const float *before, Out *out,
+                      const float (&acc)[T::TM][T::TN]) {
+    constexpr int AHEAD = 2, FOURS = T::TN / 4;
+    const i64 column = share.column + own_column<T>(), row = share.row + own_row<T>();
+    const i64 step = opaque(8 * source.row_step());
+    const int rest = (int)min_i64(m - row, T::BM);
+    bool there[FOURS];
+#pragma unroll
+    for (int j = 0; j < FOURS; j++) there[j] = source.column_place(column + 16 * j) >= 0;
+    i64 to = source.start_of_c() + row * source.row_step() + column;
+#pragma unroll
+    for (int i = 0; i < T::TM; i += AHEAD, to += AHEAD * step) {
+        Four old[AHEAD][FOURS];
+#pragma unroll
+        for (int d = 0; d < AHEAD; d++)
+#pragma unroll
+            for (int j = 0; j < FOURS; j++) {
+                old[d][j] = splat<4>(minus_zero());
+                if (before && there[j] && 8 * (i + d) < rest)
+                    old[d][j] = *(const Four *)(before + to + d * step + 16 * j);
+            }
+#pragma unroll
+        for (int d = 0; d < AHEAD; d++)
+#pragma unroll
+            for (int j = 0; j < FOURS; j++) {
+                Pack<Out, 4> sum;
+#pragma unroll
+                for (int v = 0; v < 4; v++)
+                    sum.at[v] = narrowed<Out>(add_rn(old[d][j].at[v], acc[i + d][4 * j + v]));
+                if (there[j] && 8 * (i + d) < rest) *(Pack<Out, 4> *)(out + to + d * step + 16 * j) = sum;
+            }
+    }
+}
+template <class T, class Out, class Source>
+DEVICE void put_either(const Source &source, const Share &share, i64 m, const float *before, Out *out,
+                       Rows<T> &rows, const float (&acc)[T::TM][T::TN]) {
+    if constexpr (Source::FOURS)
+        put_fours<T>(source, share, m, before, out, acc);
+    else
+        put<T>(source, share, m, before, out, rows, acc);
+}
+
 template <class T, class Table> struct alignas(16) Memory {
     union {
         Stage<T> stage[2];
@@ -189,9 +234,9 @@ DEVICE void contract(const Grid &g, const Share &share, const Source &source,
         const float *before = !g.partial && c > 0 ? g.total : nullptr;
         float *to = g.partial ? g.partial + c * g.out_elements : g.total;
         if (sizeof(Element) == sizeof(float) || g.partial || c + 1 < share.end_chunk)
-            put<T>(source, share, g.m, before, to, memory.rows, acc);
+            put_either<T>(source, share, g.m, before, to, memory.rows, acc);
         else
-            put<T>(source, share, g.m, before, (Element *)g.out, memory.rows, acc);
+            put_either<T>(source, share, g.m, before, (Element *)g.out, memory.rows, acc);
         sync_block(); // before the next chunk writes to shared memory
     }
 }

@@ -15,9 +15,9 @@ struct Matmul {
 
 struct NoTable {};
 
-// WIDE: all rows of A and B start at multiples of four elements.
+// WIDE: all rows of A, B and C start at multiples of four elements.
 template <class T, class E, bool WIDE, template <class, class, int> class SliceOf = Slice> struct Matrices {
-    static constexpr bool MASKED = false;
+    static constexpr bool MASKED = false, FOURS = WIDE;
     static constexpr int V = WIDE ? 4 : 1; // elements per copy
     typedef NoTable Table;
     typedef E Element;
@@ -77,13 +77,14 @@ template <class T, class E, bool WIDE, template <class, class, int> class SliceO
 
 template <class E> DEVICE bool wide(const Matmul &p) {
     constexpr int BYTES = 4 * (int)sizeof(E);
-    return p.k % 4 == 0 && p.grid.n % 4 == 0 && aligned(p.a, BYTES) && aligned(p.b, BYTES);
+    return p.k % 4 == 0 && p.grid.n % 4 == 0 && aligned(p.a, BYTES) && aligned(p.b, BYTES) &&
+           aligned(p.grid.out, BYTES);
 }
 
 template <class T, class E> DEVICE void matmul(const Matmul &p) {
     typedef Memory<T, NoTable> All;
     SHARED(All, memory);
-    const Share share = share_of<T>(p.grid);
+    const Share share = share_of<T>(p.grid, block_index());
     if (wide<E>(p)) {
         const Matrices<T, E, true> source(p, share);
         contract<T>(p.grid, share, source, memory);

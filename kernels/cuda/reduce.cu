@@ -29,8 +29,18 @@ template <class Op, class T> DEVICE void reduce_rows(const Reduction &p) {
 #pragma unroll 8
             for (int i = lane; i < count; i += LANES) acc = Op::of(acc, x[i]);
         } else {
-#pragma unroll 4
-            for (int i = lane; i < count; i += LANES) acc = Op::of(acc, x[axes_offset(p.reduced, first + i)]);
+            constexpr int AHEAD = 8; // loads in flight
+            int i = lane;
+#pragma unroll 1
+            for (; i + (AHEAD - 1) * LANES < count; i += AHEAD * LANES) {
+                T next[AHEAD];
+#pragma unroll
+                for (int j = 0; j < AHEAD; j++) next[j] = x[axes_offset(p.reduced, first + i + j * LANES)];
+#pragma unroll
+                for (int j = 0; j < AHEAD; j++) acc = Op::of(acc, next[j]);
+            }
+#pragma unroll 1
+            for (; i < count; i += LANES) acc = Op::of(acc, x[axes_offset(p.reduced, first + i)]);
         }
         acc = fold<Op>(acc);
         if (lane == 0) ((T *)p.out)[at] = acc;
@@ -38,13 +48,13 @@ template <class Op, class T> DEVICE void reduce_rows(const Reduction &p) {
 }
 
 // 32 neighbouring results: warp w of the block has the lanes w, w + 8, w + 16, w + 24 of each, so it reads 32
-// neighbours at once.
-template <class Op, class T> DEVICE void reduce_columns(const Reduction &p) {
+// neighbours at once. LINEAR: the elements of a result have equal distances.
+template <class T> struct ColumnLanes {
+    T at[LANES][WARP];
+};
+template <class Op, bool LINEAR, class T>
+DEVICE void reduce_columns(const Reduction &p, ColumnLanes<T> &lanes) {
     constexpr int MINE = LANES / WARPS;
-    struct Lanes {
-        T at[LANES][WARP];
-    };
-    SHARED(Lanes, lanes);
     const int warp = thread_index() / WARP, x = thread_index() % WARP;
     const i64 strips = (p.width + WARP - 1) / WARP, items = p.outer * p.blocks * strips;
     for (i64 item = block_index(); item < items; item += grid_blocks()) {
@@ -56,12 +66,22 @@ template <class Op, class T> DEVICE void reduce_columns(const Reduction &p) {
 #pragma unroll
         for (int j = 0; j < MINE; j++) acc[j] = Op::identity(T());
         if (column < p.width) {
+            const i64 step = p.reduced.stride[0];
+            const auto offset = [&](i64 row) { return LINEAR ? row * step : axes_offset(p.reduced, row); };
+            int i = 0;
+            if constexpr (LINEAR) {
+                const T *at = from + offset(first + warp);
+#pragma unroll 4
+                for (; i + LANES <= count; i += LANES, at += LANES * step)
+#pragma unroll
+                    for (int j = 0; j < MINE; j++) acc[j] = Op::of(acc[j], at[j * WARPS * step]);
+            }
 #pragma unroll 2
-            for (int i = 0; i < count; i += LANES)
+            for (; i < count; i += LANES)
 #pragma unroll
                 for (int j = 0; j < MINE; j++) {
                     const int row = i + j * WARPS + warp;
-                    if (row < count) acc[j] = Op::of(acc[j], from[axes_offset(p.reduced, first + row)]);
+                    if (row < count) acc[j] = Op::of(acc[j], from[offset(first + row)]);
                 }
         }
 #pragma unroll
@@ -101,7 +121,11 @@ template <class Op, class T> DEVICE void reduce_short_columns(const Reduction &p
         reduce_rows<Op, T>(p);                                                                               \
     }                                                                                                        \
     KERNEL(name##_columns, Reduction, THREADS, 4) {                                                          \
-        reduce_columns<Op, T>(p);                                                                            \
+        SHARED(ColumnLanes<T>, lanes);                                                                       \
+        if (p.reduced.rank <= 1)                                                                             \
+            reduce_columns<Op, true>(p, lanes);                                                              \
+        else                                                                                                 \
+            reduce_columns<Op, false>(p, lanes);                                                             \
     }                                                                                                        \
     KERNEL(name##_short_columns, Reduction, THREADS, 2) {                                                    \
         reduce_short_columns<Op, T>(p);                                                                      \

@@ -1,8 +1,8 @@
 """Plans of mm and bmm of bf16 in the mode exact by products of bytes (kernels/cuda/exact_int8.cu).
 
-Launches: clear the facts, measure, cut, multiply, finish if K is split. Tiles of which many elements are open, because
-their factors reach over a wide range, are multiplied again by sums of f64; then what is open is resolved. Other
-products go by sums of f64 alone (`exact_contraction`).
+Launches: clear facts and counters, measure, cut, multiply, finish if K is split. Tiles of which many elements are
+open, because their factors reach over a wide range, are multiplied again by sums of f64; then what is open is resolved.
+Other products go by sums of f64 alone (`exact_contraction`).
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ def applies(c: Contraction, target: Target) -> bool:
 def plan(c: Contraction, call: Call, target: Target, operands: list[Word]) -> LaunchPlan:
     """Return the plan of a product to which this applies. `operands` are the words of `Matmul` after its grid."""
     chunks = ceil_div(c.k, CHUNK)
-    cut = choose(c, chunks, target, TILES)
+    cut = choose(c, chunks, target, TILES, exact_contraction.FINISH)
     lines = c.batches * (c.m + c.n)
     planes, facts = workspace_of(call, 0), workspace_of(call, 1)
     planes_of_b = Ref(planes.buffer, _plane_bytes(c, c.m))
     facts_of_b = Ref(facts.buffer, FACTS * c.batches * c.m)
-    workspaces: tuple[int, ...] = (planes_of_b.offset + _plane_bytes(c, c.n), FACTS * lines)
+    open_, tiles = Ref(facts.buffer, FACTS * lines), cut.tiles_m * cut.tiles_n * c.batches
+    workspaces: tuple[int, ...] = (planes_of_b.offset + _plane_bytes(c, c.n), open_.offset + 8 * tiles)
     sums: Word = 0
     if cut.splits > 1:
         sums = workspace_of(call, 2)
@@ -64,22 +65,21 @@ def plan(c: Contraction, call: Call, target: Target, operands: list[Word]) -> La
     cutting += [c.m, c.k, 1, a, planes, facts]
     cutting += [c.n, 1, c.n, b, planes_of_b, facts_of_b]
     words: list[Word] = [c.m, c.n, cut.tiles_m, cut.tiles_n, cut.splits, chunks, c.out_elements, c.out, 0, 0]
-    words += [*operands, c.batches, _pitch(c), planes, planes_of_b, facts, facts_of_b, sums]
+    words += [*operands, c.batches, _pitch(c), planes, planes_of_b, facts, facts_of_b, sums, open_]
 
-    words_of_facts = FACTS // 8 * lines
+    words_of_facts = workspaces[1] // 8
     clear: list[Word] = [words_of_facts, 0, facts]
-    blocks = cut.tiles_m * cut.tiles_n * cut.splits * c.batches
     launches = [
         launch("layout.fill_8", grid(words_of_facts, 256 * 4, target), 256, clear),
         launch("exact_int8.exact_int8_measure", _cut_blocks(c), CUT_THREADS, cutting),
         launch("exact_int8.exact_int8_cut", _cut_blocks(c), CUT_THREADS, cutting),
-        launch("exact_int8.exact_int8_multiply", blocks, cut.tile.threads, words),
+        launch("exact_int8.exact_int8_multiply", tiles * cut.splits, cut.tile.threads, words),
     ]
     if cut.splits > 1:
         finish = grid(c.out_elements, 256, target)
         launches.append(launch("exact_int8.exact_int8_finish", finish, 256, words))
     again, bytes_again = exact_contraction.product_again(
-        c, operands, target, FEW, workspace_of(call, len(workspaces))
+        c, operands, target, FEW, open_, workspace_of(call, len(workspaces))
     )
     return LaunchPlan((*launches, *again), (*workspaces, bytes_again) if bytes_again else workspaces)
 

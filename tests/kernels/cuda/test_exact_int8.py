@@ -150,7 +150,8 @@ class Steps:
         return self
 
     def facts(self):
-        return self.works[1].view.view(np.uint64).reshape(-1, len(FACTS))
+        lines = sum(self.lines)  # the open elements of each tile follow
+        return self.works[1].view.view(np.uint64)[: lines * len(FACTS)].reshape(lines, len(FACTS))
 
     def bits(self):
         return self.out.view.view(np.uint16).reshape(self.lines)

@@ -67,7 +67,7 @@ def test_products_of_bf16_go_the_way_that_is_asked_for(driver):
     (want,) = cpu.execute("mm", [a, b], {}, exact=True)
     for least, kernel in (
         (gpu_exact.BY_BYTES, "exact_int8_multiply"),
-        (gpu_exact.BY_F64, "exact_matmul_bf16_medium"),
+        (gpu_exact.BY_F64, "exact_matmul_bf16_small"),
     ):
         driver.launched.clear()
         (got,), compute = gpu_exact.prepared("mm", [put(a), put(b)], {}, least)
