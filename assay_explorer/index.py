@@ -183,6 +183,7 @@ class Index(EventCache):
         last: int,
         hash_of: Callable[[int], bytes],  # noqa: ARG002
         fetch: Callable[[int, int], Sequence[Event]],
+        vouch: Callable[[int, int, Sequence[Event]], bool] = lambda *_: True,  # noqa: ARG002
     ) -> list[Event]:
         """Return the events up to the block ``last``, in order; from the endpoint if the index has not come so far."""
         through = self.through

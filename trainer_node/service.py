@@ -30,7 +30,15 @@ from .chain.events import MIN_DEPTH, EventCache
 from .config import Settings
 from .db import Database
 from .disk import Ballast, free_bytes
-from .errors import ConfigError, DiskFailed, KeystoreError, RpcUnavailable
+from .errors import (
+    ChainError,
+    ConfigError,
+    DiskFailed,
+    KeystoreError,
+    ReleaseRefused,
+    RpcUnavailable,
+    TransactionPending,
+)
 from .fetch import Fetcher
 from .gauges import Gauges
 from .keeper import Keeper
@@ -51,6 +59,7 @@ from .systemd import Notifier
 
 MAX_BACKOFF_S = 60.0
 RESTORED_S = 3.0
+RECOVERY_S = 60.0
 """Least seconds for which a node that was restored from a backup watches whether its key is in use elsewhere."""
 _PORT = "artifact server port"
 T = TypeVar("T")
@@ -299,13 +308,23 @@ class Service:
             node.stop.wait(wait_s)
         node.notifier.stopping()
 
+    def _recover(self, transactions: TransactionManager) -> None:
+        """Wait for transactions of an earlier process, that this one does not act twice.
+
+        SAFETY: one that is never mined must not keep us from all else. An act that is open is not sent again.
+        """
+        try:
+            transactions.confirm(timeout_s=RECOVERY_S)
+        except TransactionPending as error:
+            _log.warning("transaction.still_open", reason=str(error))
+
     def round(self) -> float:
         """Do one round. Return the seconds to wait before the next one. Never raises an Exception."""
         problems, metrics = self._node.problems, self._node.metrics
         self._node.keeper.round()
         try:
             if not self._recovered and self._node.transactions is not None:
-                self._node.transactions.confirm()
+                self._recover(self._node.transactions)
             self._recovered = True
             self._tick()
         except Unavailable as error:
@@ -382,14 +401,32 @@ def open_client(settings: Settings, metrics: Metrics | None = None) -> ChainClie
         raise ConfigError("`releases` and `release` go together: the list's address, and a version in it")
     # NOTE: the wrong chain is said before a file that is missing: the file's name follows from the chain's id.
     web3 = open_web3(settings, metrics)
-    constants = Notes()
     if settings.releases is None or release is None:
-        deployment = Deployment.load(settings.deployment_file)
-    else:
-        with endpoints_of(web3).noting(constants.add):
-            deployment = Releases(web3, settings.releases).deployment(release, settings.chain_id)
+        return _client(settings, web3, Deployment.load(settings.deployment_file))
+    return _client_of_release(settings, web3, Releases(web3, settings.releases), release)
+
+
+def _client_of_release(settings: Settings, web3: Web3, releases: Releases, release: str) -> ChainClient:
+    """SAFETY: an endpoint that tells another release, or none, is passed over; and the others must confirm what is
+    taken before anything is staked."""
+    failed: AssayError | None = None
+    for endpoint in endpoints_of(web3).ranked():
+        notes = Notes()
+        try:
+            with endpoints_of(web3).through(endpoint), endpoints_of(web3).noting(notes.add):
+                deployment = releases.deployment(release, settings.chain_id)
+            client = _client(settings, web3, deployment)
+        except (ReleaseRefused, ChainError) as error:
+            failed = failed or error
+        else:
+            client.constants.extend(notes)
+            return client
+    assert failed is not None
+    raise failed
+
+
+def _client(settings: Settings, web3: Web3, deployment: Deployment) -> ChainClient:
     client = ChainClient(web3, deployment, policy=settings.view_policy, log_range=settings.limits.log_range)
-    client.constants.extend(constants)
     client.verify()
     return client
 

@@ -223,7 +223,7 @@ def test_a_job_is_read_in_one_call(town: Town, monkeypatch: pytest.MonkeyPatch) 
     job_id = town.post()
     town.claim_two(job_id)
     snapshot, asked = town.client.snapshot(), []
-    assert town.client.stake_gas, "what a deployment decides is asked for once"
+    assert snapshot.stake_gas, "what a deployment decides is asked for once in a look"
     endpoint: Any = town.client.endpoints.serving
     send = endpoint.request
 

@@ -9,7 +9,7 @@ endpoint that serves decides; see docs/operating.md, "Several endpoints".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,6 +21,7 @@ from ..db_tables import Attempt, Transaction
 from ..errors import ChainError, InsufficientFunds, Reverted, RpcCorrupt
 from .endpoints import endpoints_of
 from .fees import short_of
+from .majority import answers, high, low
 from .outbox import Call, Receipt
 from .rpc import Decoder, guarded
 
@@ -97,13 +98,21 @@ class AccountReader:
 
     def mined(self, row: Transaction) -> bool:
         """Return whether an endpoint shows a receipt of one of the attempts."""
-        shown = (self._most(lambda attempt=attempt: self._receipt(row, attempt)) for attempt in row.attempts)  # type: ignore[misc]
-        return any(one is not None for found in shown for one in found)
+        return any(
+            self._any(lambda attempt=attempt: self._receipt(row, attempt) is not None)  # type: ignore[misc]
+            for attempt in row.attempts
+        )
 
     def arrived(self, row: Transaction) -> bool:
         """Return whether an endpoint shows a receipt of one of the attempts, or knows one that waits."""
-        known = (self._most(lambda attempt=attempt: self._known(attempt)) for attempt in row.attempts)  # type: ignore[misc]
-        return self.mined(row) or any(map(any, known))
+        return self.mined(row) or any(
+            self._any(lambda attempt=attempt: self._known(attempt))  # type: ignore[misc]
+            for attempt in row.attempts
+        )
+
+    def _any(self, act: Callable[[], bool]) -> bool:
+        """Return whether one says so; all are heard."""
+        return any(answers(self._endpoints, act, None))
 
     def receipt(self, row: Transaction, attempt: Attempt) -> tuple[Receipt, bool] | None:
         """Return the receipt of a transaction and whether it succeeded; None unless most show the same one."""
@@ -116,31 +125,8 @@ class AccountReader:
         winner = next(one for one in found if _place(one) == place)
         return winner[:2] if winner is not None else None
 
-    def _most(self, act: Callable[[], T], mark: Callable[[T], Any] = lambda answer: answer) -> list[T]:
-        """Return what the endpoints give, that of the serving one first. Raises if more refuse; on a tie, the serving
-        one decides. Those that do not answer, or not with sense, do not count.
-
-        Nobody waits for the others once most give the same, by ``mark``: one that is slow holds up nothing.
-        """
-        endpoints = self._endpoints
-        most = len(endpoints.every) // 2 + 1
-
-        def enough(answers: Iterable[T | ChainError]) -> bool:
-            marks = Counter(
-                type(a) if isinstance(a, ChainError) else mark(a) for a in answers if not _failed(a)
-            )
-            return any(count >= most for count in marks.values())
-
-        asked = [endpoint for endpoint in endpoints.ranked() if endpoint.ready] or list(endpoints.every)
-        asked.sort(key=lambda endpoint: endpoint is not endpoints.serving)
-        found = endpoints.each(lambda _: act(), asked, enough=enough)
-        answers = [found[endpoint] for endpoint in asked if endpoint in found]
-        given = [answer for answer in answers if not isinstance(answer, ChainError)]
-        refusals = [a for a in answers if isinstance(a, ChainError) and not _failed(a)]
-        decides = not isinstance(answers[0], ChainError)
-        if len(given) > len(refusals) or (decides and len(given) == len(refusals)):
-            return given
-        raise (refusals or [answer for answer in answers if isinstance(answer, ChainError)])[0]
+    def _most(self, act: Callable[[], T], mark: Callable[[T], Any] | None = lambda answer: answer) -> list[T]:
+        return answers(self._endpoints, act, mark)
 
     # ------------------------------------------------------------------ what one says
 
@@ -189,7 +175,8 @@ class AccountReader:
                 return None
             if raw is None or raw["blockNumber"] is None:
                 return None
-            if bytes(raw["transactionHash"]) != attempt.hash or raw["status"] not in (0, 1):
+            ours = all(bytes(one["transactionHash"]) == attempt.hash for one in (raw, *raw["logs"]))
+            if not ours or raw["status"] not in (0, 1):
                 raise RpcCorrupt(f"{row.action}: the receipt is not of this transaction")
             receipt = Receipt(
                 action=row.action,
@@ -208,7 +195,7 @@ class AccountReader:
         """Return why a mined transaction reverted, from the same call on the states after and before its block."""
         for number in (block, block - 1):
             try:
-                self._simulated(call, number)
+                self._most(lambda number=number: self._simulated(call, number))  # type: ignore[misc]
             except Reverted as error:
                 return error
             except ChainError:
@@ -216,25 +203,14 @@ class AccountReader:
         return None
 
 
-def low(values: Iterable[int]) -> int:
-    """Return the median of some numbers; of two in the middle, the lower."""
-    ordered = sorted(values)
-    return int(ordered[(len(ordered) - 1) // 2])
-
-
-def high(values: Iterable[int]) -> int:
-    """Return the median of some numbers; of two in the middle, the higher."""
-    ordered = sorted(values)
-    return int(ordered[len(ordered) // 2])
-
-
-def _failed(answer: object) -> bool:
-    """Return whether an endpoint has neither done nor refused what it was asked."""
-    return isinstance(answer, ChainError) and not isinstance(answer, Reverted)
-
-
-def _place(found: tuple[Receipt, bool, bytes] | None) -> tuple[bytes, bool] | None:
-    return None if found is None else (found[2], found[1])
+def _place(found: tuple[Receipt, bool, bytes] | None) -> object:
+    """Return what must be equal in two endpoints' receipts."""
+    if found is None:
+        return None
+    receipt, ok, block_hash = found
+    logs = [(log["address"], log["data"], *log["topics"]) for log in receipt.logs]
+    shown = str(logs).lower(), (receipt.contract or "").lower()
+    return block_hash, ok, receipt.block, receipt.gas_used, receipt.gas_price, *shown
 
 
 def _bounded(value: Any, limit: int, name: str, least: int = 0) -> int:

@@ -12,18 +12,20 @@ and no majority decides, they serve in turns, so that every second look or so sh
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import structlog
 from web3.types import RPCEndpoint, RPCResponse
 
 from ..errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
 from .block import Block, block_of, block_request
-from .endpoints import Endpoint, Endpoints
+from .endpoints import PATIENCE_S, Endpoint, Endpoints
 
+T = TypeVar("T")
 Finality = Literal["confirmations", "safe", "finalized"]
 MAX_NOTES = 10_000
 """Requests of a snapshot that are remembered; no decision reads more."""
@@ -34,6 +36,10 @@ FINALITY_S = {"confirmations": 0, "safe": 768, "finalized": 1152}
 """Age, in seconds, at which a block of Ethereum has this tag at the latest: 64 and 96 slots. Rollups follow it."""
 STALLED = 2
 """The chain is called stalled if a tag's block is so many times as old as it should be."""
+NOTE_S = 0.3
+"""Seconds that an endpoint may take for each request that is asked again, beside the usual patience."""
+VOUCH_S = 20.0
+"""Seconds for which others are waited for that read a long range of logs again."""
 DISTRUST_S = 60.0
 """Seconds for which an endpoint that a majority contradicts serves only if no other one does."""
 BLOCK, CALL, LOGS = map(RPCEndpoint, ("eth_getBlockByNumber", "eth_call", "eth_getLogs"))
@@ -139,11 +145,11 @@ class Agreement:
         common = numbers[min(policy.agree, len(numbers)) - 1]
         ranked = self._ranked(list(heads))
         near = [e for e in ranked if heads[e].number >= common - NEAR_BLOCKS] or ranked
-        lead = near[self._turn % len(near)] if self._split else near[0]
-        ahead = heads[lead].number - common
-        top = common if 0 < ahead <= NEAR_BLOCKS else heads[lead].number
+        if self._split:
+            turn = self._turn % len(near)
+            near = near[turn:] + near[:turn]
+        lead, block, doubt = self._first_with_block(near, heads, common)
         self._endpoints.serving = lead
-        block, doubt = self._chosen(lead, heads[lead], top)
         votes = self._votes(block, heads, lead)
         same, other = _parted(votes, block, heads, heads[lead])
         if len(other) > len(same) and len(other) >= policy.agree:
@@ -191,6 +197,23 @@ class Agreement:
             return f"block {head.number} is {-age:.0f} s in the future: check this machine's clock"
         return f"the newest block, {head.number}, is {age:.0f} s old (max_head_age_s = {limit:g})"
 
+    def _first_with_block(
+        self, near: list[Endpoint], heads: dict[Endpoint, Block], common: int
+    ) -> tuple[Endpoint, Block, str | None]:
+        """Return the first of these endpoints that has the block that counts, the block, and a doubt. Raises the last
+        one's error."""
+        for lead in near:
+            ahead = heads[lead].number - common
+            top = common if 0 < ahead <= NEAR_BLOCKS else heads[lead].number
+            try:
+                return lead, *self._chosen(lead, heads[lead], top)
+            except ChainError as error:
+                if lead is near[-1]:
+                    raise
+                # SAFETY: an endpoint that shows the newest block and no other must not keep us from the chain.
+                self.distrust(lead, str(error))
+        raise AssertionError("there is no endpoint")
+
     def _chosen(self, lead: Endpoint, head: Block, top: int) -> tuple[Block, str | None]:
         """Return the block that counts, and a doubt if the chain does not finalize."""
         policy, doubt = self._policy, None
@@ -216,7 +239,7 @@ class Agreement:
                 votes[endpoint] = head
             elif kept == block:
                 votes[endpoint] = kept
-            elif head.number > block.number:
+            elif head.number > block.number and not endpoint.hangs:
                 asked.append(endpoint)
         found = self._endpoints.each(lambda _: self._block(block.number), asked) if asked else {}
         votes |= {endpoint: vote for endpoint, vote in found.items() if isinstance(vote, Block)}
@@ -237,7 +260,20 @@ class Agreement:
         if not endpoints.several:
             return
         others = [e for e in endpoints.every if e is not endpoints.serving]
-        found = endpoints.each(lambda _: self._difference(block, notes), others)
+        every, over = len(endpoints.every), threading.Event()
+
+        def enough(answers: Iterable[str | ChainError | None]) -> bool:
+            alike = 1 + sum(answer is None for answer in answers)
+            return alike >= policy.agree and 2 * alike > every
+
+        # SAFETY: an answer of one endpoint, right or wrong, leaves the others time for as many requests.
+        patience_s = PATIENCE_S + NOTE_S * len(notes)
+        try:
+            found = endpoints.each(
+                lambda _: self._difference(block, notes, over), others, patience_s, enough=enough
+            )
+        finally:
+            over.set()
         unlike = {e: told for e, told in found.items() if isinstance(told, str)}
         same = 1 + sum(told is None for told in found.values())
         decided = same >= policy.agree and same > len(unlike)
@@ -257,12 +293,40 @@ class Agreement:
             _log.error("rpc.disagreement", reason=told)
         raise Disagreement(told)
 
-    def _difference(self, block: Block, notes: Sequence[Note]) -> str | None:
-        """Return how an endpoint's answers differ; None if they do not. Raises RpcUnavailable and RpcCorrupt."""
+    def vouches(self, read: Callable[[], T], found: T) -> bool:
+        """Return whether `agree` endpoints, the serving one included, give what that has given. Raises RpcCorrupt if
+        more give something else."""
+        endpoints = self._endpoints
+        if not endpoints.several:
+            return True
+        agree, every = self._policy.agree, len(endpoints.every)
+
+        def alike(answers: Iterable[T | ChainError]) -> int:
+            return 1 + sum(answer == found for answer in answers)
+
+        others = [e for e in endpoints.every if e is not endpoints.serving]
+        answers = endpoints.each(
+            lambda _: read(),
+            others,
+            VOUCH_S,
+            enough=lambda now: alike(now) >= agree and 2 * alike(now) > every,
+        )
+        same, failed = alike(answers.values()), sum(isinstance(a, ChainError) for a in answers.values())
+        if (unlike := 1 + len(answers) - same - failed) > same:
+            raise RpcCorrupt(f"{unlike} endpoints give something else")
+        return same >= agree
+
+    def _difference(self, block: Block, notes: Sequence[Note], over: threading.Event) -> str | None:
+        """Return how an endpoint's answers differ; None if they do not. Raises RpcUnavailable and RpcCorrupt.
+
+        Nobody waits for it any longer once it is ``over``.
+        """
         found = self._block(block.number)
         if found != block:
             return f"block {block.number} is {found}, not {block}"
         for note in notes:
+            if over.is_set():
+                raise RpcUnavailable("compared too slowly")
             if self._again(note) == note:
                 continue
             # NOTE: a chain that moves meanwhile may have been read in the wrong state by either of them.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from web3 import Web3
@@ -114,10 +114,10 @@ class Snapshot:
         """The connection that the snapshot is read through."""
         return self._client.web3
 
-    @property
+    @cached_property
     def stake_gas(self) -> int:
         """Units of gas that a stake is worth at least."""
-        return self._client.stake_gas
+        return int(self._view(self._contracts.notary, "STAKE_GAS"))
 
     @property
     def contracts(self) -> Contracts:
@@ -126,11 +126,11 @@ class Snapshot:
 
     def instant(self, number: int) -> int:
         """Return the contracts' time in an earlier block."""
-        return contract_time(self._pauses, self._client.block(number).timestamp)
+        return contract_time(self._pauses, self._client.agreed_block(number).timestamp)
 
     def base_fee(self, number: int) -> int:
         """Return the base fee of an earlier block, in wei for a unit of gas."""
-        return self._client.block(number).base_fee
+        return self._client.agreed_block(number).base_fee
 
     @cached_property
     def _pauses(self) -> tuple[Pause, ...]:
@@ -199,7 +199,7 @@ class Snapshot:
                 # NOTE: pages do not fit together if a block was replaced between them.
                 if paged and self._view(self._contracts.jobs, "viewOf", job_id) != raw:
                     raise RpcUnavailable(f"job {job_id} changed while it was read; it is read again")
-                fees = {"base_fee": self.block.base_fee, "stake_gas": self._client.stake_gas}
+                fees = {"base_fee": self.block.base_fee, "stake_gas": self.stake_gas}
                 found = job_view(job_id, phase, job, trainers, claims, groups, **fees)
                 self._jobs[job_id] = found
                 return found
@@ -416,7 +416,13 @@ class Snapshot:
 
         if client.cache is None or not cached:
             return fetch(first, last)
-        return client.cache.read(query, first, last, self._hash_of, fetch)
+
+        def vouch(begin: int, end: int, events: Sequence[Event]) -> bool:
+            with self._sense():
+                read = partial(read_events, client.web3, query, begin, end, client.log_range, most)
+                return client.agreement.vouches(lambda: list(read()), list(events))
+
+        return client.cache.read(query, first, last, self._hash_of, fetch, vouch)
 
     @contextlib.contextmanager
     def _sense(self, *queries: Query) -> Iterator[None]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from web3 import Web3
 
 from .agreement import BLOCK, Agreement, Notes, ViewPolicy
@@ -12,7 +10,7 @@ from .codec.job import JobView
 from .contracts import Contracts, Deployment
 from .endpoints import endpoints_of
 from .events import EventCache
-from .rpc import guarded
+from .majority import agreed
 
 DEFAULT_LOG_RANGE = 10_000
 """Blocks that one request for logs spans at most; public endpoints refuse more."""
@@ -36,7 +34,7 @@ class Connection:
         self.endpoints = endpoints_of(web3)
         self.agreement = Agreement(self.endpoints, policy or ViewPolicy())
         self.constants = Notes()
-        """What was read once and never changes, until enough endpoints have confirmed it."""
+        """Where the deployment was read, until enough endpoints have confirmed it."""
         self.log_range = log_range
         self.cache = cache
         self.matches: dict[int, dict[int, None]] = {}
@@ -53,33 +51,25 @@ class Connection:
             low, high = self.deployment.block, before.number
             while low < high:
                 middle = (low + high) // 2
-                if self.block(middle).timestamp < job.posted:
+                if self.agreed_block(middle).timestamp < job.posted:
                     low = middle + 1
                 else:
                     high = middle
             self._first_blocks[key] = low
         return self._first_blocks[key]
 
-    @cached_property
-    def stake_gas(self) -> int:
-        """Return the units of gas that a stake is worth at least. Raises RpcUnavailable and RpcCorrupt."""
-        notes = Notes()
-        with guarded("STAKE_GAS"), self.endpoints.noting(notes.add):
-            found = int(self.contracts.notary.functions.STAKE_GAS().call())
-        self.constants.extend(notes)
-        return found
-
     def verify(self) -> None:
         """Check the deployment (:meth:`Contracts.verify`). Call it once at the start."""
-        notes = Notes()
-        with self.endpoints.noting(notes.add):
-            self.contracts.verify()
-        self.constants.extend(notes)
+        self.contracts.verify()
 
     def identity(self) -> str:
         """Return chain id, genesis hash and Jobs address: a daemon's database belongs to these."""
-        genesis = self.block(0)
+        genesis = self.agreed_block(0)
         return f"{self.deployment.chain_id}:{genesis.hash.hex()}:{self.deployment.jobs.lower()}"
+
+    def agreed_block(self, number: int) -> Block:
+        """Return the block of a number that most endpoints have."""
+        return agreed(self.endpoints, lambda: self.block(number))
 
     def block(self, number: int | None = None) -> Block:
         """Return a block by number, by default the latest. Raises RpcUnavailable if the endpoint does not have it."""

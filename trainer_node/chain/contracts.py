@@ -17,7 +17,7 @@ import json
 import os
 import tempfile
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from web3.contract import Contract
 
 from ..errors import ConfigError, WrongChain
 from .abi import Codec, load_artifact
+from .endpoints import endpoints_of
+from .majority import agreed
 from .rpc import guarded
 
 REPOPS_RULES = (
@@ -250,14 +252,15 @@ class Contracts:
 
     def verify(self) -> None:
         """Check that the chain has the deployed code. Raises WrongChain, RpcUnavailable or RpcCorrupt."""
+        endpoints = endpoints_of(self.web3)
         with guarded("eth_chainId"):
-            found = self.web3.eth.chain_id
+            found = agreed(endpoints, lambda: self.web3.eth.chain_id)
             if found != self.deployment.chain_id:
                 raise WrongChain(
                     f"the chain is {found}, the deployment is of chain {self.deployment.chain_id}"
                 )
         for name, address in self.deployment.addresses.items():
-            have = code_hash(self.web3, address)
+            have = agreed(endpoints, partial(code_hash, self.web3, address))
             if have != self.deployment.code_hashes[name]:
                 state = "no code" if have is None else "other code"
                 raise WrongChain(f"there is {state} at {name} {address}; deploy again with `assay deploy`")

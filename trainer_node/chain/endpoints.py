@@ -69,6 +69,7 @@ class Endpoint:
         """Why the last request was not answered; None if it was."""
         self._behind = 0
         self._lock = threading.Lock()
+        self._hung_until = 0.0
 
     @property
     def waits(self) -> bool:
@@ -76,9 +77,14 @@ class Endpoint:
         return time.monotonic() < self._retry_at
 
     @property
+    def hangs(self) -> bool:
+        """Whether it has let somebody wait in vain of late."""
+        return time.monotonic() < self._hung_until
+
+    @property
     def ready(self) -> bool:
-        """Whether it does not wait, and does not owe too many answers."""
-        return not self.waits and self._behind < MAX_BEHIND
+        """Whether it does not wait, has let nobody wait, and does not owe too many answers."""
+        return not self.waits and not self.hangs and self._behind < MAX_BEHIND
 
     def request(self, method: str, params: Any) -> RPCResponse:
         """Send a request. Raises RpcUnavailable, RpcCorrupt, or WrongChain if it serves another chain."""
@@ -116,7 +122,8 @@ class Endpoint:
                 # NOTE: a request that asks for too much says nothing about the endpoint.
                 self._metrics.add("rpc_failures", self.name)
                 raise named from error.__cause__
-            raise self.failed(named) from error.__cause__
+            waited = time.monotonic() - began > SLOW_S
+            raise (self.hung(named) if waited else self.failed(named)) from error.__cause__
         finally:
             with self._lock:
                 self._behind -= 1
@@ -134,6 +141,11 @@ class Endpoint:
         self._metrics.add("rpc_failures", self.name)
         self._metrics.set("rpc_endpoint_up", 0, self.name)
         return error
+
+    def hung(self, error: ChainError) -> ChainError:
+        """Note a request that was waited for in vain: others are preferred for a minute, whatever it answers then."""
+        self._hung_until = time.monotonic() + MAX_BACKOFF_S
+        return self.failed(error)
 
     def _within(self, method: str, params: Any) -> RPCResponse:
         """SAFETY: no wait of the HTTP client bounds an answer whose header comes byte by byte."""
@@ -216,11 +228,13 @@ class Endpoints(JSONBaseProvider):
         among: Sequence[Endpoint] | None = None,
         patience_s: float = PATIENCE_S,
         enough: Callable[[Iterable[T | ChainError]], bool] = lambda _: False,
+        alone_s: float = 0.0,
     ) -> dict[Endpoint, T | ChainError]:
         """Call ``act`` for each endpoint at once, in threads that ask only this one. Returns results or errors.
 
-        Whoever answers ``patience_s`` after the first one, or later, has failed. Once those that have answered are
-        ``enough``, the others are not waited for, and are left out.
+        Whoever answers ``patience_s`` after the first one, or later, has failed; ``alone_s`` after it, if that is later
+        and only one has answered. Once those that have answered are ``enough``, the others are not waited for, and are
+        left out.
         """
         asked = self.every if among is None else tuple(among)
 
@@ -247,13 +261,13 @@ class Endpoints(JSONBaseProvider):
             for future in done:
                 found[begun[future]] = future.result()
                 if not isinstance(found[begun[future]], ChainError):
-                    until = min(until, time.monotonic() + patience_s)
+                    more = patience_s if len(found) > 1 else max(patience_s, alone_s)
+                    until = min(until, time.monotonic() + more)
             if enough(found.values()):
                 return found
         for future in left:
             late = RpcUnavailable(f"RPC {begun[future].name}: {patience_s:g} s later than another endpoint")
-            begun[future].failed(late)
-            found[begun[future]] = late
+            found[begun[future]] = begun[future].hung(late)
         return found
 
     def ranked(self, among: Sequence[Endpoint] | None = None) -> list[Endpoint]:
@@ -268,7 +282,7 @@ class Endpoints(JSONBaseProvider):
 
     def _slow(self, endpoint: Endpoint, among: Sequence[Endpoint]) -> bool:
         fastest = min((e.latency_s for e in among if e.latency_s), default=0.0)
-        return endpoint.latency_s > max(SLOW_S, SLOW_FACTOR * fastest)
+        return endpoint.hangs or endpoint.latency_s > max(SLOW_S, SLOW_FACTOR * fastest)
 
     def _first(self, method: str, params: Any) -> RPCResponse:
         """Return the first answer. Endpoints that were left alone are asked only if no other one answers at all.

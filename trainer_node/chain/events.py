@@ -192,8 +192,9 @@ class EventCache:
     INVARIANT: the cache gives the events that a fresh reading of all blocks would give. A reorganisation that replaces
     the block `through` makes the query begin anew.
     SAFETY: an endpoint may lack logs for a while: one machine of several is behind, or logs are indexed late. So the
-    newest blocks are read at every look, and what is kept was read when it was hundreds or thousands of blocks old.
-    Views of the contracts expose an endpoint that lacks older events; then `forget` drops what it gave.
+    newest blocks are read at every look, and what is kept was read when it was hundreds or thousands of blocks old, by
+    several endpoints where there are several. Views of the contracts expose an endpoint that lacks older events; then
+    `forget` drops what it gave.
     """
 
     def __init__(self, database: Database, depth: int) -> None:
@@ -209,10 +210,12 @@ class EventCache:
         last: int,
         hash_of: Callable[[int], bytes],
         fetch: Callable[[int, int], Sequence[Event]],
+        vouch: Callable[[int, int, Sequence[Event]], bool] = lambda *_: True,
     ) -> list[Event]:
         """Return the events in the blocks ``first..last``, in order.
 
-        ``hash_of`` returns the hash of a block of the chain, ``fetch`` reads a range; their errors pass through.
+        ``hash_of`` returns the hash of a block of the chain, ``fetch`` reads a range; their errors pass through. Only
+        what others ``vouch`` for is kept.
         """
         with self._lock:
             kept = self._kept.pop(query.key, None) or self._load(query)
@@ -232,7 +235,9 @@ class EventCache:
             if last - begin >= 2 * self._depth:
                 through = last - self._depth
                 deep = [event for event in events if event.block <= through]
-                kept = self._keep(query, _Kept(through, hash_of(through), deep))
+                # SAFETY: what one endpoint hides or makes up must not outlast it.
+                if vouch(begin, through, [event for event in deep if event.block >= begin]):
+                    kept = self._keep(query, _Kept(through, hash_of(through), deep))
             if kept is not None:
                 self._kept[query.key] = kept
             if len(self._kept) > MAX_QUERIES:

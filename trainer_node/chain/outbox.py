@@ -114,11 +114,11 @@ class Outbox:
             ours = set(session.scalars(select(Transaction.nonce).where(*self._mine_and_open)))
         return next(nonce for nonce in itertools.count(chain_nonce) if nonce not in ours)
 
-    def last_nonce(self) -> int:
-        """Return the highest nonce of a transaction that somebody may have taken; -1 if there is none."""
-        taken = Transaction.sender == self._account.address, Transaction.status != "refused"
+    def last_mined(self) -> int:
+        """Return the highest nonce of a transaction that was mined; -1 if there is none."""
         with self._database.session() as session:
-            highest = session.scalar(select(func.max(Transaction.nonce)).where(*taken))
+            mine = Transaction.sender == self._account.address, Transaction.status.in_(("mined", "failed"))
+            highest = session.scalar(select(func.max(Transaction.nonce)).where(*mine))
         return -1 if highest is None else int(highest)
 
     def open_rows(self) -> Sequence[Transaction]:

@@ -35,6 +35,19 @@ QUANTITIES = frozenset(
     ("eth_getTransactionCount", "eth_getBalance", "eth_estimateGas", "eth_gasPrice", "eth_blockNumber")
 )
 """Methods whose results are numbers, in hexadecimal digits after 0x (Ethereum JSON-RPC specification)."""
+BLOCK_BYTES = 2 << 20
+"""Bytes of a block with the hashes of its transactions, of a transaction or of a receipt, at most."""
+MAX_BYTES = {
+    "eth_chainId": 4 << 10,
+    "eth_sendRawTransaction": 64 << 10,
+    "eth_getCode": 1 << 20,
+    **dict.fromkeys(QUANTITIES, 4 << 10),
+    **dict.fromkeys(
+        ("eth_getBlockByNumber", "eth_getTransactionByHash", "eth_getTransactionReceipt"), BLOCK_BYTES
+    ),
+}
+"""By method: bytes of an answer that are read, with an error in it. Others may have all that the settings allow.
+SAFETY: a number of 32 MB would take a gigabyte while it is parsed."""
 CONTENT_TOO_LARGE = 413
 """HTTP status of some endpoints for a request with too long an answer."""
 
@@ -80,7 +93,7 @@ class BoundedProvider(JSONBaseProvider):
         request = self.encode_rpc_request(method, params)
         number = json.loads(request)["id"]
         deadline = time.monotonic() + 2 * self._timeout_s
-        answer = bytearray()
+        answer, most = bytearray(), min(self._max_bytes, MAX_BYTES.get(method, self._max_bytes))
         # SAFETY: a compressed answer may grow a thousandfold before its size is looked at, so none is taken.
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         try:
@@ -92,10 +105,9 @@ class BoundedProvider(JSONBaseProvider):
                     )
                 for chunk in response.iter_bytes():
                     answer += chunk
-                    if len(answer) > self._max_bytes:
-                        raise RpcTooLong(
-                            f"{method}: the answer exceeds {self._max_bytes} bytes (limits.rpc_bytes)"
-                        )
+                    if len(answer) > most:
+                        raised = " (limits.rpc_bytes)" if most == self._max_bytes else ""
+                        raise RpcTooLong(f"{method}: the answer exceeds {most} bytes{raised}")
                     if time.monotonic() > deadline:
                         raise RpcRefused(f"{method}: not answered within {2 * self._timeout_s:.0f} s")
                 status = response.status_code

@@ -34,9 +34,10 @@ from ..errors import (
     TransactionPending,
 )
 from ..metrics import Metrics
-from .account import AccountReader, low
+from .account import LEAST_GAS, AccountReader
 from .endpoints import endpoints_of
 from .fees import FeePolicy, Offered, short_of
+from .majority import low
 from .outbox import Call, Outbox, Receipt
 from .rpc import Decoder, guarded
 
@@ -45,8 +46,11 @@ _STOP_GRACE_S = 5.0
 _UNDERPRICED_S = 5.0
 """Seconds after which a transaction is replaced that the endpoint has forgotten and refuses for its low fee."""
 _NONCE_TRIES = 4
-_LOST_POLLS = 3
-"""Looks at a used nonce until a transaction is called lost: an endpoint may count a nonce before it has the receipt."""
+_LOST_POLLS, _LOST_S = 3, 60.0
+"""Looks at a used nonce until a transaction is called lost, because an endpoint may count a nonce before it has the
+receipt; and seconds, while one endpoint alone shows a receipt."""
+_MAX_GAP = 64
+"""Missing nonces before one of ours that are filled; with more it is given up."""
 
 _log = structlog.get_logger(__name__)
 
@@ -90,7 +94,8 @@ class TransactionManager:
         self._sent_at: dict[int, float] = {}
         self._used = -1
         """Highest nonce of a transaction of ours that was lost."""
-        self._missing: dict[int, int] = {}  # by transaction id: looks at a used nonce without a receipt
+        self._missing: dict[int, tuple[int, float]] = {}
+        """By transaction id: looks at a used nonce without a receipt, and the time of the first."""
 
     # ------------------------------------------------------------------ actions
 
@@ -220,13 +225,14 @@ class TransactionManager:
         refused, or lost, and the next attempt leaves it out. So of several endpoints one that answers alone is
         believed, at first, only as far as our own transactions go.
         """
-        nonces = self._reader.nonces("pending")
-        if not least and nonces[-1] > self._used:
+        nonces, first = self._reader.nonces("pending"), not least
+        if first and nonces[-1] > self._used:
             least = self._used + 1  # NOTE: most may lag behind a transaction that was lost
-        agreed = low([nonce for nonce in nonces if nonce >= least] or [least])
-        last = self._outbox.last_nonce()
-        if len(nonces) == 1 and self._several and last >= least:
-            agreed = min(agreed, last + 1)
+        reached = [nonce for nonce in nonces if nonce >= least]
+        agreed = low(reached) if 2 * len(reached) >= len(nonces) else least
+        ours = self._outbox.last_mined() + 1 + len(self._outbox.open_rows())
+        if first and ours and self._several and len(nonces) == 1:
+            agreed = min(agreed, max(ours, least))
         return self._outbox.next_nonce(agreed)
 
     # ------------------------------------------------------------------ sending
@@ -310,8 +316,31 @@ class TransactionManager:
                 refusal = self._broadcast(row) or ""
                 due = waited >= _UNDERPRICED_S and "underpriced" in refusal.lower()
             if due:
+                self._fill_gap(row)
                 self._replace(row)
             return None
+
+    def _fill_gap(self, row: Transaction) -> None:
+        """Send empty transactions with the nonces before this one that nobody has, or give it up if they are too many.
+
+        NOTE: an endpoint that was alone has told a nonce that was too high, or a reorganisation has taken back what
+        was mined before. Without them it would never be mined.
+        """
+        pending, ours = self._reader.nonce("pending"), {one.nonce for one in self._outbox.open_rows()}
+        if pending <= self._outbox.last_mined():
+            return  # they are behind
+        if row.nonce - pending > _MAX_GAP + len(ours):
+            self._outbox.finish(row, "lost")
+            raise TransactionLost(
+                f"{row.action} has nonce {row.nonce}, but the account has come to {pending}: it would not be mined"
+            )
+        missing = [nonce for nonce in range(pending, row.nonce) if nonce not in ours]
+        offered = self._fees.first(self._reader.base_fee(), LEAST_GAS, self.balance()) if missing else None
+        if offered is None:
+            return
+        for nonce in missing:
+            call = Call("fill a gap", self.address, b"", 0)
+            self._broadcast(self._outbox.add(call, nonce, LEAST_GAS, *offered))
 
     def _confirm(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
         if self._confirmations and self._reader.head() - receipt.block < self._confirmations:
@@ -325,9 +354,10 @@ class TransactionManager:
 
     def _missed(self, row: Transaction) -> None:
         """Count a look at a used nonce while most endpoints have no receipt of ours; in the end call the transaction
-        lost, unless one of them has a receipt."""
-        self._missing[row.id] = self._missing.get(row.id, 0) + 1
-        if self._missing[row.id] < _LOST_POLLS or self._reader.mined(row):
+        lost, later if one of them has a receipt."""
+        looks, since = self._missing.get(row.id, (0, self._clock()))
+        self._missing[row.id] = looks + 1, since
+        if looks + 1 < _LOST_POLLS or (self._clock() - since < _LOST_S and self._reader.mined(row)):
             return
         self._used = max(self._used, row.nonce)
         self._outbox.finish(row, "lost")

@@ -1,0 +1,76 @@
+"""What most endpoints say. With one endpoint it is what that says.
+
+SAFETY: an endpoint can lie in any answer, and be slow with any. So where there are several, no answer of one alone
+counts while others answer; see docs/decisions.md, 130.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from ..errors import ChainError, Reverted, RpcRefused
+from .endpoints import PATIENCE_S, Endpoints
+
+T = TypeVar("T")
+
+
+def answers(
+    endpoints: Endpoints, act: Callable[[], T], mark: Callable[[T], Any] | None = lambda answer: answer
+) -> list[T]:
+    """Return what the endpoints give, that of the serving one first. Raises if more refuse; on a tie, the serving one
+    decides. Those that do not answer, or not with sense, do not count.
+
+    Nobody waits for the others once most give the same, by ``mark``: one that is slow holds up nothing. Without a mark
+    all are heard.
+    """
+    most = len(endpoints.every) // 2 + 1
+
+    def enough(found: Iterable[T | ChainError]) -> bool:
+        if mark is None:
+            return False
+        marks = Counter(_kind(one) if isinstance(one, ChainError) else mark(one) for one in found)
+        return any(count >= most for kind, count in marks.items() if kind is not None)
+
+    asked = [endpoint for endpoint in endpoints.ranked() if endpoint.ready]
+    if not asked or len(asked) < most > 2:
+        # SAFETY: two that are slow are heard all the same, before the third one decides alone.
+        asked = list(endpoints.every)
+    asked.sort(key=lambda endpoint: endpoint is not endpoints.serving)
+    alone_s = 2 * PATIENCE_S if len(asked) > 2 else PATIENCE_S
+    found = endpoints.each(lambda _: act(), asked, PATIENCE_S, enough=enough, alone_s=alone_s)
+    heard = [found[endpoint] for endpoint in asked if endpoint in found]
+    given = [answer for answer in heard if not isinstance(answer, ChainError)]
+    errors = [answer for answer in heard if isinstance(answer, ChainError)]
+    refused = [error for error in errors if isinstance(error, Reverted)]
+    unable = [error for error in errors if isinstance(error, Reverted | RpcRefused)]
+    decides = not isinstance(heard[0], ChainError)
+    # NOTE: nodes word failures of a call in many ways. One endpoint's error may be its own; that of most is the call's.
+    if len(unable) < most and (len(given) > len(refused) or (decides and len(given) == len(refused))):
+        return given
+    raise (refused or unable or errors)[0]
+
+
+def agreed(endpoints: Endpoints, act: Callable[[], T], mark: Callable[[T], Any] = lambda answer: answer) -> T:
+    """Return what most of those endpoints give that answer, by ``mark``; on a tie, what the serving one gives."""
+    found = answers(endpoints, act, mark)
+    counts = Counter(map(mark, found))
+    return max(found, key=lambda one: counts[mark(one)])  # the first of those with most votes
+
+
+def low(values: Iterable[int]) -> int:
+    """Return the median of some numbers; of two in the middle, the lower."""
+    ordered = sorted(values)
+    return int(ordered[(len(ordered) - 1) // 2])
+
+
+def high(values: Iterable[int]) -> int:
+    """Return the median of some numbers; of two in the middle, the higher."""
+    ordered = sorted(values)
+    return int(ordered[len(ordered) // 2])
+
+
+def _kind(error: ChainError) -> type[ChainError] | None:
+    """Return what kind of refusal an error is; None if the endpoint has not answered, or not with sense."""
+    return type(error) if isinstance(error, Reverted | RpcRefused) else None
