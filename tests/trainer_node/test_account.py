@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -12,13 +14,14 @@ from web3 import Web3
 
 from tests.campaigns.proxy import FaultProxy, Trouble
 from tests.conftest import Anvil
-from trainer_node.chain import Call, TransactionManager, connect
+from trainer_node.chain import Call, TransactionManager, connect, majority
 from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.db import Database
-from trainer_node.errors import ChainError
+from trainer_node.errors import ChainError, TransactionLost
 
 from .endpoint import ADDRESS
 from .liar import ENDLESS, Liar
+from .outbox_bench import OTHER, Bench, Clock, url_of
 
 TO = Web3.to_checksum_address(ADDRESS)
 
@@ -135,9 +138,8 @@ def test_one_does_not_decide_that_an_act_is_right(module_anvil: Anvil, liar: Lia
 
 
 def manager_of(web3: Web3, key: str, **settings: Any) -> TransactionManager:
-    return TransactionManager(
-        web3, Account.from_key(key), Database(None), chain_id=31337, poll_s=0.02, **settings
-    )
+    settings = {"poll_s": 0.02, **settings}
+    return TransactionManager(web3, Account.from_key(key), Database(None), chain_id=31337, **settings)
 
 
 @pytest.fixture
@@ -192,7 +194,108 @@ def test_what_is_refused_and_yet_taken_is_not_sent_twice(module_anvil: Anvil, li
     assert direct.eth.get_balance(TO) == before + 5
 
 
+def test_gaps_are_filled_or_given_up(slow: Bench) -> None:
+    """One endpoint tells a nonce that is too high, once: by a few, or by a billion."""
+    with Liar(url_of(slow.web3)) as liar:
+        far = Bench(liar.url, slow.key, slow.folder).manager(replace_after_s=5.0, poll_s=1.0)
+        liar.lies["eth_getTransactionCount"] = hex(3)
+        few = far.submit(Call("few", OTHER, b"", 5))
+        liar.lies["eth_getTransactionCount"] = hex(10**9)
+        many = far.submit(Call("many", OTHER, b"", 5))
+        liar.lies.clear()
+        slow.rpc("evm_setAutomine", True)
+        assert far.wait(few, timeout_s=60).gas_used == 21000
+        with pytest.raises(TransactionLost, match="the account has come to 4"):
+            far.wait(many, timeout_s=60)
+        assert far.send(Call("many", OTHER, b"", 5), timeout_s=60).gas_used == 21000
+        assert (slow.chain_nonce(), far.open()) == (5, [])
+
+
+def test_a_nonce_after_one_that_was_lost_is_not_the_liars(module_anvil: Anvil, liar: Liar) -> None:
+    with Late(module_anvil.url) as first, Late(module_anvil.url) as second:
+        web3 = connect([first.url, second.url, liar.url], 31337)
+        manager = manager_of(web3, module_anvil.keys[8])
+        liar.lies["eth_getTransactionCount"] = hex(10**9)
+        manager._used = manager.nonce()
+        assert manager._next_nonce(0) == manager._used + 1
+
+
+def test_a_lost_transaction_does_not_wait_for_a_receipt_that_one_makes_up(
+    module_anvil: Anvil, liar: Liar, three: Web3
+) -> None:
+    direct, key = connect(module_anvil.url, 31337), module_anvil.keys[8]
+    clock = Clock()
+    manager = manager_of(three, key, clock=clock, sleep=clock.sleep, poll_s=5.0)
+    other = manager_of(direct, key)
+    rpc: Callable[..., Any] = direct.provider.make_request
+    rpc("evm_setAutomine", [False])
+    try:
+        lost = manager.submit(Call("act", ADDRESS, b"", 5))
+        rpc("anvil_dropAllTransactions", [])
+        taken = other.submit(Call("another", ADDRESS, b"", 7))
+        rpc("evm_mine", [])
+    finally:
+        rpc("evm_setAutomine", [True])
+    receipt = rpc("eth_getTransactionReceipt", ["0x" + other.wait(taken).tx_hash.hex()])["result"]
+    made_up = manager._outbox.row(lost).attempts[0].hash
+    liar.lies["eth_getTransactionReceipt"] = {**receipt, "transactionHash": "0x" + made_up.hex()}
+    with pytest.raises(TransactionLost):
+        manager.wait(lost, timeout_s=300)
+
+
+@pytest.mark.parametrize("place", [0, 2], ids=["serving", "last"])
+def test_a_quick_receipt_of_one_is_not_the_receipt(
+    module_anvil: Anvil, liar: Liar, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    monkeypatch.setattr(majority, "PATIENCE_S", 0.2)
+    with Late(module_anvil.url, 0.3) as first, Late(module_anvil.url, 0.3) as second:
+        urls = [first.url, second.url]
+        urls.insert(place, liar.url)
+        manager = manager_of(connect(urls, 31337), module_anvil.keys[8])
+        liar.lies["eth_getTransactionReceipt"] = failed
+        assert manager.send(Call("pay", ADDRESS, b"", 5), timeout_s=20).gas_used == 21000
+
+
+@pytest.mark.parametrize(
+    "field", ["gasUsed", "effectiveGasPrice", "contractAddress", "logs"], ids=lambda field: str(field)
+)
+def test_no_field_of_a_receipt_is_that_of_one(
+    module_anvil: Anvil, liar: Liar, three: Web3, field: str
+) -> None:
+    """With the right block and status."""
+    lies = {"contractAddress": "0x" + "ba" * 20, "logs": []}
+    liar.lies["eth_getTransactionReceipt"] = lambda true: {
+        "result": true["result"] and {**true["result"], field: lies.get(field, "0x1")}
+    }
+    code = bytes.fromhex("60ff5f5fa160015f5ff3")  # logs something, and leaves a program of one byte
+    receipt = manager_of(three, module_anvil.keys[8]).send(Call("create", None, code, 0), timeout_s=20)
+    true = connect(module_anvil.url, 31337).eth.get_transaction_receipt(receipt.tx_hash)  # type: ignore[arg-type]
+    found = receipt.gas_used, receipt.gas_price, receipt.contract, len(receipt.logs)
+    assert found == (true["gasUsed"], true["effectiveGasPrice"], true["contractAddress"], 1)
+
+
+def test_a_call_that_most_cannot_do_is_not_sent(module_anvil: Anvil, liar: Liar, three: Web3) -> None:
+    """They say so in words of their own, and not that it reverts."""
+    liar.lies |= {"eth_call": "0x", "eth_estimateGas": "0x186a0"}
+    before = three.eth.get_balance(Account.from_key(module_anvil.keys[8]).address)
+    with pytest.raises(ChainError, match=r"InvalidFE|invalid"):
+        manager_of(three, module_anvil.keys[8]).submit(Call("create", None, b"\xfe", 0))
+    assert three.eth.get_balance(Account.from_key(module_anvil.keys[8]).address) == before
+
+
 # ------------------------------------------------------------------ slow ones
+
+
+class Late(FaultProxy):
+    """Takes its time for everything."""
+
+    def __init__(self, upstream: str, wait_s: float = 0.05) -> None:
+        super().__init__(upstream)
+        self.wait_s = wait_s
+
+    def answer(self, handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+        time.sleep(self.wait_s)
+        super().answer(handler, request)
 
 
 def test_nobody_waits_for_an_endpoint_that_is_slow(module_anvil: Anvil, liar: Liar) -> None:

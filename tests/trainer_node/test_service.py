@@ -24,7 +24,14 @@ from trainer_node.chain.contracts import error_decoder
 from trainer_node.config import Settings, load_settings
 from trainer_node.db import Database
 from trainer_node.deploy import Parameters, deploy
-from trainer_node.errors import AlreadyRunning, ConfigError, KeystoreError, RpcUnavailable, SchemaMismatch
+from trainer_node.errors import (
+    AlreadyRunning,
+    ConfigError,
+    KeystoreError,
+    RpcUnavailable,
+    SchemaMismatch,
+    TransactionPending,
+)
 from trainer_node.keys import create_key
 from trainer_node.process import exclusive
 from trainer_node.service import Daemon, Service, open_daemon
@@ -107,6 +114,20 @@ def test_errors_of_a_round_are_contained_and_shown(node: Daemon) -> None:
     text = httpx.get(node.server.uri + "/metrics").text
     assert 'assay_ticks_total{result="bug"} 1.0' in text
     assert "assay_rpc_up 1.0" in text
+
+
+def test_a_transaction_that_is_never_mined_does_not_keep_a_daemon_from_its_rounds(
+    node: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def confirm(*, timeout_s: float) -> None:
+        assert timeout_s <= 60, "clocks run meanwhile"
+        raise TransactionPending("act (nonce 1000) was not mined")
+
+    assert node.transactions is not None
+    monkeypatch.setattr(node.transactions, "confirm", confirm)
+    rounds: list[int] = []
+    Service(node, lambda: rounds.append(1)).round()
+    assert rounds == [1]
 
 
 def test_stop_ends_the_loop(node: Daemon) -> None:

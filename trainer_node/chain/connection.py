@@ -64,7 +64,7 @@ class Connection:
 
     def identity(self) -> str:
         """Return chain id, genesis hash and Jobs address: a daemon's database belongs to these."""
-        genesis = self.agreed_block(0)
+        genesis = agreed(self.endpoints, lambda: self.block(0), what="the chain's first block")
         return f"{self.deployment.chain_id}:{genesis.hash.hex()}:{self.deployment.jobs.lower()}"
 
     def agreed_block(self, number: int) -> Block:

@@ -206,8 +206,14 @@ class Contracts:
     @cached_property
     def notary(self) -> Contract:
         """NOTE: the address comes from Jobs, because a release does not name the Notary."""
-        with guarded("NOTARY"):
-            address = self.jobs.functions.NOTARY().call()
+
+        def asked() -> str:
+            with guarded("NOTARY"):
+                return str(self.jobs.functions.NOTARY().call())
+
+        address = Web3.to_checksum_address(
+            agreed(endpoints_of(self.web3), asked, what="the address of the Notary")
+        )
         contract: Contract = self.web3.eth.contract(
             address=address, abi=load_artifact("Notary").abi, decode_tuples=True
         )
@@ -254,13 +260,13 @@ class Contracts:
         """Check that the chain has the deployed code. Raises WrongChain, RpcUnavailable or RpcCorrupt."""
         endpoints = endpoints_of(self.web3)
         with guarded("eth_chainId"):
-            found = agreed(endpoints, lambda: self.web3.eth.chain_id)
+            found = agreed(endpoints, lambda: self.web3.eth.chain_id, what="the chain's id")
             if found != self.deployment.chain_id:
                 raise WrongChain(
                     f"the chain is {found}, the deployment is of chain {self.deployment.chain_id}"
                 )
         for name, address in self.deployment.addresses.items():
-            have = agreed(endpoints, partial(code_hash, self.web3, address))
+            have = agreed(endpoints, partial(code_hash, self.web3, address), what=f"the code of {address}")
             if have != self.deployment.code_hashes[name]:
                 state = "no code" if have is None else "other code"
                 raise WrongChain(f"there is {state} at {name} {address}; deploy again with `assay deploy`")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ..errors import ChainError, Reverted, RpcRefused
+from ..errors import ChainError, Reverted, RpcRefused, RpcUnavailable
 from .endpoints import PATIENCE_S, Endpoints
 
 T = TypeVar("T")
@@ -52,11 +52,16 @@ def answers(
     raise (refused or unable or errors)[0]
 
 
-def agreed(endpoints: Endpoints, act: Callable[[], T], mark: Callable[[T], Any] = lambda answer: answer) -> T:
-    """Return what most of those endpoints give that answer, by ``mark``; on a tie, what the serving one gives."""
-    found = answers(endpoints, act, mark)
-    counts = Counter(map(mark, found))
-    return max(found, key=lambda one: counts[mark(one)])  # the first of those with most votes
+def agreed(endpoints: Endpoints, act: Callable[[], T], *, what: str = "") -> T:
+    """Return what most of those endpoints give that answer. On a tie it is what the serving one gives; but of ``what``
+    is kept for good, a tie raises RpcUnavailable."""
+    found = answers(endpoints, act)
+    counts = Counter(found)
+    most = max(found, key=lambda one: counts[one])  # the first of those with most votes
+    if what and list(counts.values()).count(counts[most]) > 1:
+        told = ", ".join(str(one)[:80] for one in counts)
+        raise RpcUnavailable(f"endpoints disagree about {what}: {told}")
+    return most
 
 
 def low(values: Iterable[int]) -> int:
