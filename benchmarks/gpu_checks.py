@@ -211,10 +211,10 @@ def same_trees() -> int:
 
 
 def fused_expressions_agree() -> int:
-    """Compare softmax and other composites as one kernel with their operators one by one on the CPU."""
+    """Compare softmax and other composites as one kernel with their operators one by one on the CPU, in both modes."""
     import torch
     from repops import composites
-    from repops.cuda.fusion import Fused
+    from repops.cuda.fusion import KEPT_ROW, Fused
     from repops.expression import Expression, evaluate, record
 
     x, grad, weight, bias = (
@@ -225,6 +225,8 @@ def fused_expressions_agree() -> int:
     )
     adam = {"betas": (0.9, 0.999), "eps": 1e-8, "decay": 0.01, "decoupled": True}
     state = [*[normal(70001, seed=seed) for seed in range(4)], *[np.array(v, np.float32) for v in (3, 1e-3)]]
+    exponents = np.random.default_rng(4).integers(-120, 120, grad.shape)
+    wide = grad * np.exp2(exponents).astype(np.float32)  # its sums need digits
     calls: tuple[tuple[Callable[..., Any], list[Array], dict[str, Any]], ...] = (
         (composites.gelu, [x], {}),
         (composites.softmax, [x], {}),
@@ -232,24 +234,29 @@ def fused_expressions_agree() -> int:
         (composites.layer_norm, [x, weight, bias], {"eps": 1e-5}),
         (composites.softmax_grad, [grad, x], {}),
         (composites.adam, state, adam),
+        (composites.softmax_grad, [wide, x], {}),
+        (composites.layer_norm, [wide, weight, bias], {"eps": 1e-5}),
     )
     comparison = _Comparison()
 
-    def fused(expression: Expression, inputs: list[Array]) -> list[Array]:
-        return [t.cpu().numpy() for t in Fused(expression)([torch.from_numpy(a).cuda() for a in inputs])]
+    def fused(expression: Expression, inputs: list[Array], exact: bool) -> list[Array]:
+        kernel = Fused(expression, exact)
+        return [t.cpu().numpy() for t in kernel([torch.from_numpy(a).cuda() for a in inputs])]
 
-    for function, inputs, options in calls:
+    modes = [(exact, *call) for exact in (False, True) for call in calls]
+    modes = [mode for mode in modes if not mode[0] or max(mode[2][0].shape) <= KEPT_ROW]
+    for exact, function, inputs, options in modes:
         expression = record(function, [spec_of(array) for array in inputs], **options)
         name, what = expression.name, f"fused {expression.name} of {[array.shape for array in inputs]}"
-        got = comparison.result(name, what, partial(fused, expression, inputs))
+        got = comparison.result(name, what, partial(fused, expression, inputs, exact))
         if got is None:
             continue
-        want = evaluate(expression, cpu.execute, inputs)
+        want = evaluate(expression, partial(cpu.execute, exact=exact), inputs)
         for index, (a, b) in enumerate(zip(got, want, strict=True)):
             if (differing := _differences(canonical(a), canonical(b))).size:
                 comparison.differs(name, f"{what}: output {index}: {differing.size} of {a.size} differ")
     comparison.end()
-    return len(calls)
+    return len(modes)
 
 
 def graph_replays_the_same() -> int:

@@ -6,18 +6,22 @@
 #include "operators.cuh"
 #include "order.cuh"
 
-// A reduction of a row that its warp processes in blocks: `lane` is this lane of the current block, `blocks`
-// this lane of the next level, whose elements are the results of the blocks.
+// A reduction of a row, by a warp, or by several, each of which has some of the row's blocks.
 template <class Op, class T> struct Reducer {
-    T lane, blocks;
-    DEVICE_MEMBER void begin() { lane = blocks = Op::identity(T()); }
+    T lane;
+    DEVICE_MEMBER void begin() { lane = Op::identity(T()); }
     DEVICE_MEMBER void take(T x) { lane = Op::of(lane, x); }
-    DEVICE_MEMBER void end_block(i64 number) {
-        const T result = from_lane(fold<Op>(lane), 0);
-        if (number % LANES == thread_index() % WARP) blocks = Op::of(blocks, result);
-        lane = Op::identity(T());
+    DEVICE_MEMBER void end_block(T &result) {
+        const T whole = fold<Op>(lane);
+        if (thread_index() % WARP == 0) result = whole;
+        begin();
     }
-    DEVICE_MEMBER T of_blocks() const { return from_lane(fold<Op>(blocks), 0); }
+    // The results of the blocks are the elements of the next level.
+    DEVICE_MEMBER T of_blocks(const T *results, int blocks) const {
+        T own = Op::identity(T());
+        for (int i = thread_index() % WARP; i < blocks; i += LANES) own = Op::of(own, results[i]);
+        return from_lane(fold<Op>(own), 0);
+    }
     DEVICE_MEMBER T of_one_block() const { return from_lane(fold<Op>(lane), 0); }
 };
 

@@ -209,8 +209,11 @@ class Cuda(Machine):
         self._exact = exact
 
     def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
-        # NOTE: its kernels of the mode exact hold no sum of f32, so that what is around one can be a kernel.
-        return self._exact and node.op == "sum" and inputs[0][0] == F32
+        # NOTE: its kernels of the mode exact hold no long sum of f32, so that what is around one can be a kernel.
+        from repops.cuda.fusion import KEPT_ROW
+
+        dtype, shape = inputs[0] if node.op == "sum" else (None, ())
+        return self._exact and dtype == F32 and math.prod(shape[d] for d in node.attrs["dims"]) > KEPT_ROW
 
     def fused(
         self,

@@ -4,6 +4,11 @@ repops.phases decides which expressions can be fused and in which phase an opera
 thread computes an element in registers, from its loads to its stores. With reductions a warp computes a row and goes
 over it once for each phase. It keeps a value that a later phase needs in registers if the row is short; otherwise it
 recomputes the value from the inputs, which gives the same bits. The warp's lanes are the lanes of docs/opset.md.
+
+A row of several blocks has up to WARPS warps, each with some of the blocks, whose results are joined in their order.
+
+In the mode exact a sum of f32 is a compensated one. If that is not exact, the warp goes over the row again, recomputes
+the terms, and adds them in digits.
 """
 
 from __future__ import annotations
@@ -14,16 +19,18 @@ from functools import cached_property
 from typing import Any
 
 from ..expression import Expression
-from ..opset import F32, MAX_RANK, Dtype, Shape, ShapeError
+from ..opset import F32, ITEM_SIZE, MAX_RANK, Dtype, Shape, ShapeError
 from ..phases import NotFusibleError, Place, Schedule
 from . import executor
-from .plan import LaunchPlan, Ref, Target, Word, divisor, elements, grid, launch
+from .plan import LaunchPlan, Ref, Target, Word, ceil_div, divisor, elements, grid, launch
 from .pointwise import ELEMENTARY
 from .sources import expanded
 
 THREADS = 128
 BLOCK, LANES = 4096, 32
-KEPT_ROW = 1024  # longest row that is kept in registers
+WARPS = 16  # most for a row
+RESULTS = 48 << 10  # bytes of the blocks' results of a row
+KEPT_ROW = 1024  # longest row that is kept in registers, or has an exact sum
 C_TYPE = {Dtype.F32: "float", Dtype.I64: "i64", Dtype.BOOL: "u8", Dtype.BF16: "bf16"}
 REDUCTION = {"sum": "Sum", "amax": "Largest"}
 
@@ -31,12 +38,11 @@ REDUCTION = {"sum": "Sum", "amax": "Largest"}
 class FusedKernel:
     """The source of an expression's kernel and its plan, for inputs with these strides. Raises NotFusibleError.
 
-    In the mode exact a sum of f32 is not fused: if it needs exact digits, its elements are read again.
+    In the mode exact long sums of f32 are not fused: by themselves they have more than a warp for a row.
     """
 
     def __init__(self, expression: Expression, strides: Sequence[Shape | None] = (), exact: bool = False):
-        if exact and any(node.op == "sum" and node.spec[0] == F32 for node in expression.nodes):
-            raise NotFusibleError("sums of the mode exact")
+        self._exact = exact and any(node.op == "sum" and node.spec[0] == F32 for node in expression.nodes)
         self.expression = expression
         self.outputs = list(dict.fromkeys(expression.outputs))
         schedule = Schedule(expression, strides=strides)
@@ -45,6 +51,14 @@ class FusedKernel:
         self._reduces = any(instruction.reduces for instruction in self._code)
         if self._reduces and self._geometry.n > BLOCK * BLOCK:
             raise NotFusibleError("rows of more than two levels of blocks", n=self._geometry.n)
+        if self._exact and self._geometry.n > KEPT_ROW:
+            raise NotFusibleError("long sums of the mode exact", n=self._geometry.n)
+        self._blocks = ceil_div(self._geometry.n, BLOCK) if self._reduces else 1
+        self._threads = LANES * min(WARPS, self._blocks) if self._blocks > 1 else THREADS
+        reductions = [instruction for instruction in self._code if instruction.reduces]
+        sizes = [ITEM_SIZE[self._values[instruction.result].spec[0]] for instruction in reductions]
+        if self._blocks > 1 and self._blocks * sum(sizes) > RESULTS:
+            raise NotFusibleError("long rows with many reductions", n=self._geometry.n)
         self._keeps = self._reduces and self._geometry.n <= KEPT_ROW
         self._plans: dict[Target, LaunchPlan] = {}
         body = self._rows() if self._reduces else self._elements()
@@ -65,9 +79,11 @@ class FusedKernel:
             f"    void *out[{outputs}];",
             "};",
         ]
-        head = f"KERNEL({self.name}, {self.name}_words, {THREADS}, {4 if self._reduces else 8}) {{"
-        lines = [*struct, head, *["    " + line for line in self._body], "}"]
-        return expanded("fused.cuh") + "\n" + "\n".join(lines) + "\n"
+        resident = max(1, 4 * THREADS // self._threads) if self._reduces else 8
+        lines = [*struct, f"KERNEL({self.name}, {self.name}_words, {self._threads}, {resident}) {{"]
+        lines += [*["    " + line for line in self._body], "}"]
+        common = "exact_fused.cuh" if self._exact else "fused.cuh"
+        return expanded(common) + "\n" + "\n".join(lines) + "\n"
 
     @property
     def shareable(self) -> set[tuple[int, int]]:
@@ -92,9 +108,8 @@ class FusedKernel:
         words += [Ref(i) for i in range(count)] or [0]
         words += [Ref(count + i) for i in range(len(self.outputs))]
         items, per_block = (rows, THREADS // LANES) if self._reduces else (rows * g.n, THREADS)
-        return LaunchPlan(
-            (launch(f"{self.name}.{self.name}", grid(items, per_block, target, 64), THREADS, words),)
-        )
+        blocks = grid(items, per_block if self._blocks == 1 else 1, target, 64)
+        return LaunchPlan((launch(f"{self.name}.{self.name}", blocks, self._threads, words),))
 
     # ------------------------------------------------------------------------------------------------ the body
 
@@ -154,13 +169,21 @@ class FusedKernel:
     def _rows(self) -> list[str]:
         lines = ["const int lane = thread_index() % WARP;", f"constexpr i64 N = {self._geometry.n};"]
         lines += self._constants()
-        lines += ["for (i64 row = global_thread() / WARP; row < p.rows; row += global_threads() / WARP) {"]
+        rows = "for (i64 row = global_thread() / WARP; row < p.rows; row += global_threads() / WARP) {"
+        if self._blocks > 1:
+            fields = [f"{self._type(i.result)} r{i.result}[{self._blocks}];" for i in self._code if i.reduces]
+            lines += ["struct Results {", *["    " + field for field in fields], "};"]
+            lines += ["SHARED(Results, results);", "const int warp = thread_index() / WARP;"]
+            rows = "for (i64 row = block_index(); row < p.rows; row += grid_blocks()) {"
+        lines.append(rows)
         inner = self._offsets()
         inner += [self._load(i) for i in range(len(self.expression.inputs)) if not self._geometry.varies[i]]
         kept = [i for i in self._values if self._keeps and self._values[i].place == Place.KEPT]
         inner += [f"{self._type(i)} k{i}[(N + WARP - 1) / WARP];" for i in kept]
         for phase in range(1 + max(instruction.phase for instruction in self._code)):
             inner += self._phase(phase, kept)
+        if self._blocks > 1:
+            inner.append("sync_block(); // before the next row's results")
         return [*lines, *["    " + line for line in inner], "}"]
 
     def _phase(self, phase: int, kept: Sequence[int]) -> list[str]:
@@ -170,26 +193,27 @@ class FusedKernel:
             if not instruction.varies:
                 lines.append(self._define(instruction))
                 if instruction.result in self.outputs:
-                    lines.append(f"if (lane == 0) {self._store(instruction.result, 'row')}")
+                    lines.append(f"if ({self._first}) {self._store(instruction.result, 'row')}")
         reductions = [instruction for instruction in here if instruction.reduces]
         for instruction in reductions:
             op = REDUCTION[instruction.name.split("_")[0]]
             kind = self._type(instruction.operands[0])
-            lines += [f"Reducer<{op}, {kind}> r{instruction.result};", f"r{instruction.result}.begin();"]
+            reducer = "Total" if self._is_total(instruction) else f"Reducer<{op}, {kind}>"
+            lines += [f"{reducer} r{instruction.result};", f"r{instruction.result}.begin();"]
         wanted = [
             i for i in here if i.reduces or (i.varies and (i.result in self.outputs or i.result in kept))
         ]
         if not wanted:
             return lines
-        one = self._geometry.n <= BLOCK
+        one = self._blocks == 1
         loop = self._loop(phase, wanted, kept)
-        ends = [f"r{instruction.result}.end_block(b);" for instruction in reductions]
+        ends = [f"r{i.result}.end_block(results.r{i.result}[b]);" for i in reductions]
         if one:
             head = "#pragma unroll" if self._keeps else "#pragma unroll 4"
             lines += [head, "for (int i = lane; i < (int)N; i += WARP) {", *loop, "}"]
         else:
             lines += [
-                f"for (i64 b = 0; b < (N + {BLOCK - 1}) / {BLOCK}; b++) {{",
+                f"for (i64 b = warp; b < {self._blocks}; b += {self._threads // LANES}) {{",
                 f"    const i64 end = min_i64((b + 1) * {BLOCK}, N);",
                 "    #pragma unroll 4",
                 f"    for (i64 i = b * {BLOCK} + lane; i < end; i += WARP) {{",
@@ -198,15 +222,40 @@ class FusedKernel:
                 *["    " + line for line in ends],
                 "}",
             ]
+            if reductions:
+                lines.append("sync_block();")
         for instruction in reductions:
-            number, how = instruction.result, "of_one_block" if one else "of_blocks"
-            lines.append(f"const {self._type(number)} v{number} = r{number}.{how}();")
+            number = instruction.result
+            how = "of_one_block()" if one else f"of_blocks(results.r{number}, {self._blocks})"
+            if self._is_total(instruction):
+                lines += self._in_digits(phase, instruction)
+            lines.append(f"const {self._type(number)} v{number} = r{number}.{how};")
             if number in self.outputs:
-                lines.append(f"if (lane == 0) {self._store(number, 'row')}")
+                lines.append(f"if ({self._first}) {self._store(number, 'row')}")
         return lines
 
-    def _loop(self, phase: int, wanted: Sequence[Any], kept: Sequence[int]) -> list[str]:
-        """Return the code for an element in this phase: loads, earlier phases' values (kept or recomputed), its own."""
+    @property
+    def _first(self) -> str:
+        """Whether this is the thread that stores what a row has once."""
+        return "lane == 0" if self._blocks == 1 else "thread_index() == 0"
+
+    def _is_total(self, instruction: Any) -> bool:
+        return self._exact and bool(instruction.name == "sum_f32")
+
+    def _in_digits(self, phase: int, instruction: Any) -> list[str]:
+        """Return the code that adds a sum's terms again if it is open. NOTE: a loop that is not unrolled would put
+        values that are kept in registers into memory, so the terms are recomputed."""
+        head = f"if (r{instruction.result}.is_open()) {{"
+        loop = ["#pragma unroll 1", "for (int i = lane; i < (int)N; i += WARP) {"]
+        add = f"digits.add(v{instruction.operands[0]});"
+        inner = ["Digits digits;", "digits.begin();", *loop, *self._loop(phase, [instruction], [], add), "}"]
+        return [head, *["    " + line for line in [*inner, f"r{instruction.result}.set(digits);"]], "}"]
+
+    def _loop(self, phase: int, wanted: Sequence[Any], kept: Sequence[int], take: str = "") -> list[str]:
+        """Return the code for an element in this phase: loads, earlier phases' values (kept or recomputed), its own.
+
+        `take`: what is done with a term of a reduction, if it is not what its reducer does.
+        """
         made = {i.result: i for i in self._code if i.varies and not i.reduces}
         known: set[int] = set()
         lines: list[str] = []
@@ -229,7 +278,7 @@ class FusedKernel:
             number = instruction.result
             if instruction.reduces:
                 need(instruction.operands[0])
-                lines.append(f"r{number}.take(v{instruction.operands[0]});")
+                lines.append(take or f"r{number}.take(v{instruction.operands[0]});")
                 continue
             need(number)
             if number in kept:
@@ -242,8 +291,8 @@ class FusedKernel:
 class Fused:
     """An expression on torch's CUDA tensors of exactly the specs that it was made for. Raises NotFusibleError."""
 
-    def __init__(self, expression: Expression):
-        self.kernel = FusedKernel(expression)
+    def __init__(self, expression: Expression, exact: bool = False):
+        self.kernel = FusedKernel(expression, exact=exact)
         self._order = [self.kernel.outputs.index(number) for number in expression.outputs]
 
     def __call__(self, inputs: Sequence[executor.Tensor]) -> list[executor.Tensor]:

@@ -1,13 +1,15 @@
 """Fused expressions: the generated kernels compile and give the bits of their operators one by one."""
 
+import contextlib
 import subprocess
+from functools import partial
 
 import numpy as np
 import pytest
 from repops import composites as c
 from repops import cpu
 from repops.cuda import compiler, device
-from repops.cuda.fusion import Fused, FusedKernel
+from repops.cuda.fusion import KEPT_ROW, Fused, FusedKernel
 from repops.expression import evaluate, record
 from repops.opset import BF16, BOOL, F32, I64, ShapeError
 from repops.phases import NotFusibleError
@@ -29,6 +31,10 @@ def both(o, x, k):
     """Several levels of blocks, in f32 and i64; results of a row's length, and of one item per row."""
     total, top = o.sum(x, dims=(1,), keepdim=1), o.amax(k, dims=(1,), keepdim=1)
     return o.mul(x, total), o.add(k, top), o.neg(total)
+
+
+def four(o, x):
+    return tuple(o.sum(o.mul(x, o.scalar(i)), dims=(1,), keepdim=1) for i in (1.0, 2.0, 3.0, 4.0))
 
 
 def counted(o, k, flags):
@@ -70,6 +76,7 @@ def expressions():
     yield mixed, [special(6, 5, 33), normal(33), normal(5, 1), normal(6, 1, 33) > 0, numbers], {}
     yield both, [normal(2, 4096 * 5 + 17), whole(2, 4096 * 5 + 17)], {}
     yield both, [normal(3, 4096), whole(3, 4096)], {}
+    yield both, [normal(2, 4096 * 17 + 5), whole(2, 4096 * 17 + 5)], {}  # more blocks than warps
     yield narrow, [special(5, 70), whole(5, 70), *rounded(special(70, seed=1)), special(5, 1) > 0], {}
     yield counted, [whole(3, 70), whole(3, 1) > 4], {}
 
@@ -79,10 +86,32 @@ def made():
         yield FusedKernel(record(function, [spec_of(array) for array in inputs], **options)), inputs
 
 
+def centred(o, x):
+    """Sums of what a later phase recomputes, and of what was there already, with results of both."""
+    total = o.sum(x, dims=(1,), keepdim=1)
+    rest = o.sub(x, total)
+    return total, o.sum(o.mul(rest, rest), dims=(1,), keepdim=1), o.mul(rest, o.amax(x, dims=(1,), keepdim=1))
+
+
+def exactly_made():
+    """Kernels of the mode exact. Data of a wide range need digits; so do infinities and NaN."""
+    wide = normal(9, 700) * np.exp2(whole(9, 700, low=-120, high=120)).astype(np.float32)
+    wide[5] = np.abs(wide[5])
+    beyond = normal(4, 70)
+    beyond[0, 3], beyond[1, 5], beyond[2, 69], beyond[2, 0] = np.inf, np.nan, -np.inf, np.inf
+    zeros = -np.zeros((2, 5), np.float32)
+    more = [(centred, [data], {}) for data in (wide, beyond, special(6, 1024), normal(7, 33), zeros)]
+    for function, inputs, options in [*expressions(), *more]:
+        expression = record(function, [spec_of(array) for array in inputs], **options)
+        if any(node.op == "sum" and node.spec[0] == F32 for node in expression.nodes):
+            with contextlib.suppress(NotFusibleError):
+                yield FusedKernel(expression, exact=True), inputs
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fused")
-    texts = {kernel.name: kernel.source for kernel, _ in made()}
+    texts = {kernel.name: kernel.source for kernel, _ in (*made(), *exactly_made())}
     objects, shim = [], ["-include", str(emulation.HERE / "device.h"), "-x", "c++"]
     sources = [emulation.HERE / "fibers.cpp"]
     for name, text in texts.items():
@@ -98,10 +127,11 @@ def library(tmp_path_factory):
 
 @needs_gcc
 @pytest.mark.parametrize("order", [0, 3])
-def test_gives_the_bits_of_the_operators(library, order):
-    for kernel, inputs in made():
+@pytest.mark.parametrize("exact", [False, True])
+def test_gives_the_bits_of_the_operators(library, order, exact):
+    for kernel, inputs in exactly_made() if exact else made():
         expression = kernel.expression
-        want = evaluate(expression, cpu.execute, inputs)
+        want = evaluate(expression, partial(cpu.execute, exact=exact), inputs)
         specs = [expression.spec(number) for number in kernel.outputs]
         buffers = [Guarded(array.nbytes, array.tobytes()) for array in inputs]
         outputs = [Guarded(int(np.prod(shape)) * NUMPY_DTYPE[dtype].itemsize) for dtype, shape in specs]
@@ -134,6 +164,23 @@ def test_only_rows_that_are_reduced_are_limited():
     assert not FusedKernel(record(c.gelu, [row]))._reduces
     with pytest.raises(NotFusibleError, match="rows of more than two levels"):
         FusedKernel(record(c.softmax, [row]))
+    row = (F32, (1, 1 << 24))
+    assert FusedKernel(record(c.softmax, [row]))._threads == 512
+    with pytest.raises(NotFusibleError, match="long rows with many reductions"):
+        FusedKernel(record(four, [row]))
+
+
+def test_in_the_mode_exact_long_sums_are_not_fused():
+    assert len(list(exactly_made())) > 12
+    for n, sums in (KEPT_ROW, 1), (KEPT_ROW + 1, 0):
+        expression = record(c.softmax, [(F32, (2, n))])
+        assert not FusedKernel(expression)._exact
+        if sums:
+            assert "Total" in FusedKernel(expression, exact=True).source
+        else:
+            with pytest.raises(NotFusibleError, match="long sums of the mode exact"):
+                FusedKernel(expression, exact=True)
+    assert not FusedKernel(record(c.gelu, [(F32, (2, n))]), exact=True)._exact
 
 
 def test_compiles_without_contractions():

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import repops
+from repops.cuda import fusion
 from repops.cuda.plan import Launch
 from repops.opset import ITEM_SIZE, Spec
 from repops.tensors import NUMPY_DTYPE
@@ -152,19 +153,18 @@ def test_random_views(tmp_path: Path, seed: int) -> None:
     check(tmp_path, made.program, made.constants, made.initial, 2)
 
 
-def test_in_the_mode_exact_only_sums_are_apart(tmp_path: Path) -> None:
+def test_in_the_mode_exact_long_sums_are_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, around = RandomProgram(2, 30), ["mul", "sub", "exp", "mul"]  # of a sum, in one kernel
-    usual, exact = (
-        [
-            task.name.split()[1:]
-            for task in Compiled(made.program, made.constants, machine=EmulatedGpu(tmp_path, mode)).tasks
-            if task.name.startswith("fused")
-        ]
-        for mode in (False, True)
-    )
-    assert ["neg", "sum", *around] in usual
-    assert not any("sum" in names for names in exact)
-    assert any(names[-4:] == around for names in exact)
+
+    def kernels(exact: bool) -> list[list[str]]:
+        tasks = Compiled(made.program, made.constants, machine=EmulatedGpu(tmp_path, exact)).tasks
+        return [task.name.split()[1:] for task in tasks if task.name.startswith("fused")]
+
+    assert ["neg", "sum", *around] in kernels(False)
+    assert kernels(True) == kernels(False)
+    monkeypatch.setattr(fusion, "KEPT_ROW", 0)
+    assert not any("sum" in names for names in kernels(True))
+    assert any(names[-4:] == around for names in kernels(True))
 
 
 @pytest.mark.parametrize("exact", [False, True])
