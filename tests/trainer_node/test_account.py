@@ -17,7 +17,7 @@ from tests.conftest import Anvil
 from trainer_node.chain import Call, TransactionManager, connect, majority
 from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.db import Database
-from trainer_node.errors import ChainError, TransactionLost
+from trainer_node.errors import ChainError, SignerUnavailable, TransactionLost, TransactionPending
 
 from .endpoint import ADDRESS
 from .liar import ENDLESS, Liar
@@ -32,6 +32,19 @@ def reverted(true: dict[str, Any]) -> dict[str, Any]:
 
 def shadowing(true: dict[str, Any]) -> dict[str, Any]:
     return {"result": {**true["result"], "get": "0x1", "items": "0x1", "baseFeePerGas": ENDLESS}}
+
+
+class Late(FaultProxy):
+    """Takes its time for everything, or for one method."""
+
+    def __init__(self, upstream: str, wait_s: float = 0.05, method: str = "") -> None:
+        super().__init__(upstream)
+        self.wait_s, self.method = wait_s, method
+
+    def answer(self, handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+        if self.method in ("", request["method"]):
+            time.sleep(self.wait_s)
+        super().answer(handler, request)
 
 
 def free_gas(true: dict[str, Any]) -> dict[str, Any]:
@@ -247,8 +260,9 @@ def test_a_lost_transaction_does_not_wait_for_a_receipt_that_one_makes_up(
 def test_a_quick_receipt_of_one_is_not_the_receipt(
     module_anvil: Anvil, liar: Liar, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
-    monkeypatch.setattr(majority, "PATIENCE_S", 0.2)
-    with Late(module_anvil.url, 0.3) as first, Late(module_anvil.url, 0.3) as second:
+    monkeypatch.setattr(majority, "PATIENCE_S", 1.0)
+    about = "eth_getTransactionReceipt"
+    with Late(module_anvil.url, 1.2, about) as first, Late(module_anvil.url, 1.2, about) as second:
         urls = [first.url, second.url]
         urls.insert(place, liar.url)
         manager = manager_of(connect(urls, 31337), module_anvil.keys[8])
@@ -283,24 +297,61 @@ def test_a_call_that_most_cannot_do_is_not_sent(module_anvil: Anvil, liar: Liar,
     assert three.eth.get_balance(Account.from_key(module_anvil.keys[8]).address) == before
 
 
+@pytest.mark.parametrize("lost", ["eth_getTransactionReceipt", "eth_getTransactionByHash"])
+def test_what_is_refused_while_nobody_can_say_whether_it_arrived_stays_open(
+    module_anvil: Anvil, liar: Liar, lost: str
+) -> None:
+    refused = {"error": {"code": -32005, "message": "rate limit exceeded"}, "result": None}
+    manager = manager_of(connect(liar.url, 31337), module_anvil.keys[8])
+    before = connect(module_anvil.url, 31337).eth.get_balance(TO)
+    liar.lies |= {"eth_sendRawTransaction": lambda _: refused, lost: lambda _: refused}
+    sent = manager.submit(Call("pay", ADDRESS, b"", 5))
+    assert manager.open() in ([sent], [])
+    liar.lies.clear()
+    assert manager.wait(sent, timeout_s=20).gas_used == 21000
+    assert connect(module_anvil.url, 31337).eth.get_balance(TO) == before + 5
+
+
+@pytest.mark.parametrize("wrong", ["pending", "latest"])
+def test_a_count_that_is_too_low_once_gives_nothing_up(slow: Bench, wrong: str) -> None:
+    """Of an account that has sent before, with a database that does not know it."""
+    slow.rpc("anvil_setNonce", slow.address, hex(500))
+    with Liar(url_of(slow.web3)) as liar:
+        manager = Bench(liar.url, slow.key, slow.folder).manager()
+        sent = manager.submit(Call("pay", OTHER, b"", 5))
+        reader = manager._reader
+        true = reader.nonce
+        reader.nonce = lambda block: 0 if block == wrong else true(block)  # type: ignore[method-assign]
+        manager._fill_gap(manager._outbox.row(sent))
+        assert manager.open() == [sent]
+
+
+def test_a_gap_that_cannot_be_signed_for_stays(slow: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Liar(url_of(slow.web3)) as liar:
+        manager = Bench(liar.url, slow.key, slow.folder).manager(replace_after_s=5.0, poll_s=1.0)
+        liar.lies["eth_getTransactionCount"] = hex(3)
+        sent = manager.submit(Call("pay", OTHER, b"", 5))
+        liar.lies.clear()
+
+        def fails(_: object) -> None:
+            raise SignerUnavailable("the signer does not answer")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(manager.account, "sign_transaction", fails)
+            with pytest.raises(TransactionPending):
+                manager.wait(sent, timeout_s=20)
+        slow.rpc("evm_setAutomine", True)
+        assert manager.wait(sent, timeout_s=60).gas_used == 21000
+
+
 # ------------------------------------------------------------------ slow ones
 
 
-class Late(FaultProxy):
-    """Takes its time for everything."""
-
-    def __init__(self, upstream: str, wait_s: float = 0.05) -> None:
-        super().__init__(upstream)
-        self.wait_s = wait_s
-
-    def answer(self, handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
-        time.sleep(self.wait_s)
-        super().answer(handler, request)
-
-
-def test_nobody_waits_for_an_endpoint_that_is_slow(module_anvil: Anvil, liar: Liar) -> None:
-    """Not even as long as for others: then it would have failed."""
-    held = threading.Event()
+@pytest.mark.parametrize("mined", [True, False])
+def test_nobody_waits_for_an_endpoint_that_is_slow(module_anvil: Anvil, liar: Liar, mined: bool) -> None:
+    """Not even as long as for others: then it would have failed. Nor while there is no receipt."""
+    held, direct = threading.Event(), connect(module_anvil.url, 31337)
+    rpc: Callable[..., Any] = direct.provider.make_request
 
     def late(true: dict[str, Any]) -> dict[str, Any]:
         held.wait(60)
@@ -309,17 +360,23 @@ def test_nobody_waits_for_an_endpoint_that_is_slow(module_anvil: Anvil, liar: Li
     with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
         web3 = connect([liar.url, first.url, second.url], 31337, timeout_s=60)
         manager = manager_of(web3, module_anvil.keys[6])
-        methods = ("Balance", "TransactionCount", "BlockByNumber", "TransactionReceipt")
-        liar.lies |= {
-            f"eth_{method}": late for method in ("estimateGas", "call", *map("get{}".format, methods))
-        }
+        every = ("Balance", "TransactionCount", "BlockByNumber", "TransactionReceipt")
+        methods = (
+            ("estimateGas", "call", *map("get{}".format, every)) if mined else ("getTransactionReceipt",)
+        )
+        liar.lies |= {f"eth_{method}": late for method in methods}
+        rpc("evm_setAutomine", [mined])
         try:
-            for number in range(10):
-                manager.send(Call("pay", ADDRESS, bytes([number]), 5), timeout_s=20)
+            sent = [manager.submit(Call("pay", ADDRESS, bytes([number]), 5)) for number in range(3)]
+            for row in map(manager._outbox.row, sent):
+                for _ in range(3):
+                    assert (manager._reader.receipt(row, row.attempts[0]) is not None) is mined
             slow = endpoints_of(web3).every[0]
             assert (slow.failures, slow.ready) == (0, False), "it owes more answers than it may"
         finally:
             held.set()
+            rpc("evm_mine", [])
+            rpc("evm_setAutomine", [True])
 
 
 def test_who_serves_and_becomes_slow_serves_no_longer(three: Web3) -> None:

@@ -30,8 +30,10 @@ def answers(
     def enough(found: Iterable[T | ChainError]) -> bool:
         if mark is None:
             return False
-        marks = Counter(_kind(one) if isinstance(one, ChainError) else mark(one) for one in found)
-        return any(count >= most for kind, count in marks.items() if kind is not None)
+        alike = Counter(
+            type(one) if isinstance(one, ChainError) else mark(one) for one in found if not _silent(one)
+        )
+        return any(count >= most for count in alike.values())
 
     asked = [endpoint for endpoint in endpoints.ranked() if endpoint.ready]
     if not asked or len(asked) < most > 2:
@@ -44,7 +46,7 @@ def answers(
     given = [answer for answer in heard if not isinstance(answer, ChainError)]
     errors = [answer for answer in heard if isinstance(answer, ChainError)]
     refused = [error for error in errors if isinstance(error, Reverted)]
-    unable = [error for error in errors if isinstance(error, Reverted | RpcRefused)]
+    unable = [error for error in errors if not _silent(error)]
     decides = not isinstance(heard[0], ChainError)
     # NOTE: nodes word failures of a call in many ways. One endpoint's error may be its own; that of most is the call's.
     if len(unable) < most and (len(given) > len(refused) or (decides and len(given) == len(refused))):
@@ -76,6 +78,6 @@ def high(values: Iterable[int]) -> int:
     return int(ordered[len(ordered) // 2])
 
 
-def _kind(error: ChainError) -> type[ChainError] | None:
-    """Return what kind of refusal an error is; None if the endpoint has not answered, or not with sense."""
-    return type(error) if isinstance(error, Reverted | RpcRefused) else None
+def _silent(answer: object) -> bool:
+    """Return whether an endpoint has neither done nor refused what it was asked, or has answered without sense."""
+    return isinstance(answer, ChainError) and not isinstance(answer, Reverted | RpcRefused)

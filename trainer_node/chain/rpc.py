@@ -36,18 +36,17 @@ QUANTITIES = frozenset(
 )
 """Methods whose results are numbers, in hexadecimal digits after 0x (Ethereum JSON-RPC specification)."""
 BLOCK_BYTES = 2 << 20
-"""Bytes of a block with the hashes of its transactions, of a transaction or of a receipt, at most."""
+"""Bytes of a block with the hashes of its transactions, or of the receipt of one of ours, at most."""
 MAX_BYTES = {
     "eth_chainId": 4 << 10,
     "eth_sendRawTransaction": 64 << 10,
     "eth_getCode": 1 << 20,
     **dict.fromkeys(QUANTITIES, 4 << 10),
-    **dict.fromkeys(
-        ("eth_getBlockByNumber", "eth_getTransactionByHash", "eth_getTransactionReceipt"), BLOCK_BYTES
-    ),
+    **dict.fromkeys(("eth_getBlockByNumber", "eth_getTransactionReceipt"), BLOCK_BYTES),
 }
 """By method: bytes of an answer that are read, with an error in it. Others may have all that the settings allow.
-SAFETY: a number of 32 MB would take a gigabyte while it is parsed."""
+SAFETY: a number of 32 MB would take a gigabyte while it is parsed. But a stranger's transaction may be as long as a
+block allows, and must be read."""
 CONTENT_TOO_LARGE = 413
 """HTTP status of some endpoints for a request with too long an answer."""
 

@@ -241,15 +241,13 @@ class TransactionManager:
         """Send a new transaction. Returns False if its nonce is used already; raises if the endpoint refuses it."""
         try:
             refusal = self._broadcast(row)
+            # SAFETY: an endpoint may have taken it and lost its answer, or refuse what it has taken; then others say
+            # that its nonce is used: by itself. Sent once more with the next nonce, it would be two.
+            if refusal is None or self._reader.arrived(row):
+                return True
         except (RpcUnavailable, RpcCorrupt) as error:
             # NOTE: nobody knows whether it arrived. It stays open, and `wait` sends it again.
             _log.warning("transaction.unsent", action=row.action, nonce=row.nonce, reason=str(error))
-            return True
-        if refusal is None:
-            return True
-        # SAFETY: an endpoint may have taken it and lost its answer, or refuse what it has taken; then others say that
-        # its nonce is used: by itself. Sent once more with the next nonce, it would be two.
-        if self._reader.arrived(row):
             return True
         self._outbox.finish(row, "refused")
         if "nonce" in refusal.lower():
@@ -321,26 +319,29 @@ class TransactionManager:
             return None
 
     def _fill_gap(self, row: Transaction) -> None:
-        """Send empty transactions with the nonces before this one that nobody has, or give it up if they are too many.
-
-        NOTE: an endpoint that was alone has told a nonce that was too high, or a reorganisation has taken back what
-        was mined before. Without them it would never be mined.
-        """
-        pending, ours = self._reader.nonce("pending"), {one.nonce for one in self._outbox.open_rows()}
-        if pending <= self._outbox.last_mined():
-            return  # they are behind
-        if row.nonce - pending > _MAX_GAP + len(ours):
+        """Send empty transactions with the nonces before this one that nobody has, or give it up if they are too many:
+        an endpoint that was alone has told a nonce that was too high, and it would never be mined."""
+        # SAFETY: both counts, because an answer that is too low once must not give up what others will mine.
+        reached = max(self._reader.nonce("pending"), self._reader.nonce("latest"))
+        ours = {one.nonce for one in self._outbox.open_rows()}
+        if reached <= self._outbox.last_mined():
+            return  # the endpoints are behind, or a reorganisation is: the act that it took back is done again
+        if row.nonce - reached > _MAX_GAP + len(ours):
             self._outbox.finish(row, "lost")
             raise TransactionLost(
-                f"{row.action} has nonce {row.nonce}, but the account has come to {pending}: it would not be mined"
+                f"{row.action} has nonce {row.nonce}, but the account has come to {reached}: it would not be mined"
             )
-        missing = [nonce for nonce in range(pending, row.nonce) if nonce not in ours]
+        missing = [nonce for nonce in range(reached, row.nonce) if nonce not in ours]
         offered = self._fees.first(self._reader.base_fee(), LEAST_GAS, self.balance()) if missing else None
         if offered is None:
             return
         for nonce in missing:
             call = Call("fill a gap", self.address, b"", 0)
-            self._broadcast(self._outbox.add(call, nonce, LEAST_GAS, *offered))
+            try:
+                self._broadcast(self._outbox.add(call, nonce, LEAST_GAS, *offered))
+            except SignerUnavailable as error:
+                _log.warning("transaction.not_signed", action=call.action, nonce=nonce, reason=str(error))
+                return
 
     def _confirm(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
         if self._confirmations and self._reader.head() - receipt.block < self._confirmations:
