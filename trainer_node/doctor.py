@@ -23,6 +23,7 @@ from web3 import Web3
 
 from referee_py.errors import AssayError
 
+from .access import open_client, open_web3
 from .chain import ChainClient
 from .chain.endpoints import Endpoints, endpoints_of
 from .chain.fees import GWEI
@@ -33,7 +34,6 @@ from .keys import load_account, read_address
 from .min_stake import chain_price, worst_gas
 from .process import exclusive
 from .server import ArtifactServer
-from .service import open_client, open_web3
 from .store import Store
 
 GIB = 1 << 30

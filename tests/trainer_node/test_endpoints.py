@@ -16,14 +16,16 @@ from eth_account import Account
 from tests.campaigns.proxy import STALE_BLOCKS, FaultProxy, Trouble
 from tests.conftest import Anvil
 from tests.trainer_node.endpoint import DEPLOYMENT
+from trainer_node.access import open_client
 from trainer_node.chain import Call, ChainClient, TransactionManager, ViewPolicy, connect
-from trainer_node.chain.agreement import Agreement, Notes
-from trainer_node.chain.endpoints import MAX_BACKOFF_S, Endpoints, endpoints_of
+from trainer_node.chain.agreement import Agreement
+from trainer_node.chain.endpoint import MAX_BACKOFF_S
+from trainer_node.chain.endpoints import Endpoints, endpoints_of
+from trainer_node.chain.notes import Notes
 from trainer_node.config import load_settings
 from trainer_node.db import Database
 from trainer_node.errors import ChainError, ConfigError, Disagreement, RpcUnavailable, WrongChain
 from trainer_node.metrics import Metrics
-from trainer_node.service import open_client
 
 WHO = "0x000000000000000000000000000000000000dEaD"
 

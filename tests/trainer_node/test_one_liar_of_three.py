@@ -20,13 +20,14 @@ from tests.conftest import Anvil
 from trainer_node.chain import ChainClient, Deployment, ViewPolicy, connect
 from trainer_node.chain import agreement as agreement_of
 from trainer_node.chain.abi import load_artifact
-from trainer_node.chain.agreement import Agreement, Notes
+from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.coders import event_coders
 from trainer_node.chain.contracts import NAMES
 from trainer_node.chain.endpoints import endpoints_of
 from trainer_node.chain.events import EventCache, Query
+from trainer_node.chain.notes import Notes
 from trainer_node.db import Database
-from trainer_node.errors import ChainError, RpcCorrupt, RpcTooLong
+from trainer_node.errors import ChainError, RpcCorrupt, RpcTooLong, RpcUnavailable
 
 from .endpoint import ADDRESS, DEPLOYMENT
 from .liar import Liar
@@ -79,14 +80,14 @@ def of_a_number(request: dict[str, Any]) -> bool:
         None,
         lambda _: {"error": {"code": -32000, "message": "header not found"}, "result": None},
         lambda _: {"result": {"number": "0x1"}},
-        lambda true: {"result": threading.Event().wait(3) or true["result"]},
+        lambda true: {"result": threading.Event().wait(4) or true["result"]},
     ],
     ids=["nothing", "an error", "nonsense", "late"],
 )
 def test_who_shows_only_the_newest_block_keeps_nobody_from_the_chain(
     module_anvil: Anvil, lie: Lie | None
 ) -> None:
-    with endpoints(module_anvil, timeout_s=1.5) as (web3, (liar, *_)):
+    with endpoints(module_anvil, timeout_s=2.5) as (web3, (liar, *_)):
         liar.about = of_a_number
         liar.lies["eth_getBlockByNumber"] = lie or (lambda _: {"result": None})
         view = Agreement(endpoints_of(web3), ViewPolicy(depth=3, agree=2))
@@ -191,13 +192,36 @@ def test_a_number_of_many_bytes_is_not_read(module_anvil: Anvil) -> None:
 
 def test_who_lets_others_wait_serves_no_longer(module_anvil: Anvil) -> None:
     """Whatever it answers in between."""
-    with endpoints(module_anvil, timeout_s=1.2) as (web3, (liar, *_)):
+    with endpoints(module_anvil, timeout_s=2.5) as (web3, (liar, *_)):
         provider = endpoints_of(web3)
         view = Agreement(provider, ViewPolicy(agree=2))
         liar.about = lambda request: request["method"] == "eth_call"
-        liar.lies["eth_call"] = lambda _: {"result": threading.Event().wait(3) or "0x"}
+        liar.lies["eth_call"] = lambda _: {"result": threading.Event().wait(4) or "0x"}
         for round_ in range(3):
             view.look()
             assert (provider.serving.url == liar.url) is (round_ == 0)
             web3.eth.call({"to": Web3.to_checksum_address(ADDRESS)})
         assert provider.every[0].hangs
+
+
+def test_a_strangers_transaction_of_megabytes_is_read(
+    module_anvil: Anvil, blocks: Callable[..., Any]
+) -> None:
+    """It may hold a move, and the gas of a block allows it; anvil itself takes no request of this size."""
+    sent = blocks(
+        "eth_sendTransaction", {"from": Account.from_key(module_anvil.keys[3]).address, "to": ADDRESS}
+    )
+    with endpoints(module_anvil) as (web3, (one, *_)):
+        long = "0x" + "00" * 3_000_000
+        one.lies["eth_getTransactionByHash"] = lambda true: {"result": {**true["result"], "input": long}}
+        assert len(bytes(web3.eth.get_transaction(sent["result"])["input"])) == 3_000_000
+
+
+def test_who_hangs_is_not_asked_to_vouch(module_anvil: Anvil) -> None:
+    """Or each look would wait for it as long as for a long range of logs."""
+    with endpoints(module_anvil) as (web3, _):
+        provider, asked = endpoints_of(web3), list[int]()
+        view = Agreement(provider, ViewPolicy(agree=3))
+        provider.every[2].hung(RpcUnavailable("late"))
+        assert not view.vouches(lambda: asked.append(1), None)
+        assert asked == []

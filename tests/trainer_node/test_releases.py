@@ -11,6 +11,7 @@ import structlog
 from eth_account import Account
 
 from tests.conftest import Anvil, undone
+from trainer_node.access import open_client
 from trainer_node.chain import Deployment, TransactionManager, connect
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.contracts import NAMES, RULES, TABLES, error_decoder
@@ -20,7 +21,6 @@ from trainer_node.config import Settings
 from trainer_node.db import Database
 from trainer_node.deploy import Parameters, creation_code, deploy, publish, refuse_unpublishable
 from trainer_node.errors import ConfigError, DeployError, ReleaseRefused, Reverted, WrongChain
-from trainer_node.service import open_client
 
 PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, stake_gas=10**7, min_period=2, commit_age=1)
 

@@ -11,25 +11,22 @@ and no majority decides, they serve in turns, so that every second look or so sh
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import structlog
-from web3.types import RPCEndpoint, RPCResponse
 
 from ..errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
 from .block import Block, block_of, block_request
-from .endpoints import PATIENCE_S, Endpoint, Endpoints
+from .endpoint import Endpoint
+from .endpoints import PATIENCE_S, Endpoints
+from .notes import BLOCK, Note
 
 T = TypeVar("T")
 Finality = Literal["confirmations", "safe", "finalized"]
-MAX_NOTES = 10_000
-"""Requests of a snapshot that are remembered; no decision reads more."""
-
 NEAR_BLOCKS, NEAR_S = 3, 10
 """Heads of endpoints that see the same chain are at most this far apart: so many blocks or so many seconds."""
 FINALITY_S = {"confirmations": 0, "safe": 768, "finalized": 1152}
@@ -42,7 +39,6 @@ VOUCH_S = 20.0
 """Seconds for which others are waited for that read a long range of logs again."""
 DISTRUST_S = 60.0
 """Seconds for which an endpoint that a majority contradicts serves only if no other one does."""
-BLOCK, CALL, LOGS = map(RPCEndpoint, ("eth_getBlockByNumber", "eth_call", "eth_getLogs"))
 
 _log = structlog.get_logger(__name__)
 
@@ -54,42 +50,6 @@ class Look:
     block: Block
     head: Block
     doubt: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A request, and the hash of what must be equal in every endpoint's answer."""
-
-    method: RPCEndpoint
-    params: Any
-    digest: bytes
-
-    @classmethod
-    def of(cls, method: RPCEndpoint, params: Any, answer: RPCResponse) -> Note:
-        """Return the note of an answer."""
-        return cls(method, params, hashlib.sha256(repr(_canonical(method, answer)).encode()).digest())
-
-    def __str__(self) -> str:
-        return f"{self.method} {str(self.params)[:120]}"
-
-
-class Notes:
-    """The requests that something has been decided on."""
-
-    def __init__(self) -> None:
-        self.kept: list[Note] = []
-
-    def add(self, method: RPCEndpoint, params: Any, answer: RPCResponse) -> None:
-        """Add a request and its answer. Raises RpcCorrupt if there are too many."""
-        if len(self.kept) >= MAX_NOTES:
-            raise RpcCorrupt(f"a look at the chain takes more than {MAX_NOTES} requests")
-        self.kept.append(Note.of(method, params, answer))
-
-    def extend(self, notes: Notes) -> None:
-        """Add the requests of a reading that made sense. An answer that did not is read again, and decides nothing."""
-        if len(self.kept) + len(notes.kept) > MAX_NOTES:
-            raise RpcCorrupt(f"a look at the chain takes more than {MAX_NOTES} requests")
-        self.kept += notes.kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +264,9 @@ class Agreement:
         def alike(answers: Iterable[T | ChainError]) -> int:
             return 1 + sum(answer == found for answer in answers)
 
-        others = [e for e in endpoints.every if e is not endpoints.serving]
+        others = [e for e in endpoints.every if e is not endpoints.serving and e.ready]
+        if 1 + len(others) < agree:
+            return False
         answers = endpoints.each(
             lambda _: read(),
             others,
@@ -396,19 +358,3 @@ def _parted(
 def _contradiction(number: int, votes: dict[Endpoint, Block]) -> str:
     told = ", ".join(f"{vote} by {endpoint.name}" for endpoint, vote in votes.items())
     return f"endpoints disagree about block {number}: {told}"
-
-
-def _canonical(method: str, answer: Any) -> Any:
-    """Return what must be equal in two endpoints' answers. NOTE: the order of logs, and fields that only some nodes
-    know, say nothing."""
-    result = answer.get("result")
-    if "error" in answer:
-        return "error", str((answer["error"].get("data")) or "")
-    if method == BLOCK and isinstance(result, dict):
-        return [result.get(name) for name in ("number", "hash", "timestamp", "baseFeePerGas")]
-    if method == LOGS and isinstance(result, list):
-        names = "blockNumber", "logIndex", "address", "data", "transactionHash", "topics"
-        return sorted(
-            str([log.get(name) for name in names]).lower() for log in result if isinstance(log, dict)
-        )
-    return result.lower() if isinstance(result, str) else result

@@ -25,7 +25,6 @@ from referee_py.panel.state import HearingPhase, hearing_id
 from referee_py.walk.pauses import Pause, contract_time
 
 from ..errors import RpcCorrupt, RpcUnavailable
-from .agreement import CALL, Notes
 from .block import Block
 from .codec.availability import MAX_REQUESTS, Ledger
 from .codec.clock import Pauses
@@ -38,6 +37,7 @@ from .coders import view_coder
 from .connection import Connection
 from .contracts import Contracts
 from .events import MAX_EVENTS, Event, Query, read_events
+from .notes import CALL, Notes
 from .rpc import guarded
 
 Info = TypeVar("Info", MatchInfo, HearingInfo, TrialInfo)

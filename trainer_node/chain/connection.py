@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from web3 import Web3
 
-from .agreement import BLOCK, Agreement, Notes, ViewPolicy
+from .agreement import Agreement, ViewPolicy
 from .block import Block, block_of, block_request
 from .codec.job import JobView
 from .contracts import Contracts, Deployment
 from .endpoints import endpoints_of
 from .events import EventCache
 from .majority import agreed
+from .notes import BLOCK, Notes
 
 DEFAULT_LOG_RANGE = 10_000
 """Blocks that one request for logs spans at most; public endpoints refuse more."""
