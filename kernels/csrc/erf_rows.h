@@ -1,4 +1,4 @@
-// The error function in short, for instruction sets whose vectors look up tables: erf(a) / a around
+// The error function in short, for vectors that look up tables of sixteen: erf(a) / a around
 // c = 1/8, 3/8, ..., 31/8 as a polynomial in a - c, within a relative 2^-38.8.
 //
 // ERF_ROWS(ROW) is ROW(power, sixteen coefficients, one for each c) for each power of a - c.

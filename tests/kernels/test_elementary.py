@@ -2,6 +2,7 @@
 exact and half-way powers; in the slow test all 2^32 inputs of each one-argument function.
 """
 
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
@@ -103,6 +104,11 @@ def test_lengths_around_a_vector(name, length):
     x = np.linspace(0.1, 3, length, dtype=np.float32)
     want = by_mpfr(name, x)
     check(name, [x], want)
+
+
+def test_the_table_of_erf_is_what_the_script_writes():
+    script = runpy.run_path(str(KERNELS.parent / "scripts/make_erf_table.py"))
+    assert script["TARGET"].read_text() == script["text"]()
 
 
 # -------------------------------------------------------------------------------------- one argument, in bulk

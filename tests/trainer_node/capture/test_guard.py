@@ -60,12 +60,13 @@ def test_a_gradient_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class Kinked(nn.Module):
-    """Signs of sums that cancel: they depend on the order of the terms, and a twentieth of the output on the signs."""
+    """Signs of sums that cancel: they depend on the order of the terms, and a share of the output on the signs."""
 
     terms: torch.Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, share: float = 0.05) -> None:
         super().__init__()
+        self.share = share
         draw = np.random.default_rng(2)
         half = draw.standard_normal((32, 32)) * 10.0 ** draw.integers(0, 6, (32, 32))
         terms = np.concatenate([half, -half], axis=1).astype(np.float32)
@@ -73,7 +74,7 @@ class Kinked(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         cancelled = (x[:, :1, None] * self.terms).sum(2)
-        return x * (1 + 0.05 * torch.sign(cancelled).mean(1, keepdim=True))
+        return x * (1 + self.share * torch.sign(cancelled).mean(1, keepdim=True))
 
 
 def test_rounding_that_a_kink_amplifies_is_no_difference() -> None:
@@ -87,6 +88,28 @@ def test_a_wrong_gradient_beside_a_kink_is_found(monkeypatch: pytest.MonkeyPatch
     )
     with pytest.raises(CaptureError, match="not PyTorch's"):
         build(recipe(nn.Tanh(), Kinked()))
+
+
+def test_rounding_to_bf16_that_is_amplified_is_no_difference() -> None:
+    assert checked(replace(recipe(nn.Tanh()), autocast=torch.bfloat16)).startswith(
+        "loss and gradients of the first step are"
+    )
+    said = checked(replace(recipe(nn.Tanh(), Kinked(4.0)), autocast=torch.bfloat16))
+    assert "rounding to bf16" in said
+    assert "without autocast loss and gradients" in said
+
+
+def test_what_bf16_would_hide_is_found_without_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Steep(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sin(1500 * x)
+
+    right = RULES["aten.tanh_backward.default"]
+    monkeypatch.setitem(
+        RULES, "aten.tanh_backward.default", lambda c, g, y: c.b.op("mul", right(c, g, y), c.b.full(-1.0))
+    )
+    with pytest.raises(CaptureError, match=r"gradient\.0\.(weight|bias) differs by 2 "):
+        build(replace(recipe(nn.Tanh(), Steep()), autocast=torch.bfloat16))
 
 
 def test_a_function_that_the_trace_does_not_see_is_found() -> None:
