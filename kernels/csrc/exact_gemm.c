@@ -196,12 +196,8 @@ static void round_tile(const exact_plan *p, const tile *t, space *from) {
 
 static void run_tile(const exact_plan *p, const tile *t, space *with) {
     const int64_t rows = t->panels * p->lanes, columns = t->n1 - t->n0 + p->kernel->panels.width;
-    memset(with->row_facts.squares, 0, (size_t)rows * sizeof(double));
-    memset(with->row_facts.set, 0, (size_t)rows * sizeof(uint32_t));
-    memset(with->row_facts.least, 0xFF, (size_t)rows * sizeof(uint32_t));
-    memset(with->column_facts.squares, 0, (size_t)columns * sizeof(double));
-    memset(with->column_facts.set, 0, (size_t)columns * sizeof(uint32_t));
-    memset(with->column_facts.least, 0xFF, (size_t)columns * sizeof(uint32_t));
+    facts_clear(&with->row_facts, rows);
+    facts_clear(&with->column_facts, columns);
     sum_tile(p, t, with);
     round_tile(p, t, with);
 }

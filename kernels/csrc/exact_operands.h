@@ -12,6 +12,9 @@ typedef struct {
     uint32_t *least; // the smallest magnitude of a nonzero element, as bits, less 1
 } lane_facts;
 
+// Make `count` lanes those of panels without elements.
+void facts_clear(const lane_facts *facts, int64_t count);
+
 // Add to these facts, and convert: to[k * to_stride + i] = from[k * from_stride + i], for i < 8 and k <
 // steps. `from` may be read up to the eighth lane of the last step, whether these are lanes of the panel or
 // not.

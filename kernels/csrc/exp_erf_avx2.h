@@ -1,9 +1,9 @@
 // exp and erf in short, for files compiled for AVX2: a value is a float near it and a second float, so that
 // eight lanes do what binary64 does in four.
 //
-// The result is high + low, where low is below 2^-14 of it and the error of low is what `low` in binary32
-// has: if high + (low - bound) and high + (low + bound) round to one float, so does the value. The bounds
-// hold for every float (tests/kernels/exhaustive_elementary.c); half of either does too.
+// The result is high + low. low is below 2^-14 of it, and the error of low is a few of its roundings, 2^-24
+// of low each. If high + (low - bound) and high + (low + bound) round to one float, so does the value. That
+// the bounds hold is shown by all floats (tests/kernels/exhaustive_elementary.c).
 
 #ifndef REPOPS_EXP_ERF_AVX2_H
 #define REPOPS_EXP_ERF_AVX2_H
@@ -62,7 +62,7 @@ FN unsigned exp_short(float *out, const float *in) {
 
 #define ERF_BOUND 0x1p-35f // of the value
 
-// Four rows of the table, as columns.
+// Eight rows of the table, as columns.
 FN void erf_columns(__m256i row, __m256 column[4]) {
     const __m256i at = _mm256_slli_epi32(row, 2);
     const __m128i low = _mm256_castsi256_si128(at), high = _mm256_extracti128_si256(at, 1);
