@@ -12,6 +12,7 @@ from assay_lab.faults import Fault
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import TransactionManager
+from trainer_node.chain.events import MIN_DEPTH
 from trainer_node.service import Daemon
 
 from .arena import Arena
@@ -125,4 +126,7 @@ def requests_of(
             if last["eth_getLogs"] and not last["eth_sendRawTransaction"]:
                 break
             time.sleep(0.1)
+        # NOTE: events are kept once they are deep enough, and then each look compares a block's hash. However many
+        # blocks the match has taken, they are deep enough now.
+        arena.web3.provider.make_request("anvil_mine", [hex(2 * max(log_range // 2, MIN_DEPTH))])  # type: ignore[arg-type]
         return found | ticks("open match")

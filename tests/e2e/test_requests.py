@@ -24,3 +24,4 @@ def test_requests_do_not_grow_with_the_chain(
     assert all(made.total() > 3 for made in short.values()), short
     assert short["idle"]["eth_getLogs"] == short["idle, new block"]["eth_getLogs"] == 0
     assert short["open match"]["eth_getLogs"] > 0
+    assert short["open match"]["eth_getBlockByNumber"] == 2
