@@ -5,6 +5,7 @@
 #include <string.h>
 
 typedef int32_t words __attribute__((vector_size(4 * LANES_CONVERTED)));
+typedef uint32_t unsigned_words __attribute__((vector_size(4 * LANES_CONVERTED)));
 
 #define MAGNITUDE 0x7FFFFFFF // also what `least` is before a nonzero element
 
@@ -51,7 +52,7 @@ typedef int32_t words __attribute__((vector_size(4 * LANES_CONVERTED)));
                 squares[v] += wide[v] * wide[v];                                                             \
             }                                                                                                \
             set |= bits;                                                                                     \
-            const words less_1 = (bits - 1) & MAGNITUDE; /* of a zero the largest */                         \
+            const words less_1 = (words)((unsigned_words)bits - 1) & MAGNITUDE; /* of a zero the largest */  \
             const words less = less_1 < least;                                                               \
             least = (less_1 & less) | (least & ~less);                                                       \
         }                                                                                                    \

@@ -46,8 +46,5 @@ FN __m256 size_of(__m256 x) {
 FN __m256 signed_as(__m256 y, __m256 x) {
     return _mm256_or_ps(y, _mm256_and_ps(sign_bits(), x));
 }
-FN int no_number(__m256 x) {
-    return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-}
 
 #endif
