@@ -57,6 +57,8 @@ class FaultProxy:
     def __init__(self, upstream: str, seed: int = 0) -> None:
         self.upstream = upstream
         self.always: Trouble | None = None
+        self.late_s = 0.0
+        """Seconds that pass before each answer."""
         self.made: Counter[str] = Counter()
         """Broken answers, by trouble."""
         self.asked: Counter[str] = Counter()
@@ -106,6 +108,7 @@ class FaultProxy:
         with self._lock:
             self.asked[method] += 1
             trouble, draw = self._drawn(), self._random.random()
+        time.sleep(self.late_s)
         if trouble is Trouble.STALE:
             request = self._in_the_past(request)
         elif trouble is Trouble.SILENCE:

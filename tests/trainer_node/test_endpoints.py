@@ -187,6 +187,27 @@ def test_a_liar_that_serves_is_found_out_by_two_others(three: Bench) -> None:
     assert "eth_getBalance" in " ".join(view.problems)
 
 
+def test_a_liar_that_serves_and_is_late_when_asked_again_is_set_aside(three: Bench) -> None:
+    view = three.view(agree=2)
+    liar = three.proxies[0]
+    liar.always = Trouble.LYING
+    for _ in range(3):
+        look = view.look()
+        notes = three.notes(look.block.number).kept
+        liar.late_s = 0.7  # the two others have decided by then
+        with contextlib.suppress(Disagreement):
+            view.confirm(look.block, notes)
+        liar.late_s = 0.0
+        time.sleep(0.8)
+    assert not view.conflict
+    for _ in range(3):
+        look = view.look()
+        assert look.doubt is None
+        assert three.endpoints.serving is not three.endpoints.every[0]
+        view.confirm(look.block, three.notes(look.block.number).kept)
+    assert "eth_getBalance" in " ".join(view.problems)
+
+
 def test_an_old_head_is_a_doubt(pair: Bench) -> None:
     head = pair.direct.eth.get_block("latest")["timestamp"]
     policy = ViewPolicy(agree=1, max_head_age_s=240)

@@ -81,6 +81,8 @@ class Agreement:
         """Endpoints that others contradict: since when, and in what."""
         self._conflict: str | None = None
         """A contradiction about values that no majority has decided."""
+        self._accused: Endpoint | None = None
+        """The endpoint that served when it arose."""
         self.doubt: str | None = None
         """Why nothing may be staked on the last look; None if it may."""
 
@@ -242,16 +244,28 @@ class Agreement:
             if decided:
                 self._mark(endpoint, told)
         if decided:
-            if self._conflict is not None:
-                self._conflict, self._split = None, False
+            self._settle(found)
             return
         reasons = [f"RPC {e.name}: {told}" for e, told in found.items() if told is not None]
         told = f"{same} of {len(endpoints.every)} endpoints agree with RPC {endpoints.serving.name} (agree = "
         told += f"{policy.agree}): {'; '.join(reasons)}"
         if unlike:
-            self._conflict = told
+            self._conflict, self._accused = told, endpoints.serving
             _log.error("rpc.disagreement", reason=told)
         raise Disagreement(told)
+
+    def _settle(self, found: dict[Endpoint, str | ChainError | None]) -> None:
+        """End a contradiction about values: the others decide for the endpoint that serves now.
+
+        SAFETY: the one that served when it arose, and was not waited for now, would serve and be contradicted again.
+        """
+        accused, told = self._accused, self._conflict
+        if told is None:
+            return
+        silent = accused not in found or isinstance(found[accused], ChainError)
+        if accused not in (None, self._endpoints.serving) and None in found.values() and silent:
+            self._mark(accused, told)
+        self._conflict, self._accused, self._split = None, None, False
 
     def vouches(self, read: Callable[[], T], found: T) -> bool:
         """Return whether `agree` endpoints, the serving one included, give what that has given. Raises RpcCorrupt if
