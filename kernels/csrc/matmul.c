@@ -6,12 +6,13 @@
 
 #define FEW 16 // columns that would leave most of a panel empty
 
-static int multiply(const product_shape *s, int bf16, const void *a, const void *b, void *c, contraction *run,
+static int multiply(const product_shape *s, const void *a, const void *b, void *c, contraction *run,
                     int threads, enum isa isa) {
+    const int bf16 = s->a_bf16 || s->b_bf16 || s->c_bf16;
     // Turned: C transposed is B transposed times A transposed.
     const int turn = s->n <= FEW && s->m > s->n;
     if (run == gemm_run && (bf16 || (!turn && s->c[COLUMN] == 1)))
-        return matrix_product(s, bf16, a, b, c, threads, isa);
+        return matrix_product(s, a, b, c, threads, isa);
     const int64_t *left = turn ? s->b : s->a, *right = turn ? s->a : s->b;
     const int down = turn ? COLUMN : ROW, across = turn ? ROW : COLUMN;
     const part all = {
@@ -53,8 +54,8 @@ static int product_of(call c, int64_t batch, int bf16, contraction *run) {
                        c.isa);
         return 0;
     }
-    const product_shape s = {batch, m, k, n, {m * k, k, 1}, {k * n, n, 1}, {m * n, n, 1}};
-    return multiply(&s, bf16, c.data[0], c.data[1], c.data[2], run, c.threads, c.isa);
+    const product_shape s = {batch, m, k, n, {m * k, k, 1}, {k * n, n, 1}, {m * n, n, 1}, bf16, bf16, bf16};
+    return multiply(&s, c.data[0], c.data[1], c.data[2], run, c.threads, c.isa);
 }
 
 #define PRODUCTS(prefix, bf16, run)                                                                          \
@@ -69,8 +70,9 @@ PRODUCTS(bf16_, 1, gemm_run)
 PRODUCTS(exact_, 0, exact_gemm_run)
 PRODUCTS(exact_bf16_, 1, exact_gemm_run)
 
-static int product_of_views(const product_words *w, int bf16, void *const *data, contraction *run,
-                            int threads, int isa) {
+static int product_of_views(const product_words *w, void *const *data, contraction *run, int threads,
+                            int isa) {
+    const product_shape *s = &w->inner;
     int failed = 0;
     for (int64_t i = 0, count = product(w->outer, OUTER); i < count && !failed; i++) {
         int64_t a = 0, b = 0, c = 0, rest = i;
@@ -79,20 +81,17 @@ static int product_of_views(const product_words *w, int bf16, void *const *data,
             a += at * w->a_outer[d], b += at * w->b_outer[d], c += at * w->c_outer[d];
             rest /= w->outer[d];
         }
-        failed = multiply(&w->inner, bf16, factor_at(bf16, data[0], a), factor_at(bf16, data[1], b),
-                          (void *)factor_at(bf16, data[2], c), run, threads, (enum isa)isa);
+        failed = multiply(s, factor_at(s->a_bf16 != 0, data[0], a), factor_at(s->b_bf16 != 0, data[1], b),
+                          (void *)factor_at(s->c_bf16 != 0, data[2], c), run, threads, (enum isa)isa);
     }
     return failed;
 }
 
-// Compute mm or bmm of operands that are views, with the bits of their copies. data: A, B, C; if C is bf16,
-// it is contiguous.
-#define PRODUCT(prefix, bf16, run)                                                                           \
-    REPOPS_EXPORT int repops_##prefix##product(const product_words *w, void *const *data, int threads,       \
-                                               int isa) {                                                    \
-        return product_of_views(w, bf16, data, run, threads, isa);                                           \
-    }
-PRODUCT(, 0, gemm_run)
-PRODUCT(bf16_, 1, gemm_run)
-PRODUCT(exact_, 0, exact_gemm_run)
-PRODUCT(exact_bf16_, 1, exact_gemm_run)
+// Compute mm or bmm of operands that are views, with the bits of their copies. data: A, B, C. With bf16 among
+// them, columns of C are adjacent; in the mode exact all three are bf16 then.
+REPOPS_EXPORT int repops_product(const product_words *w, void *const *data, int threads, int isa) {
+    return product_of_views(w, data, gemm_run, threads, isa);
+}
+REPOPS_EXPORT int repops_exact_product(const product_words *w, void *const *data, int threads, int isa) {
+    return product_of_views(w, data, exact_gemm_run, threads, isa);
+}

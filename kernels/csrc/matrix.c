@@ -27,7 +27,6 @@
 
 typedef struct {
     const product_shape *s;
-    int bf16; // A, B and C are
     const void *a, *b;
     void *c;
     const microkernel *kernel;
@@ -43,6 +42,7 @@ typedef struct {
 
 // An operand whose lanes are packed in panels: rows of A, columns of B.
 typedef struct {
+    int bf16;
     int64_t lane_stride, step_stride, size; // size of a panel
     const int64_t *lane, *step;
 } operand;
@@ -55,8 +55,8 @@ static void pack_panels(const plan *p, const operand *o, const void *from, int64
     if (last < lanes) memset(to + last * depth, 0, (size_t)(o->size * depth) * sizeof *to);
     for (int64_t k = 0; k < depth; k += some)
         for (int64_t i = 0; i < lanes; i += o->size) {
-            const gathered panel = {.data = factor_at(p->bf16, from, i * o->lane_stride),
-                                    .bf16 = p->bf16,
+            const gathered panel = {.data = factor_at(o->bf16, from, i * o->lane_stride),
+                                    .bf16 = o->bf16,
                                     .lanes = min_i64(o->size, lanes - i),
                                     .steps = min_i64(some, depth - k),
                                     .lane = o->lane,
@@ -129,31 +129,33 @@ typedef struct {
 static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
                  const space *to) {
     const product_shape *s = p->s;
-    const operand rows = {s->a[ROW], s->a[COLUMN], p->height, p->a_lane, p->a_step};
-    const operand columns = {s->b[COLUMN], s->b[ROW], p->width, p->b_lane, p->b_step};
+    const int a_bf16 = s->a_bf16 != 0, b_bf16 = s->b_bf16 != 0, c_bf16 = s->c_bf16 != 0;
+    const operand rows = {a_bf16, s->a[ROW], s->a[COLUMN], p->height, p->a_lane, p->a_step};
+    const operand columns = {b_bf16, s->b[COLUMN], s->b[ROW], p->width, p->b_lane, p->b_step};
     const int64_t panels = ceil_div(n1 - n0, p->width);
     const int64_t block = ceil_div(panels, ceil_div(panels, p->block)) * p->width;
     const int64_t place = batch * s->c[BATCH] + m0 * s->c[ROW] + n0;
-    float *c = p->bf16 ? to->c : (float *)p->c + place;
+    float *c = c_bf16 ? to->c : (float *)p->c + place;
     for (int64_t k = 0; k == 0 || k < s->k; k += CHUNK) { // once even without terms
-        const void *a = factor_at(p->bf16, p->a, batch * s->a[BATCH] + m0 * s->a[ROW] + k * s->a[COLUMN]);
+        const void *a = factor_at(a_bf16, p->a, batch * s->a[BATCH] + m0 * s->a[ROW] + k * s->a[COLUMN]);
         chunk t = {.m0 = m0,
                    .m1 = m1,
                    .depth = min_i64(CHUNK, s->k - k),
                    .add = k > 0,
                    .a = p->near_a ? a : to->a,
-                   .row = p->bf16 ? n1 - n0 : s->c[ROW]};
+                   .row = c_bf16 ? n1 - n0 : s->c[ROW]};
         if (!p->near_a) pack_panels(p, &rows, a, m1 - m0, t.depth, to->a);
         for (int64_t n = n0; n < n1; n += block) {
-            const void *b = factor_at(p->bf16, p->b, batch * s->b[BATCH] + k * s->b[ROW] + n * s->b[COLUMN]);
+            const void *b = factor_at(b_bf16, p->b, batch * s->b[BATCH] + k * s->b[ROW] + n * s->b[COLUMN]);
             t.n0 = n, t.n1 = min_i64(n1, n + block), t.b = p->near_b ? b : to->b, t.c = c + n - n0;
             if (!p->near_b) pack_panels(p, &columns, b, t.n1 - n, t.depth, to->b);
             (p->near_a ? multiply_rows : multiply_panels)(p, &t);
+            if (c_bf16 && k + t.depth == s->k)
+                for (int64_t m = 0; m < m1 - m0; m++) // while the sums are near
+                    round_to_bf16(t.c + m * t.row, t.n1 - n,
+                                  (uint16_t *)p->c + place + m * s->c[ROW] + n - n0, p->isa);
         }
     }
-    for (int64_t m = m0; p->bf16 && m < m1; m++)
-        round_to_bf16(c + (m - m0) * (n1 - n0), n1 - n0, (uint16_t *)p->c + place + (m - m0) * s->c[ROW],
-                      p->isa);
 }
 
 // Return the beginning of tile `i` of `tiles` if `panels` are split evenly.
@@ -169,7 +171,7 @@ static void range(void *context, int64_t begin, int64_t end) {
     const int64_t of_a = p->near_a ? 0 : ceil_div(panels_m, p->tiles_m) * p->height * depth;
     const int64_t of_b = p->near_b ? 0 : columns * p->width * depth;
     const int64_t of_c =
-        p->bf16 ? ceil_div(panels_m, p->tiles_m) * p->height * ceil_div(panels_n, p->tiles_n) * p->width : 0;
+        s->c_bf16 ? ceil_div(panels_m, p->tiles_m) * p->height * ceil_div(panels_n, p->tiles_n) * p->width : 0;
     const int64_t lines_a = ceil_div(of_a, 16), lines_b = ceil_div(of_b, 16);
     const int64_t lines = lines_a + lines_b + ceil_div(of_c, 16);
     float *packed = aligned_alloc(64, (size_t)max_i64(lines, 1) * 64);
@@ -199,12 +201,11 @@ static int64_t panels_in_cache(int64_t width) {
     return max_i64(1, bytes / 4 / (CHUNK * width * (int64_t)sizeof(float)));
 }
 
-int matrix_product(const product_shape *s, int bf16, const void *a, const void *b, void *c, int threads,
-                   enum isa isa) {
+int matrix_product(const product_shape *s, const void *a, const void *b, void *c, int threads, enum isa isa) {
     const microkernel *kernel = microkernels[isa];
     const int64_t height = kernel->product.height, width = kernel->product.width;
     plan p;
-    p.s = s, p.bf16 = bf16, p.a = a, p.b = b, p.c = c, p.kernel = kernel, p.isa = isa;
+    p.s = s, p.a = a, p.b = b, p.c = c, p.kernel = kernel, p.isa = isa;
     p.height = height, p.width = width, p.failed = 0;
     if (s->batch * s->m * s->n == 0) return 0;
     for (int64_t i = 0; i < height; i++) p.a_lane[i] = i * s->a[ROW];
@@ -212,8 +213,8 @@ int matrix_product(const product_shape *s, int bf16, const void *a, const void *
     for (int64_t k = 0; k < min_i64(CHUNK, s->k); k++)
         p.a_step[k] = k * s->a[COLUMN], p.b_step[k] = k * s->b[ROW];
     p.near_a =
-        !bf16 && kernel->multiply_rows && s->a[COLUMN] == 1 && s->m >= height && s->n <= kernel->few_columns;
-    p.near_b = p.near_a && s->b[COLUMN] == 1 && s->n % (width / 2) == 0 && s->k <= CHUNK &&
+        !s->a_bf16 && !s->c_bf16 && kernel->multiply_rows && s->a[COLUMN] == 1 && s->m >= height && s->n <= kernel->few_columns;
+    p.near_b = p.near_a && !s->b_bf16 && s->b[COLUMN] == 1 && s->n % (width / 2) == 0 && s->k <= CHUNK &&
                s->b[ROW] <= NARROW && s->b[ROW] * s->k <= SMALL_B;
     p.block = panels_in_cache(width);
 

@@ -7,10 +7,12 @@
 
 enum { BATCH, ROW, COLUMN };
 
-// C[b, m, n] = sum over k of A[b, m, k] B[b, k, n]; strides in elements, of A, B and C.
+// C[b, m, n] = sum over k of A[b, m, k] B[b, k, n]; strides in elements, of A, B and C. A matrix is of binary32,
+// or of bf16: sums of binary32 are rounded again if C is.
 typedef struct {
     int64_t batch, m, k, n;
     int64_t a[3], b[3], c[3];
+    int64_t a_bf16, b_bf16, c_bf16;
 } product_shape;
 
 #define OUTER 4
@@ -21,9 +23,7 @@ typedef struct {
     product_shape inner;
 } product_words;
 
-// A, B and C are binary32, or bf16: then sums of binary32 are rounded again. INVARIANT: columns of C are
-// adjacent (c[COLUMN] is 1). Return 1 if there is no memory.
-int matrix_product(const product_shape *s, int bf16, const void *a, const void *b, void *c, int threads,
-                   enum isa isa);
+// INVARIANT: columns of C are adjacent (c[COLUMN] is 1). Return 1 if there is no memory.
+int matrix_product(const product_shape *s, const void *a, const void *b, void *c, int threads, enum isa isa);
 
 #endif

@@ -14,7 +14,7 @@ import numpy as np
 from . import cpu, strided
 from .cpu import Bound
 from .library import LIBRARY
-from .opset import Attrs, Dtype, Shape, Spec
+from .opset import Attrs, Shape, Spec
 from .tensors import Array
 
 NANOSECONDS_A_TERM = 16.0
@@ -60,8 +60,7 @@ def product(
     k: int,
     n: int,
     operands: Sequence[strided.Matrices],
-    dtype: Dtype,
     addresses: Sequence[int],
 ) -> Bound:
-    """Bind a product of views, as `strided.product` does. Raise ShapeError. SAFETY: as there."""
-    return strided.product(batch, m, k, n, operands, dtype, addresses, exact=True)
+    """Bind a product of views, as `strided.product` does. Raise ShapeError or DtypeError. SAFETY: as there."""
+    return strided.product(batch, m, k, n, operands, addresses, exact=True)

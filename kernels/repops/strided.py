@@ -13,7 +13,7 @@ import numpy as np
 
 from .cpu import Bound
 from .library import LIBRARY
-from .opset import BF16, MAX_RANK, Dtype, Shape, ShapeError
+from .opset import BF16, MAX_RANK, Dtype, DtypeError, Shape, ShapeError
 
 MAX_OUTER = 4
 
@@ -21,11 +21,13 @@ LIBRARY.repops_copy.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, 
 
 
 class Matrices(NamedTuple):
-    """Strides of a batch of matrices in elements: one for each loop of the batch, one of a row, one of a column."""
+    """Strides of a batch of matrices in elements: one for each loop of the batch, one of a row, one of a column. And
+    their dtype, f32 or bf16."""
 
     batch: Shape
     row: int
     column: int
+    dtype: Dtype
 
 
 def product(
@@ -34,14 +36,15 @@ def product(
     k: int,
     n: int,
     operands: Sequence[Matrices],
-    dtype: Dtype,
     addresses: Sequence[int],
     exact: bool = False,
 ) -> Bound:
     """Bind C[b, m, n] = sum over k of A[b, m, k] B[b, k, n], with the bits of `mm` in the mode exact or repops-f32.
-    `operands` are A, B and C, all f32 or bf16; if they are bf16, C is contiguous.
+    `operands` are A, B and C. An operand of bf16 is widened, and a result of bf16 is the f32 rounded again; with one
+    of them the columns of C are adjacent.
 
-    Raise ShapeError for more than 5 batch loops. SAFETY: the caller guarantees valid addresses and strides.
+    Raise ShapeError for more than 5 batch loops, and DtypeError for several dtypes in the mode exact. SAFETY: the
+    caller guarantees valid addresses and strides.
     """
     if len(batch) > MAX_OUTER + 1:
         raise ShapeError("product: too many loops in the batch", batch=batch, limit=MAX_OUTER + 1)
@@ -51,7 +54,11 @@ def product(
     words = [*outer, *(s for own in strides for s in own[:-1]), inner, m, k, n]
     for each, own in zip(operands, strides, strict=True):
         words += [own[-1], each.row, each.column]
-    function = getattr(LIBRARY, f"repops_{'exact_' * exact}{'bf16_' * (dtype == BF16)}product")
+    dtypes = [each.dtype for each in operands]
+    if exact and len(set(dtypes)) > 1:
+        raise DtypeError("product: several dtypes in the mode exact", dtypes=dtypes)
+    words += [dtype == BF16 for dtype in dtypes]
+    function = LIBRARY.repops_exact_product if exact else LIBRARY.repops_product
     function.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
     return _bound(function, words, addresses)
 

@@ -17,6 +17,7 @@ from repops.phases import REDUCTIONS, NotFusibleError
 
 from .graph import Graph, GraphNode
 from .groups import Groups, Unit, is_scalar
+from .products import operand_views
 from .unfused import Of, Operand, Operator, Unfused
 from .views import View, merged_factors, refined, regroup
 
@@ -67,10 +68,15 @@ class Apart(Exception):
 
 
 class Bodies:
-    """The launches of a graph, in no order. Raises Apart, with all the units that cannot be kernels."""
+    """The launches of a graph, in no order. `widens`: products of f32 read operands of bf16.
 
-    def __init__(self, graph: Graph, groups: Groups) -> None:
+    Raises Apart, with all the units that cannot be kernels.
+    """
+
+    def __init__(self, graph: Graph, groups: Groups, widens: bool) -> None:
         self.graph, self.groups = graph, groups
+        products = (node for node in graph.nodes if node.op in ("mm", "bmm"))
+        self._products = {node.number: operand_views(graph, node, widens) for node in products}
         self.stored = self._needed()
         self._find_shared()
         self.bodies: list[Body] = []
@@ -97,8 +103,7 @@ class Bodies:
             unit = unit_of.get(node.number)
             if unit is None:
                 continue
-            for value in node.inputs:
-                source = graph.root(value)
+            for source in self._sources(node):
                 maker = graph.maker.get(source)
                 if maker is None or maker.number not in unit_of:
                     continue
@@ -110,13 +115,22 @@ class Bodies:
                 needed.update(unit.nodes[0].outputs)
         return {v for v in needed if (made := graph.maker.get(v)) is not None and not is_scalar(graph, made)}
 
+    def _reads(self, node: GraphNode) -> list[View]:
+        """Return the places of a node's operands."""
+        found = self._products.get(node.number)
+        return [self.graph.view(value) for value in node.inputs] if found is None else found
+
+    def _sources(self, node: GraphNode) -> set[int]:
+        """Return the computed values that hold a node's operands."""
+        return {self.graph.root(view.base) for view in self._reads(node)}
+
     def _find_shared(self) -> None:
         """Decide, in program order, which values that one group makes and another reads are stored."""
         graph, unit_of = self.graph, self.groups.unit_of
         readers: dict[int, list[GraphNode]] = {}
         for node in graph.nodes:
             if node.number in unit_of:
-                for source in {graph.root(value) for value in node.inputs}:
+                for source in self._sources(node):
                     readers.setdefault(source, []).append(node)
         for node in graph.nodes:
             unit = unit_of.get(node.number)
@@ -165,8 +179,7 @@ class Bodies:
 
     def _single(self, unit: Unit) -> Body:
         node = unit.nodes[0]
-        reads = [self.graph.view(value) for value in node.inputs]
-        return Body(unit, node.outputs, reads)
+        return Body(unit, node.outputs, self._reads(node))
 
 
 _Key = tuple[int, tuple[int, ...]]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repops.opset import F32, I64, ITEM_SIZE, Shape, Spec
+from repops.opset import BF16, F32, I64, ITEM_SIZE, Shape, Spec
 from repops.phases import ELEMENTWISE, REDUCTIONS
 
 from ..program import Kind, Operand, Program, SlotSource
@@ -57,6 +57,7 @@ class Graph:
         # NOTE: strangers may write long chains of views, so each view extends its source's; no chain is walked.
         self._roots, self._shaped = list(range(len(self.specs))), list(range(len(self.specs)))
         self._views: dict[int, View] = {}
+        self._narrow: dict[int, View] = {}
         for number, structure in enumerate(program.nodes):
             self._first.append(len(self.specs))
             outputs = tuple(range(len(self.specs), len(self.specs) + len(structure.outputs)))
@@ -70,6 +71,8 @@ class Graph:
             self._shaped += [self._shaped[inputs[0]]] if node.op == "reshape" else outputs
             if is_view:
                 self._views[outputs[0]] = self._view(node)
+            if (narrow := self._before_cast(node)) is not None:
+                self._narrow[outputs[0]] = narrow
         self.after = [self.output(source) for source in program.slots]
         """The value of each slot after the step."""
         self.watched = [self.output(source) for source in watched]
@@ -94,6 +97,18 @@ class Graph:
     def view(self, value: int) -> View:
         """Return the place of a value in a computed one, or in a view that must be copied first."""
         return self._views.get(value) or View.whole(value, self.shape(value))
+
+    def _before_cast(self, node: GraphNode) -> View | None:
+        """Return the result's place in memory of bf16, if the node widens that or is a view of what does."""
+        (result,) = node.outputs[:1]
+        if node.op == "cast" and self.specs[node.inputs[0]][0] == BF16 and self.specs[result][0] == F32:
+            return self.view(node.inputs[0])
+        narrow = self._narrow.get(node.inputs[0]) if node.op in VIEWS else None
+        return None if narrow is None else view_of(narrow, node.op, node.attrs, self.shape(result))
+
+    def narrow(self, value: int) -> View | None:
+        """Return the place of a value's elements before a cast from bf16 widens them; None if no cast does."""
+        return self._narrow.get(value)
 
     def root(self, value: int) -> int:
         """Follow views to the value that is computed."""

@@ -12,7 +12,7 @@ from repops.cpu import Bound
 from repops.expression import Expression
 from repops.fusion import Fused
 from repops.memory import address_of, allocate
-from repops.opset import F32, ITEM_SIZE, Attrs, Dtype, Shape, Spec
+from repops.opset import F32, ITEM_SIZE, Attrs, Shape, Spec
 from repops.phases import NotFusibleError
 from repops.rounding import MAX_BITS
 from repops.strided import Matrices, copy, product
@@ -36,7 +36,6 @@ class Matmul(NamedTuple):
     k: int
     n: int
     operands: list[Matrices]
-    dtype: Dtype
 
 
 ROW_BYTES = 1 << 24
@@ -45,6 +44,9 @@ ROW_BYTES = 1 << 24
 
 class Machine(Protocol):
     """All machines give the same bits."""
+
+    widens: bool = False
+    """Whether a product of f32 may read operands of bf16, which it widens."""
 
     def fused(
         self, expression: Expression, strides: Sequence[Shape], unfused: Unfused
@@ -124,6 +126,7 @@ class Cpu(Machine):
 
     def __init__(self, exact: bool = False) -> None:
         self._exact = exact
+        self.widens = not exact
 
     def fused(
         self,

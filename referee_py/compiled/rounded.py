@@ -36,6 +36,7 @@ class RoundedCpu(Cpu):
     def __init__(self, backend: Rounded) -> None:
         super().__init__()
         self._backend = backend
+        self.widens = False
         self.bits = backend.rounding.bits
 
     def is_logged(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
@@ -118,18 +119,18 @@ class RoundedCpu(Cpu):
         return bind
 
     def product(self, node: GraphNode, shape: Matmul) -> Bind | None:
-        batch, m, k, n, (left, right, _), dtype = shape
-        if 0 in (*batch, m, n) or dtype != F32:
+        batch, m, k, n, (left, right, result) = shape
+        if 0 in (*batch, m, n) or result.dtype != F32:
             return None  # runs as an operator
 
         def bind(addresses: Sequence[int]) -> Call:
             a, b = _matrices(addresses[0], batch, m, k, left), _matrices(addresses[1], batch, k, n, right)
-            result = _at(addresses[2], F32, (*batch, m, n))
+            c = _at(addresses[2], F32, (*batch, m, n))
 
             def call() -> None:
                 operands = Operands([partial(_whole, a), partial(_whole, b)])
                 evaluation = self._backend.product(a, b)
-                self._backend.round(node.number, node.op, operands, node.attrs, evaluation, result)
+                self._backend.round(node.number, node.op, operands, node.attrs, evaluation, c)
 
             return call
 

@@ -6,15 +6,14 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from repops.opset import Shape
 from repops.phases import NotFusibleError
-from repops.strided import MAX_OUTER, Matrices
 
 from .bodies import Apart, Bodies, Body
 from .graph import VIEWS, Graph, GraphNode
 from .groups import Groups, Unit
-from .machine import Bind, Machine, Matmul
-from .views import View, refined, regroup
+from .machine import Bind, Machine
+from .products import matmul
+from .views import View
 
 ROUNDS = 4
 """Number of times that a graph is regrouped because some of its groups cannot be kernels."""
@@ -40,11 +39,11 @@ def tasks_of(graph: Graph, machine: Machine) -> list[Task]:
     apart: set[int] = set()
     for _ in range(ROUNDS):
         try:
-            return _tasks(Bodies(graph, Groups(graph, apart)), machine)
+            return _tasks(Bodies(graph, Groups(graph, apart), machine.widens), machine)
         except Apart as found:
             apart |= found.nodes
     # INVARIANT: without groups nothing can be refused.
-    return _tasks(Bodies(graph, Groups(graph, range(len(graph.nodes)))), machine)
+    return _tasks(Bodies(graph, Groups(graph, range(len(graph.nodes))), machine.widens), machine)
 
 
 def _tasks(bodies: Bodies, machine: Machine) -> list[Task]:
@@ -99,13 +98,23 @@ def _task(body: Body, graph: Graph, machine: Machine) -> Task:
     node = body.node
     specs = [graph.specs[value] for value in node.inputs]
     logged = graph.is_logged(node)
-    if node.op in ("mm", "bmm") and (made := _product(body, graph, machine)) is not None:
-        return Task(node.op, position, body.reads, body.writes, made, logged=logged)
+    if node.op in ("mm", "bmm") and not all(
+        _is_plain(*read, graph) for read in zip(body.reads, node.inputs, strict=True)
+    ):
+        shape = matmul(graph, node, body.reads)
+        made = machine.product(node, shape) if shape is not None else None
+        if made is not None:
+            return Task(node.op, position, body.reads, body.writes, made, logged=logged)
     reads = [
         view if view.is_contiguous() else View.whole(value, graph.shape(value))
         for view, value in zip(body.reads, node.inputs, strict=True)
     ]
     return Task(node.op, position, reads, node.outputs, machine.operator(node, specs), logged=logged)
+
+
+def _is_plain(view: View, value: int, graph: Graph) -> bool:
+    """Return whether an operand is a contiguous value of its own dtype."""
+    return view.is_contiguous() and graph.specs[view.base][0] == graph.specs[value][0]
 
 
 def _plain(node: GraphNode, machine: Machine) -> Task:
@@ -124,42 +133,3 @@ def copy_of(view: View, item_size: int, machine: Machine) -> Bind:
     factors = view.factors()
     shape, strides = tuple(size for size, _ in factors), tuple(stride for _, stride in factors)
     return machine.copy(shape, strides, item_size)
-
-
-def _product(body: Body, graph: Graph, machine: Machine) -> Bind | None:
-    """Return a product that reads its operands in place; None if both are contiguous or a layout forbids it."""
-    a, b = body.reads
-    (m, k), n = a.shape[-2:], b.shape[-1]
-    if (
-        all(view.is_contiguous() for view in (a, b))
-        or m == 1
-        or n == 1
-        or graph.elements(body.writes[0]) == 0
-    ):
-        return None
-    batch: Shape | None = a.shape[:-2]
-    for view in (a, b):
-        sizes = tuple(size for dim in view.dims[:-2] for size, _ in dim)
-        batch = None if batch is None else refined(batch, sizes)
-    if batch is None or len(batch) > MAX_OUTER + 1:
-        return None
-    operands = [made for view in (a, b) if (made := _matrices(view, batch)) is not None]
-    if len(operands) < 2:
-        return None
-    step, own = m * n, []
-    for size in reversed(batch):
-        own.append(step)
-        step *= size
-    operands.append(Matrices(tuple(reversed(own)), n, 1))
-    return machine.product(body.node, Matmul(batch, m, k, n, operands, graph.specs[a.base][0]))
-
-
-def _matrices(view: View, batch: Shape) -> Matrices | None:
-    loops = regroup([factor for dim in view.dims[:-2] for factor in dim], batch)
-    inner = View(view.base, 0, view.dims[-2:]).strides()
-    if loops is None or any(len(loop) != 1 for loop in loops) or inner is None:
-        return None
-    # NOTE: packing reads runs along one of the two dimensions; a matrix without such runs is better copied.
-    if 1 not in inner and 1 not in view.shape[-2:]:
-        return None
-    return Matrices(tuple(loop[0][1] for loop in loops), *inner)

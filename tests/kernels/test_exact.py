@@ -234,9 +234,9 @@ def test_a_product_of_views(shape):
     b = rng.standard_normal((batch, n, k), dtype=np.float32).transpose(0, 2, 1)
     got = np.full((batch, n, m), np.nan, np.float32).transpose(0, 2, 1)
     strides = [tuple(stride // 4 for stride in view.strides) for view in (a, b, got)]
-    operands = [Matrices(each[:-2], *each[-2:]) for each in strides]
+    operands = [Matrices(each[:-2], *each[-2:], F32) for each in strides]
     addresses = [array.__array_interface__["data"][0] for array in (a, b, got)]
-    exact.product((batch,), m, k, n, operands, F32, addresses)(2, BEST_ISA)
+    exact.product((batch,), m, k, n, operands, addresses)(2, BEST_ISA)
     (want,) = exact.execute("bmm", [np.ascontiguousarray(a), np.ascontiguousarray(b)], {})
     np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from repops import cpu
 from repops.memory import address_of
-from repops.opset import BF16, F32, Dtype, ShapeError
+from repops.opset import BF16, F32, Dtype, DtypeError, ShapeError
 from repops.strided import Matrices, copy, product
 from repops.tensors import NUMPY_DTYPE
 
@@ -15,14 +15,21 @@ def _strides(array: np.ndarray) -> tuple[int, ...]:
     return tuple(stride // array.itemsize for stride in array.strides)
 
 
-@pytest.mark.parametrize("dtype", [F32, BF16])
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        *((F32, F32, F32), (BF16, BF16, BF16)),
+        *((BF16, BF16, F32), (BF16, F32, F32), (F32, BF16, F32), (F32, BF16, BF16)),
+    ],
+    ids=lambda dtypes: "-".join(dtype.name for dtype in dtypes),
+)
 @pytest.mark.parametrize("seed", range(40))
-def test_product_of_views_equals_bmm_of_copies(seed: int, dtype: Dtype) -> None:
+def test_product_of_views_equals_bmm_of_copies(seed: int, dtypes: tuple[Dtype, Dtype, Dtype]) -> None:
     draw = np.random.default_rng(seed)
     batch = tuple(draw.integers(1, 4, draw.integers(0, 4)).tolist())
     m, k, n = draw.integers(1, 40, 3).tolist() if seed % 4 else draw.integers(1, 600, 3).tolist()
 
-    def view(rows: int, columns: int) -> np.ndarray:
+    def view(rows: int, columns: int, dtype: Dtype) -> np.ndarray:
         """Return a view of a larger array, with dimensions in any order."""
         shape = (*batch, rows, columns)
         order = draw.permutation(len(shape))
@@ -30,13 +37,15 @@ def test_product_of_views_equals_bmm_of_copies(seed: int, dtype: Dtype) -> None:
         inside = whole[tuple(slice(1, 1 + shape[d]) for d in order)]
         return inside.transpose(np.argsort(order))
 
-    a, b = view(m, k), view(k, n)
-    out = np.full((*batch, m, n), np.nan, NUMPY_DTYPE[dtype])
-    operands = [Matrices(s[:-2], *s[-2:]) for s in map(_strides, (a, b, out))]
+    a, b = view(m, k, dtypes[0]), view(k, n, dtypes[1])
+    out = np.full((*batch, m, n), np.nan, NUMPY_DTYPE[dtypes[2]])
+    operands = [
+        Matrices(s[:-2], *s[-2:], dtype) for s, dtype in zip(map(_strides, (a, b, out)), dtypes, strict=True)
+    ]
     addresses = [array.__array_interface__["data"][0] for array in (a, b, out)]
-    product(batch, m, k, n, operands, dtype, addresses)(int(draw.integers(1, 4)), cpu.get_isa())
-    copies = [np.ascontiguousarray(x).reshape(-1, *x.shape[-2:]) for x in (a, b)]
-    (expected,) = cpu.execute("bmm", copies, {})
+    product(batch, m, k, n, operands, addresses)(int(draw.integers(1, 4)), cpu.get_isa())
+    copies = [np.ascontiguousarray(x, np.float32).reshape(-1, *x.shape[-2:]) for x in (a, b)]
+    expected = cpu.execute("bmm", copies, {})[0].astype(NUMPY_DTYPE[dtypes[2]])
     assert out.tobytes() == expected.tobytes()
 
 
@@ -54,8 +63,10 @@ def test_copy_of_a_view(seed: int, dtype: type[np.generic]) -> None:
 
 
 def test_limits() -> None:
-    plain = Matrices((1,) * 6, 1, 1)
+    plain = Matrices((1,) * 6, 1, 1, F32)
     with pytest.raises(ShapeError, match="loops"):
-        product((1,) * 6, 1, 1, 1, [plain] * 3, F32, [0, 0, 0])
+        product((1,) * 6, 1, 1, 1, [plain] * 3, [0, 0, 0])
+    with pytest.raises(DtypeError, match="several dtypes"):
+        product((), 1, 1, 1, [Matrices((), 1, 1, dtype) for dtype in (F32, BF16, F32)], [0, 0, 0], exact=True)
     with pytest.raises(ShapeError, match="dimensions"):
         copy((1,) * 9, (1,) * 9, 4, [0, 0])

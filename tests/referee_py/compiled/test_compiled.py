@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from repops.opset import BF16, F32
+
+from referee_py.compiled import Compiled
+from referee_py.program import Kind, Operand
 
 from .equality import check
-from .random_program import RandomProgram
+from .random_bf16 import RandomBf16
+from .random_program import RandomProgram, Value
 
 
-def _check(seed: int, size: int) -> None:
-    made = RandomProgram(seed, size)
-    check(made.program, made.constants, made.initial, seed)
+def _check(seed: int, size: int, kind: type[RandomProgram] = RandomProgram) -> Compiled:
+    made = kind(seed, size)
+    return check(made.program, made.constants, made.initial, seed)
 
 
 @pytest.mark.parametrize("part", range(8))
@@ -19,8 +24,41 @@ def test_random_programs(part: int) -> None:
         _check(seed, size=8 + seed % 60)
 
 
+@pytest.mark.parametrize("part", range(8))
+def test_random_programs_of_two_precisions(part: int) -> None:
+    for seed in range(part, 400, 8):
+        _check(seed, 8 + seed % 60, RandomBf16)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
 def test_many_random_programs(part: int) -> None:
     for seed in range(1000 + part, 11000, 20):
         _check(seed, size=8 + seed % 150)
+        _check(seed, 8 + seed % 150, RandomBf16)
+
+
+class _Widened(RandomProgram):
+    """Heads of 8 rows and columns, which a product of f32 reads in another order: q k^T, as attention has it."""
+
+    def _grow(self) -> None:
+        whole = self.full(0.25, (8, 4, 8))
+        step = self._made("cast", (Operand(Kind.STEP), self.pool[0][1]), dtype=F32)
+        logits = self._made("mul", whole, step)
+        heads = []
+        for x in (logits, self._made("exp", logits)):
+            turned = self._made("permute", self._made("cast", x, dtype=BF16), dims=(1, 0, 2))
+            heads.append(self._made("cast", turned, dtype=F32))
+        self._made("bmm", heads[0], self._made("permute", heads[1], dims=(0, 2, 1)))
+
+    def _made(self, name: str, *inputs: Value, **attrs: object) -> Value:
+        made = self.add(name, *inputs, **attrs)
+        assert made is not None
+        return made
+
+
+def test_a_product_reads_what_is_widened_for_it_before_the_cast() -> None:
+    compiled = _check(0, 1, _Widened)
+    (product,) = (task for task in compiled.tasks if task.name == "bmm")
+    specs = [compiled._graph.specs[view.base][0] for view in product.reads]
+    assert specs == [BF16, BF16]
