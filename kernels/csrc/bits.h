@@ -88,6 +88,11 @@ FN uint16_t to_bf16(float x) {
     const uint32_t b = (uint32_t)bits_of(x);
     return upper_half(x, b + 0x7FFF + ((b >> 16) & 1));
 }
+// The same as a binary32, for what is computed with next.
+FN float rounded_bf16(float x) {
+    const uint32_t b = (uint32_t)bits_of(x);
+    return f32_of((int32_t)(x != x ? 0x7FC00000 : (b + 0x7FFF + ((b >> 16) & 1)) & 0xFFFF0000));
+}
 // Round away from zero with the probability that the low 16 bits of random bits give.
 FN uint16_t to_bf16_stochastic(float x, uint64_t random) {
     const uint32_t b = (uint32_t)bits_of(x);

@@ -171,7 +171,8 @@ static void range(void *context, int64_t begin, int64_t end) {
     const int64_t of_a = p->near_a ? 0 : ceil_div(panels_m, p->tiles_m) * p->height * depth;
     const int64_t of_b = p->near_b ? 0 : columns * p->width * depth;
     const int64_t of_c =
-        s->c_bf16 ? ceil_div(panels_m, p->tiles_m) * p->height * ceil_div(panels_n, p->tiles_n) * p->width : 0;
+        s->c_bf16 ? ceil_div(panels_m, p->tiles_m) * p->height * ceil_div(panels_n, p->tiles_n) * p->width
+                  : 0;
     const int64_t lines_a = ceil_div(of_a, 16), lines_b = ceil_div(of_b, 16);
     const int64_t lines = lines_a + lines_b + ceil_div(of_c, 16);
     float *packed = aligned_alloc(64, (size_t)max_i64(lines, 1) * 64);
@@ -212,8 +213,8 @@ int matrix_product(const product_shape *s, const void *a, const void *b, void *c
     for (int64_t i = 0; i < width; i++) p.b_lane[i] = i * s->b[COLUMN];
     for (int64_t k = 0; k < min_i64(CHUNK, s->k); k++)
         p.a_step[k] = k * s->a[COLUMN], p.b_step[k] = k * s->b[ROW];
-    p.near_a =
-        !s->a_bf16 && !s->c_bf16 && kernel->multiply_rows && s->a[COLUMN] == 1 && s->m >= height && s->n <= kernel->few_columns;
+    p.near_a = !s->a_bf16 && !s->c_bf16 && kernel->multiply_rows && s->a[COLUMN] == 1 && s->m >= height &&
+               s->n <= kernel->few_columns;
     p.near_b = p.near_a && !s->b_bf16 && s->b[COLUMN] == 1 && s->n % (width / 2) == 0 && s->k <= CHUNK &&
                s->b[ROW] <= NARROW && s->b[ROW] * s->k <= SMALL_B;
     p.block = panels_in_cache(width);

@@ -7,8 +7,8 @@
 
 enum { BATCH, ROW, COLUMN };
 
-// C[b, m, n] = sum over k of A[b, m, k] B[b, k, n]; strides in elements, of A, B and C. A matrix is of binary32,
-// or of bf16: sums of binary32 are rounded again if C is.
+// C[b, m, n] = sum over k of A[b, m, k] B[b, k, n]; strides in elements, of A, B and C. A matrix is of
+// binary32, or of bf16: sums of binary32 are rounded again if C is.
 typedef struct {
     int64_t batch, m, k, n;
     int64_t a[3], b[3], c[3];

@@ -144,8 +144,18 @@ CAST_FROM(cast_bool, uint8_t, a != 0, a != 0)
 ROW_KERNEL(cast_f32_to_bf16, float, uint16_t, to_bf16(a))
 ROW_KERNEL(cast_bf16_to_f32, uint16_t, float, from_bf16(a))
 ROW_KERNEL(cast_bf16_to_bf16, uint16_t, uint16_t, a)
-// Two casts, there and back (repops/phases.py).
-ROW_KERNEL(round_f32_bf16, float, float, from_bf16(to_bf16(a)))
+
+// Several operators at once (repops/phases.py): casts to bf16 and back, after arithmetic or alone; and
+// arithmetic with an operand of bf16, which comes first.
+ROW_KERNEL(round_bf16, float, float, rounded_bf16(a))
+#define WITH_BF16(name, expression)                                                                          \
+    ROW_KERNEL(name##_to_bf16, float, uint16_t, to_bf16(expression))                                         \
+    ROW_KERNEL(name##_round_bf16, float, float, rounded_bf16(expression))
+WITH_BF16(add, a + b)
+WITH_BF16(sub, a - b)
+WITH_BF16(mul, a *b)
+ROW_KERNEL_OF_TWO(add_bf16_f32, uint16_t, float, float, from_bf16(a) + b)
+ROW_KERNEL_OF_TWO(mul_bf16_f32, uint16_t, float, float, from_bf16(a) * b)
 
 OPERATOR(cast) {
     const int64_t from = input(sig, 0)->dtype, to = output(sig, 0)->dtype;
@@ -200,7 +210,15 @@ const named_row named_rows[] = {
     {"cast_f32_bf16", cast_f32_to_bf16},
     {"cast_bf16_f32", cast_bf16_to_f32},
     {"cast_bf16_bf16", cast_bf16_to_bf16},
-    {"round_f32_bf16", round_f32_bf16},
+    {"round_bf16", round_bf16},
+    {"add_to_bf16", add_to_bf16},
+    {"sub_to_bf16", sub_to_bf16},
+    {"mul_to_bf16", mul_to_bf16},
+    {"add_round_bf16", add_round_bf16},
+    {"sub_round_bf16", sub_round_bf16},
+    {"mul_round_bf16", mul_round_bf16},
+    {"add_bf16_f32", add_bf16_f32},
+    {"mul_bf16_f32", mul_bf16_f32},
     {"cast_stochastic_f32", cast_stochastic_f32},
     {"cast_i64_f32", cast_i64_to_f32},
     {"cast_i64_i64", cast_i64_to_i64},

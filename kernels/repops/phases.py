@@ -23,9 +23,16 @@ from .opset import ITEM_SIZE, OPS, OpError, Shape, ShapeError, Spec, broadcast
 REDUCTIONS = ("sum", "amax")
 ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
 ELEMENTARY = ("exp", "log", "erf", "tanh", "sin", "cos", "pow")
-COMBINED = {("sub_f32", "exp_f32"): "exp_sub_f32", ("cast_f32_bf16", "cast_bf16_f32"): "round_f32_bf16"}
-"""Kernels for two instructions, of which the second is the only reader of the first: softmax's exp(a - b), whose
-differences need not be stored, and what is rounded to bf16 between operators of f32."""
+COMBINED = {
+    ("sub_f32", "exp_f32"): "exp_sub_f32",
+    ("cast_f32_bf16", "cast_bf16_f32"): "round_bf16",
+    **{(f"{op}_f32", "cast_f32_bf16"): f"{op}_to_bf16" for op in ("add", "sub", "mul")},
+    **{(f"{op}_to_bf16", "cast_bf16_f32"): f"{op}_round_bf16" for op in ("add", "sub", "mul")},
+}
+"""Kernels for two instructions, of which the second is the only reader of the first and reads nothing else: softmax's
+exp(a - b), whose differences need not be stored, and arithmetic of f32 whose results are rounded to bf16."""
+WIDENING = {"add_f32": "add_bf16_f32", "mul_f32": "mul_bf16_f32"}
+"""Kernels for arithmetic of which one operand, here the first, is widened from bf16 for it alone."""
 
 
 class NotFusibleError(OpError):
@@ -177,14 +184,27 @@ class Schedule:
         else:
             name = f"{node.op}_{dtypes[0]}" + (f"_{node.spec[0].name.lower()}" if node.op == "cast" else "")
         inputs = node.inputs
-        if self._combines and self.code and self._readers[self.code[-1].result] == 1:
-            before = self.code[-1]
-            if inputs == (before.result,) and (before.name, name) in COMBINED:
-                name, inputs = COMBINED[before.name, name], before.operands
-                self.code.pop()
-                del self.values[before.result]
+        if self._combines:
+            name, inputs = self._combined(name, inputs, phase)
         self.code.append(Instruction(name, number, inputs, phase, varies))
         self.values[number] = Value(node.spec, varies, phase, Place.TEMPORARY if varies else Place.ITEM)
+
+    def _combined(self, name: str, inputs: tuple[int, ...], phase: int) -> tuple[str, tuple[int, ...]]:
+        """Return the kernel of an instruction and of one whose only reader it is, which is dropped; or its own."""
+        for at in inputs:
+            before = next((done for done in reversed(self.code) if done.result == at), None)
+            if before is None or before.phase != phase or self._readers[at] != 1:
+                continue
+            if len(inputs) == 1 and (before.name, name) in COMBINED:
+                made, operands = COMBINED[before.name, name], before.operands
+            elif before.name == "cast_bf16_f32" and name in WIDENING:
+                made, operands = WIDENING[name], (*before.operands, *(i for i in inputs if i != at))
+            else:
+                continue
+            self.code.remove(before)
+            del self.values[at]
+            return made, operands
+        return name, inputs
 
     def _place_outputs(self) -> None:
         row = self.domain if self.geometry.n == math.prod(self.domain[-1:]) else None

@@ -8,7 +8,7 @@ body of a group then holds copies of nodes of another group.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from repops.expression import Expression, Recorder, Symbol
@@ -137,13 +137,30 @@ class Bodies:
             if unit is None or not unit.fused or node.outputs[0] in self.stored:
                 continue
             value = node.outputs[0]
-            others = {unit_of[r.number].number for r in readers.get(value, ())} - {unit.number}
-            if others and not all(self._can_repeat(node, unit, self.groups.units[o]) for o in others):
-                self.stored.add(value)
+            numbers = {unit_of[r.number].number for r in readers.get(value, ())} - {unit.number}
+            others = [self.groups.units[number] for number in numbers]
+            if not others or self._can_repeat(node, unit, others):
+                continue
+            # What is widened from bf16 takes twice the memory that it does before.
+            narrow = graph.before_cast(value)
+            before = None if narrow is None else graph.root(narrow.base)
+            if before is not None and before not in self.stored and self._is_made_by(before, unit):
+                self.stored.add(before)
+                if self._can_repeat(node, unit, others):
+                    continue
+                self.stored.remove(before)
+            self.stored.add(value)
 
-    def _can_repeat(self, node: GraphNode, unit: Unit, reader: Unit) -> bool:
-        """Return whether the reader may recompute this node; if so, items that this takes are stored. A node with a
+    def _is_made_by(self, value: int, unit: Unit) -> bool:
+        maker = self.graph.maker.get(value)
+        return maker is not None and self.groups.unit_of.get(maker.number) is unit
+
+    def _can_repeat(self, node: GraphNode, unit: Unit, readers: Sequence[Unit]) -> bool:
+        """Return whether all readers may recompute this node; if so, items that this takes are stored. A node with a
         log is computed once."""
+        return all(self._repeats(node, unit, reader) for reader in readers)
+
+    def _repeats(self, node: GraphNode, unit: Unit, reader: Unit) -> bool:
         domain = refined(reader.domain or (), unit.domain or ())
         if node.number in unit.items or domain is None or (reader.row and domain[-1] != reader.row):
             return False

@@ -71,7 +71,7 @@ class Graph:
             self._shaped += [self._shaped[inputs[0]]] if node.op == "reshape" else outputs
             if is_view:
                 self._views[outputs[0]] = self._view(node)
-            if (narrow := self._before_cast(node)) is not None:
+            if (narrow := self._narrowed(node)) is not None:
                 self._narrow[outputs[0]] = narrow
         self.after = [self.output(source) for source in program.slots]
         """The value of each slot after the step."""
@@ -98,7 +98,7 @@ class Graph:
         """Return the place of a value in a computed one, or in a view that must be copied first."""
         return self._views.get(value) or View.whole(value, self.shape(value))
 
-    def _before_cast(self, node: GraphNode) -> View | None:
+    def _narrowed(self, node: GraphNode) -> View | None:
         """Return the result's place in memory of bf16, if the node widens that or is a view of what does."""
         (result,) = node.outputs[:1]
         if node.op == "cast" and self.specs[node.inputs[0]][0] == BF16 and self.specs[result][0] == F32:
@@ -106,7 +106,7 @@ class Graph:
         narrow = self._narrow.get(node.inputs[0]) if node.op in VIEWS else None
         return None if narrow is None else view_of(narrow, node.op, node.attrs, self.shape(result))
 
-    def narrow(self, value: int) -> View | None:
+    def before_cast(self, value: int) -> View | None:
         """Return the place of a value's elements before a cast from bf16 widens them; None if no cast does."""
         return self._narrow.get(value)
 

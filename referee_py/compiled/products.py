@@ -18,7 +18,7 @@ def operand_views(graph: Graph, node: GraphNode, widens: bool) -> list[View]:
     plain = [graph.view(value) for value in node.inputs]
     if not widens or node.op not in ("mm", "bmm") or graph.specs[node.outputs[0]][0] != F32:
         return plain
-    narrow = [graph.narrow(value) or view for value, view in zip(node.inputs, plain, strict=True)]
+    narrow = [graph.before_cast(value) or view for value, view in zip(node.inputs, plain, strict=True)]
     return narrow if narrow != plain and matmul(graph, node, narrow) is not None else plain
 
 

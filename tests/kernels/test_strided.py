@@ -39,9 +39,8 @@ def test_product_of_views_equals_bmm_of_copies(seed: int, dtypes: tuple[Dtype, D
 
     a, b = view(m, k, dtypes[0]), view(k, n, dtypes[1])
     out = np.full((*batch, m, n), np.nan, NUMPY_DTYPE[dtypes[2]])
-    operands = [
-        Matrices(s[:-2], *s[-2:], dtype) for s, dtype in zip(map(_strides, (a, b, out)), dtypes, strict=True)
-    ]
+    lies = zip(map(_strides, (a, b, out)), dtypes, strict=True)
+    operands = [Matrices(s[:-2], s[-2], s[-1], dtype) for s, dtype in lies]
     addresses = [array.__array_interface__["data"][0] for array in (a, b, out)]
     product(batch, m, k, n, operands, addresses)(int(draw.integers(1, 4)), cpu.get_isa())
     copies = [np.ascontiguousarray(x, np.float32).reshape(-1, *x.shape[-2:]) for x in (a, b)]

@@ -244,7 +244,7 @@ class Agreement:
             if decided:
                 self._mark(endpoint, told)
         if decided:
-            self._settle(found)
+            self._end_conflict(found)
             return
         reasons = [f"RPC {e.name}: {told}" for e, told in found.items() if told is not None]
         told = f"{same} of {len(endpoints.every)} endpoints agree with RPC {endpoints.serving.name} (agree = "
@@ -254,7 +254,7 @@ class Agreement:
             _log.error("rpc.disagreement", reason=told)
         raise Disagreement(told)
 
-    def _settle(self, found: dict[Endpoint, str | ChainError | None]) -> None:
+    def _end_conflict(self, found: dict[Endpoint, str | ChainError | None]) -> None:
         """End a contradiction about values: the others decide for the endpoint that serves now.
 
         SAFETY: the one that served when it arose, and was not waited for now, would serve and be contradicted again.

@@ -6,16 +6,16 @@ import pytest
 from repops.opset import BF16, F32
 
 from referee_py.compiled import Compiled
-from referee_py.program import Kind, Operand
+from referee_py.program import Kind, Operand, SlotSource
 
 from .equality import check
 from .random_bf16 import RandomBf16
 from .random_program import RandomProgram, Value
 
 
-def _check(seed: int, size: int, kind: type[RandomProgram] = RandomProgram) -> Compiled:
+def _check(seed: int, size: int, kind: type[RandomProgram] = RandomProgram) -> None:
     made = kind(seed, size)
-    return check(made.program, made.constants, made.initial, seed)
+    check(made.program, made.constants, made.initial, seed)
 
 
 @pytest.mark.parametrize("part", range(8))
@@ -38,7 +38,16 @@ def test_many_random_programs(part: int) -> None:
         _check(seed, 8 + seed % 150, RandomBf16)
 
 
-class _Widened(RandomProgram):
+class _Made(RandomProgram):
+    """A program made on purpose."""
+
+    def _made(self, name: str, *inputs: Value, **attrs: object) -> Value:
+        made = self.add(name, *inputs, **attrs)
+        assert made is not None
+        return made
+
+
+class _Widened(_Made):
     """Heads of 8 rows and columns, which a product of f32 reads in another order: q k^T, as attention has it."""
 
     def _grow(self) -> None:
@@ -51,14 +60,36 @@ class _Widened(RandomProgram):
             heads.append(self._made("cast", turned, dtype=F32))
         self._made("bmm", heads[0], self._made("permute", heads[1], dims=(0, 2, 1)))
 
-    def _made(self, name: str, *inputs: Value, **attrs: object) -> Value:
-        made = self.add(name, *inputs, **attrs)
-        assert made is not None
-        return made
-
 
 def test_a_product_reads_what_is_widened_for_it_before_the_cast() -> None:
-    compiled = _check(0, 1, _Widened)
+    _check(0, 1, _Widened)
+    made = _Widened(0, 1)
+    compiled = Compiled(made.program, made.constants)
     (product,) = (task for task in compiled.tasks if task.name == "bmm")
     specs = [compiled._graph.specs[view.base][0] for view in product.reads]
     assert specs == [BF16, BF16]
+
+
+class _SavedForLater(_Made):
+    """A value that is rounded to bf16 and widened, read at once and again after a product."""
+
+    def _grow(self) -> None:
+        matrix = next(x for x in self.pool if x[1][0] == F32 and len(x[1][1]) == 2)
+        x = matrix
+        for _ in range(4):  # too much to compute again
+            x = self._made("erf", x)
+        saved = self._made("cast", self._made("cast", x, dtype=BF16), dtype=F32)
+        change = self._made("tanh", saved)
+        square = self._made("mm", change, self._made("permute", change, dims=(1, 0)))
+        self._made("mul", self._made("mm", square, change), saved)
+
+
+def test_what_is_widened_is_stored_before() -> None:
+    _check(0, 1, _SavedForLater)
+    made = _SavedForLater(0, 1)
+    last = next(i for i, node in enumerate(made.program.nodes) if node.name == "mul")
+    compiled = Compiled(made.program, made.constants, [SlotSource(last, 0)])
+    graph = compiled._graph
+    casts = {node.outputs[0] for node in graph.nodes if node.op == "cast"}
+    stored = [value for task in compiled.tasks for value in task.writes if value in casts]
+    assert [graph.specs[value][0] for value in stored] == [BF16]
