@@ -88,7 +88,7 @@ int depthwise_takes(const depthwise *d, int64_t count, call k) {
 // Store n results from element `at` on.
 static void put(const depthwise *d, const float *results, int64_t n, int64_t at, enum isa isa) {
     if (d->bf16)
-        round_to_bf16(results, n, (uint16_t *)d->out + at, isa);
+        round_to_bf16(results, n, 1, n, (uint16_t *)d->out + at, n, isa);
     else
         memcpy((float *)d->out + at, results, (size_t)n * sizeof *results);
 }

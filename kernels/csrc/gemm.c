@@ -62,13 +62,11 @@ static void narrow(const plan *p, const part *s, const float *sums, int64_t rows
                    uint16_t *c) {
     const int64_t step = apart(s->c_column.stride[LOOPS - 1]);
     if (run_of(columns->c, columns->count, 1) == columns->count) {
-        for (int64_t i = 0; i < rows; i++)
-            round_to_bf16(sums + i * columns->count, columns->count, c + columns->c[0] + i * p->g->c_row,
-                          p->isa);
+        round_to_bf16(sums, columns->count, rows, columns->count, c + columns->c[0], p->g->c_row, p->isa);
         return;
     }
     uint16_t rounded[MAX_HEIGHT * MAX_WIDTH];
-    round_to_bf16(sums, rows * columns->count, rounded, p->isa);
+    round_to_bf16(sums, 0, 1, rows * columns->count, rounded, 0, p->isa);
     for (int64_t j = 0, n; j < columns->count; j += n) {
         n = run_of(columns->c + j, columns->count - j, step);
         for (int64_t i = 0; i < rows; i++)

@@ -150,10 +150,9 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
             t.n0 = n, t.n1 = min_i64(n1, n + block), t.b = p->near_b ? b : to->b, t.c = c + n - n0;
             if (!p->near_b) pack_panels(p, &columns, b, t.n1 - n, t.depth, to->b);
             (p->near_a ? multiply_rows : multiply_panels)(p, &t);
-            if (c_bf16 && k + t.depth == s->k)
-                for (int64_t m = 0; m < m1 - m0; m++) // while the sums are near
-                    round_to_bf16(t.c + m * t.row, t.n1 - n,
-                                  (uint16_t *)p->c + place + m * s->c[ROW] + n - n0, p->isa);
+            if (c_bf16 && k + t.depth == s->k) // while the sums are near
+                round_to_bf16(t.c, t.row, m1 - m0, t.n1 - n, (uint16_t *)p->c + place + n - n0, s->c[ROW],
+                              p->isa);
         }
     }
 }

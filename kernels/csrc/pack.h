@@ -40,7 +40,8 @@ void pack(const gathered *g, const microkernel *kernel, float *to, int64_t width
 // to[i] = from[i]
 void to_f64(const float *from, int64_t n, double *to, enum isa isa);
 
-// to[i] = from[i], rounded
-void round_to_bf16(const float *from, int64_t n, uint16_t *to, enum isa isa);
+// to[i * to_row + j] = from[i * from_row + j], rounded, for i < rows and j < n
+void round_to_bf16(const float *from, int64_t from_row, int64_t rows, int64_t n, uint16_t *to, int64_t to_row,
+                   enum isa isa);
 
 #endif

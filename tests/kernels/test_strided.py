@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from repops import cpu
+from repops.calls import SPECIAL_F32
+from repops.library import BEST_ISA
 from repops.memory import address_of
 from repops.opset import BF16, F32, Dtype, DtypeError, ShapeError
 from repops.strided import Matrices, copy, product
-from repops.tensors import NUMPY_DTYPE
+from repops.tensors import NUMPY_DTYPE, canonical
 
 
 def _strides(array: np.ndarray) -> tuple[int, ...]:
@@ -46,6 +48,23 @@ def test_product_of_views_equals_bmm_of_copies(seed: int, dtypes: tuple[Dtype, D
     copies = [np.ascontiguousarray(x, np.float32).reshape(-1, *x.shape[-2:]) for x in (a, b)]
     expected = cpu.execute("bmm", copies, {})[0].astype(NUMPY_DTYPE[dtypes[2]])
     assert out.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("isa", range(BEST_ISA + 1))
+@pytest.mark.parametrize("n", [2, 15, 16, 17, 33, 80, 5000])
+def test_sums_that_are_stored_as_bf16_are_rounded_as_a_cast_does(n: int, isa: int) -> None:
+    """Midpoints, values beside them, subnormals, overflow, NaNs of both signs: each alone in its sum."""
+    draw = np.random.default_rng(n)
+    near = draw.integers(0, 1 << 16, 5000, dtype=np.uint32) << 16 | 0x8000 + draw.integers(-1, 2, 5000)
+    bits = np.concatenate([SPECIAL_F32, near, draw.integers(0, 1 << 32, 5000)]).astype(np.uint32)
+    one = np.ones((7, 1), np.float32)
+    for at in range(0, min(bits.size - n, 40 * n) + 1, n):
+        row = bits[at : at + n].view(np.float32).reshape(1, n)
+        out = np.zeros((7, n), NUMPY_DTYPE[BF16])
+        operands = [Matrices((), x.shape[1], 1, kind) for x, kind in ((one, F32), (row, F32), (out, BF16))]
+        product((), 7, 1, n, operands, [address_of(x) for x in (one, row, out)])(1, isa)
+        (wanted,) = cpu.execute("cast", cpu.execute("mm", [one, row], {}), {"dtype": BF16})
+        assert canonical(out).tobytes() == canonical(wanted).tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
