@@ -1,5 +1,5 @@
 // Sums of binary32 values in lanes side by side, without loss: a row is cut into pieces of LANES values, and
-// of columns each is a lane.
+// of columns each is a lane. A template: VECTOR is the number of binary64 values in a vector.
 //
 // The exponents of the largest and the smallest nonzero magnitude tell how values can be added so that
 // nothing is lost:
@@ -41,9 +41,10 @@ _Static_assert(APART(LEVELS) >= 253, "every finite value has its place in a casc
 
 #define INLINE static inline __attribute__((always_inline))
 
+// NOTE: functions take pointers to vectors, because how a vector itself is passed depends on the instruction
+// set.
 #define VECTORS (LANES / VECTOR)
-typedef double half __attribute__((vector_size(4 * VECTOR)));
-typedef double quarter __attribute__((vector_size(2 * VECTOR)));
+typedef double wide __attribute__((vector_size(8 * VECTOR)));
 
 // Vector v of LANES values, in binary64. NOTE: gcc converts a vector in two halves, but a loop at once.
 INLINE void load(const float *x, int v, wide *to) {
@@ -160,23 +161,18 @@ INLINE void sum_lanes(const source *s, const plain_sums *plain, int32_t apart, i
     }
 }
 
-// Fold one half of each level's vector onto the other.
-#define FOLD(T, PART, from, to)                                                                              \
-    PART to[2 * LEVELS];                                                                                     \
-    memcpy(to, from, (size_t)levels * sizeof(T));                                                            \
-    for (int l = 0; l < levels; l++) ADD_AT(PART, to, 2, levels, l, to[2 * l + 1]);                          \
-    for (int l = 1; l < levels; l++) to[l] = to[2 * l];
-
 // Return in sum[l] level l of the sum of all lanes. `levels` is a constant at each call.
 INLINE void fold(const lane_sums *s, int levels, double *sum) {
     wide all[LEVELS];
+    double one[LEVELS][VECTOR];
     for (int l = 0; l < levels; l++) all[l] = s->level[l][0];
     for (int v = 1; v < VECTORS; v++)
         for (int l = 0; l < levels; l++) ADD_AT(wide, all, 1, levels, l, s->level[l][v]);
-    FOLD(wide, half, all, halves)
-    FOLD(half, quarter, halves, quarters)
-    FOLD(quarter, double, quarters, ones)
-    for (int l = 0; l < levels; l++) sum[l] = ones[l];
+    memcpy(one, all, (size_t)levels * sizeof *one);
+    for (int half = VECTOR / 2; half; half /= 2)
+        for (int i = 0; i < half; i++)
+            for (int l = 0; l < levels; l++) ADD_AT(double, &one[0][i], VECTOR, levels, l, one[l][i + half]);
+    for (int l = 0; l < levels; l++) sum[l] = one[l][0];
 }
 
 #endif

@@ -160,36 +160,48 @@ static void decide_open(const exact_plan *p, const tile *t, space *from) {
     from->open.count = 0;
 }
 
-static void round_tile(const exact_plan *p, const tile *t, space *from) {
+// Round the block of panel j of rows and of columns from n on, which go to `column`.
+static void round_of(const exact_plan *p, const tile *t, int64_t j, int64_t n, const int64_t *column,
+                     space *from) {
     const gemm *g = p->packing.g;
-    const int64_t width = p->kernel->width, height = p->kernel->panels.height;
+    const int64_t width = p->kernel->width, height = p->kernel->panels.height, m = t->m0 + j * height;
+    const int64_t rows = min_i64(height, t->m1 - m), count = min_i64(width, t->n1 - n);
+    const sum_block block = {.sum = block_at(p, t, from->sums, n - t->n0, j),
+                             .row_norms = from->norms[0] + j * p->lanes,
+                             .row_in_units = from->in_units[0] + j * p->lanes,
+                             .norms = from->norms[1] + n - t->n0,
+                             .in_units = from->in_units[1] + n - t->n0};
+    const int64_t to = t->batch * g->c_batch + m * g->c_row;
+    round_block *const round = (g->bf16 ? exact_round_bf16 : exact_round)[p->packing.isa];
+    int open;
+    if (!g->bf16 && count == width && run_of(column, count, 1) == count) {
+        open = round(&block, rows, width, (float *)g->c + to + column[0], g->c_row);
+    } else {
+        float result[MAX_HEIGHT * MAX_WIDTH];
+        open = round(&block, rows, width, result, width);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t k = 0; k < count; k++)
+                put_exact(g->c, to + i * g->c_row + column[k], result[i * width + k], g->bf16);
+    }
+    for (int64_t i = 0; open && i < rows; i++) {
+        const sum_row row = row_of(&block, i, width);
+        for (int64_t k = 0; k < count; k++) {
+            if (!is_open(&row, k, g->bf16)) continue;
+            from->open.row[from->open.count] = m + i, from->open.column[from->open.count++] = n + k;
+            if (from->open.count == OPEN_ELEMENTS) decide_open(p, t, from);
+        }
+    }
+}
+
+static void round_tile(const exact_plan *p, const tile *t, space *from) {
+    const int64_t width = p->kernel->width;
     find_norms(&from->row_facts, t->panels * p->lanes, p->scale, from->norms[0], from->in_units[0]);
     find_norms(&from->column_facts, t->n1 - t->n0, 1, from->norms[1], from->in_units[1]);
-    int (*const round)(const sum_row *, int64_t, float *) =
-        (g->bf16 ? exact_round_bf16 : exact_round)[p->packing.isa];
     for (int64_t n = t->n0; n < t->n1; n += width) {
         const int64_t count = min_i64(width, t->n1 - n);
         int64_t column[MAX_WIDTH];
         expand(&t->s->columns, &t->s->c_column, counters_at(&t->s->columns, n), count, column);
-        const int straight = !g->bf16 && count == width && run_of(column, count, 1) == count;
-        for (int64_t m = t->m0; m < t->m1; m++) {
-            const int64_t j = (m - t->m0) / height, i = (m - t->m0) % height;
-            const sum_row row = {.sum = block_at(p, t, from->sums, n - t->n0, j) + i * width,
-                                 .norm = from->norms[0][j * p->lanes + i],
-                                 .in_units = from->in_units[0][j * p->lanes + i],
-                                 .norms = from->norms[1] + n - t->n0,
-                                 .all_in_units = from->in_units[1] + n - t->n0};
-            const int64_t to = t->batch * g->c_batch + m * g->c_row;
-            float result[MAX_WIDTH];
-            const int open = round(&row, width, straight ? (float *)g->c + to + column[0] : result);
-            for (int64_t k = 0; !straight && k < count; k++)
-                put_exact(g->c, to + column[k], result[k], g->bf16);
-            for (int64_t k = 0; open && k < count; k++) {
-                if (!is_open(&row, k, g->bf16)) continue;
-                from->open.row[from->open.count] = m, from->open.column[from->open.count++] = n + k;
-                if (from->open.count == OPEN_ELEMENTS) decide_open(p, t, from);
-            }
-        }
+        for (int64_t j = 0; j < t->panels; j++) round_of(p, t, j, n, column, from);
     }
     if (from->open.count) decide_open(p, t, from);
 }

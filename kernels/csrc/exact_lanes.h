@@ -9,19 +9,20 @@
 #define EXACT_COLUMNS 64
 #define EXACT_ROWS 512
 
-// Every member is a table by instruction set. A value may be infinite or NaN.
+// A value may be infinite or NaN.
 typedef struct {
     // Add n values.
-    void (*const *add)(exact_sum *s, const float *x, int64_t n);
+    void (*add)(exact_sum *s, const float *x, int64_t n);
     // The sum of n values, rounded.
-    void (*const *whole)(const float *x, int64_t n, float *result);
+    void (*whole)(const float *x, int64_t n, float *result);
     // Add row[i][first + j], for i < n <= EXACT_ROWS, to s[j], for j < width <= EXACT_COLUMNS.
-    void (*const *add_columns)(exact_sum *s, const float *const *row, int64_t n, int64_t first,
-                               int64_t width);
+    void (*add_columns)(exact_sum *s, const float *const *row, int64_t n, int64_t first, int64_t width);
     // These sums, rounded.
-    void (*const *columns)(const float *const *row, int64_t n, int64_t first, int64_t width, float *result);
+    void (*columns)(const float *const *row, int64_t n, int64_t first, int64_t width, float *result);
 } exact_lanes;
 
-extern const exact_lanes exactly;
+extern const exact_lanes exact_lanes_portable, exact_lanes_avx2, exact_lanes_avx512;
+// By instruction set.
+extern const exact_lanes *const exactly[ISA_COUNT];
 
 #endif

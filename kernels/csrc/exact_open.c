@@ -9,8 +9,10 @@
 #include "pack.h"
 #include <math.h>
 
+#define VECTOR 8
 #define SIDE_BY_SIDE (2 * VECTOR) // lanes
 
+typedef double wide __attribute__((vector_size(8 * VECTOR)));
 typedef int64_t whole __attribute__((vector_size(sizeof(wide))));
 
 // In each lane, the sum of its products is sum + rest + d, where the absolute value of d is at most `lost`,

@@ -5,11 +5,6 @@
 
 #include "exact_sum.h"
 
-// Values side by side. NOTE: functions take pointers to vectors, because how a vector itself is passed
-// depends on the instruction set.
-#define VECTOR 8
-typedef double wide __attribute__((vector_size(8 * VECTOR)));
-
 // sum = sum + value; value = what that sum lacks, exactly
 #define ADD_WITH_ERROR(T, sum, value)                                                                        \
     do {                                                                                                     \

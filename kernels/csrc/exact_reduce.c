@@ -19,23 +19,28 @@ typedef struct {
     exact_sum *sums;      // [outer][width][parts], if there are several parts
 } sums_plan;
 
+// Copy up to GATHERED of the elements begin <= i < end of a result whose elements begin at x; return how
+// many.
+static int64_t gather(const sums_plan *p, const float *x, int64_t begin, int64_t end, float *to) {
+    const int64_t inner = p->reduced.dim[p->reduced.rank - 1], all = min_i64(end - begin, GATHERED);
+    for (int64_t i = 0, length; i < all; i += length) {
+        const float *run = x + axes_offset(&p->reduced, begin + i);
+        length = min_i64(inner - (begin + i) % inner, all - i);
+        memcpy(to + i, run, (size_t)length * sizeof *run);
+    }
+    return all;
+}
+
 // Add elements begin <= i < end of a result whose elements begin at x.
 static void add_row(const sums_plan *p, const float *x, int64_t begin, int64_t end, exact_sum *to) {
     if (p->reduced.rank <= 1) {
-        exactly.add[p->isa](to, x + begin, end - begin);
+        exactly[p->isa]->add(to, x + begin, end - begin);
         return;
     }
     float gathered[GATHERED];
-    int64_t count = 0;
-    const int64_t inner = p->reduced.dim[p->reduced.rank - 1];
-    for (int64_t i = begin; i < end;) {
-        const float *run = x + axes_offset(&p->reduced, i);
-        const int64_t length = min_i64(min_i64(inner - i % inner, end - i), GATHERED - count);
-        memcpy(gathered + count, run, (size_t)length * sizeof *run);
-        i += length, count += length;
-        if (count < GATHERED && i < end) continue;
-        exactly.add[p->isa](to, gathered, count);
-        count = 0;
+    for (int64_t i = begin, count; i < end; i += count) {
+        count = gather(p, x, i, end, gathered);
+        exactly[p->isa]->add(to, gathered, count);
     }
 }
 
@@ -47,7 +52,10 @@ static void rows_range(void *context, int64_t begin, int64_t end) {
         if (p->parts > 1) {
             add_row(p, x, p->n * part / p->parts, p->n * (part + 1) / p->parts, &p->sums[at]);
         } else if (p->reduced.rank <= 1) {
-            exactly.whole[p->isa](x, p->n, &p->to[outer]);
+            exactly[p->isa]->whole(x, p->n, &p->to[outer]);
+        } else if (p->n <= GATHERED) {
+            float gathered[GATHERED];
+            exactly[p->isa]->whole(gathered, gather(p, x, 0, p->n, gathered), &p->to[outer]);
         } else {
             exact_sum sum = {0};
             add_row(p, x, 0, p->n, &sum);
@@ -75,9 +83,9 @@ static void columns_range(void *context, int64_t begin, int64_t end) {
             axes_offsets(&p->reduced, i, i + count, offset);
             for (int64_t k = 0; k < count; k++) row[k] = x + offset[k];
             if (several)
-                exactly.add_columns[p->isa](sum, row, count, first, width);
+                exactly[p->isa]->add_columns(sum, row, count, first, width);
             else
-                exactly.columns[p->isa](row, count, first, width, to);
+                exactly[p->isa]->columns(row, count, first, width, to);
         }
         for (int64_t j = 0; several && j < width; j++) {
             if (p->parts > 1)

@@ -1,22 +1,29 @@
-// Rounds rows of a block (exact_round.h).
+// Rounds blocks (exact_round.h).
 
 #include "exact_round.h"
+#include "microkernel.h"
 
 // `width` is a constant at each call.
-static inline __attribute__((always_inline)) int round_body(const sum_row *s, int64_t width, int bf16,
-                                                            float *to) {
-    const sum_row row = *s;
-    int32_t open = 0;
-    for (int64_t j = 0; j < width; j++) {
-        open |= is_open(&row, j, bf16);
-        to[j] = rounded(row.sum[j], bf16);
+static inline __attribute__((always_inline)) int round_body(const sum_block *s, int64_t rows, int64_t width,
+                                                            int bf16, float *to, int64_t to_row) {
+    int32_t open[MAX_WIDTH] = {0}, any = 0;
+    for (int64_t i = 0; i < rows; i++, to += to_row) {
+        const sum_row row = row_of(s, i, width);
+// NOTE: a compiler that unrolls the loop does not vectorise it.
+#pragma GCC unroll 1
+        for (int64_t j = 0; j < width; j++) {
+            open[j] |= is_open(&row, j, bf16);
+            to[j] = rounded(row.sum[j], bf16);
+        }
     }
-    return open;
+    for (int64_t j = 0; j < width; j++) any |= open[j];
+    return any;
 }
 
 #define ROUND(name, bf16, target, own)                                                                       \
-    target static int name(const sum_row *s, int64_t width, float *to) {                                     \
-        return width == own ? round_body(s, own, bf16, to) : round_body(s, width, bf16, to);                 \
+    target static int name(const sum_block *s, int64_t rows, int64_t width, float *to, int64_t to_row) {     \
+        return width == own ? round_body(s, rows, own, bf16, to, to_row)                                     \
+                            : round_body(s, rows, width, bf16, to, to_row);                                  \
     }
 ROUND(portable, 0, , 4)
 ROUND(portable_bf16, 1, , 4)
@@ -32,6 +39,5 @@ ROUND(avx512_bf16, 1, TARGET_AVX512, 16)
 #define avx512_bf16 portable_bf16
 #endif
 
-int (*const exact_round[ISA_COUNT])(const sum_row *s, int64_t width, float *to) = {portable, avx2, avx512};
-int (*const exact_round_bf16[ISA_COUNT])(const sum_row *s, int64_t width,
-                                         float *to) = {portable_bf16, avx2_bf16, avx512_bf16};
+round_block *const exact_round[ISA_COUNT] = {portable, avx2, avx512};
+round_block *const exact_round_bf16[ISA_COUNT] = {portable_bf16, avx2_bf16, avx512_bf16};

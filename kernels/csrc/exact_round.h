@@ -6,13 +6,24 @@
 #include "exact_operands.h"
 #include "exact_sum.h"
 
-// A row of a block of sums, and what is known of its row of A and of its columns of B: norms whose product is
-// the radius, and norms in units (lane_bound).
+// A block of sums, row after row, and what is known of its rows of A and of its columns of B: norms whose
+// product is the radius, and norms in units (lane_bound).
+typedef struct {
+    const double *sum;
+    const double *row_norms, *row_in_units;
+    const double *norms, *in_units;
+} sum_block;
+
+// One of its rows.
 typedef struct {
     const double *sum;
     double norm, in_units;
     const double *norms, *all_in_units;
 } sum_row;
+
+static inline __attribute__((always_inline)) sum_row row_of(const sum_block *s, int64_t i, int64_t width) {
+    return (sum_row){s->sum + i * width, s->row_norms[i], s->row_in_units[i], s->norms, s->in_units};
+}
 
 // Bound the error of sum j.
 //
@@ -30,9 +41,9 @@ static inline __attribute__((always_inline)) int is_open(const sum_row *s, int64
     return bf16 ? nearest_bf16(low) < nearest_bf16(high) : (float)low < (float)high;
 }
 
-// Round `width` sums to binary32, or to values of bf16; return whether any of them is open. `width` is that
-// of the instruction set's blocks.
-extern int (*const exact_round[ISA_COUNT])(const sum_row *s, int64_t width, float *to);
-extern int (*const exact_round_bf16[ISA_COUNT])(const sum_row *s, int64_t width, float *to);
+// Round rows of `width` sums to binary32, or to values of bf16, at to[i * to_row]; return whether any of them
+// is open. `width` is that of the instruction set's blocks.
+typedef int round_block(const sum_block *s, int64_t rows, int64_t width, float *to, int64_t to_row);
+extern round_block *const exact_round[ISA_COUNT], *const exact_round_bf16[ISA_COUNT];
 
 #endif

@@ -52,9 +52,9 @@ static void scatter_range(void *context, int64_t begin, int64_t end) {
             const int64_t base = i == i0, count = min_i64(GATHERED, i1 - i);
             for (int64_t k = 0; k < count; k++) row[base + k] = p->source + p->listed[i + k] * p->width;
             if (several)
-                exactly.add_columns[p->isa](sum, row, base + count, first, width);
+                exactly[p->isa]->add_columns(sum, row, base + count, first, width);
             else
-                exactly.columns[p->isa](row, base + count, first, width, to);
+                exactly[p->isa]->columns(row, base + count, first, width, to);
         }
         for (int64_t j = 0; several && j < width; j++) to[j] = exact_result(&sum[j], 0);
     }

@@ -1,0 +1,5 @@
+// Exact sums of binary32 values for any machine.
+
+#define ISA(name) name##_portable
+#define VECTOR 2
+#include "exact_lanes_body.h"
