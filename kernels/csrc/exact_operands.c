@@ -9,6 +9,31 @@ typedef uint32_t unsigned_words __attribute__((vector_size(4 * LANES_CONVERTED))
 
 #define MAGNITUDE 0x7FFFFFFF // also what `least` is before a nonzero element
 
+// The facts of some lanes.
+typedef struct {
+    double squares[LANES_CONVERTED];
+    uint32_t set[LANES_CONVERTED], least[LANES_CONVERTED];
+} lanes_before;
+
+static lanes_before before_of(const lane_facts *facts, int64_t i) {
+    lanes_before b;
+    memcpy(b.squares, facts->squares + i, sizeof b.squares);
+    memcpy(b.set, facts->set + i, sizeof b.set);
+    memcpy(b.least, facts->least + i, sizeof b.least);
+    return b;
+}
+static void restore(const lanes_before *b, const lane_facts *facts, int64_t i) {
+    memcpy(facts->squares + i, b->squares, sizeof b->squares);
+    memcpy(facts->set + i, b->set, sizeof b->set);
+    memcpy(facts->least + i, b->least, sizeof b->least);
+}
+// NOTE: in binary64 squares of finite elements have a finite sum.
+static int are_finite(const lane_facts *facts, int64_t i) {
+    int finite = 1;
+    for (int j = 0; j < LANES_CONVERTED; j++) finite &= facts->squares[i + j] < INFINITY;
+    return finite;
+}
+
 // convert_NAME in vectors of SIZE doubles, those of the instruction set: gcc takes larger ones through
 // memory. It also converts a vector in two halves, but a loop at once.
 #define CONVERT(name, target, size)                                                                          \
@@ -62,12 +87,15 @@ typedef uint32_t unsigned_words __attribute__((vector_size(4 * LANES_CONVERTED))
         for (int j = 0; finite && j < LANES_CONVERTED; j++) *c->nonfinite |= !all_finite[j];                 \
     }                                                                                                        \
     target static void convert_##name(const conversion *c, const lane_facts *facts, int64_t i) {             \
-        if (c->nonfinite)                                                                                    \
-            convert_##name##_lanes(c, facts, i, 0, 1);                                                       \
-        else if (c->exists)                                                                                  \
+        const lanes_before before = before_of(facts, i);                                                     \
+        if (c->exists)                                                                                       \
             convert_##name##_lanes(c, facts, i, 1, 0);                                                       \
         else                                                                                                 \
             convert_##name##_lanes(c, facts, i, 0, 0);                                                       \
+        if (c->nonfinite && !are_finite(facts, i)) {                                                         \
+            restore(&before, facts, i);                                                                      \
+            convert_##name##_lanes(c, facts, i, 0, 1);                                                       \
+        }                                                                                                    \
     }
 
 CONVERT(portable, , 2)
