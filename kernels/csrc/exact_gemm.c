@@ -172,16 +172,21 @@ static void round_of(const exact_plan *p, const tile *t, int64_t j, int64_t n, c
                              .norms = from->norms[1] + n - t->n0,
                              .in_units = from->in_units[1] + n - t->n0};
     const int64_t to = t->batch * g->c_batch + m * g->c_row;
-    round_block *const round = (g->bf16 ? exact_round_bf16 : exact_round)[p->packing.isa];
+    round_block *const round = (g->bf16 ? exact_round_for_bf16 : exact_round)[p->packing.isa];
+    const int adjacent = run_of(column, count, 1) == count;
+    float result[MAX_HEIGHT * MAX_WIDTH];
     int open;
-    if (!g->bf16 && count == width && run_of(column, count, 1) == count) {
+    if (!g->bf16 && adjacent && count == width) {
         open = round(&block, rows, width, (float *)g->c + to + column[0], g->c_row);
     } else {
-        float result[MAX_HEIGHT * MAX_WIDTH];
         open = round(&block, rows, width, result, width);
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t k = 0; k < count; k++)
-                put_exact(g->c, to + i * g->c_row + column[k], result[i * width + k], g->bf16);
+        if (g->bf16 && adjacent)
+            round_to_bf16(result, width, rows, count, (uint16_t *)g->c + to + column[0], g->c_row,
+                          p->packing.isa);
+        else
+            for (int64_t i = 0; i < rows; i++)
+                for (int64_t k = 0; k < count; k++)
+                    put_exact(g->c, to + i * g->c_row + column[k], result[i * width + k], g->bf16);
     }
     for (int64_t i = 0; open && i < rows; i++) {
         const sum_row row = row_of(&block, i, width);

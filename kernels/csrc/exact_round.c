@@ -13,7 +13,7 @@ static inline __attribute__((always_inline)) int round_body(const sum_block *s, 
 #pragma GCC unroll 1
         for (int64_t j = 0; j < width; j++) {
             open[j] |= is_open(&row, j, bf16);
-            to[j] = rounded(row.sum[j], bf16);
+            to[j] = rounded(row.sum[j], 0);
         }
     }
     for (int64_t j = 0; j < width; j++) any |= open[j];
@@ -40,4 +40,4 @@ ROUND(avx512_bf16, 1, TARGET_AVX512, 16)
 #endif
 
 round_block *const exact_round[ISA_COUNT] = {portable, avx2, avx512};
-round_block *const exact_round_bf16[ISA_COUNT] = {portable_bf16, avx2_bf16, avx512_bf16};
+round_block *const exact_round_for_bf16[ISA_COUNT] = {portable_bf16, avx2_bf16, avx512_bf16};

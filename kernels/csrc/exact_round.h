@@ -36,14 +36,24 @@ static inline __attribute__((always_inline)) double radius_of(const sum_row *s, 
 
 // Return whether the error of sum j could change its rounding. NOTE: a sum that is not finite is right as it
 // is, and its ends are equal or NaN.
+//
+// INVARIANT: to round to binary32 first changes a rounding to bf16 only where it gives a midpoint of bf16
+// that the real sum is not.
 static inline __attribute__((always_inline)) int is_open(const sum_row *s, int64_t j, int bf16) {
     const double radius = radius_of(s, j), low = s->sum[j] - radius, high = s->sum[j] + radius;
-    return bf16 ? nearest_bf16(low) < nearest_bf16(high) : (float)low < (float)high;
+    const int open = (float)low < (float)high;
+    if (!bf16) return open;
+    const float nearest = (float)s->sum[j];
+    const double unlike = radius + __builtin_fabs(s->sum[j] - (double)nearest);
+    // NOTE: a multiple of it is compared as a float, because comparisons of doubles and of integers together
+    // are not vectorised. Nothing but 0 becomes 0: sums are multiples of 2^-298, and a radius that is not 0
+    // is at least 2^-352.
+    return open | (((bits_of(nearest) & 0xFFFF) == 0x8000) & ((float)(unlike * 0x1p300) > 0));
 }
 
-// Round rows of `width` sums to binary32, or to values of bf16, at to[i * to_row]; return whether any of them
-// is open. `width` is that of the instruction set's blocks.
+// Round rows of `width` sums to binary32, at to[i * to_row]; return whether any of them is open, with `bf16`
+// for values that are rounded to bf16 next. `width` is that of the instruction set's blocks.
 typedef int round_block(const sum_block *s, int64_t rows, int64_t width, float *to, int64_t to_row);
-extern round_block *const exact_round[ISA_COUNT], *const exact_round_bf16[ISA_COUNT];
+extern round_block *const exact_round[ISA_COUNT], *const exact_round_for_bf16[ISA_COUNT];
 
 #endif
