@@ -121,7 +121,12 @@ static void multiply_rows(const plan *p, const chunk *t) {
     }
 }
 
-// Working space of a thread: packed panels, and a tile of C if C is bf16.
+// Whether sums are rounded to bf16 block of columns by block, so that there need be no tile of them.
+static int at_once(const product_shape *s) {
+    return s->c_bf16 && s->k <= CHUNK;
+}
+
+// Working space of a thread: packed panels, and what is summed of C if C is bf16.
 typedef struct {
     float *a, *b, *c;
 } space;
@@ -143,11 +148,14 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
                    .depth = min_i64(CHUNK, s->k - k),
                    .add = k > 0,
                    .a = p->near_a ? a : to->a,
-                   .row = c_bf16 ? n1 - n0 : s->c[ROW]};
+                   .row = !c_bf16      ? s->c[ROW]
+                          : at_once(s) ? block
+                                       : n1 - n0};
         if (!p->near_a) pack_panels(p, &rows, a, m1 - m0, t.depth, to->a);
         for (int64_t n = n0; n < n1; n += block) {
             const void *b = factor_at(b_bf16, p->b, batch * s->b[BATCH] + k * s->b[ROW] + n * s->b[COLUMN]);
-            t.n0 = n, t.n1 = min_i64(n1, n + block), t.b = p->near_b ? b : to->b, t.c = c + n - n0;
+            t.n0 = n, t.n1 = min_i64(n1, n + block), t.b = p->near_b ? b : to->b,
+            t.c = c + (at_once(s) ? 0 : n - n0);
             if (!p->near_b) pack_panels(p, &columns, b, t.n1 - n, t.depth, to->b);
             (p->near_a ? multiply_rows : multiply_panels)(p, &t);
             if (c_bf16 && k + t.depth == s->k) // while the sums are near
@@ -169,9 +177,8 @@ static void range(void *context, int64_t begin, int64_t end) {
     const int64_t depth = min_i64(CHUNK, s->k), columns = min_i64(p->block, ceil_div(panels_n, p->tiles_n));
     const int64_t of_a = p->near_a ? 0 : ceil_div(panels_m, p->tiles_m) * p->height * depth;
     const int64_t of_b = p->near_b ? 0 : columns * p->width * depth;
-    const int64_t of_c =
-        s->c_bf16 ? ceil_div(panels_m, p->tiles_m) * p->height * ceil_div(panels_n, p->tiles_n) * p->width
-                  : 0;
+    const int64_t summed = at_once(s) ? columns : ceil_div(panels_n, p->tiles_n);
+    const int64_t of_c = s->c_bf16 ? ceil_div(panels_m, p->tiles_m) * p->height * summed * p->width : 0;
     const int64_t lines_a = ceil_div(of_a, 16), lines_b = ceil_div(of_b, 16);
     const int64_t lines = lines_a + lines_b + ceil_div(of_c, 16);
     float *packed = aligned_alloc(64, (size_t)max_i64(lines, 1) * 64);
