@@ -13,7 +13,9 @@ static inline __attribute__((always_inline)) int round_body(const sum_block *s, 
 #pragma GCC unroll 1
         for (int64_t j = 0; j < width; j++) {
             open[j] |= is_open(&row, j, bf16);
-            to[j] = rounded(row.sum[j], 0);
+            const float nearest = rounded(row.sum[j], 0);
+            // What bf16 rounds to zero is +0, too.
+            to[j] = bf16 && __builtin_fabsf(nearest) <= 0x1p-134f ? 0 : nearest;
         }
     }
     for (int64_t j = 0; j < width; j++) any |= open[j];

@@ -118,6 +118,31 @@ def test_the_mode_exact_rounds_once():
     assert (float(once[0, 0]), float(twice[0, 0])) == (1.0 + 2.0**-7, 1.0)
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("k", [1, 2, 5, 70])
+@pytest.mark.parametrize(
+    "exponent",
+    [
+        *(-134, -133, -126, -110),  # what is half of the smallest value, subnormal, just normal, cancelled
+        *(0, 120, 127),  # far from any end, near the largest value, beyond it
+    ],
+)
+def test_the_mode_exact_at_the_ends_of_the_range(exponent, k, isa):
+    """Sums of few bits, so that many are midpoints, of both signs, and zeros, which are +0."""
+    draw = np.random.default_rng([abs(exponent), k])
+    half = exponent // 2
+
+    def operand(shape, scale):
+        whole = draw.integers(-20, 21, shape) * 2.0 ** draw.integers(-4, 3, shape)
+        return np.ldexp(whole, scale).astype(np.float32).astype(TYPE)
+
+    a, b = operand((9, k), half), operand((k, 37), exponent - half - 4)
+    for left, right in ((a, b), (a, b[:, :3].copy())):
+        (want,) = reference.execute_exact("mm", [left, right], {})
+        (got,) = cpu.execute("mm", [left, right], {}, isa=isa, exact=True)
+        assert canonical(got).tobytes() == canonical(want).tobytes()
+
+
 def test_no_other_operator_takes_it():
     """Elementwise arithmetic, comparisons, sums of values, maxima and pooling are f32."""
     taking = set()
