@@ -75,7 +75,7 @@ class FusionPlan(Schedule):
             made = next(i for i, before in enumerate(self.code) if before.result == kept[0])
             whole = value.spec == output.spec
             # An output that may share an input's memory must not be written before that input has been read.
-            read = {number for later in self.code[made + 1 :] for number in later.operands}
+            read = {number for later in self.code[self.first_read_after(made) :] for number in later.operands}
             shared = {(i, o) for i, o in self.shareable if o == output.index and i in read}
             if whole and not shared:
                 value.place, value.index = Place.OUTPUT, output.index

@@ -246,6 +246,13 @@ class Schedule:
             done = {i for i in (*instruction.operands, instruction.result) if last.get(i, at) == at}
             free += [self.values[i].index for i in done if self.values[i].place == Place.TEMPORARY]
 
+    def first_read_after(self, written: int) -> int:
+        """Return the first instruction that reads after instruction `written` has begun to write.
+
+        SAFETY: a kernel of an elementary function reads a hard case's operand again after it has written results.
+        """
+        return written + (not self.code[written].name.startswith(ELEMENTARY))
+
     def _shareable(self) -> set[tuple[int, int]]:
         """Return the (input, output) pairs of one spec whose input is not read after the output is written."""
         pairs = set()
@@ -253,9 +260,7 @@ class Schedule:
             if not self.values[target].varies and math.prod(self.domain) != 1:
                 continue  # one item for many elements
             written = next(at for at, done in enumerate(self.code) if done.result == target)
-            # A kernel of an elementary function reads a hard case's operand again after it has written results.
-            again = self.code[written].name.startswith(ELEMENTARY)
-            later = {number for done in self.code[written + (not again) :] for number in done.operands}
+            later = {number for done in self.code[self.first_read_after(written) :] for number in done.operands}
             spec = self.expression.spec(target)
             pairs |= {
                 (i, o) for i, other in enumerate(self.expression.inputs) if other == spec and i not in later
