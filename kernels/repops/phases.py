@@ -260,7 +260,9 @@ class Schedule:
             if not self.values[target].varies and math.prod(self.domain) != 1:
                 continue  # one item for many elements
             written = next(at for at, done in enumerate(self.code) if done.result == target)
-            later = {number for done in self.code[self.first_read_after(written) :] for number in done.operands}
+            later = {
+                number for done in self.code[self.first_read_after(written) :] for number in done.operands
+            }
             spec = self.expression.spec(target)
             pairs |= {
                 (i, o) for i, other in enumerate(self.expression.inputs) if other == spec and i not in later
