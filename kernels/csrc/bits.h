@@ -83,15 +83,17 @@ FN float from_bf16(uint16_t b) {
 FN uint16_t upper_half(float x, uint32_t bits) {
     return x != x ? 0x7FC0 : (uint16_t)(bits >> 16);
 }
-// Round to nearest, ties to even; a carry goes on into the exponent.
-FN uint16_t to_bf16(float x) {
+// Bits whose upper half is rounded to nearest, ties to even; a carry goes on into the exponent.
+FN uint32_t to_nearest_half(float x) {
     const uint32_t b = (uint32_t)bits_of(x);
-    return upper_half(x, b + 0x7FFF + ((b >> 16) & 1));
+    return b + 0x7FFF + ((b >> 16) & 1);
+}
+FN uint16_t to_bf16(float x) {
+    return upper_half(x, to_nearest_half(x));
 }
 // The same as a binary32, for what is computed with next.
 FN float rounded_bf16(float x) {
-    const uint32_t b = (uint32_t)bits_of(x);
-    return f32_of((int32_t)(x != x ? 0x7FC00000 : (b + 0x7FFF + ((b >> 16) & 1)) & 0xFFFF0000));
+    return f32_of((int32_t)(x != x ? 0x7FC00000 : to_nearest_half(x) & 0xFFFF0000));
 }
 // Round away from zero with the probability that the low 16 bits of random bits give.
 FN uint16_t to_bf16_stochastic(float x, uint64_t random) {

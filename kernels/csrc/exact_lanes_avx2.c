@@ -3,17 +3,11 @@
 #if defined(__x86_64__)
 // NOTE: the target is that of every function here, since gcc takes vectors apart before it inlines what works
 // on them.
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC target("avx2,fma")
-#endif
+#include "target_avx2.h"
 
 #define ISA(name) name##_avx2
 #define VECTOR 4
 #include "exact_lanes_body.h"
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#endif
+#include "target_end.h"
 #endif

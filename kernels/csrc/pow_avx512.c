@@ -6,12 +6,7 @@
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))),         \
-                             apply_to = function)
-#else
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")
-#endif
+#include "target_avx512.h"
 
 #define MULADD(a, b, c) __builtin_fma(a, b, c)
 #include "elementary.h"
@@ -75,8 +70,6 @@ void pow_avx512(int64_t n, void *to, const void *bases, int64_t sa, const void *
     }
 }
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#endif
+#include "target_end.h"
 
 #endif

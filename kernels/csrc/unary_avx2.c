@@ -11,11 +11,7 @@
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC target("avx2,fma")
-#endif
+#include "target_avx2.h"
 
 #define MULADD(a, b, c) __builtin_fma(a, b, c)
 #include "elementary.h"
@@ -93,8 +89,6 @@ SHORT_MAP(erf, ERF_WIDTH)
 #define SHORT_MAPS
 #include "unary_body.h"
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#endif
+#include "target_end.h"
 
 #endif

@@ -16,8 +16,8 @@ from repops.strided import Matrices
 from repops.tensors import canonical, spec_of
 
 from tests.kernels.exact_cases import KINDS, draw_terms, nearest, total_of
+from tests.kernels.fused import draw, one_by_one, same
 from tests.kernels.test_contractions import random_convolution, random_product
-from tests.kernels.test_fusion import draw, one_by_one, same
 
 OPERATORS = tuple(reference.exact.IMPLEMENTATION)
 THREADS = (1, 2, 3)

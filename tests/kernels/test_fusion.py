@@ -10,49 +10,12 @@ from repops import composites as c
 from repops import cpu, fusion, reference
 from repops.expression import Eager, Recorder, evaluate, record
 from repops.library import BEST_ISA
-from repops.opset import BF16, F32, ArityError, DtypeError, OpError, ShapeError, UnknownOpError
+from repops.opset import F32, ArityError, DtypeError, OpError, ShapeError, UnknownOpError
 from repops.phases import NotFusibleError
 from repops.selftest import random_call
-from repops.tensors import AliasError, ArrayError, canonical, spec_of
+from repops.tensors import AliasError, ArrayError, spec_of
 
-SHAPES = [(5,), (3, 7), (1,), (2, 3, 1025), (17, 4097), (2, 9000), (4, 64), (2, 1), (0, 3), (3, 0), ()]
-ROWS = [shape for shape in SHAPES if shape]
-
-
-def draw(shape, seed=0, special=True):
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal(shape, dtype=np.float32)
-    if special and x.size > 3:
-        bits = np.array([0x7FC00001, 0xFF800000, 0x80000000, 0x00000001, 0x7F7FFFFF], np.uint32)
-        where = rng.integers(0, x.size, x.size // 50 + 1)
-        x.reshape(-1)[where] = rng.choice(bits.view(np.float32), where.size)
-    return x
-
-
-def scalar(value):
-    return np.array(value, np.float32)
-
-
-def one_by_one(function, inputs, options, execute=cpu.execute):
-    result = function(Eager(execute), *inputs, **options)
-    return list(result) if isinstance(result, tuple) else [result]
-
-
-def same(got, want):
-    assert len(got) == len(want)
-    for a, b in zip(got, want, strict=True):
-        assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        assert canonical(a).tobytes() == canonical(b).tobytes()
-
-
-def check(function, *inputs, fuses=True, **options):
-    want = one_by_one(function, inputs, options)
-    same(fusion.apply(function, *inputs, **options), want)
-    kernel = fusion.fused(function, map(spec_of, inputs), **options)
-    assert (kernel is not None) == fuses
-    for isa in range(BEST_ISA + 1) if kernel else ():
-        for threads in (1, 2, 3):
-            same(kernel(inputs, threads=threads, isa=isa), want)
+from tests.kernels.fused import ROWS, SHAPES, check, draw, one_by_one, same, scalar
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -143,93 +106,6 @@ def test_operands_of_fewer_dimensions_and_other_types():
     check(mixed, draw((6, 5, 33)), draw((33,)), draw((5, 1)), flags, numbers)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_values_that_are_rounded_to_bf16_on_their_way(shape):
-    def rounded(o, x, y):
-        once = o.cast(o.cast(o.add(x, y), dtype=BF16), dtype=F32)
-        twice = o.cast(o.mul(once, y), dtype=BF16)
-        wide = o.cast(twice, dtype=F32)
-        again = o.cast(o.cast(o.cast(wide, dtype=BF16), dtype=F32), dtype=BF16)
-        stored = o.cast(o.sub(wide, x), dtype=BF16)
-        return twice, o.maximum(wide, once), again, stored, o.neg(o.cast(stored, dtype=F32))
-
-    check(rounded, draw(shape), draw(shape, 1), fuses=0 not in shape)
-
-
-def kernels_of(function, *inputs):
-    """Return the names of the kernels that a composite of these inputs becomes."""
-    return [done.name for done in fusion.FusionPlan(record(function, [*map(spec_of, inputs)]), BEST_ISA).code]
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("op", ["add", "sub", "mul"])
-def test_arithmetic_between_values_of_bf16_is_one_kernel(op, shape):
-    """Results that are rounded, and stored or read again; operands that are widened, on either side or both."""
-
-    def stored(o, x, y):
-        return o.cast(getattr(o, op)(x, y), dtype=BF16)
-
-    def read(o, x, y):
-        return o.neg(o.cast(stored(o, x, y), dtype=F32))
-
-    def left(o, x, y):
-        return getattr(o, op)(o.cast(x, dtype=F32), y)
-
-    def right(o, x, y):
-        return getattr(o, op)(y, o.cast(x, dtype=F32))
-
-    def both(o, x, z):
-        return getattr(o, op)(o.cast(x, dtype=F32), o.cast(z, dtype=F32))
-
-    # Halfway between values of bf16, beside them, and beyond the largest.
-    near = np.array([0x3F808000, 0x3F818000, 0x3F808001, 0x7F7F8000, 0x7F800001, 0x00008000], np.uint32)
-    x, y = draw(shape), draw(shape, 1)
-    x.reshape(-1)[: near.size] = near.view(np.float32)[: x.size]
-    y.reshape(-1)[: near.size] = {"mul": 1.0}.get(op, -0.0)
-    fuses = 0 not in shape
-    narrow = [cpu.execute("cast", [each], {"dtype": BF16})[0] for each in (x, y)]
-    for other in (y, y[:1] if shape else y, scalar(-0.0)):
-        for function in (stored, read):
-            check(function, x, other, fuses=fuses)
-        for function in (left, right):
-            check(function, narrow[0], other, fuses=fuses)
-    check(both, *narrow, fuses=fuses)
-    if fuses:
-        assert kernels_of(stored, x, y) == [f"{op}_to_bf16"]
-        assert kernels_of(read, x, y) == [f"{op}_round_bf16", "neg_f32"]
-        widening = [f"{op}_bf16_f32"] if op != "sub" else ["cast_bf16_f32", "sub_f32"]
-        assert kernels_of(left, narrow[0], y) == kernels_of(right, narrow[0], y) == widening
-        assert kernels_of(both, *narrow) == ["cast_bf16_f32", *widening]
-
-
-def test_a_value_that_another_reads_too_keeps_its_kernel():
-    def shared(o, x, y):
-        total = o.add(x, y)
-        return o.cast(total, dtype=BF16), o.neg(total)
-
-    x = draw((3, 70))
-    check(shared, x, draw((3, 70), 1))
-    assert kernels_of(shared, x, x) == ["add_f32", "cast_f32_bf16", "neg_f32"]
-
-
-@pytest.mark.parametrize("function", ["exp", "log", "erf", "tanh", "sin", "cos"])
-def test_a_row_of_a_function_is_not_kept_where_its_operand_is(function):
-    """Hard cases read their operand again, so a result in the operand's memory may not hold the row meanwhile."""
-
-    def centred(o, x):
-        values = getattr(o, function)(x)
-        return o.sub(values, o.mul(o.sum(values, dims=(1,), keepdim=1), o.scalar(0.25)))
-
-    x = draw((20, 7))
-    x[4, 3], x[5, 2], x[6, 6] = 1880.1028, -626.7, 3e38
-    kernel = fusion.fused(centred, [spec_of(x)])
-    want = one_by_one(centred, [x], {})
-    for isa in range(BEST_ISA + 1):
-        out = x.copy()
-        with contextlib.suppress(AliasError):
-            same(kernel([out], out=[out], isa=isa), want)
-
-
 def test_a_row_of_many_blocks():
     """Block results are reduced by the same rule, in f32 and i64."""
 
@@ -306,6 +182,23 @@ def test_elementary_functions_never_write_what_they_read():
     x = draw((300,), special=False)
     with pytest.raises(AliasError, match="overlaps x"):
         fusion.apply(lambda o, x: o.erf(x), x, out=[x])
+
+
+@pytest.mark.parametrize("function", ["exp", "log", "erf", "tanh", "sin", "cos"])
+def test_a_row_of_a_function_is_not_kept_where_its_operand_is(function):
+    """Hard cases read their operand again, so a result in the operand's memory may not hold the row meanwhile."""
+
+    def centred(o, x):
+        values = getattr(o, function)(x)
+        return o.sub(values, o.mul(o.sum(values, dims=(1,), keepdim=1), o.scalar(0.25)))
+
+    x = draw((20, 7))
+    x[4, 3], x[5, 2], x[6, 6] = 1880.1028, -626.7, 3e38
+    kernel = fusion.fused(centred, [spec_of(x)])
+    want = one_by_one(centred, [x], {})
+    for isa in range(BEST_ISA + 1):
+        out = x.copy()
+        same(kernel([out], out=[out], isa=isa), want)
 
 
 @pytest.mark.parametrize("seed", range(60))
