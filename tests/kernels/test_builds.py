@@ -24,6 +24,9 @@ ZIG = (sys.executable, "-m", "ziglang", "cc")
 GCC = ("gcc", "-fopenmp")
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 OUTSIDE = recording.HERE / "outside.c"
+EMULATED = Path(__file__).parent / "avx512"  # its immintrin.h has AVX-512 for a processor without it
+SIMDE = Path("/usr/include/simde/x86/avx512.h")
+AVX512_TESTS = ("bf16", "exact", "fusion", "fusion_bf16", "properties", "strided")
 
 pytestmark = pytest.mark.timeout(900)  # the first build for another machine makes its C library
 slow = pytest.mark.slow
@@ -89,6 +92,33 @@ def test_fusion_by_clang(tmp_path):
     cache = f"cache_dir={tmp_path}"
     done = run_python(library, "-m", "pytest", "-q", "-n", "0", "-o", cache, "tests/kernels/test_fusion.py")
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+@slow
+@pytest.mark.skipif(ISA_NAMES.index("portable") == BEST_ISA, reason="this processor has no AVX2")
+def test_avx512_on_a_processor_without_it(tmp_path):
+    """SIMDe computes what the kernels for AVX-512 say in their intrinsics; gcc takes the vectors of plain C apart."""
+    if not SIMDE.exists():
+        pytest.skip("SIMDe is not installed; on Debian: apt install libsimde-dev")
+    kernels = tmp_path / "kernels"
+    shutil.copytree(recording.SOURCES, kernels)
+    target = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"
+    for path, said, meant in [
+        ("repops.h", f"{target},prefer-vector-width=512", "avx2,fma"),
+        ("target_avx512.h", f"{target},prefer-vector-width=512", "avx2,fma"),
+        ("runtime.c", "return (b & avx512) == avx512 && (saved & 0xE6) == 0xE6 ?", "return avx512 ?"),
+    ]:
+        text = (kernels / path).read_text()
+        assert said in text
+        (kernels / path).write_text(text.replace(said, meant))
+    options = ["-O2", "-w", "-mavx2", "-mfma", f"-I{EMULATED}"]
+    library = recording.build_library(tmp_path, GCC, options, kernels=sorted(kernels.glob("*.c")))
+    done = run_python(library, "-m", "repops.selftest", "--isa", "avx512")
+    assert done.returncode == 0, done.stderr
+    tests = [f"tests/kernels/test_{name}.py" for name in AVX512_TESTS]
+    done = run_python(library, "-m", "pytest", "-q", "-n", "0", "-o", f"cache_dir={tmp_path}", *tests)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert " skipped" not in done.stdout
 
 
 @slow
