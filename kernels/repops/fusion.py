@@ -69,7 +69,7 @@ class FusionPlan(Schedule):
         for at, done in enumerate(self.code):
             output = self.values[done.result]
             kept = [i for i in done.operands if self.values[i].place == Place.KEPT and last[i] == at]
-            if output.place != Place.OUTPUT or not output.varies or not kept:
+            if output.place != Place.OUTPUT or not output.varies or not kept or self.reads_again(at):
                 continue
             value = self.values[kept[0]]
             made = next(i for i, before in enumerate(self.code) if before.result == kept[0])

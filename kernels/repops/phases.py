@@ -246,12 +246,16 @@ class Schedule:
             done = {i for i in (*instruction.operands, instruction.result) if last.get(i, at) == at}
             free += [self.values[i].index for i in done if self.values[i].place == Place.TEMPORARY]
 
-    def first_read_after(self, written: int) -> int:
-        """Return the first instruction that reads after instruction `written` has begun to write.
+    def reads_again(self, at: int) -> bool:
+        """Return whether an instruction reads operands after it has begun to write.
 
-        SAFETY: a kernel of an elementary function reads a hard case's operand again after it has written results.
+        SAFETY: a kernel of an elementary function does: a hard case's operand, when its neighbours are written.
         """
-        return written + (not self.code[written].name.startswith(ELEMENTARY))
+        return self.code[at].name.startswith(ELEMENTARY)
+
+    def first_read_after(self, written: int) -> int:
+        """Return the first instruction that reads after instruction `written` has begun to write."""
+        return written + (not self.reads_again(written))
 
     def _shareable(self) -> set[tuple[int, int]]:
         """Return the (input, output) pairs of one spec whose input is not read after the output is written."""

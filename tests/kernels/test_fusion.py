@@ -201,6 +201,20 @@ def test_a_row_of_a_function_is_not_kept_where_its_operand_is(function):
         same(kernel([out], out=[out], isa=isa), want)
 
 
+@pytest.mark.parametrize("kept_first", [True, False])
+def test_a_power_is_not_written_where_its_kept_operand_is(kept_first):
+    """pow reads hard cases again too: 4097 squared lies between two numbers."""
+
+    def power(o, x):
+        row = o.neg(x)
+        total = o.sum(row, dims=(1,), keepdim=1)
+        return o.pow(row, total) if kept_first else o.pow(total, row)
+
+    x = np.zeros((1, 64), np.float32)
+    x[0, 5:7] = (-4097, 4095) if kept_first else (-2, -4095)
+    check(power, x)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_inputs_with_strides(seed):
     """Short and long rows, whole or sliced, the same for some rows, or one item per row."""

@@ -21,8 +21,8 @@ from referee_py.program import (
 
 Value = tuple[Operand, Spec]
 
-BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
-UNARY = ("neg", "exp", "tanh", "erf", "sqrt", "rsqrt")
+BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "pow")
+UNARY = ("neg", "exp", "tanh", "erf", "sqrt", "rsqrt", "log", "log1p", "sin", "cos")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -60,6 +60,8 @@ class RandomProgram:
             (),
         ]
         base += [(rows, heads, columns), (rows * heads, columns)]
+        if seed % 4 == 1:
+            base += [(3, 70), (3, 70), (70,), (3, 1)]  # more than a block of a vectorised function
         if seed % 3 == 0:
             base += [(3, 1500), (1500,)]
         if seed % 5 == 0:
@@ -87,6 +89,12 @@ class RandomProgram:
         made = [(Operand(Kind.NODE, len(self.nodes) - 1, k), spec) for k, spec in enumerate(outputs)]
         self.pool += made
         return made[0]
+
+    def made(self, name: str, *inputs: Value, **attrs: Any) -> Value:
+        """Append a node that the operator accepts, in a program made on purpose."""
+        value = self.add(name, *inputs, **attrs)
+        assert value is not None
+        return value
 
     def pick(self, dtype: Any = None, rank: int = 0) -> Value | None:
         """Return a value, preferring late ones."""
@@ -193,9 +201,14 @@ class RandomProgram:
         if not shape:
             return
         keepdim = int(self.draw.integers(2))
+        if self.draw.random() < 0.3:
+            x = self.add(str(self.draw.choice(UNARY)), x) or x
         total = self.add(str(self.draw.choice(["sum", "amax"])), x, dims=(len(shape) - 1,), keepdim=keepdim)
         if total and not keepdim:
             total = self.add("reshape", total, shape=(*shape[:-1], 1))
+        if total and self.draw.random() < 0.3:
+            self.add(str(self.draw.choice(BINARY)), *((x, total) if self.draw.random() < 0.5 else (total, x)))
+            return
         scaled = total and self.add("mul", total, self.full(0.25))
         centred = scaled and self.add("sub", x, scaled)
         if centred:

@@ -10,7 +10,7 @@ from referee_py.program import Kind, Operand, SlotSource
 
 from .equality import check
 from .random_bf16 import RandomBf16
-from .random_program import RandomProgram, Value
+from .random_program import RandomProgram
 
 
 def _check(seed: int, size: int, kind: type[RandomProgram] = RandomProgram) -> None:
@@ -38,27 +38,18 @@ def test_many_random_programs(part: int) -> None:
         _check(seed, 8 + seed % 150, RandomBf16)
 
 
-class _Made(RandomProgram):
-    """A program made on purpose."""
-
-    def _made(self, name: str, *inputs: Value, **attrs: object) -> Value:
-        made = self.add(name, *inputs, **attrs)
-        assert made is not None
-        return made
-
-
-class _Widened(_Made):
+class _Widened(RandomProgram):
     """Heads of 8 rows and columns, which a product of f32 reads in another order: q k^T, as attention has it."""
 
     def _grow(self) -> None:
         whole = self.full(0.25, (8, 4, 8))
-        step = self._made("cast", (Operand(Kind.STEP), self.pool[0][1]), dtype=F32)
-        logits = self._made("mul", whole, step)
+        step = self.made("cast", (Operand(Kind.STEP), self.pool[0][1]), dtype=F32)
+        logits = self.made("mul", whole, step)
         heads = []
-        for x in (logits, self._made("exp", logits)):
-            turned = self._made("permute", self._made("cast", x, dtype=BF16), dims=(1, 0, 2))
-            heads.append(self._made("cast", turned, dtype=F32))
-        self._made("bmm", heads[0], self._made("permute", heads[1], dims=(0, 2, 1)))
+        for x in (logits, self.made("exp", logits)):
+            turned = self.made("permute", self.made("cast", x, dtype=BF16), dims=(1, 0, 2))
+            heads.append(self.made("cast", turned, dtype=F32))
+        self.made("bmm", heads[0], self.made("permute", heads[1], dims=(0, 2, 1)))
 
 
 def test_a_product_reads_what_is_widened_for_it_before_the_cast() -> None:
@@ -70,18 +61,18 @@ def test_a_product_reads_what_is_widened_for_it_before_the_cast() -> None:
     assert specs == [BF16, BF16]
 
 
-class _SavedForLater(_Made):
+class _SavedForLater(RandomProgram):
     """A value that is rounded to bf16 and widened, read at once and again after a product."""
 
     def _grow(self) -> None:
         matrix = next(x for x in self.pool if x[1][0] == F32 and len(x[1][1]) == 2)
         x = matrix
         for _ in range(4):  # too much to compute again
-            x = self._made("erf", x)
-        saved = self._made("cast", self._made("cast", x, dtype=BF16), dtype=F32)
-        change = self._made("tanh", saved)
-        square = self._made("mm", change, self._made("permute", change, dims=(1, 0)))
-        self._made("mul", self._made("mm", square, change), saved)
+            x = self.made("erf", x)
+        saved = self.made("cast", self.made("cast", x, dtype=BF16), dtype=F32)
+        change = self.made("tanh", saved)
+        square = self.made("mm", change, self.made("permute", change, dims=(1, 0)))
+        self.made("mul", self.made("mm", square, change), saved)
 
 
 def test_what_is_widened_is_stored_before() -> None:
