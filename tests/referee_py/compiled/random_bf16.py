@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from repops.opset import BF16, F32
+from typing import Any
+
+import numpy as np
+from repops.opset import BF16, F32, Shape
+
+from referee_py.commit.tensor import Array
 
 from .random_program import RandomProgram, Value
 
+# NaNs, infinities, zeros, subnormals, ends of the range, and ties of bf16 and their neighbours.
+SPECIAL = np.array(
+    [
+        *(0x7FC00001, 0xFFC12345, 0x7F800000, 0xFF800000, 0x80000000, 0, 1, 0x80000001, 0x007FFFFF),
+        *(0x00008000, 0x00018000, 0x80008000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F7F8000, 0x7F7F7FFF),
+        *(0x3F808000, 0x3F818000, 0x3F808001, 0x3F807FFF, 0x3F800000, 0xC0000000, 0x4B800000),
+    ],
+    np.uint32,
+).view(np.float32)
+
 
 class RandomBf16(RandomProgram):
-    """A RandomProgram of two precisions."""
+    """A RandomProgram of two precisions, with special values."""
+
+    def _tensor(self, dtype: Any, shape: Shape) -> Array:
+        values = super()._tensor(dtype, shape)
+        if dtype == F32 and values.size and self.draw.random() < 0.3:
+            count = max(1, values.size // 10)
+            values.reshape(-1)[self.draw.integers(0, values.size, count)] = self.draw.choice(SPECIAL, count)
+        return values
 
     def _grow(self) -> None:
         kind = self.draw.random()
