@@ -306,6 +306,8 @@ def apply(
         return results
     check_out(expression.name, out, cpu.output_layout([expression.spec(i) for i in expression.outputs]))
     check_overlap(expression.name, (), out)
+    # NOTE: a result may be an input, or a view of one, and an output may be where that input is.
+    results = [x.copy() if any(np.may_share_memory(x, array) for array in out) else x for x in results]
     for array, result in zip(out, results, strict=True):
         np.copyto(array, result)
     return list(out)

@@ -43,7 +43,7 @@ class Segments:
     def __init__(self, expression: Expression, fuse: Callable[[Expression], Run | None], execute: Execute):
         self._expression, self._fuse, self._execute = expression, fuse, execute
         self._nodes = dict(live(expression))
-        self._groups: dict[int, tuple[int, int, Shape, int]] = {}
+        self._groups: dict[int, tuple[int, int, int, Shape, int]] = {}
         for number, node in self._nodes.items():
             self._groups[number] = self._group(number, node)
         self._kept = self._find_kept()
@@ -64,16 +64,18 @@ class Segments:
                 del values[number]
         return [values[number] for number in self._expression.outputs]
 
-    def _group(self, number: int, node: ExpressionNode) -> tuple[int, int, Shape, int]:
-        """Return (level, size, shape, 0) of an elementwise node. Any other node is alone and begins a level.
+    def _group(self, number: int, node: ExpressionNode) -> tuple[int, int, int, Shape, int]:
+        """Return (level, size, rank, shape, 0) of an elementwise node. Any other node is alone and begins a level.
 
-        INVARIANT: broadcasting turns a dimension of 1 into a larger one, or into 0, which counts as larger here. So a
-        group needs only smaller groups of its level, and their ascending order is an order of execution.
+        INVARIANT: broadcasting turns a dimension of 1 into a larger one, or into 0, which counts as larger here, or it adds
+        dimensions of 1. So a group needs only groups of its level that are smaller, or as large and of a lower rank, and
+        their ascending order is an order of execution.
         """
         level = max((self._groups[i][0] for i in node.inputs if i in self._groups), default=0)
         alone = node.op not in ELEMENTWISE and not self._is_constant(number)
         size = -1 if alone else math.prod(dim or MAX_ELEMENTS for dim in node.spec[1])
-        return level + alone, size, node.spec[1], number if alone else 0
+        shape = node.spec[1]
+        return level + alone, size, len(shape), shape, number if alone else 0
 
     def _is_constant(self, number: int) -> bool:
         node = self._nodes.get(number)
@@ -100,7 +102,7 @@ class Segments:
 
     def _in_order(self) -> list[list[int]]:
         """Return the kept values of each group, in order of execution."""
-        groups: dict[tuple[int, int, Shape, int], list[int]] = {}
+        groups: dict[tuple[int, int, int, Shape, int], list[int]] = {}
         for number in sorted(self._kept):
             groups.setdefault(self._groups[number], []).append(number)
         return [groups[key] for key in sorted(groups)]

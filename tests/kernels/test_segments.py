@@ -103,3 +103,24 @@ def test_any_chain():
             return tuple(values[-4:])
 
         check(chain, draw(3, 5), draw(3, 5, seed=9))
+
+
+@pytest.mark.parametrize(("shape", "other"), [((4,), (1, 4)), ((4,), (2, 4)), ((3, 4), (1, 3, 4)), ((), (1, 1))])
+def test_a_value_gets_more_dimensions(shape, other):
+    def composite(o, w, x):
+        exponential = o.exp(w)
+        return exponential, o.add(exponential, x), o.mul(o.add(exponential, x), exponential)
+
+    check(composite, draw(*shape), draw(*other))
+
+
+def test_views_of_inputs_are_written_where_other_inputs_are():
+    def crosswise(o, x, y):
+        total = o.sum(x, dims=(0,), keepdim=1)
+        return o.reshape(y, shape=x.shape), o.reshape(x, shape=x.shape), o.mul(total, total)
+
+    x, y = draw(2, 3), draw(2, 3, seed=1)
+    want = crosswise(Eager(reference.execute), x, y)
+    arrays = [x.copy(), y.copy()]
+    for got, expected in zip(fusion.apply(crosswise, *arrays, out=[*arrays, draw(1, 3)]), want, strict=True):
+        assert got.tobytes() == expected.tobytes()
