@@ -67,9 +67,9 @@ class Segments:
     def _group(self, number: int, node: ExpressionNode) -> tuple[int, int, int, Shape, int]:
         """Return (level, size, rank, shape, 0) of an elementwise node. Any other node is alone and begins a level.
 
-        INVARIANT: broadcasting turns a dimension of 1 into a larger one, or into 0, which counts as larger here, or it adds
-        dimensions of 1. So a group needs only groups of its level that are smaller, or as large and of a lower rank, and
-        their ascending order is an order of execution.
+        INVARIANT: broadcasting turns a dimension of 1 into a larger one, or into 0, which counts as larger here, or it
+        adds dimensions of 1. So a group needs only groups of its level that are smaller, or as large and of a lower
+        rank, and their ascending order is an order of execution.
         """
         level = max((self._groups[i][0] for i in node.inputs if i in self._groups), default=0)
         alone = node.op not in ELEMENTWISE and not self._is_constant(number)

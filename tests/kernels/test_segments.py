@@ -105,7 +105,9 @@ def test_any_chain():
         check(chain, draw(3, 5), draw(3, 5, seed=9))
 
 
-@pytest.mark.parametrize(("shape", "other"), [((4,), (1, 4)), ((4,), (2, 4)), ((3, 4), (1, 3, 4)), ((), (1, 1))])
+@pytest.mark.parametrize(
+    ("shape", "other"), [((4,), (1, 4)), ((4,), (2, 4)), ((3, 4), (1, 3, 4)), ((), (1, 1))]
+)
 def test_a_value_gets_more_dimensions(shape, other):
     def composite(o, w, x):
         exponential = o.exp(w)
