@@ -117,6 +117,9 @@ def apply(
             results = evaluate(expression, _cuda(), inputs)
         if out is None:
             return results
+        # NOTE: a result may be an input, or a view of one, and an output may be where that input is.
+        written = {place.untyped_storage().data_ptr() for place in out}
+        results = [x.clone() if x.untyped_storage().data_ptr() in written else x for x in results]
         for place, result in zip(out, results, strict=True):
             place.detach().copy_(result)
         return list(out)

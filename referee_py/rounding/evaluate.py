@@ -255,7 +255,8 @@ _FUNCTIONS: dict[str, Callable[..., F64]] = {
     "tanh": np.tanh,
     "sin": np.sin,
     "cos": np.cos,
-    "pow": np.power,
+    # NOTE: np.power takes roots for one exponent of 0.5, which -0 and -inf do not have.
+    "pow": np.float_power,
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }
 _OPERATIONS: dict[str, Callable[..., F64]] = {

@@ -23,12 +23,27 @@ def on_torch(name, inputs, attrs, out=None):
     return list(out)
 
 
-@pytest.mark.parametrize("name", networks.NETWORKS)
-def test_the_way_of_cuda_tensors(name, monkeypatch):
-    losses, network = networks.train(name, "repops")
+@pytest.fixture
+def stand_in(monkeypatch):
     monkeypatch.setattr(bridge, "on_gpu", lambda tensors: len(tensors) > 0)
     monkeypatch.setattr(bridge, "backend", lambda name: Backend(name, on_torch))
     monkeypatch.setattr(torch.cuda, "device", lambda _device: contextlib.nullcontext())
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_views_of_inputs_are_written_where_other_inputs_are():
+    def crosswise(o, x, y):
+        return o.reshape(y, shape=x.shape), o.reshape(x, shape=x.shape)
+
+    x, y = torch.arange(6.0), -torch.arange(6.0)
+    got = bridge.apply(crosswise, x, y, out=[x, y])
+    assert [value.tolist() for value in got] == [(-torch.arange(6.0)).tolist(), torch.arange(6.0).tolist()]
+
+
+@pytest.mark.parametrize("name", networks.NETWORKS)
+def test_the_way_of_cuda_tensors(name, request):
+    losses, network = networks.train(name, "repops")
+    request.getfixturevalue("stand_in")
     again, stood_in = networks.train(name, "repops")
     assert again == losses
     assert networks.digest(stood_in) == networks.digest(network)
