@@ -8,6 +8,17 @@ from repops.tensors import canonical, spec_of
 
 SHAPES = [(5,), (3, 7), (1,), (2, 3, 1025), (17, 4097), (2, 9000), (4, 64), (2, 1), (0, 3), (3, 0), ()]
 ROWS = [shape for shape in SHAPES if shape]
+# NaNs with payloads, infinities, zeros, ends of the range, ties of bf16 and their neighbours, and hard cases of
+# functions (the last three).
+SPECIAL = np.array(
+    [
+        *(0x7FC00001, 0xFFC12345, 0x7F800001, 0x7F800000, 0xFF800000, 0x80000000, 0, 1, 0x80000001),
+        *(0x007FFFFF, 0x7F7FFFFF, 0xFF7FFFFF, 0x00008000, 0x00018000, 0x80008000, 0x7F7F8000, 0x7F7F7FFF),
+        *(0x3F808000, 0x3F818000, 0x3F808001, 0x3F807FFF, 0x3F800000, 0x40000000, 0xC0000000, 0x4B800000),
+        *(0x44EB0348, 0xC41CACCD, 0x7F61B1E6),
+    ],
+    np.uint32,
+).view(np.float32)
 
 
 def draw(shape, seed=0, special=True):

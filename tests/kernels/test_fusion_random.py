@@ -15,7 +15,7 @@ from repops.opset import BF16, F32, I64, OpError
 from repops.phases import NotFusibleError
 from repops.tensors import NUMPY_DTYPE, spec_of
 
-from tests.kernels.fused import same
+from tests.kernels.fused import SPECIAL, same
 
 SHAPES = [
     (64,),
@@ -33,15 +33,6 @@ SHAPES = [
 BINARY = ["add", "sub", "mul", "div", "maximum", "minimum", "pow"]
 UNARY = ["exp", "log", "erf", "tanh", "sin", "cos", "log1p", "neg", "sqrt", "rsqrt"]
 COMPARISONS = ["lt", "ge", "eq", "ne"]
-# NaNs with payloads, infinities, zeros, ends of the range, ties of bf16, and hard cases of functions (the last three).
-SPECIAL = np.array(
-    [
-        *(0x7FC00001, 0xFFC12345, 0x7F800001, 0x7F800000, 0xFF800000, 0x80000000, 0, 1, 0x80000001),
-        *(0x007FFFFF, 0x7F7FFFFF, 0xFF7FFFFF, 0x00008000, 0x7F7F8000, 0x3F808000, 0x3F818000, 0x3F808001),
-        *(0x3F800000, 0x40000000, 0xC0000000, 0x4B800000, 0x44EB0348, 0xC41CACCD, 0x7F61B1E6),
-    ],
-    np.uint32,
-).view(np.float32)
 
 
 class Case:

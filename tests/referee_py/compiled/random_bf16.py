@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from repops.opset import BF16, F32, Shape
 
 from referee_py.commit.tensor import Array
+from tests.kernels.fused import SPECIAL
 
 from .random_program import RandomProgram, Value
-
-# NaNs, infinities, zeros, subnormals, ends of the range, and ties of bf16 and their neighbours.
-SPECIAL = np.array(
-    [
-        *(0x7FC00001, 0xFFC12345, 0x7F800000, 0xFF800000, 0x80000000, 0, 1, 0x80000001, 0x007FFFFF),
-        *(0x00008000, 0x00018000, 0x80008000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F7F8000, 0x7F7F7FFF),
-        *(0x3F808000, 0x3F818000, 0x3F808001, 0x3F807FFF, 0x3F800000, 0xC0000000, 0x4B800000),
-    ],
-    np.uint32,
-).view(np.float32)
 
 
 class RandomBf16(RandomProgram):

@@ -12,11 +12,14 @@ import pytest
 
 from referee_py.commit.tensor import Array
 from referee_py.program.mode import Rounding
-from referee_py.rounding.backend import Rounded
+from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.truth import truth
 from tests.referee_py.rounding.exact import truth_of_element
+from trainer_node.rounded.device import TensorEvaluator
 from trainer_node.rounded.evaluators import EVALUATORS, evaluator_of
+
+from .places import PLACES, device_of
 
 ROUNDING = Rounding(30)
 BASES = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 2.0, -3.0, 1e-45, -1e-45, 3.4e38]
@@ -35,19 +38,22 @@ def judged(operands: list[Array]) -> Array:
     return values
 
 
-def computed(name: str, operands: list[Array]) -> Array:
-    backend = Rounded(ROUNDING, MemoryLogs(), evaluator_of(name))
+def computed(evaluator: Evaluator, operands: list[Array]) -> Array:
+    backend = Rounded(ROUNDING, MemoryLogs(), evaluator)
     backend.begin(1)
-    (values,) = backend.execute(0, "pow", operands, {})
-    return values
+    device = backend.device
+    (values,) = backend.execute(0, "pow", [x if device is None else device.place(x) for x in operands], {})
+    return values if device is None else device.read(values)
 
 
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("exponent", EXPONENTS)
-def test_expect_the_definition_whatever_the_layout(exponent: float) -> None:
+def test_expect_the_definition_whatever_the_layout(exponent: float, place: str) -> None:
+    evaluators = [*map(evaluator_of, EVALUATORS), TensorEvaluator(device_of(place), place)]
     for operands in layouts(exponent):
         shape = np.broadcast_shapes(*(x.shape for x in operands))
         want = [truth_of_element("pow", operands, {}, index, 1, 0.0, ROUNDING) for index in np.ndindex(shape)]
-        for values in (judged(operands), *(computed(name, operands) for name in EVALUATORS)):
+        for values in (judged(operands), *(computed(each, operands) for each in evaluators)):
             np.testing.assert_array_equal(np.ravel(values), np.array(want, np.float32))
             signs = np.signbit(np.ravel(values)) == np.signbit(want)
             assert (signs | np.isnan(want)).all()
