@@ -1,6 +1,10 @@
 """A program as numbered values, and the properties of its operators that a compiler needs.
 
 Values are numbered: slots, constants, the step, then the outputs of the nodes in order.
+
+NOTE: a step in bf16 begins with casts of its f32 weights and ends with an update of these. Whoever updates a weight has
+it at hand, so the cast is made there, for the next step, and the weight is not read again. For the compiler such a cast
+is one more slot, after the program's own; its first value is computed when a state is loaded.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from repops.opset import BF16, F32, I64, ITEM_SIZE, Shape, Spec
 from repops.phases import ELEMENTWISE, REDUCTIONS
 
 from ..program import Kind, Operand, Program, SlotSource
+from ..program.structure import Structure
 from .views import View, view_of
 
 VIEWS = frozenset(("reshape", "permute", "expand", "slice"))
@@ -21,13 +26,14 @@ VIEWS = frozenset(("reshape", "permute", "expand", "slice"))
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """An operator with the numbers of its values."""
+    """An operator with the numbers of its values; `place` is its node in the program, if it has one."""
 
     number: int
     op: str
     attrs: dict[str, Any]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    place: int = -1
 
 
 Says = Callable[[GraphNode, Sequence[Spec]], bool]
@@ -36,7 +42,8 @@ Says = Callable[[GraphNode, Sequence[Spec]], bool]
 
 class Graph:
     """The nodes and values of a validated program. `watched` are outputs to be read after a step; nodes for which
-    `alone` is true join no kernel, and nodes for which `logged` is true are computed once."""
+    `alone` is true join no kernel, and nodes for which `logged` is true are computed once. If `keep_casts`, casts of
+    slots become slots; `casts` compute them from the program's `own_slots`."""
 
     def __init__(
         self,
@@ -44,13 +51,20 @@ class Graph:
         watched: Iterable[SlotSource] = (),
         alone: Says = lambda _node, _inputs: False,
         logged: Says = lambda _node, _inputs: False,
+        keep_casts: bool = True,
     ) -> None:
         self._alone, self._logged = alone, logged
-        self.slots = len(program.initial)
+        kept = _casts_of_slots(program) if keep_casts else {}
+        self.own_slots = len(program.initial)
+        self.slots = self.own_slots + len(kept)
         self.constants = len(program.constants)
         self.step = self.slots + self.constants
-        described = [*program.initial, *program.constants]
-        self.specs: list[Spec] = [(t.type.dtype, t.type.shape) for t in described] + [(I64, ())]
+        types = [
+            *(tensor.type for tensor in program.initial),
+            *(program.nodes[number].outputs[0] for number in kept),
+            *(tensor.type for tensor in program.constants),
+        ]
+        self.specs: list[Spec] = [(t.dtype, t.shape) for t in types] + [(I64, ())]
         self.nodes: list[GraphNode] = []
         self.maker: dict[int, GraphNode] = {}
         self._first: list[int] = []
@@ -58,24 +72,47 @@ class Graph:
         self._roots, self._shaped = list(range(len(self.specs))), list(range(len(self.specs)))
         self._views: dict[int, View] = {}
         self._narrow: dict[int, View] = {}
+        self.casts: list[GraphNode] = []
+        renewed: dict[int, int] = {}
+        updates: dict[int, list[tuple[Structure, int]]] = {}
+        for slot, number in enumerate(kept, self.own_slots):
+            cast = program.nodes[number]
+            self.casts.append(GraphNode(-1, cast.name, cast.attrs, (cast.inputs[0].index,), (slot,)))
+            updates.setdefault(program.slots[cast.inputs[0].index].node, []).append((cast, slot))
         for number, structure in enumerate(program.nodes):
+            if number in kept:
+                self._first.append(self.own_slots + kept[number])
+                continue
             self._first.append(len(self.specs))
-            outputs = tuple(range(len(self.specs), len(self.specs) + len(structure.outputs)))
-            self.specs += [(t.dtype, t.shape) for t in structure.outputs]
-            inputs = tuple(self._value(operand) for operand in structure.inputs)
-            node = GraphNode(number, structure.name, structure.attrs, inputs, outputs)
-            self.nodes.append(node)
-            self.maker |= dict.fromkeys(outputs, node)
-            is_view = node.op in VIEWS
-            self._roots += [self._roots[inputs[0]]] if is_view else outputs
-            self._shaped += [self._shaped[inputs[0]]] if node.op == "reshape" else outputs
-            if is_view:
-                self._views[outputs[0]] = self._view(node)
-            if (narrow := self._narrowed(node)) is not None:
-                self._narrow[outputs[0]] = narrow
-        self.after = [self.output(source) for source in program.slots]
+            self._add(structure, [self._value(operand) for operand in structure.inputs], number)
+            for cast, slot in updates.get(number, ()):
+                renewed[slot] = self._renew(cast, slot, self.output(program.slots[cast.inputs[0].index]))
+        self.after = [*map(self.output, program.slots), *(renewed[slot] for slot in sorted(renewed))]
         """The value of each slot after the step."""
         self.watched = [self.output(source) for source in watched]
+
+    def _add(self, structure: Structure, inputs: Sequence[int], place: int = -1) -> None:
+        """Add a node and its values."""
+        outputs = tuple(range(len(self.specs), len(self.specs) + len(structure.outputs)))
+        self.specs += [(t.dtype, t.shape) for t in structure.outputs]
+        node = GraphNode(len(self.nodes), structure.name, structure.attrs, tuple(inputs), outputs, place)
+        self.nodes.append(node)
+        self.maker |= dict.fromkeys(outputs, node)
+        is_view = node.op in VIEWS
+        self._roots += [self._roots[inputs[0]]] if is_view else outputs
+        self._shaped += [self._shaped[inputs[0]]] if node.op == "reshape" else outputs
+        if is_view:
+            self._views[outputs[0]] = self._view(node)
+        if (narrow := self._narrowed(node)) is not None:
+            self._narrow[outputs[0]] = narrow
+
+    def _renew(self, cast: Structure, slot: int, new: int) -> int:
+        """Return the cast of a slot's new value; if that is still the old value, so is its cast."""
+        old = cast.inputs[0].index
+        if self.view(new) == View.whole(old, self.shape(old)):
+            return slot
+        self._add(cast, [new])
+        return self.nodes[-1].outputs[0]
 
     def _value(self, operand: Operand) -> int:
         match operand.kind:
@@ -153,3 +190,12 @@ class Graph:
         shape, dims = self.shape(node.inputs[0]), node.attrs["dims"]
         trailing = tuple(range(len(shape) - len(dims), len(shape)))
         return bool(dims) and dims == trailing and math.prod(shape[dims[0] :]) > 1
+
+
+def _casts_of_slots(program: Program) -> dict[int, int]:
+    """Return the nodes that cast a whole slot of f32 to bf16, numbered."""
+    found: dict[int, int] = {}
+    for number, node in enumerate(program.nodes):
+        if node.name == "cast" and node.inputs[0].kind is Kind.SLOT and node.outputs[0].dtype == BF16:
+            found[number] = len(found)
+    return found

@@ -107,10 +107,10 @@ class RoundedCpu(Cpu):
 
             def evaluate() -> None:
                 evaluation = self._backend.evaluate(node.op, operands, node.attrs)
-                self._backend.round(node.number, node.op, operands, node.attrs, evaluation, results[0])
+                self._backend.round(node.place, node.op, operands, node.attrs, evaluation, results[0])
 
             def execute() -> None:
-                found = self._backend.execute(node.number, node.op, operands, node.attrs)
+                found = self._backend.execute(node.place, node.op, operands, node.attrs)
                 for result, values in zip(results, found, strict=True):
                     np.copyto(result, values)
 
@@ -130,7 +130,7 @@ class RoundedCpu(Cpu):
             def call() -> None:
                 operands = Operands([partial(_whole, a), partial(_whole, b)])
                 evaluation = self._backend.product(a, b)
-                self._backend.round(node.number, node.op, operands, node.attrs, evaluation, c)
+                self._backend.round(node.place, node.op, operands, node.attrs, evaluation, c)
 
             return call
 

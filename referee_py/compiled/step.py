@@ -22,7 +22,7 @@ from .graph import Graph
 from .machine import Buffer, Call, Cpu, Machine
 from .memory import Lifetime, place
 from .schedule import schedule
-from .tasks import Task, copy_of, tasks_of
+from .tasks import Task, casts_of, copy_of, tasks_of
 from .views import View
 
 
@@ -30,7 +30,8 @@ class Compiled:
     """One step of a validated program on a machine. The caller has checked the constants against the program.
 
     `slots` are the state: memory that `load` fills and every `run` overwrites, on the CPU numpy arrays. `value` reads
-    the outputs in `watched` after a step. Two threads must not use one object at the same time.
+    the outputs in `watched` after a step. `keep_casts` saves time and takes memory for casts of slots from step to
+    step. Two threads must not use one object at the same time.
     """
 
     def __init__(
@@ -39,9 +40,11 @@ class Compiled:
         constants: Sequence[Array],
         watched: Iterable[SlotSource] = (),
         machine: Machine | None = None,
+        keep_casts: bool = True,
     ) -> None:
         self.machine = machine or Cpu()
-        self._graph = graph = Graph(program, watched, self.machine.is_alone, self.machine.is_logged)
+        says = self.machine.is_alone, self.machine.is_logged
+        self._graph = graph = Graph(program, watched, *says, keep_casts)
         self._schedule = schedule(graph, tasks_of(graph, self.machine))
         self._offsets, self.arena_bytes = place(self._lifetimes())
         """Bytes that the values of a step take, besides the slots and the constants."""
@@ -52,6 +55,7 @@ class Compiled:
         self._arena: Buffer = None
         self._kept: dict[int, Buffer] = {}
         self._staged: dict[int, Buffer] = {}
+        self._casts: Callable[[], None] | None = None
         self._steps: Callable[[], None] | None = None
         self.slots: list[Buffer] = []
 
@@ -59,6 +63,11 @@ class Compiled:
     def tasks(self) -> Sequence[Task]:
         """The tasks that a step runs, in order."""
         return self._schedule.tasks
+
+    @property
+    def keeps_casts(self) -> bool:
+        """True if casts of slots are kept from step to step."""
+        return bool(self._graph.casts)
 
     @property
     def nbytes(self) -> int:
@@ -70,14 +79,15 @@ class Compiled:
 
     def load(self, arrays: Sequence[Array]) -> None:
         """Copy this state into the slots, as the state before the next step."""
-        if self._steps is None:
-            self._steps = self._take_memory()
+        if self._casts is None or self._steps is None:
+            self._casts, self._steps = self._take_memory()
         for slot, array in zip(self.slots, arrays, strict=True):
             self.machine.write(slot, array)
+        self._casts()
 
     def release(self) -> None:
         """Leave the slots to their holders; the next `load` takes new memory for the state."""
-        self._steps = None
+        self._casts = self._steps = None
         self.slots = []
 
     def run(self, step: int) -> None:
@@ -120,8 +130,8 @@ class Compiled:
             if value not in self._schedule.in_place
         ]
 
-    def _take_memory(self) -> Callable[[], None]:
-        """Take memory for a step, and return the function that runs it.
+    def _take_memory(self) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Take memory for a step, and return the functions that compute the kept casts and that run a step.
 
         SAFETY: memory may be short, or the caller interrupted. An attribute that is set implies all before it: the
         arena is set last of what is made once, and the caller has no step to run until this has returned.
@@ -132,24 +142,28 @@ class Compiled:
             self._number = machine.new((I64, ()))
             self._constants = [machine.place(constant) for constant in self._given]
             prelude = self._schedule.prelude
-            self._kept = {value: machine.new(graph.specs[value]) for task in prelude for value in task.writes}
+            kept = (value for task in prelude for value in task.writes)
+            self._kept = {
+                v: machine.new(graph.specs[v]) for v in (*kept, *range(graph.own_slots, graph.slots))
+            }
             machine.sequence([self._bound(task) for task in prelude])()
             self._arena = arena
-        self.slots = [machine.new(graph.specs[slot]) for slot in range(graph.slots)]
-        return machine.sequence([*map(self._bound, self._schedule.tasks), *self._moves()])
+        self.slots = [machine.new(graph.specs[slot]) for slot in range(graph.own_slots)]
+        casts = machine.sequence([*map(self._bound, casts_of(graph, machine))])
+        return casts, machine.sequence([*map(self._bound, self._schedule.tasks), *self._moves()])
 
     def _buffer(self, value: int) -> Buffer:
         """Return the memory of a stored value."""
         graph = self._graph
         value = self._schedule.in_place.get(value, value)
-        if value < graph.slots:
+        if value < graph.own_slots:
             return self.slots[value]
+        if value in self._kept:
+            return self._kept[value]
         if value < graph.step:
             return self._constants[value - graph.slots]
         if value == graph.step:
             return self._number
-        if value in self._kept:
-            return self._kept[value]
         return self.machine.part(self._arena, self._offsets.get(value, 0), graph.specs[value])
 
     def _address(self, view: View) -> int:
@@ -172,9 +186,9 @@ class Compiled:
             if value in self._staged:
                 whole = View.whole(value, graph.shape(value))
                 address = self.machine.address(self._staged[value])
-                moves.append(self._copy(whole, self.slots[slot], address))
+                moves.append(self._copy(whole, self._buffer(slot), address))
             elif graph.elements(value):
-                moves.append(self._copy(graph.view(value), self.slots[slot]))
+                moves.append(self._copy(graph.view(value), self._buffer(slot)))
         return aside + moves
 
     def _targets(self) -> dict[int, int]:

@@ -58,6 +58,11 @@ def _tasks(bodies: Bodies, machine: Machine) -> list[Task]:
     return [*tasks, *_sources(graph, tasks, machine)]
 
 
+def casts_of(graph: Graph, machine: Machine) -> list[Task]:
+    """Return the calls that compute the kept casts from the program's slots."""
+    return [_plain(node, machine, graph) for node in graph.casts]
+
+
 def _sources(graph: Graph, tasks: list[Task], machine: Machine) -> list[Task]:
     """Return tasks for values that are needed and that no task writes: copies of views, operators without operands."""
     made = {value for task in tasks for value in task.writes} | set(range(graph.step + 1))
@@ -79,7 +84,7 @@ def _sources(graph: Graph, tasks: list[Task], machine: Machine) -> list[Task]:
             continue
         made.add(value)
         node = graph.maker[value]
-        task = _copy(value, graph, machine) if node.op in VIEWS else _plain(node, machine)
+        task = _copy(value, graph, machine) if node.op in VIEWS else _plain(node, machine, graph)
         task.position = earliest[value] - 0.5
         want((view.base for view in task.reads), task.position)
         found.append(task)
@@ -117,9 +122,11 @@ def _is_plain(view: View, value: int, graph: Graph) -> bool:
     return view.is_contiguous() and graph.specs[view.base][0] == graph.specs[value][0]
 
 
-def _plain(node: GraphNode, machine: Machine) -> Task:
-    """Make the task of an operator without operands."""
-    return Task(node.op, 0.0, [], node.outputs, machine.operator(node, []))
+def _plain(node: GraphNode, machine: Machine, graph: Graph) -> Task:
+    """Make the task of an operator whose operands are whole values."""
+    reads = [View.whole(value, graph.shape(value)) for value in node.inputs]
+    specs = [graph.specs[value] for value in node.inputs]
+    return Task(node.op, 0.0, reads, node.outputs, machine.operator(node, specs))
 
 
 def _copy(value: int, graph: Graph, machine: Machine) -> Task:

@@ -69,7 +69,7 @@ class Unfused:
             attrs = each.node.attrs
             if each.node.op in REDUCTIONS:
                 attrs = {"dims": (len(self.domain) - 1,), "keepdim": 1}
-            (result,) = execute(each.node.number, each.node.op, operands, attrs)
+            (result,) = execute(each.node.place, each.node.op, operands, attrs)
             (value,) = each.node.outputs
             values[value] = result
             if value in outputs:

@@ -69,10 +69,13 @@ class FastExecutor:
         program = self._program
         if len(program.nodes) + len(program.slots) + len(program.constants) > MAX_VALUES:
             return None
-        compiled = Compiled(program, self._constants, self._sources.values(), self._machine)
         # SAFETY: a party checks its memory for the node-by-node peak and the state before, so this must not take more.
         state = sum(tensor.type.nbytes for tensor in program.initial)
         allowed = state + self._interpreter.plan.peak_bytes + SPARE_BYTES
+        watched = self._sources.values()
+        compiled = Compiled(program, self._constants, watched, self._machine)
+        if compiled.nbytes > allowed and compiled.keeps_casts:
+            compiled = Compiled(program, self._constants, watched, self._machine, keep_casts=False)
         return compiled if compiled.nbytes <= allowed else None
 
     def step(self, state: State, commit: bool) -> tuple[State, StepTrace | None]:

@@ -1,10 +1,11 @@
-"""Random programs whose slots pass values on: copies of slots, swaps, rings, delay lines and views of slots."""
+"""Random programs whose slots pass values on: copies of slots, swaps, rings, delay lines, views and casts of slots."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+from repops.opset import BF16, F32
 
 from referee_py.commit.tensor import Array
 from referee_py.program import Kind, Operand, SlotSource, TensorType
@@ -16,12 +17,20 @@ SHARE = 3
 
 
 class RandomSlots(RandomProgram):
-    """A program whose new slots are mostly other slots, or views of them, from before or after the step."""
+    """A program whose new slots are mostly other slots, or views of them, from before or after the step. Casts of slots
+    to bf16 are widened, and so reach what else there is."""
 
     def __init__(self, seed: int, size: int) -> None:
         self.moving = seed % SHARE == 0
         self._made: dict[int, SlotSource] = {}
         super().__init__(seed, size)
+
+    def _grow(self) -> None:
+        slot = self._slot(int(self.draw.integers(len(self.initial))))
+        if slot[1][0] == F32 and self.draw.random() < 0.15:
+            self.add("cast", self.made("cast", slot, dtype=BF16), dtype=F32)
+        else:
+            super()._grow()
 
     def _more_slots(self) -> list[Array]:
         """Return more tensors of the same types, or with the same number of elements."""
@@ -46,7 +55,9 @@ class RandomSlots(RandomProgram):
         before = same[max(same.index(slot) - 1, 0)]  # a delay line; the first is a copy of itself
         anyone = same[int(self.draw.integers(len(same)))]
         match str(
-            self.draw.choice(["ring"] * 3 + ["delay"] * 3 + ["copy", "late", "shared", "view", "turned"])
+            self.draw.choice(
+                ["ring"] * 3 + ["delay"] * 3 + ["copy", "late", "shared", "view", "turned", "narrowed"]
+            )
         ):
             case "ring":
                 made = self._reshaped(beside, slot)
@@ -69,6 +80,8 @@ class RandomSlots(RandomProgram):
                 made = self._reshaped(alike[int(self.draw.integers(len(alike)))], slot)
             case "turned":
                 made = self._turned(anyone)
+            case "narrowed" if types[slot].dtype == F32:
+                made = self.add("cast", self.made("cast", self._slot(anyone), dtype=BF16), dtype=F32)
             case _:
                 made = self._reshaped(beside, slot)
         return None if made is None else SlotSource(made[0].index, made[0].output)

@@ -11,6 +11,7 @@ from referee_py.program import Kind, Operand, SlotSource
 from .equality import check
 from .random_bf16 import RandomBf16
 from .random_program import RandomProgram
+from .random_slots import RandomSlots
 
 
 def _check(seed: int, size: int, kind: type[RandomProgram] = RandomProgram) -> None:
@@ -30,12 +31,19 @@ def test_random_programs_of_two_precisions(part: int) -> None:
         _check(seed, 8 + seed % 60, RandomBf16)
 
 
+@pytest.mark.parametrize("part", range(4))
+def test_random_programs_that_cast_slots_and_pass_them_on(part: int) -> None:
+    for seed in range(part, 400, 4):
+        _check(seed, 4 + seed % 30, RandomSlots)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
 def test_many_random_programs(part: int) -> None:
     for seed in range(1000 + part, 11000, 20):
         _check(seed, size=8 + seed % 150)
         _check(seed, 8 + seed % 150, RandomBf16)
+        _check(seed, 4 + seed % 60, RandomSlots)
 
 
 class _Widened(RandomProgram):
@@ -84,3 +92,33 @@ def test_what_is_widened_is_stored_before() -> None:
     casts = {node.outputs[0] for node in graph.nodes if node.op == "cast"}
     stored = [value for task in compiled.tasks for value in task.writes if value in casts]
     assert [graph.specs[value][0] for value in stored] == [BF16]
+
+
+class _Trained(RandomProgram):
+    """Two weights in f32 that a step uses in bf16. The update of the first comes late; the second never changes."""
+
+    def _grow(self) -> None:
+        weight, fixed = self.pool[1], self.pool[2]
+        wide = [self.made("cast", self.made("cast", w, dtype=BF16), dtype=F32) for w in (weight, fixed)]
+        flat = [self.made("sum", w, dims=tuple(range(len(w[1][1]))), keepdim=0) for w in wide]
+        self.trained = self.made("sub", weight, self.made("mul", *flat))
+        self.fixed = self.made("reshape", fixed, shape=fixed[1][1])
+
+    def _update(self, slot: int) -> SlotSource:
+        if slot > 1:
+            return super()._update(slot)
+        operand = (self.trained, self.fixed)[slot][0]
+        return SlotSource(operand.index, operand.output)
+
+
+def test_the_update_of_a_weight_also_casts_it() -> None:
+    """So no task of a step casts a slot; what never changes is cast when a state is loaded."""
+    made = _Trained(7, 1)
+    compiled = check(made.program, made.constants, made.initial, 7)
+    graph = compiled._graph
+    assert compiled.keeps_casts
+    assert graph.slots == graph.own_slots + 2
+    (update,) = (task for task in compiled.tasks if graph.after[0] in task.writes)
+    assert graph.after[graph.own_slots] in update.writes
+    assert graph.after[graph.own_slots + 1] == graph.own_slots + 1
+    assert sum(node.op == "cast" and graph.specs[node.outputs[0]][0] == BF16 for node in graph.nodes) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import repops
+from repops.opset import BF16, F32
 
 from referee_py.errors import InvalidInput
 from referee_py.execute import FastExecutor, Interpreter, Metrics, State, Value
@@ -188,3 +189,25 @@ def test_a_step_that_would_need_more_memory_compiled_runs_node_by_node() -> None
     np.testing.assert_array_equal(executor.latest["first"], hook.latest["first"])
     small = heavy(columns=1 << 10, groups=40)
     assert FastExecutor(small.program, small.constants, CPU).compiled is not None
+
+
+def test_casts_are_not_kept_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node by node, one cast of these slots is in memory at a time."""
+    made = Hostile((), *[(64, 64)] * 50)
+    total = made.slot(0)
+    for slot in range(1, 51):
+        narrow = made.add("cast", made.slot(slot), dtype=BF16)
+        wide = made.add("cast", made.add("mm", narrow, narrow), dtype=F32)
+        total = made.add("add", total, made.add("sum", wide, dims=(0, 1), keepdim=0))
+        made.update(slot, made.add("reshape", made.slot(slot), shape=(64, 64)))
+    made.update(0, total)
+    for spare, keeps in ((0, False), (50 * 64 * 64 * 2, True)):
+        monkeypatch.setattr("referee_py.execute.fast.SPARE_BYTES", spare)
+        executor = FastExecutor(made.program, made.constants, CPU)
+        assert executor.compiled is not None
+        assert executor.compiled.keeps_casts == keeps
+        state, other = (State.of(0, made.initial) for _ in range(2))
+        interpreter = Interpreter(made.program, made.constants, CPU)
+        for _ in range(2):
+            state, other = executor.step(state, False)[0], interpreter.step(other, False)[0]
+            assert state.slot_hashes() == other.slot_hashes()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from repops import cpu
+from repops.torch_arrays import from_numpy, to_numpy
 
 from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
@@ -22,19 +23,19 @@ class CpuTensors:
     """A device that is the processor: tensors in its memory, operators of repops-f32 by the C kernels."""
 
     def place(self, array: Array) -> torch.Tensor:
-        return torch.from_numpy(array.copy())
+        return from_numpy(array.copy())
 
     def read(self, buffer: torch.Tensor) -> Array:
-        return buffer.numpy().copy()
+        return to_numpy(buffer).copy()
 
     def hash(self, buffer: torch.Tensor) -> bytes:
-        return tensor_hash(buffer.numpy())
+        return tensor_hash(to_numpy(buffer))
 
     def execute(
         self, name: str, inputs: Sequence[torch.Tensor], attrs: Mapping[str, Any]
     ) -> list[torch.Tensor]:
         assert all(isinstance(value, torch.Tensor) for value in inputs), "values stay where they are"
-        return [torch.from_numpy(v) for v in cpu.execute(name, [v.numpy() for v in inputs], attrs)]
+        return [from_numpy(v) for v in cpu.execute(name, [to_numpy(v) for v in inputs], attrs)]
 
 
 def device_of(place: str) -> Device:
