@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by playwright. Where it is missing, tests say what to install."""
+"""Debian's Chromium, driven by playwright. Where it is missing, `NEEDS_CHROMIUM` says what to install."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+PROGRAM = shutil.which("chromium")
+NEEDS_CHROMIUM = pytest.mark.skipif(PROGRAM is None, reason="no Chromium: apt install chromium")
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
@@ -20,14 +22,13 @@ WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Start a browser with a profile of its own. Skips the test if there is none."""
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("no Chromium: apt install chromium")
+    """Start a browser with a profile of its own. Raises RuntimeError if there is none."""
+    if PROGRAM is None:
+        raise RuntimeError("no Chromium: apt install chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=list(FLAGS))
+        browser = driver.chromium.launch(executable_path=PROGRAM, args=list(FLAGS))
         yield browser
         browser.close()
 

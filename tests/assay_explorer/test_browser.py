@@ -15,7 +15,7 @@ from assay_explorer.index import Index
 from assay_explorer.pages import Pages
 from assay_explorer.rendering import Place
 from assay_lab.faults import Fault
-from tests.browser import chromium, violations
+from tests.browser import NEEDS_CHROMIUM, chromium, violations
 from tests.conftest import Anvil
 from tests.e2e.arena import Arena
 from tests.e2e.conftest import bundle as small_bundle  # noqa: F401 # a fixture
@@ -25,6 +25,7 @@ from trainer_node.store import Store
 
 from .conftest import Played, served
 
+pytestmark = NEEDS_CHROMIUM
 SIZES = {"wide": 1200, "narrow": 360}
 
 
