@@ -22,6 +22,8 @@ from ..program.structure import Structure
 from .views import View, view_of
 
 VIEWS = frozenset(("reshape", "permute", "expand", "slice"))
+KEPT_CASTS = 1 << 10
+"""Maximum number of casts that are kept. Models cast some hundred weights; each costs the compiler time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class Graph:
                 renewed[slot] = self._renew(cast, slot, self.output(program.slots[cast.inputs[0].index]))
         self.after = [*map(self.output, program.slots), *(renewed[slot] for slot in sorted(renewed))]
         """The value of each slot after the step."""
+        assert len(self.after) == self.slots
         self.watched = [self.output(source) for source in watched]
 
     def _add(self, structure: Structure, inputs: Sequence[int], place: int = -1) -> None:
@@ -193,9 +196,14 @@ class Graph:
 
 
 def _casts_of_slots(program: Program) -> dict[int, int]:
-    """Return the nodes that cast a whole slot of f32 to bf16, numbered."""
+    """Return the first nodes that cast a slot of f32 to bf16, numbered.
+
+    INVARIANT: none of them makes a slot's new value whose cast is kept, since that is f32.
+    """
     found: dict[int, int] = {}
     for number, node in enumerate(program.nodes):
-        if node.name == "cast" and node.inputs[0].kind is Kind.SLOT and node.outputs[0].dtype == BF16:
+        if node.name != "cast" or node.inputs[0].kind is not Kind.SLOT or node.outputs[0].dtype != BF16:
+            continue
+        if program.initial[node.inputs[0].index].type.dtype == F32 and len(found) < KEPT_CASTS:
             found[number] = len(found)
     return found

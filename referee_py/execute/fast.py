@@ -21,7 +21,8 @@ from .lease import Lease
 from .values import State
 
 MAX_VALUES = 1 << 15
-"""Maximum number of nodes, slots and constants to compile: three times the largest captured; the worst take 15 s."""
+"""Maximum number of nodes, slots and constants to compile: three times the largest captured. The worst take 15 s, or
+twice that if their casts of slots need too much memory."""
 SPARE_BYTES = 1 << 26
 """Bytes that a compiled step may need more than one node by node, for values kept from step to step."""
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from repops.opset import BF16, F32
+from repops.tensors import NUMPY_DTYPE
 
 from referee_py.commit.tensor import Array
 from referee_py.program import Kind, Operand, SlotSource, TensorType
@@ -27,7 +28,7 @@ class RandomSlots(RandomProgram):
 
     def _grow(self) -> None:
         slot = self._slot(int(self.draw.integers(len(self.initial))))
-        if slot[1][0] == F32 and self.draw.random() < 0.15:
+        if slot[1][0] in (F32, BF16) and self.draw.random() < 0.15:
             self.add("cast", self.made("cast", slot, dtype=BF16), dtype=F32)
         else:
             super()._grow()
@@ -41,10 +42,13 @@ class RandomSlots(RandomProgram):
             one = self.initial[int(self.draw.integers(len(self.initial)))]
             other = self._tensor(TensorType.of(one).dtype, one.shape)
             found.append(other.reshape(-1) if self.draw.random() < 0.2 else other)
-        return found
+        narrow = self._tensor(F32, self.initial[0].shape).astype(NUMPY_DTYPE[BF16])
+        return [*found, *[narrow] * int(self.draw.integers(3))]
 
     def _update(self, slot: int) -> SlotSource:
         made = self._passed_on(slot) if self.moving and self.draw.random() < 0.8 else None
+        if made is None and TensorType.of(self.initial[slot]).dtype == BF16:
+            made = self._source(self._narrowed(slot))
         self._made[slot] = made or super()._update(slot)
         return self._made[slot]
 
@@ -80,11 +84,21 @@ class RandomSlots(RandomProgram):
                 made = self._reshaped(alike[int(self.draw.integers(len(alike)))], slot)
             case "turned":
                 made = self._turned(anyone)
-            case "narrowed" if types[slot].dtype == F32:
-                made = self.add("cast", self.made("cast", self._slot(anyone), dtype=BF16), dtype=F32)
+            case "narrowed" if types[slot].dtype in (F32, BF16):
+                made = self._narrowed(slot)
             case _:
                 made = self._reshaped(beside, slot)
-        return None if made is None else SlotSource(made[0].index, made[0].output)
+        return None if made is None else self._source(made)
+
+    def _source(self, value: Value) -> SlotSource:
+        return SlotSource(value[0].index, value[0].output)
+
+    def _narrowed(self, slot: int) -> Value:
+        """Cast a slot of the same shape to bf16."""
+        types = [TensorType.of(array) for array in self.initial]
+        alike = [k for k, t in enumerate(types) if t.shape == types[slot].shape and t.dtype in (F32, BF16)]
+        made = self.made("cast", self._slot(alike[int(self.draw.integers(len(alike)))]), dtype=BF16)
+        return self.made("cast", made, dtype=F32) if types[slot].dtype == F32 else made
 
     def _slot(self, slot: int) -> Value:
         type_ = TensorType.of(self.initial[slot])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from repops.opset import BF16, F32
+from repops.tensors import NUMPY_DTYPE
 
+from referee_py.commit.tensor import Array
 from referee_py.compiled import Compiled
 from referee_py.program import Kind, Operand, SlotSource
 
@@ -122,3 +125,33 @@ def test_the_update_of_a_weight_also_casts_it() -> None:
     assert graph.after[graph.own_slots] in update.writes
     assert graph.after[graph.own_slots + 1] == graph.own_slots + 1
     assert sum(node.op == "cast" and graph.specs[node.outputs[0]][0] == BF16 for node in graph.nodes) == 1
+
+
+class _CastOfCasts(RandomProgram):
+    """Slots of bf16 that are each other's casts, beside a weight that is cast: those of bf16 are no kept casts."""
+
+    def _more_slots(self) -> list[Array]:
+        return [np.full(shape, shape[0], NUMPY_DTYPE[BF16]) for shape in ((4,), (4,))]
+
+    def _grow(self) -> None:
+        self.casts = {k: self.made("cast", self.pool[1 + k], dtype=BF16) for k in (0, 7, 8)}
+
+    def _update(self, slot: int) -> SlotSource:
+        if slot < 7:
+            return super()._update(slot)
+        operand = self.casts[15 - slot][0]
+        return SlotSource(operand.index, operand.output)
+
+
+def test_casts_of_bf16_are_not_kept() -> None:
+    made = _CastOfCasts(3, 1)
+    compiled = check(made.program, made.constants, made.initial, 3)
+    graph = compiled._graph
+    assert graph.slots == graph.own_slots + 1
+
+
+def test_how_many_casts_are_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("referee_py.compiled.graph.KEPT_CASTS", 1)
+    made = _Trained(7, 1)
+    compiled = check(made.program, made.constants, made.initial, 7)
+    assert compiled._graph.slots == compiled._graph.own_slots + 1
