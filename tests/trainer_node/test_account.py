@@ -150,9 +150,13 @@ def test_one_does_not_decide_that_an_act_is_right(module_anvil: Anvil, liar: Lia
 # ------------------------------------------------------------------ nonces
 
 
-def manager_of(web3: Web3, key: str, **settings: Any) -> TransactionManager:
+def manager_of(
+    web3: Web3, key: str, database: Database | None = None, **settings: Any
+) -> TransactionManager:
     settings = {"poll_s": 0.02, **settings}
-    return TransactionManager(web3, Account.from_key(key), Database(None), chain_id=31337, **settings)
+    return TransactionManager(
+        web3, Account.from_key(key), database or Database(None), chain_id=31337, **settings
+    )
 
 
 @pytest.fixture
@@ -237,13 +241,14 @@ def test_a_lost_transaction_does_not_wait_for_a_receipt_that_one_makes_up(
     module_anvil: Anvil, liar: Liar, three: Web3
 ) -> None:
     direct, key = connect(module_anvil.url, 31337), module_anvil.keys[8]
-    clock = Clock()
-    manager = manager_of(three, key, clock=clock, sleep=clock.sleep, poll_s=5.0)
+    clock, database = Clock(), Database(None)
+    manager = manager_of(three, key, database, clock=clock, sleep=clock.sleep, poll_s=5.0)
     other = manager_of(direct, key)
     rpc: Callable[..., Any] = direct.provider.make_request
     rpc("evm_setAutomine", [False])
     try:
-        lost = manager.submit(Call("act", ADDRESS, b"", 5))
+        # NOTE: the three would go on sending it after the first has taken it, and after it was dropped.
+        lost = manager_of(direct, key, database).submit(Call("act", ADDRESS, b"", 5))
         rpc("anvil_dropAllTransactions", [])
         taken = other.submit(Call("another", ADDRESS, b"", 7))
         rpc("evm_mine", [])
