@@ -150,9 +150,7 @@ def test_one_does_not_decide_that_an_act_is_right(module_anvil: Anvil, liar: Lia
 # ------------------------------------------------------------------ nonces
 
 
-def manager_of(
-    web3: Web3, key: str, database: Database | None = None, **settings: Any
-) -> TransactionManager:
+def manager_of(web3: Web3, key: str, database: Database | None = None, **settings: Any) -> TransactionManager:
     settings = {"poll_s": 0.02, **settings}
     return TransactionManager(
         web3, Account.from_key(key), database or Database(None), chain_id=31337, **settings
