@@ -24,6 +24,7 @@ from benchmarks import (
     kernels,
     models,
     modes,
+    peak,
     report,
     soak,
     steps,
@@ -32,6 +33,7 @@ from benchmarks import (
 ROOT = Path(__file__).resolve().parent.parent
 SECTIONS = (
     "contractions",
+    "peak",
     "kernels",
     "composites",
     "models",
@@ -61,6 +63,8 @@ def _measure(section: str, turns: int) -> report.Table:
                 section
             ].cases()
             return contest.measure(section, cases, turns)
+        case "peak":
+            return peak.measure(turns)
         case "models":
             return models.measure(turns)
         case "modes":

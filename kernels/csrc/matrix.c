@@ -197,15 +197,16 @@ static void range(void *context, int64_t begin, int64_t end) {
     free(packed);
 }
 
-// Return how many panels of B, of one chunk each, fill a quarter of the second-level cache. The rest is for
-// panels of A on their way, for C, and for a neighbour with whom the core may share it.
-static int64_t panels_in_cache(int64_t width) {
+// Return how many panels of B, of one chunk each, fill an eighth of the second-level cache, or a quarter if A
+// is in place. The rest is for panels of A on their way, for C, and for a neighbour with whom the core may
+// share it.
+static int64_t panels_in_cache(int64_t width, int near_a) {
     long bytes = 0;
 #if defined(_SC_LEVEL2_CACHE_SIZE)
     bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
 #endif
     if (bytes <= 0) bytes = 1 << 20; // unknown
-    return max_i64(1, bytes / 4 / (CHUNK * width * (int64_t)sizeof(float)));
+    return max_i64(1, bytes / (near_a ? 4 : 8) / (CHUNK * width * (int64_t)sizeof(float)));
 }
 
 int matrix_product(const product_shape *s, const void *a, const void *b, void *c, int threads, enum isa isa) {
@@ -223,7 +224,7 @@ int matrix_product(const product_shape *s, const void *a, const void *b, void *c
                s->n <= kernel->few_columns;
     p.near_b = p.near_a && !s->b_bf16 && s->b[COLUMN] == 1 && s->n % (width / 2) == 0 && s->k <= CHUNK &&
                s->b[ROW] <= NARROW && s->b[ROW] * s->k <= SMALL_B;
-    p.block = panels_in_cache(width);
+    p.block = panels_in_cache(width, p.near_a);
 
     const int64_t panels_m = ceil_div(s->m, height), panels_n = ceil_div(s->n, width);
     p.tiles_m = ceil_div(panels_m, TILE_ROWS / height);

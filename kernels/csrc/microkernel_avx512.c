@@ -5,7 +5,10 @@
 #if defined(__x86_64__)
 #include "microkernel_avx512.h"
 
-#define AHEAD 8 // steps of a packed panel of B that are prefetched: it comes from the second-level cache
+// Steps of packed panels that are prefetched. A panel of B comes from the second-level cache, one of A from
+// the third.
+#define AHEAD_A 16
+#define AHEAD_B 8
 
 // The bits of vector v. NOTE: a 16-bit load goes straight to a mask register, a shift does not.
 INLINE __mmask16 half(const uint32_t *mask, int v) {
@@ -24,12 +27,13 @@ INLINE void block(int height, int vectors, int steps, const chunk_product *p, co
     start(height, vectors, p, sum);
     for (int64_t k = 0; k < depth; k++) {
         const float *a = (const float *)p->a + (steps ? a_step[k] : k * HEIGHT);
+        if (!steps) __builtin_prefetch(a + AHEAD_A * HEIGHT, 0, 3);
         __m512 column[2];
         __mmask16 exists[2];
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
             const float *from = element(b[v], steps ? b_step[k] : k * WIDTH);
-            if (!steps) __builtin_prefetch(element(from, AHEAD * WIDTH), 0, 3);
+            if (!steps) __builtin_prefetch(element(from, AHEAD_B * WIDTH), 0, 3);
             exists[v] = mask ? half(mask + k, v) : 0;
             column[v] = mask ? _mm512_maskz_loadu_ps(exists[v], from) : _mm512_loadu_ps(from);
         }
