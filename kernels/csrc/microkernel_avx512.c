@@ -27,7 +27,7 @@ INLINE void block(int height, int vectors, int steps, const chunk_product *p, co
     start(height, vectors, p, sum);
     for (int64_t k = 0; k < depth; k++) {
         const float *a = (const float *)p->a + (steps ? a_step[k] : k * HEIGHT);
-        if (!steps) __builtin_prefetch(a + AHEAD_A * HEIGHT, 0, 3);
+        if (!steps) __builtin_prefetch(element(a, AHEAD_A * HEIGHT), 0, 3);
         __m512 column[2];
         __mmask16 exists[2];
 #pragma GCC unroll 2
