@@ -21,7 +21,7 @@ sources = $(foreach dir,$(wildcard $(1)),$(shell find $(dir) \( -type d -o $(2) 
 C_SOURCES := $(call sources,kernels/csrc,-name '*.[ch]')
 SOLIDITY_SOURCES := $(call sources,contracts,-name '*.sol')
 C_FILES := $(filter %.c %.h %.cpp %.cu %.cuh,$(C_SOURCES) $(call sources,kernels/cuda,-name '*.cu*') \
-	$(call sources,tests/kernels,-name '*.[ch]' -o -name '*.cpp'))
+	$(call sources,benchmarks,-name '*.c') $(call sources,tests/kernels,-name '*.[ch]' -o -name '*.cpp'))
 SOLIDITY_FILES := $(filter %.sol,$(SOLIDITY_SOURCES))
 
 .PHONY: help

@@ -1,5 +1,5 @@
-// A loop of nothing but fused multiply-adds of binary32, whose speed is a core's peak. Compiled for the processor
-// at hand.
+// A loop of nothing but fused multiply-adds of binary32, whose speed is a core's peak. Compiled for the
+// processor at hand.
 
 typedef float vector __attribute__((vector_size(__BIGGEST_ALIGNMENT__)));
 

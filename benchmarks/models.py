@@ -25,7 +25,7 @@ from .peak_memory import peak_bytes
 from .recipes import built_in
 from .report import Table, factor, ms
 from .steps import optimizer_of
-from .timing import medians, ratio
+from .timing import medians, one_thread, ratio
 
 MODELS = ("gpt2-small", "llama-100m", "resnet50", "distilbert", "bert-base", "vit-base", "convnext-tiny")
 WARM_UP = 2
@@ -37,16 +37,10 @@ def measure(turns: int) -> Table:
     columns = ["model", "parameters", "nodes", "kernel calls", "ours", "eager torch", "torch / ours"]
     columns += ["committed", "GB hashed", f"at stride {STRIDE}", "peak GB", "eager"]
     table = Table("models", columns)
-    threads = torch.get_num_threads(), repops.get_num_threads()
-    torch.set_num_threads(1)
-    repops.set_num_threads(1)
-    try:
+    with one_thread():
         for name in MODELS:
             table.add(*_row(built_in(name, steps=100), turns))
             gc.collect()
-    finally:
-        torch.set_num_threads(threads[0])
-        repops.set_num_threads(threads[1])
     return table
 
 

@@ -25,7 +25,7 @@ from trainer_node.devices import evaluator_of
 from .models import eager_step
 from .recipes import built_in
 from .report import Table, ms
-from .timing import medians, ratio
+from .timing import medians, one_thread, ratio
 
 MODELS = ("gpt2-small", "resnet50")
 WARM_UP = 2
@@ -71,16 +71,10 @@ def measure(turns: int) -> Table:
         "kB of logs a step",
     ]
     table = Table("modes", [*columns, "GB hashed", "of products", "GB of values"])
-    threads = torch.get_num_threads(), repops.get_num_threads()
-    torch.set_num_threads(1)
-    repops.set_num_threads(1)
-    try:
+    with one_thread():
         for name in MODELS:
             _add(table, built_in(name, steps=100), turns)
             gc.collect()
-    finally:
-        torch.set_num_threads(threads[0])
-        repops.set_num_threads(threads[1])
     return table
 
 

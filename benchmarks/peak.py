@@ -15,7 +15,7 @@ import torch
 from .contest import close, draw
 from .contractions import SQUARES
 from .report import RATIO, Table, factor
-from .timing import Work, medians, ratio, take_turns
+from .timing import Work, medians, one_thread, ratio, take_turns
 
 SOURCE = Path(__file__).with_name("fma.c")
 ROUNDS = 10_000
@@ -40,8 +40,6 @@ class _Loop:
 
 def measure(turns: int) -> Table:
     """Return GFLOP/s of CPU time, and what share of a loop of multiply-adds that is, for square products."""
-    torch.set_num_threads(1)
-    repops.set_num_threads(1)
     table = Table("peak", ["product", "peak GFLOP/s", "ours", "of the peak", "torch", "of the peak", RATIO])
     execute = repops.backend("cpu").execute
     works: list[Work] = []
@@ -50,7 +48,7 @@ def measure(turns: int) -> Table:
         arrays = [a.numpy(), b.numpy()]
         close(execute("mm", arrays, {})[0], a @ b, f"{m} x {k} x {n}")
         works += [partial(execute, "mm", arrays, {}), partial(torch.mm, a, b)]
-    with tempfile.TemporaryDirectory() as folder:
+    with one_thread(), tempfile.TemporaryDirectory() as folder:
         loop = _Loop(folder)
         # All take turns, so that a busy minute of the machine is not one product's.
         peak, *times = take_turns([loop, *works], turns, time.process_time)

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import repops
+import torch
 
 BURST_S = 0.003
 BURSTS = 5
@@ -50,6 +54,19 @@ def take_turns(works: Sequence[Work], turns: int, clock: Clock = time.perf_count
         for found, work, count in zip(times, works, calls, strict=True):
             found.append(_turn(work, count, clock))
     return times
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch and repops compute in one thread."""
+    threads = torch.get_num_threads(), repops.get_num_threads()
+    torch.set_num_threads(1)
+    repops.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads[0])
+        repops.set_num_threads(threads[1])
 
 
 def medians(times: Sequence[Sequence[float]]) -> list[float]:
