@@ -197,7 +197,9 @@ class Participant(Role):
                 turns.append(Turn("closings", close))
         if self._jobs is not None:
             turns += [Turn(act, partial(self._jobs.due, snapshot, job, act, own)) for act in acts]
-            turns += [Turn("refute", partial(self._jobs.refute, job, lie, refute)) for lie in refute]
+            turns += [
+                Turn("refute", partial(self._jobs.refute, snapshot, job, lie, refute)) for lie in refute
+            ]
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts or refute) or reserve.kept(job.id) > 0
         concerned = ours or requests or watched or sent
