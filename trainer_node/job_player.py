@@ -11,7 +11,7 @@ from referee_py.execute import RunClaim
 from referee_py.jobs import commitment
 
 from .chain import Call, JobView, Receipt, Snapshot
-from .decide import JobAction, later, stakes_of, unripe
+from .decide import JobAction, later, unripe
 from .due import Due
 from .funds import kept, offer, refuting, top_up
 from .patience import Patience
@@ -65,11 +65,11 @@ class JobPlayer:
             return [Due(Call.of(self._jobs, "reveal", job.id, claim, own.logs, salt, value=value))]
         return self._challenge(snapshot, job, own, (claim, salt))
 
-    def collect(self, snapshot: Snapshot, job: JobView, index: int, patience: Patience) -> list[Due]:
-        """Return how to get back what an ended job holds of our claim, once gas is cheap."""
+    def collect(self, snapshot: Snapshot, job: JobView, held: list[int], patience: Patience) -> list[Due]:
+        """Return how to get back what an ended job holds of our claim and refutations, once gas is cheap."""
         if patience.lingers(snapshot.now - job.due):
             return []
-        return [Due(Call.of(self._jobs, "collect", job.id, index))]
+        return [Due(Call.of(self._jobs, "collect", job.id, index)) for index in held]
 
     def _challenge(
         self, snapshot: Snapshot, job: JobView, own: RunClaim, shown: tuple[object, ...]
@@ -117,7 +117,7 @@ class JobPlayer:
             return True
         now, me = head.job(job.id), self._account.address
         target = now.group_of_root(lie.against)
-        stakes = {claim.group for claim in stakes_of(now, me)}
+        stakes = {claim.group for claim in now.stakes_of(me)}
         return target is not None and any(
             group.refutes == target.index and group.root == lie.root and group.index in stakes
             for group in now.groups
