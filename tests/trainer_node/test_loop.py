@@ -103,13 +103,14 @@ def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.Monkey
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
     part._refutations = lambda *_: ([], [])
     claim, pair = (
-        SimpleNamespace(lost=False, owner=ME),
+        SimpleNamespace(lost=False),
         (SimpleNamespace(root=b"r"), SimpleNamespace(root=b"s")),
     )
     job: Any = SimpleNamespace(
         id=1,
         phase=JobPhase.CHALLENGE,
-        claims=[claim],
+        stakes_of=lambda _: [claim],
+        claim_of=lambda _: claim,
         pair=lambda _: pair,
         groups=[SimpleNamespace(refutes=None)] * 2,
         trainer=lambda _: None,
