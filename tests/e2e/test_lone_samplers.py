@@ -125,6 +125,14 @@ class TwoRoots(LongClocks):
             self._add_sampler(name, self._node(name, name, mode=Mode.CHALLENGE, check="sample:1"))
         super()._post(client, slots, threshold)
 
+    def silence_the_first(self) -> None:
+        """Let both liars claim; the one whose root came first moves no more."""
+        while len((job := self.client.snapshot().job(self.job_id)).claims) < 2:
+            self.turn()
+        member = next(member for member in self.members if member.node.address == job.claims[0].owner)
+        assert member.runner is not None
+        member.start(trainer(member.node, member.runner, SilentParticipant))
+
 
 @pytest.mark.parametrize("samplers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_one_sampler_refutes_every_wrong_root(
@@ -141,12 +149,7 @@ def test_one_sampler_refutes_every_wrong_root(
         verifiers=0,
         threshold=0,
     ) as arena:
-        while len((job := arena.client.snapshot().job(arena.job_id)).claims) < 2:
-            arena.turn()
-        silent_one = job.claims[0].owner
-        member = next(member for member in arena.members if member.node.address == silent_one)
-        assert member.runner is not None
-        member.start(trainer(member.node, member.runner, SilentParticipant))
+        arena.silence_the_first()
         outcome = arena.play()
         assert outcome.job.phase is JobPhase.UNCLAIMED
         liars = {arena.address("trainer-0"), arena.address("trainer-1")}
@@ -171,11 +174,13 @@ def test_a_sampler_that_restarts_finds_all_its_refutations_again(
         verifiers=0,
         threshold=0,
     ) as arena:
+        arena.silence_the_first()
         me = arena.address("challenger")
         while len((job := arena.client.snapshot().job(arena.job_id)).refutations_of(me)) < 2:
             arena.turn()
             assert not job.phase.ended
         arena.restart("challenger")
+        assert all(not group.dead for group in job.groups)
         outcome = arena.play()
         assert outcome.job.phase is JobPhase.UNCLAIMED
         liars = {arena.address("trainer-0"), arena.address("trainer-1")}
