@@ -234,5 +234,5 @@ def is_over(job: JobView, now: int) -> bool:
 
 def closing(job: JobView, me: str, now: int) -> list[JobAction]:
     """Return FINALIZE if it is due in a job that concerns us."""
-    concerned = job.claim_of(me) is not None or job.trainer(me) is not None
+    concerned = job.claim_of(me) is not None or bool(job.refutations_of(me)) or job.trainer(me) is not None
     return [JobAction.FINALIZE] if concerned and is_over(job, now) else []

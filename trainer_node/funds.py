@@ -51,7 +51,7 @@ def offer(job: JobView, root: bytes) -> Value:
 
 def refuting(job: JobView, root: bytes) -> Value:
     """Return the value to send with a refutation of a root."""
-    count = job.refutations_of(root)
+    count = job.refutation_count(root)
     soon, least = (refutation_price(s, count) for s in job.stake_sent)
     return Value(soon, least)
 

@@ -31,8 +31,8 @@ class JobPlayer:
         self._salts = Salts(self._account, node.database)
         self._jobs = node.client.contracts.jobs
         self._started_at = node.client.block().number
-        self._committed: dict[int, tuple[bytes, int]] = {}
-        """By job: our commitment to a challenge, and the block that mined it."""
+        self._committed: dict[bytes, int] = {}
+        """By commitment to a challenge: the block that mined it."""
         self._unripe: set[tuple[int, int]] = set()
         """Jobs in which a challenge came too late, with the reclaim end for which that was logged."""
 
@@ -65,11 +65,11 @@ class JobPlayer:
             return [Due(Call.of(self._jobs, "reveal", job.id, claim, own.logs, salt, value=value))]
         return self._challenge(snapshot, job, own, (claim, salt))
 
-    def collect(self, snapshot: Snapshot, job: JobView, index: int, patience: Patience) -> list[Due]:
-        """Return how to get back what an ended job holds of our claim, once gas is cheap."""
+    def collect(self, snapshot: Snapshot, job: JobView, held: list[int], patience: Patience) -> list[Due]:
+        """Return how to get back what an ended job holds of our claim and refutations, once gas is cheap."""
         if patience.lingers(snapshot.now - job.due):
             return []
-        return [Due(Call.of(self._jobs, "collect", job.id, index))]
+        return [Due(Call.of(self._jobs, "collect", job.id, index)) for index in held]
 
     def _challenge(
         self, snapshot: Snapshot, job: JobView, own: RunClaim, shown: tuple[object, ...]
@@ -107,9 +107,9 @@ class JobPlayer:
 
         NOTE: until the commitment is old enough, the simulation refuses what it is to, which costs nothing.
         """
-        # SAFETY: a snapshot is some blocks old and may not show our commitment; to commit again would reset its age.
+        # NOTE: a snapshot is some blocks old and may not show our commitment.
         head = self._node.client.at_head()
-        if head.challenge_of(job.id, self._account.address) == committed:
+        if head.committed_at(job.id, committed):
             return [Due(shown, exposes=True)]
         if too_late is not None:
             if (job.id, job.reclaim_end) not in self._unripe:
@@ -117,12 +117,11 @@ class JobPlayer:
                 _log.warning("challenge.too_late", job=job.id, reason=too_late)
             return []
         # NOTE: an endpoint may consist of several machines, some of which are behind the head.
-        of, block = self._committed.get(job.id, (b"", 0))
-        if of == committed and head.block.number < block:
+        if head.block.number < self._committed.get(committed, 0):
             return []
 
         def sent(receipt: Receipt | None) -> None:
-            self._committed[job.id] = committed, receipt.block if receipt is not None else 0
+            self._committed[committed] = receipt.block if receipt is not None else 0
 
         return [Due(Call.of(self._jobs, "commitChallenge", job.id, committed), then=sent, exposes=True)]
 

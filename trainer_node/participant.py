@@ -137,9 +137,12 @@ class Participant(Role):
     def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
         """Return whether the job concerns us, and what may be due in it."""
         me, reserve = self._me, self._node.reserve
+        stakes = job.stakes_of(me) if me is not None else []
         claim = job.claim_of(me) if me is not None else None
-        ours = claim is not None or (me is not None and job.trainer(me) is not None)
-        at_stake = ours and not job.phase.ended and not (claim is not None and claim.lost)
+        holds = me is not None and job.trainer(me) is not None
+        ours = bool(stakes) or holds
+        left = any(not one.lost for one in stakes) or (holds and claim is None)
+        at_stake = left and not job.phase.ended
         self._node.keeper.stake(
             job.id, at_stake or (self._watcher is not None and self._watcher.watches(job))
         )
@@ -159,7 +162,7 @@ class Participant(Role):
         if not at_stake:
             reserve.seen(job.id, self._at_risk(job, heard=heard), snapshot.block.number)
         if job.phase.ended:
-            held = _add(turns, "refund", lambda: self._refund(snapshot, job, claim))
+            held = _add(turns, "refund", lambda: self._refund(snapshot, job, stakes))
             # SAFETY: while `collect` waits for cheaper gas, we still attend hearings that outlast the job.
             if not heard:
                 if not watched and not held:
@@ -182,7 +185,7 @@ class Participant(Role):
             helps = None if at_stake or watched else job.id
             turns += self._disputes(snapshot, job, own, hearings, set(unread), helps)
             # NOTE: no data can be requested of a refutation.
-            if at_stake and (claim is None or job.groups[claim.group].refutes is None):
+            if at_stake and (holds if claim is None else not claim.lost):
                 turns.append(Turn("responses", partial(self._responses, snapshot, job, own)))
             if self._closer is not None:
                 close = partial(self._closer.due, snapshot, job, own.root, helps=helps)
@@ -207,17 +210,18 @@ class Participant(Role):
             return kept_to_watch(job, self._max_fee)
         return quarrel_gas(job, self._max_fee) if heard else 0
 
-    def _refund(self, snapshot: Snapshot, job: JobView, claim: ClaimView | None) -> list[Due] | None:
+    def _refund(self, snapshot: Snapshot, job: JobView, stakes: list[ClaimView]) -> list[Due] | None:
         """Return how to get back what an ended job holds of ours, once gas is cheap; None if it holds nothing."""
-        stake = job.stake_at(0) if claim is None else claim.stake
+        stake = max((one.stake for one in stakes), default=job.stake_at(0))
         patience = self._market(snapshot.block.base_fee).about(stake, job.stake_gas)
         if self._requester is not None and job.id not in self._over:
             deposits = self._requester.refunds(snapshot, job, patience)
             if deposits is not None:
                 return deposits
-        if self._jobs is None or claim is None or claim.lost or claim.collected:
+        held = [one.index for one in stakes if not one.lost and not one.collected]
+        if self._jobs is None or not held:
             return None
-        return self._jobs.collect(snapshot, job, claim.index, patience)
+        return self._jobs.collect(snapshot, job, held, patience)
 
     def _responses(self, snapshot: Snapshot, job: JobView, own: RunClaim) -> Iterator[Due]:
         """Yield answers to the requests for data of the root that we have claimed."""

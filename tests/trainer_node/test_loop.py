@@ -105,6 +105,7 @@ def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.Monkey
         id=1,
         phase=JobPhase.CHALLENGE,
         claim_of=lambda _: SimpleNamespace(lost=False, group=0),
+        stakes_of=lambda _: [SimpleNamespace(lost=False, group=0)],
         groups=[SimpleNamespace(refutes=None)] * 2,
         trainer=lambda _: None,
         match_ids=lambda: [7],

@@ -60,11 +60,10 @@ class Samples:
         SAFETY: once we have staked on an interval, that one alone: a restart must find the same refutation, whatever
         has become of other intervals since.
         """
-        claim = job.claim_of(self._node.address) if self._node.address is not None else None
-        if claim is not None:
-            if job.groups[claim.group].refutes != group.index:
-                return None
-            return Plan((self._staked(job, claim) + 1,))
+        stakes = job.stakes_of(self._node.address) if self._node.address is not None else []
+        if stakes:
+            told = next((one for one in stakes if job.groups[one.group].refutes == group.index), None)
+            return None if told is None else Plan((self._staked(job, told) + 1,))
         seed = self._seed(job, group)
         if seed is None:
             return None
@@ -141,22 +140,22 @@ def sampler(node: Daemon, runner: SampleRunner) -> Participant:
     def decide(job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
             return [], None
-        claim = job.claim_of(node.address) if node.address is not None else None
-        claims_all = claim is not None and job.groups[claim.group].refutes is None
+        staked = node.address is not None and bool(job.stakes_of(node.address))
+        claims_all = node.address is not None and job.claim_of(node.address) is not None
         # NOTE: where the whole of a withheld run is too much, the parts that are served are checked all the same.
-        withheld = claim is None and runner.withheld(job.id)
+        withheld = not staked and runner.withheld(job.id)
         if claims_all or (withheld and worth.unless(job, too_much(runner, job, settings))):
             return whole.decide(job, now)
-        if claim is None and job.id not in begun:
+        if not staked and job.id not in begun:
             poor = useless(deterrence(job, settings.samplers)) if settings.check == "share" else None
             if not worth.unless(job, poor) or not worth.in_time(job, now):
                 return [], None
         begun.add(job.id)
-        found = runner.train(job, ours=claim is not None)
+        found = runner.train(job, ours=staked)
         if node.address is None or settings.mode is Mode.WATCH:
             return [], found
         acts = closing(job, node.address, now)
-        if not isinstance(found, Refuted) or claim is not None or settings.mode is not Mode.CHALLENGE:
+        if not isinstance(found, Refuted) or staked or settings.mode is not Mode.CHALLENGE:
             return acts, found
         target = job.group_of_root(found.against)
         # NOTE: where another refuter plays for the same statement, a second one has nothing to win.
