@@ -104,9 +104,9 @@ class Gauges:
         if self._me is None:
             return 0
         claim, slot = job.claim_of(self._me), job.trainer(self._me)
-        if claim is not None:
-            return 0 if claim.lost or claim.collected else claim.stake
-        return slot.stake if slot is not None and not job.phase.ended else 0
+        staked = sum(one.stake for one in job.stakes_of(self._me) if not one.lost and not one.collected)
+        holds = slot is not None and claim is None and not job.phase.ended
+        return staked + (slot.stake if slot is not None and holds else 0)
 
     def _due(self, job: JobView, now: int) -> float:
         """Return when our commitment or reveal is due at the latest; 0 if neither is owed."""
