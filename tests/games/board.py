@@ -170,7 +170,7 @@ class Board:
         twin, job = _twin(self), _twin(self.job)
         model = twin.model = _twin(self.model)
         job.trainers, job.claims = [_trainer(t) for t in job.trainers], [_staked(c) for c in job.claims]
-        job.groups, job.challenges = [_group(g) for g in job.groups], dict(job.challenges)
+        job.groups, job.committed_at = [_group(g) for g in job.groups], dict(job.committed_at)
         for group in job.groups:
             group.members, group.queue = group.members[:], group.queue[:]
         model.jobs, model.credits = {JOB: job}, dict(model.credits)
@@ -318,8 +318,7 @@ class Board:
 
     def committed_at(self, of: RunClaim) -> int | None:
         """Return when the honest party has committed to a claim or a refutation; None if it has not."""
-        hashed, at = self.job.challenges.get(HONEST, (b"", 0))
-        return at if hashed == hashed_of(of) else None
+        return self.job.committed_at.get(hashed_of(of))
 
     def commits(self, of: RunClaim) -> None:
         self.model.commit_challenge(JOB, hashed_of(of), HONEST, self.now)

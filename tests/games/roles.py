@@ -151,6 +151,8 @@ class Sampler:
     decide: SamplerDecides = decides
     withholds: bool = True
     """Strangers may withhold data, so that it replays the whole."""
+    strict: bool = False
+    """No run that it has drawn may be accepted, whatever is withheld."""
     lies: dict[str, Refuted] = field(default_factory=lambda: {name: found(name) for name in WRONG})
 
     def beginnings(self, times: Times, left: Left) -> Iterator[Board]:
@@ -202,7 +204,10 @@ class Sampler:
         return self._looks(board)[WRONG.index(name)], _age(board, self.lies[name])
 
     def could_know(self, board: Board, name: str) -> bool:
-        return name in self.draws
+        # NOTE: where a run's data are withheld, the sampler has its own root alone, and can claim it only if it was
+        # claimed before: a new root is admitted in the challenge phase alone (docs/security.md, what is left).
+        found_ = board.knows[WRONG.index(name)] is FOUND
+        return name in self.draws and (self.strict or found_ or board.group(RIGHT) is not None)
 
 
 FOUND, WITHHELD = "found", "withheld"

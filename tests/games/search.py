@@ -218,7 +218,8 @@ class Search:
             else:
                 playing = told == RIGHT, board.now - board.opened[group.match_id]
         return (
-            *(known, life, group.spokesman > 0, max(group.until - board.now, 0), job.waiting == number, playing),
+            *(known, life, group.spokesman > 0, job.waiting == number, playing),
+            *(max(at - board.now, 0) for at in (group.until, group.refutable_until)),
             tuple(job.claims[k].owner == HONEST for k in group.members[group.spokesman :]),
             tuple(self._refutation(board, k, name) for k in group.queue[group.next :]),
         )

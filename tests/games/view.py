@@ -54,7 +54,10 @@ def _claims(job: Job) -> tuple[ClaimView, ...]:
 
 def _groups(job: Job) -> tuple[Group, ...]:
     return tuple(
-        Group(k, g.root, g.last, g.match_id, g.spokesman, g.deaths, g.until, tuple(g.members), g.refutes)
+        Group(
+            *(k, g.root, g.last, g.match_id, g.spokesman, g.deaths, g.until, g.refutable_until),
+            *(tuple(g.members), g.refutes),
+        )
         for k, g in enumerate(job.groups)
     )
 
