@@ -2,6 +2,7 @@
 
     trainer     join -> commit -> reveal -> play -> finalize -> collect -> withdraw
     challenger                  challenge -> play -> finalize -> collect -> withdraw
+    sampler                     refute    -> play -> finalize -> collect -> withdraw      (sampling/decide.py)
 
 These functions do not check that the contract accepts an action: every action is simulated before it is sent.
 """
@@ -14,12 +15,13 @@ from enum import StrEnum
 from referee_py.execute import RunClaim
 from referee_py.program.mode import Bounds, Rounding, is_rounded
 
-from .chain import Group, JobPhase, JobView, MatchInfo
+from .chain import ClaimView, Group, JobPhase, JobView, MatchInfo
 from .chain.codec.job import NEVER
 from .config import Mode
 from .cost_estimate import MARGIN, CostEstimate
 from .min_stake import TRIAL_MOVES, match_moves
 from .patience import Market, Patience
+from .refuted import Refuted
 
 NO_COMMITMENT = bytes(32)
 
@@ -31,7 +33,6 @@ class JobAction(StrEnum):
     COMMIT = "commit"
     REVEAL = "reveal"
     CHALLENGE = "challenge"
-    REFUTE = "refute"
     FINALIZE = "finalize"
 
 
@@ -203,6 +204,18 @@ def challenger_actions(
     return closing(job, me, now)
 
 
+def stakes_of(job: JobView, me: str) -> list[ClaimView]:
+    """Return all that an account has staked in a job: its claim and its refutations, lost ones too."""
+    return [claim for claim in job.claims if claim.owner.lower() == me.lower()]
+
+
+def stands_for(own: RunClaim, pair: tuple[Group, Group]) -> bool:
+    """Return whether a result of ours is one side of a match. NOTE: a refutation is about one interval of one root;
+    beside others, its root is somebody's claim of a whole run, which we do not have."""
+    mine, other = pair if pair[0].root == own.root else pair[::-1]
+    return mine.root == own.root and (not isinstance(own, Refuted) or other.root == own.against)
+
+
 def seats(job: JobView, matches: list[MatchInfo], me: str | None, own: RunClaim | None) -> list[Seat]:
     """Return the open matches about our result. Anybody may play for it; only its spokesman may refine."""
     if own is None:
@@ -210,7 +223,7 @@ def seats(job: JobView, matches: list[MatchInfo], me: str | None, own: RunClaim 
     found = []
     for match in matches:
         pair = job.pair(match.id)
-        if pair is None or own.root not in (pair[0].root, pair[1].root):
+        if pair is None or not stands_for(own, pair):
             continue
         mine, other = pair if pair[0].root == own.root else pair[::-1]
         if mine.speaker is None:
@@ -234,5 +247,5 @@ def is_over(job: JobView, now: int) -> bool:
 
 def closing(job: JobView, me: str, now: int) -> list[JobAction]:
     """Return FINALIZE if it is due in a job that concerns us."""
-    concerned = job.claim_of(me) is not None or job.trainer(me) is not None
+    concerned = bool(stakes_of(job, me)) or job.trainer(me) is not None
     return [JobAction.FINALIZE] if concerned and is_over(job, now) else []

@@ -11,6 +11,7 @@ AssayError
 ├── DiskFailed               the disk refuses to read or write: what cannot be kept is computed again
 │   └── DiskFull             it has no room
 ├── Corrupt                  bytes that do not match the name of an artifact (also HashMismatch and Unavailable)
+├── Malformed                right bytes that no run of the program can lead to: the claim that names them is wrong
 └── ChainError
     ├── RpcUnavailable       the endpoint does not answer (also Unavailable): try again later
     │   ├── RpcRefused       it does not answer this request; a smaller one may work
@@ -74,6 +75,10 @@ class Corrupt(HashMismatch, Unavailable):
 
     NOTE: it is Unavailable too: a server that lies about bytes proves nothing about which side is right.
     """
+
+
+class Malformed(AssayError):
+    """What a claimed checkpoint leads to cannot be of the program, so the interval that ends there is wrong."""
 
 
 class ChainError(AssayError):

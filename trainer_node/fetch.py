@@ -13,7 +13,7 @@ import copy
 import math
 import ssl
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -116,11 +116,19 @@ class Fetcher:
         self._backoff_s = backoff_s
         self._budget_s = budget_s
         self._stop = stop or threading.Event()
+        self._over: Callable[[], bool] = bool
 
     def for_job(self, job: int) -> Fetcher:
         """Return a fetcher that counts what servers cost against their budgets in a job."""
         other = copy.copy(self)
         other._job = job
+        return other
+
+    def until(self, over: Callable[[], bool]) -> Fetcher:
+        """Return a fetcher whose calls end once ``over`` is true, as if ``budget_s`` were spent: a budget in other time
+        than this machine's."""
+        other = copy.copy(self)
+        other._over = over
         return other
 
     def blob(self, sha256: bytes, uris: Sequence[str], *, max_bytes: int | None = None) -> bytes:
@@ -181,15 +189,14 @@ class Fetcher:
         task = asyncio.ensure_future(self._fetch_all(call, names, uris, max_bytes, parallel))
         deadline = asyncio.get_running_loop().time() + self._budget_s
         while not (await asyncio.wait({task}, timeout=_GLANCE_S))[0]:
-            call.late = asyncio.get_running_loop().time() >= deadline
+            call.late = asyncio.get_running_loop().time() >= deadline or self._over()
             if self._stop.is_set() or call.late:
                 task.cancel()
                 await asyncio.wait({task})
-                why = (
-                    f"in the {self._budget_s:.0f} s of limits.fetch_budget_s"
-                    if call.late
-                    else "before the node stops"
-                )
+                why = "before the node stops"
+                if call.late:
+                    whole = "the time that the job leaves for them"
+                    why = f"in {whole if self._over() else f'the {self._budget_s:.0f} s of limits.fetch_budget_s'}"
                 raise Unavailable(
                     f"{call.done} of {call.of} artifacts came {why}, {call.arrived} bytes in all; it is tried again"
                 )

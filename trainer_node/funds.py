@@ -5,7 +5,8 @@ nothing above its own ``max_fee``. Up to that price it can finish what it has be
 
     KEPT   From the first stake until the job is over, the account keeps what the job may still take if gas costs
            ``max_fee``: the rest of a slot's stake at the reveal, the claim of a root that we watch for, the bonds of
-           two appeals, and the gas of the worst dispute, as far as its prize pays for that.
+           two appeals, and the gas of the worst dispute, as far as its prize pays for that. Several stakes in a job
+           may be disputed at the same time, so bonds and gas are kept for each.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from referee_py.jobs import claim_price, fee_at, refutation_price
 from .chain import JobPhase, JobView
 from .chain.fees import GWEI
 from .chain.outbox import Value
+from .decide import stakes_of
 from .min_stake import worst_gas
 from .patience import bearable
 
@@ -59,12 +61,19 @@ def refuting(job: JobView, root: bytes) -> Value:
 # ---------------------------------------------------------------------- kept
 
 
-def kept(job: JobView, me: str, max_fee: int) -> int:
-    """Return the wei that a job may still take from us, if we have a slot or a claim in it or are about to."""
+def kept(job: JobView, me: str, max_fee: int, more: int = 0) -> int:
+    """Return the wei that a job may still take from us, if we have a slot or a stake in it, or are about to have
+    ``more``: each stake may be disputed beside the others."""
     slot = job.trainer(me)
     taken = job.stake_now if slot is None else slot.stake
     reveals = job.phase is JobPhase.TRAINING or (slot is not None and not slot.revealed)
-    return (max(0, job.stake_at(max_fee) - taken) if reveals else 0) + quarrel(job, max_fee)
+    disputes = max(1, living_stakes(job, me) + more)
+    return (max(0, job.stake_at(max_fee) - taken) if reveals else 0) + disputes * quarrel(job, max_fee)
+
+
+def living_stakes(job: JobView, me: str) -> int:
+    """Return how many of our stakes in a job are not lost."""
+    return sum(not claim.lost for claim in stakes_of(job, me))
 
 
 def kept_to_watch(job: JobView, max_fee: int) -> int:

@@ -15,7 +15,7 @@ from referee_py.walk.sides import sides
 
 from .chain import JobPhase, JobView
 from .chain.fees import GWEI
-from .decide import NO_COMMITMENT, Seat
+from .decide import NO_COMMITMENT, Seat, stakes_of
 from .ids import whole
 from .metrics import Metrics
 
@@ -103,9 +103,9 @@ class Gauges:
     def _staked(self, job: JobView) -> int:
         if self._me is None:
             return 0
-        claim, slot = job.claim_of(self._me), job.trainer(self._me)
-        if claim is not None:
-            return 0 if claim.lost or claim.collected else claim.stake
+        stakes, slot = stakes_of(job, self._me), job.trainer(self._me)
+        if stakes:
+            return sum(claim.stake for claim in stakes if not (claim.lost or claim.collected))
         return slot.stake if slot is not None and not job.phase.ended else 0
 
     def _due(self, job: JobView, now: int) -> float:

@@ -179,8 +179,8 @@ class JobRunner:
             work.claim = None
         return claim
 
-    def replay(self, job_id: int) -> Replay:
-        """Return the run of a job that `train` has finished."""
+    def replay(self, job_id: int, claim: RunClaim | None = None) -> Replay:  # noqa: ARG002
+        """Return the run of a job that `train` has finished. ``claim``: what the run is to be played for."""
         replay = self._works[job_id].replay
         assert replay is not None
         return replay

@@ -22,11 +22,11 @@ from referee_py.panel.state import Submission
 from referee_py.rounding.thresholds import fixed
 from referee_py.trial.solver import Operator
 
-from .chain import ClaimView, HearingInfo, JobView, MatchInfo, Snapshot, TransactionManager
+from .chain import ClaimView, Group, HearingInfo, JobView, MatchInfo, Snapshot, TransactionManager
 from .closer import Closer
 from .data_requester import DataRequester
 from .data_responder import DataResponder
-from .decide import JobAction, is_over, seats
+from .decide import JobAction, is_over, seats, stakes_of, stands_for
 from .devices import backend_of, evaluator_of
 from .due import Due
 from .funds import kept, kept_to_watch, quarrel_gas
@@ -38,6 +38,7 @@ from .match_player import MatchPlayer
 from .min_stake import TRIAL_MOVES, match_moves
 from .opponent import Opponents
 from .patience import NONE, Patience
+from .refuted import Refuted
 from .replay import Replay
 from .rounded.calibration import Calibration
 from .service import Daemon
@@ -47,6 +48,8 @@ _log = structlog.get_logger(__name__)
 
 Decide = Callable[[JobView, int], tuple[list[JobAction], RunClaim | None]]
 """Maps a job and an instant of the chain to the actions that are due, and our result if it is at stake."""
+Refutations = Callable[[JobView, RunClaim | None, int], tuple[list[Refuted], list[Refuted]]]
+"""Maps a job, our result and an instant of the chain to what we can refute and play, and what to refute now."""
 
 
 @contextlib.contextmanager
@@ -85,7 +88,8 @@ def open_runner(
 
 class Participant(Role):
     """Plays for the node's key, or only computes results if the node has none. With ``requests`` it requests on the
-    chain the logs that nobody serves. The ``watcher`` earns bounties."""
+    chain the logs that nobody serves. The ``watcher`` earns bounties. ``refutations``: what it refutes, in a node that
+    checks parts."""
 
     def __init__(
         self,
@@ -95,10 +99,12 @@ class Participant(Role):
         *,
         requests: bool = False,
         watcher: Watcher | None = None,
+        refutations: Refutations = lambda *_: ([], []),
     ) -> None:
         self._node = node
         self._runner = runner
         self._decide = decide
+        self._refutations = refutations
         self._watcher = watcher
         self._me = node.address
         self._matches: MatchPlayer | None = None
@@ -137,9 +143,9 @@ class Participant(Role):
     def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
         """Return whether the job concerns us, and what may be due in it."""
         me, reserve = self._me, self._node.reserve
-        claim = job.claim_of(me) if me is not None else None
-        ours = claim is not None or (me is not None and job.trainer(me) is not None)
-        at_stake = ours and not job.phase.ended and not (claim is not None and claim.lost)
+        stakes = [] if me is None else stakes_of(job, me)
+        ours = bool(stakes) or (me is not None and job.trainer(me) is not None)
+        at_stake = ours and not job.phase.ended and not (stakes and all(claim.lost for claim in stakes))
         self._node.keeper.stake(
             job.id, at_stake or (self._watcher is not None and self._watcher.watches(job))
         )
@@ -159,7 +165,7 @@ class Participant(Role):
         if not at_stake:
             reserve.seen(job.id, self._at_risk(job, heard=heard), snapshot.block.number)
         if job.phase.ended:
-            held = _add(turns, "refund", lambda: self._refund(snapshot, job, claim))
+            held = _add(turns, "refund", lambda: self._refund(snapshot, job, stakes))
             # SAFETY: while `collect` waits for cheaper gas, we still attend hearings that outlast the job.
             if not heard:
                 if not watched and not held:
@@ -169,6 +175,8 @@ class Participant(Role):
         else:
             self._over.discard(job.id)  # a reorganisation has brought it back
         acts, own = self._decide(job, snapshot.now)
+        lies, refute = self._refutations(job, own, snapshot.now)
+        results = [*([] if own is None else [own]), *lies]
         self._node.gauges.job(job, own, snapshot.now)
         if watched and is_over(job, snapshot.now) and JobAction.FINALIZE not in acts:
             acts.append(JobAction.FINALIZE)
@@ -177,22 +185,24 @@ class Participant(Role):
             and requester is not None
             and _add(turns, "data requests", lambda: requester.due(snapshot, job))
         )
-        if own is not None:
+        if results:
             # NOTE: with nothing to win or lose in a job, all of this is help for others, which costs us gas.
             helps = None if at_stake or watched else job.id
-            turns += self._disputes(snapshot, job, own, hearings, set(unread), helps)
+            turns += self._disputes(snapshot, job, results, hearings, set(unread), helps)
             # NOTE: no data can be requested of a refutation.
-            if at_stake and (claim is None or job.groups[claim.group].refutes is None):
+            if at_stake and own is not None:
                 turns.append(Turn("responses", partial(self._responses, snapshot, job, own)))
             if self._closer is not None:
-                close = partial(self._closer.due, snapshot, job, own.root, helps=helps)
+                close = partial(self._closer.due, snapshot, job, results[0].root, helps=helps)
                 turns.append(Turn("closings", close))
         if self._jobs is not None:
             turns += [Turn(act, partial(self._jobs.due, snapshot, job, act, own)) for act in acts]
+            turns += [Turn("refute", partial(self._jobs.refute, job, lie, refute)) for lie in refute]
         # NOTE: for a few blocks the snapshot does not show what we have sent.
-        sent = bool(acts) or reserve.kept(job.id) > 0
+        sent = bool(acts or refute) or reserve.kept(job.id) > 0
         concerned = ours or requests or watched or sent
-        return concerned or (own is not None and job.open_matches > 0), turns
+        # NOTE: what we could refute may have to be refuted later, when somebody else's refutation has lost.
+        return concerned or bool(lies) or (own is not None and job.open_matches > 0), turns
 
     def _forget(self, job: JobView) -> None:
         """Drop what we have computed for a job that is over."""
@@ -207,17 +217,18 @@ class Participant(Role):
             return kept_to_watch(job, self._max_fee)
         return quarrel_gas(job, self._max_fee) if heard else 0
 
-    def _refund(self, snapshot: Snapshot, job: JobView, claim: ClaimView | None) -> list[Due] | None:
+    def _refund(self, snapshot: Snapshot, job: JobView, stakes: list[ClaimView]) -> list[Due] | None:
         """Return how to get back what an ended job holds of ours, once gas is cheap; None if it holds nothing."""
-        stake = job.stake_at(0) if claim is None else claim.stake
+        left = [claim for claim in stakes if not claim.lost and not claim.collected]
+        stake = min((claim.stake for claim in left), default=job.stake_at(0))
         patience = self._market(snapshot.block.base_fee).about(stake, job.stake_gas)
         if self._requester is not None and job.id not in self._over:
             deposits = self._requester.refunds(snapshot, job, patience)
             if deposits is not None:
                 return deposits
-        if self._jobs is None or claim is None or claim.lost or claim.collected:
+        if self._jobs is None or not left:
             return None
-        return self._jobs.collect(snapshot, job, claim.index, patience)
+        return [due for claim in left for due in self._jobs.collect(snapshot, job, claim.index, patience)]
 
     def _responses(self, snapshot: Snapshot, job: JobView, own: RunClaim) -> Iterator[Due]:
         """Yield answers to the requests for data of the root that we have claimed."""
@@ -243,44 +254,56 @@ class Participant(Role):
         self,
         snapshot: Snapshot,
         job: JobView,
-        own: RunClaim,
+        results: list[RunClaim],
         hearings: list[HearingInfo],
         unread: set[int],
         helps: int | None,
     ) -> list[Turn]:
-        """Return a turn for each match and hearing in which our result is at stake. ``unread``: matches whose hearings
-        cannot be read; ``helps``: see `Due`.
+        """Return a turn for each match and hearing in which one of our results is at stake. ``unread``: matches whose
+        hearings cannot be read; ``helps``: see `Due`.
 
-        NOTE: a hearing in which we are a player is never help: our bond or the panel's pay may be in it.
+        NOTE: a hearing in which we are a player is never help: our bond or the panel's pay may be in it. Another's
+        refutation that says the same as ours always is: if it loses, we can still send ours.
         """
         if self._matches is None or self._hearings is None or self._me is None:
             return []
         heard = {hearing.match_id for hearing in hearings} | unread
         matches, others = list[Turn](), list[Turn]()
-        idle = helps is not None and not self._gas.pays
-        for number in job.match_ids() if job.open_matches and not idle else []:
+        for number in job.match_ids() if job.open_matches else []:
+            pair = job.pair(number)
+            own = None if pair is None else next((r for r in results if stands_for(r, pair)), None)
+            if pair is None or own is None:
+                continue
+            helped = job.id if isinstance(own, Refuted) and not self._speaks(job, pair) else helps
+            if helped is not None and not self._gas.pays:
+                continue
             read = cache(partial(snapshot.match, job, number))
             play = partial(self._match, snapshot, job, own, read)
-            matches.append(Turn(f"match {number:#x}", partial(_helping, helps, play)))
+            matches.append(Turn(f"match {number:#x}", partial(_helping, helped, play)))
             if number not in heard:
                 hear = partial(self._hearing_without_claim, snapshot, job, own, read)
-                others.append(Turn(f"hearing of match {number:#x}", partial(_helping, helps, hear)))
+                others.append(Turn(f"hearing of match {number:#x}", partial(_helping, helped, hear)))
         for hearing in hearings:
             for_others = None if hearing.player(self._me) else helps
-            if for_others is not None and idle:
+            if for_others is not None and not self._gas.pays:
                 continue
-            hear = partial(self._hearing, snapshot, job, hearing)
+            hear = partial(self._hearing_of, snapshot, job, results, hearing)
             others.append(
                 Turn(f"hearing of match {hearing.match_id:#x}", partial(_helping, for_others, hear))
             )
         return matches + others
+
+    def _speaks(self, job: JobView, pair: tuple[Group, Group]) -> bool:
+        """Return whether we are the spokesman of a side."""
+        speakers = [job.claims[group.speaker].owner for group in pair if group.speaker is not None]
+        return self._me is not None and self._me.lower() in (owner.lower() for owner in speakers)
 
     def _match(
         self, snapshot: Snapshot, job: JobView, own: RunClaim, read: Callable[[], MatchInfo]
     ) -> Iterator[Due]:
         """Yield our moves in a match."""
         assert self._matches is not None
-        replay = self._runner.replay(job.id)
+        replay = self._runner.replay(job.id, own)
         for seat in seats(job, [read()], self._me, own):
             against = seat.opponent.speaker
             self._node.gauges.match(job, seat, snapshot.now)
@@ -295,14 +318,27 @@ class Participant(Role):
         if match.state.phase is not Phase.HEARING or not seats(job, [match], self._me, own):
             return []
         hearing = snapshot.hearing(job, match.id)
-        return [] if hearing is None else self._hearing(snapshot, job, hearing)
+        return [] if hearing is None else self._hearing(snapshot, job, own, hearing)
 
-    def _hearing(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> list[Due]:
+    def _hearing_of(
+        self, snapshot: Snapshot, job: JobView, results: list[RunClaim], hearing: HearingInfo
+    ) -> list[Due]:
+        """Return our moves in a hearing, whose match may be over, with the result that it is about."""
+        if len(results) == 1:
+            return self._hearing(snapshot, job, results[0], hearing)
+        roots = snapshot.match(job, hearing.match_id).terms.roots
+        for own in results:
+            against = own.against if isinstance(own, Refuted) else None
+            if own.root in roots and (against is None or against in roots):
+                return self._hearing(snapshot, job, own, hearing)
+        return []
+
+    def _hearing(self, snapshot: Snapshot, job: JobView, own: RunClaim, hearing: HearingInfo) -> list[Due]:
         """Return our moves in a hearing and its trial."""
         assert self._hearings is not None
         assert self._me is not None
         at = hearing.terms.submission
-        source = _OperatorSource(at, job, self._runner.replay(job.id), self._me)
+        source = _OperatorSource(at, job, self._runner.replay(job.id, own), self._me)
         players = set(at.players) - {self._me}
         staked = min((claim.stake for claim in job.claims if claim.owner in players), default=0)
         return self._hearings.due(snapshot, hearing, source, self._patience(snapshot, job, staked))

@@ -7,7 +7,7 @@ from functools import cached_property
 import structlog
 
 from .chain import JobView
-from .decide import too_late, too_long, too_slow, too_uncertain
+from .decide import stakes_of, too_late, too_long, too_slow, too_uncertain
 from .funds import quarrel, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
 from .policy import crowded, unwanted
@@ -42,10 +42,12 @@ class Worth:
         ready_in_s += CLAIM_MOVES * settings.latency_s
         return self.unless(job, too_late(job, ready_in_s, now, self._commit_age))
 
-    def affordable(self, job: JobView, price: int) -> bool:
-        """Return whether to stake ``price`` wei on a job."""
-        settings, max_fee = self._node.settings, self._node.settings.fees.max_fee
-        dear = crowded(job, self._node.reserve.jobs(), settings.policy) or too_dear(price, settings.max_stake)
+    def affordable(self, job: JobView, price: int, *, beside: int = 0) -> bool:
+        """Return whether to stake ``price`` wei on a job. ``beside``: stakes that are in the price besides the last."""
+        settings, max_fee, me = self._node.settings, self._node.settings.fees.max_fee, self._node.address
+        mine = [] if me is None else [claim.stake for claim in stakes_of(job, me) if not claim.lost]
+        dear = crowded(job, self._node.reserve.jobs(), settings.policy)
+        dear = dear or too_dear(sum(mine) + price, settings.max_stake)
         dear = dear or too_long(job, settings.limits.max_period_s)
         dear = dear or unpaid(job, settings.fees.expected_fee, max_fee)
         estimate = self._runner.prepare(job)
@@ -53,7 +55,8 @@ class Worth:
         full = None if estimate is None else self._runner.too_full(job.id)
         self._node.problems.job(job.id, "disk", full, ours=False)
         slow = slow or full
-        poor = too_poor(price, quarrel(job, max_fee), self._node.spare(job.id))
+        disputes = len(mine) + beside + 1
+        poor = too_poor(price, disputes * quarrel(job, max_fee), self._node.spare(job.id))
         return estimate is not None and self.unless(job, dear or slow or poor)
 
     def unless(self, job: JobView, reason: str | None) -> bool:

@@ -12,7 +12,6 @@ import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -48,7 +47,7 @@ from trainer_node.keys import create_key
 from trainer_node.loop import Loop
 from trainer_node.participant import Participant, open_runner
 from trainer_node.posting import Offer, post_job
-from trainer_node.sampling.challenger import Samples, sampler
+from trainer_node.sampling.challenger import open_samples, sampler
 from trainer_node.sampling.runner import SampleRunner
 from trainer_node.server import ArtifactServer
 from trainer_node.service import Daemon, open_daemon
@@ -304,9 +303,7 @@ class Arena:
         self.members.append(Member(name, True, node, sampler(node, runner), runner))
 
     def _sampling(self, node: Daemon) -> SampleRunner:
-        samples = Samples(node)
-        kind = partial(SampleRunner, plan_of=samples.plan, share_of=samples.share)
-        return cast(SampleRunner, self._stack.enter_context(open_runner(node, follows=True, kind=kind)))
+        return self._stack.enter_context(open_samples(node))
 
     def _open_runner(
         self, node: Daemon, lie: Lie, *, follows: bool

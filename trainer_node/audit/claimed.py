@@ -3,27 +3,36 @@
     root ─> run tree ─> C_k ─> step tree ─> records of the nodes that write the slots ─> slots
 
 INVARIANT: nothing is used that does not lead to the claim's root; whoever serves the bytes can only withhold them.
+
+NOTE: so bytes that lead to the root and cannot be of the program (`Malformed`) are the claim's fault, not a server's.
 """
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from referee_py.commit import HASH_BYTES, Record, Tag, Tree
 from referee_py.commit.tensor import Array
 from referee_py.errors import Unavailable
 from referee_py.execute.run import checkpoint_steps
-from referee_py.program import Program
+from referee_py.program import Program, SlotSource, TensorType
+from referee_py.program.mode import is_rounded
 from referee_py.program.terms import Terms
 from referee_py.rounding.step_log import StepLog
 
 from ..artifacts import MAX_RECORD_BYTES, Kind, Name, decode_tensor
+from ..errors import Malformed
 from ..fetch import Fetcher
 from ..package import MAX_HEADER_BYTES, Package, check_leaves, load
 from ..store import Store
+
+SIDE_BY_SIDE = 32
+"""Artifacts of an interval that are asked for at the same time: a slow server then costs its delay once for so many."""
+LOGS_AHEAD = 64
+"""Steps whose rounding logs are asked for before the next look at a budget."""
 
 
 class Source(ABC):
@@ -47,6 +56,10 @@ class Source(ABC):
     def fetch_all(self, names: Sequence[Name], _uris: Any = (), *, max_bytes: int | None = None) -> None:
         for name in names:
             self.fetch(name, max_bytes)
+
+    def ahead(self, names: Sequence[Name], max_bytes: int) -> None:  # noqa: ARG002
+        """Bring artifacts that are needed next, side by side, if that is any faster. Raises Unavailable."""
+        return
 
     def once(self, name: Name, max_bytes: int) -> bytes | bytearray:
         """Return the checked bytes of an artifact that is needed once. A source need not keep it in the store."""
@@ -83,6 +96,14 @@ class Served(Source):
 
     def bring(self, name: Name, max_bytes: int) -> None:
         self._fetcher.fetch(name, self._uris, max_bytes=max_bytes)
+
+    def ahead(self, names: Sequence[Name], max_bytes: int) -> None:
+        missing = [name for name in dict.fromkeys(names) if not self.store.has(name)]
+        try:
+            self._fetcher.fetch_all(missing, self._uris, max_bytes=max_bytes, parallel=SIDE_BY_SIDE)
+        finally:
+            paths = map(self.store.find, missing)
+            self.fetched += sum(path.stat().st_size for path in paths if path is not None)
 
 
 class ClaimedRun:
@@ -127,20 +148,78 @@ class ClaimedRun:
     def step_tree(self, root: bytes) -> Tree:
         return self.source.tree(Tag.STEP_TREE, root, self.terms.node_count)
 
-    def slots(self, interval: int) -> list[Array]:
-        """Return the slots at the end of an interval, from the records under its checkpoint."""
+    def slot_records(self, interval: int) -> dict[int, Record]:
+        """Return the records of the nodes that write the slots at the end of an interval, by node. Raises Malformed."""
         tree = self.step_tree(self.tree.leaves[interval - 1])
-        arrays = []
-        for slot, descriptor in zip(self.program.slots, self.program.initial, strict=True):
-            name = Name(Kind.RECORD, tree.leaves[slot.node])
+        names = {slot.node: Name(Kind.RECORD, tree.leaves[slot.node]) for slot in self.program.slots}
+        self.source.ahead(list(names.values()), MAX_RECORD_BYTES)
+        records = {}
+        for node, name in names.items():
             record = Record.decode(bytes(self.source.once(name, MAX_RECORD_BYTES)))
-            if slot.output >= len(record.outputs):
-                raise Unavailable(f"the record of node {slot.node} has no output {slot.output}")
-            limit = descriptor.type.nbytes + MAX_HEADER_BYTES
-            arrays.append(
-                decode_tensor(self.source.once(Name(Kind.TENSOR, record.outputs[slot.output]), limit))
-            )
-        return arrays
+            structure = self.program.nodes[node]
+            counts = len(structure.inputs), len(structure.outputs)
+            if record.structure != structure.hash() or (len(record.inputs), len(record.outputs)) != counts:
+                raise Malformed(
+                    f"step {self.steps[interval - 1]}: the record of node {node} has the structure "
+                    f"{record.structure.hex()[:8]}, {len(record.inputs)} inputs and {len(record.outputs)} outputs; the "
+                    f"program has {structure.hash().hex()[:8]}, {counts[0]} and {counts[1]} there"
+                )
+            records[node] = record
+        return records
+
+    def slot_arrays(self, interval: int) -> Iterator[Array]:
+        """Yield the slots at the end of an interval, from the records under its checkpoint. Raises Malformed."""
+        records = self.slot_records(interval)
+        names = [self._tensor(records, slot) for slot in self.program.slots]
+        types = [descriptor.type for descriptor in self.program.initial]
+        self.source.ahead(names, max((kind.nbytes for kind in types), default=0) + MAX_HEADER_BYTES)
+        for number, (name, kind) in enumerate(zip(names, types, strict=True)):
+            array = decode_tensor(self.source.once(name, kind.nbytes + MAX_HEADER_BYTES))
+            if (found := TensorType.of(array)) != kind:
+                raise Malformed(
+                    f"step {self.steps[interval - 1]}: slot {number} is {found}, in the program it is {kind}"
+                )
+            yield array
+
+    def slots(self, interval: int) -> list[Array]:
+        """Return the slots at the end of an interval. Raises as `slot_arrays`."""
+        return list(self.slot_arrays(interval))
+
+    def bring_state(self, interval: int) -> Iterator[None]:
+        """Bring the slots at the end of an interval, and see that they can be of the program. Yields after each part,
+        for a look at a budget. Raises Unavailable, Malformed. NOTE: nothing is to be brought for interval 0."""
+        if interval:
+            self.slot_records(interval)
+            yield
+            # SAFETY: one tensor at a time is in memory, beside those of a run that is computed meanwhile.
+            for _ in self.slot_arrays(interval):
+                pass
+            yield
+
+    def bring(self, interval: int, max_log_bytes: int) -> Iterator[None]:
+        """Bring what a replay of an interval needs: the state before it, and its rounding logs. As `bring_state`."""
+        start, end = self.span(interval)
+        yield from self.bring_state(interval - 1)
+        if is_rounded(self.terms.mode):
+            for first in range(start + 1, end + 1, LOGS_AHEAD):
+                steps = range(first, min(first + LOGS_AHEAD, end + 1))
+                self.source.ahead([self._log_name(step) for step in steps], max_log_bytes)
+                yield
+
+    def names(self, interval: int) -> list[Name]:
+        """Return the artifacts that a replay of an interval rests on, once they are here (`bring`)."""
+        start, end = self.span(interval)
+        found = [Name(Kind.TREE, self.root, Tag.RUN_TREE, len(self.steps))]
+        if start:
+            records = self.slot_records(interval - 1)
+            before = self.tree.leaves[interval - 2]
+            found.append(Name(Kind.TREE, before, Tag.STEP_TREE, self.terms.node_count))
+            found += [Name(Kind.RECORD, record.hash()) for record in records.values()]
+            found += [self._tensor(records, slot) for slot in self.program.slots]
+        if is_rounded(self.terms.mode):
+            found.append(Name(Kind.TREE, self.logs, Tag.LOG_RUN_TREE, self.terms.steps))
+            found += [self._log_name(step) for step in range(start + 1, end + 1)]
+        return list(dict.fromkeys(found))
 
     def refined(self, start: int, end: int, stride: int, last: bytes) -> Tree:  # noqa: ARG002
         """Return the claim's run tree of `(start, end]` at a finer stride, whose last leaf is `last`."""
@@ -152,6 +231,12 @@ class ClaimedRun:
 
     def log(self, step: int, max_bytes: int) -> StepLog:
         """Return the rounding logs of a step, counted from 1."""
+        return self.source.log(self._log_name(step).hash, self.terms.node_count, max_bytes)
+
+    def _log_name(self, step: int) -> Name:
         if not self._log_roots:
             self._log_roots = tuple(self.run_log_tree().leaves)
-        return self.source.log(self._log_roots[step - 1], self.terms.node_count, max_bytes)
+        return Name(Kind.LOG, self._log_roots[step - 1], count=self.terms.node_count)
+
+    def _tensor(self, records: dict[int, Record], slot: SlotSource) -> Name:
+        return Name(Kind.TENSOR, records[slot.node].outputs[slot.output])

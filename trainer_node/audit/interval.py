@@ -8,7 +8,7 @@ C_(k-1) ── slots ── replay ── our C_k      equal to the claim's: MAT
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -94,14 +94,22 @@ class Auditor:
     """Checks intervals of one run. Holds the program, its constants and its compiled step.
 
     ``back``: how many intervals are computed, at most, to reach the state before one that is to be checked, where the
-    states in between were not kept.
+    states in between were not kept. ``package``: the run's, if it is in memory already.
     """
 
-    def __init__(self, published: ClaimedRun, max_memory: int, computes: Computes, back: int = 0) -> None:
+    def __init__(
+        self,
+        published: ClaimedRun,
+        max_memory: int,
+        computes: Computes,
+        back: int = 0,
+        package: Package | None = None,
+    ) -> None:
         self.published, self._back = published, back
-        self.package: Package = published.package(max_memory)
+        self.package = package or published.package(max_memory)
         terms, package = published.terms, self.package
-        self.logs = FollowedLogs(published, max_memory) if is_rounded(terms.mode) else None
+        self.log_bytes = step_limit(published.program, max_memory)
+        self.logs = FollowedLogs(published, self.log_bytes) if is_rounded(terms.mode) else None
         self.backend = computes(self.logs)
         self._run = Run(
             package.program, package.constants, package.initial, terms.steps, terms.strides, self.backend
@@ -130,6 +138,10 @@ class Auditor:
             self.first(interval), end, stride, on_step=lambda now, _: on_step(now.step)
         )
         return ours.checkpoints[-1]
+
+    def bring(self, interval: int) -> Iterator[None]:
+        """Bring what `replay` needs, part by part (`ClaimedRun.bring`)."""
+        return self.published.bring(interval, self.log_bytes)
 
     def first(self, interval: int) -> State:
         """Return the claim's state before an interval; that before the first one is the initial state.
@@ -241,9 +253,8 @@ def _brief(error: AssayError | MemoryError) -> str:
 class FollowedLogs:
     """The rounding logs of the claim, which every replay of it follows."""
 
-    def __init__(self, claimed: ClaimedRun, memory: int) -> None:
-        self._claimed = claimed
-        self._limit = step_limit(claimed.program, memory)
+    def __init__(self, claimed: ClaimedRun, limit: int) -> None:
+        self._claimed, self._limit = claimed, limit
 
     def get(self, step: int) -> StepLog:
         return self._claimed.log(step, self._limit)

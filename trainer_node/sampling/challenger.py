@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from functools import partial
+from collections.abc import Iterator
+from functools import cached_property, partial
+from typing import cast
 
 import structlog
 
 from referee_py.execute import RunClaim
 from referee_py.program.terms import leaf_count
 
-from ..chain import ClaimView, Group, JobView
+from ..chain import Group, JobView
 from ..config import Mode, Settings
-from ..decide import JobAction, closing
+from ..decide import JobAction, closing, stakes_of
 from ..funds import refuting
 from ..loop import Loop
 from ..participant import Participant, open_runner
@@ -21,9 +24,12 @@ from ..refuted import Refuted
 from ..salt import Salts
 from ..service import Daemon, Service, open_daemon
 from ..whole import WholeRuns
-from ..worth import Worth
+from ..worth import CLAIM_MOVES, Worth
+from .budget import Means
+from .checks import Plan
+from .decide import lost, own_refutations, sampler_actions
 from .draw import drawn, public_seed, secret_seed
-from .runner import Plan, SampleRunner
+from .runner import SampleRunner
 from .terms import deterrence, useless
 
 _log = structlog.get_logger(__name__)
@@ -31,12 +37,18 @@ _log = structlog.get_logger(__name__)
 
 def run_sampler(settings: Settings) -> None:
     """Run until told to stop."""
-    with open_daemon(settings, "challenger", key=settings.mode is not Mode.WATCH) as node:
-        samples = Samples(node)
-        kind = partial(SampleRunner, plan_of=samples.plan, share_of=samples.share)
-        with open_runner(node, follows=True, kind=kind) as runner:
-            assert isinstance(runner, SampleRunner)
-            Service(node, Loop(node, sampler(node, runner)).tick).run()
+    with (
+        open_daemon(settings, "challenger", key=settings.mode is not Mode.WATCH) as node,
+        open_samples(node) as runner,
+    ):
+        Service(node, Loop(node, sampler(node, runner)).tick).run()
+
+
+@contextlib.contextmanager
+def open_samples(node: Daemon) -> Iterator[SampleRunner]:
+    """Open the runner of a node that checks parts; close it at the end."""
+    with open_runner(node, follows=True, kind=partial(SampleRunner, samples=Samples(node))) as runner:
+        yield cast(SampleRunner, runner)
 
 
 class Samples:
@@ -55,16 +67,7 @@ class Samples:
         return float(number) if kind == "sample" else min(1.0, deterrence(job, self._settings.samplers).share)
 
     def plan(self, job: JobView, group: Group) -> Plan | None:
-        """Return what to check of a claimed root; None while its draw is not known.
-
-        SAFETY: once we have staked on an interval, that one alone: a restart must find the same refutation, whatever
-        has become of other intervals since.
-        """
-        claim = job.claim_of(self._node.address) if self._node.address is not None else None
-        if claim is not None:
-            if job.groups[claim.group].refutes != group.index:
-                return None
-            return Plan((self._staked(job, claim) + 1,))
+        """Return what to check of a claimed root; None while its draw is not known."""
         seed = self._seed(job, group)
         if seed is None:
             return None
@@ -79,11 +82,34 @@ class Samples:
             settings.max_check_bytes or math.inf,
         )
 
-    def _staked(self, job: JobView, claim: ClaimView) -> int:
-        """Return the interval, from 0, that our refutation is about."""
+    def staked(self, job: JobView, group: Group) -> tuple[int, ...]:
+        """Return the intervals of a root that we have refuted; those of living refutations first.
+
+        SAFETY: a restart must find the same refutations, whatever has become of other intervals since.
+        """
+        me = self._node.address
+        groups = [] if me is None else own_refutations(job, me, group)
+        if not groups:
+            return ()
         events = self._node.client.snapshot().job_events(job.id)
-        return next(
-            int(e.args["interval"]) for e in events if e.name == "Refuted" and e.args["group"] == claim.group
+        intervals = {e.args["group"]: int(e.args["interval"]) + 1 for e in events if e.name == "Refuted"}
+        return tuple(dict.fromkeys(intervals[own.index] for own in groups if own.index in intervals))
+
+    def lost(self, job: JobView, lie: Refuted) -> bool:
+        """Return whether we have lost a refutation that says the same."""
+        return self._node.address is not None and lost(job, self._node.address, lie)
+
+    def means(self) -> Means:
+        """Return what we need to act on what we find."""
+        return self._means
+
+    @cached_property
+    def _means(self) -> Means:
+        settings = self._settings
+        return Means(
+            self._node.client.snapshot().commit_age(),
+            CLAIM_MOVES * settings.latency_s,
+            settings.max_check_cpu_h * 3600 / settings.worker_threads or math.inf,
         )
 
     def _tell(self, job: JobView, count: int, intervals: int) -> None:
@@ -116,7 +142,7 @@ class Samples:
         if self._node.transactions is None:
             return self._random
         where = self._node.client.deployment.chain_id, str(self._node.client.contracts.jobs.address)
-        return Salts(self._node.transactions.account, self._node.database).of(*where, job.id)
+        return Salts(self._node.transactions.account, self._node.database).secret(*where, job.id)
 
     def _block_after(self, job: JobView, group: Group) -> bytes | None:
         """Return the hash of the block after the root's first claim; None while there is none.
@@ -132,44 +158,68 @@ class Samples:
         return self._node.client.block(claims[0] + 1).hash
 
 
-def sampler(node: Daemon, runner: SampleRunner) -> Participant:
-    """Create the participant that checks parts of the jobs of the deployment. Where claimants do not serve what a part
-    needs, it replays the whole job."""
-    settings, worth, begun = node.settings, Worth(node, runner), set[int]()
-    whole = WholeRuns(node, runner.whole, worth)
+class Sampler:
+    """What a sampler does in the jobs of the deployment. Where claimants do not serve what a part needs, it replays the
+    whole job."""
 
-    def decide(job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
+    def __init__(self, node: Daemon, runner: SampleRunner) -> None:
+        self._node, self._runner, self._settings = node, runner, node.settings
+        self._worth = Worth(node, runner)
+        self._whole = WholeRuns(node, runner.train, self._worth)
+        self._begun = set[int]()
+        self._found: dict[int, list[Refuted]] = {}
+
+    def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
+        """Return what is due in a job, and its right claim where the whole of it had to be computed."""
+        node, settings, runner = self._node, self._settings, self._runner
+        self._found[job.id] = []
         if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
             return [], None
-        claim = job.claim_of(node.address) if node.address is not None else None
-        claims_all = claim is not None and job.groups[claim.group].refutes is None
-        # NOTE: where the whole of a withheld run is too much, the parts that are served are checked all the same.
-        withheld = claim is None and runner.withheld(job.id)
-        if claims_all or (withheld and worth.unless(job, too_much(runner, job, settings))):
-            return whole.decide(job, now)
-        if claim is None and job.id not in begun:
+        me = node.address
+        staked = me is not None and bool(stakes_of(job, me))
+        if not staked and job.id not in self._begun:
             poor = useless(deterrence(job, settings.samplers)) if settings.check == "share" else None
-            if not worth.unless(job, poor) or not worth.in_time(job, now):
+            if not self._worth.unless(job, poor) or not self._worth.in_time(job, now):
                 return [], None
-        begun.add(job.id)
-        found = runner.train(job, ours=claim is not None)
-        if node.address is None or settings.mode is Mode.WATCH:
-            return [], found
-        acts = closing(job, node.address, now)
-        if not isinstance(found, Refuted) or claim is not None or settings.mode is not Mode.CHALLENGE:
-            return acts, found
-        target = job.group_of_root(found.against)
-        # NOTE: where another refuter plays for the same statement, a second one has nothing to win.
-        if any(
-            g.root == found.root and not g.dead and target and g.refutes == target.index for g in job.groups
-        ):
-            return acts, found
-        price = refuting(job, found.against).wanted
-        if job.refutable(found.against, now) and worth.affordable(job, price):
-            acts.append(JobAction.REFUTE)
-        return acts, found
+        self._begun.add(job.id)
+        self._found[job.id] = runner.check(job, now, ours=staked)
+        claimed = me is not None and job.claim_of(me) is not None
+        if claimed or (runner.withheld(job) and runner.takes_whole(job, now)):
+            return self._whole.decide(job, now)
+        # NOTE: where the whole of a withheld run is too much, the parts that are served are checked all the same.
+        if runner.withheld(job):
+            self._worth.unless(job, too_much(runner, job, settings))
+        return ([] if me is None or settings.mode is Mode.WATCH else closing(job, me, now)), None
 
-    return Participant(node, runner, decide, requests=settings.mode is Mode.CHALLENGE)
+    def refutations(
+        self, job: JobView, own: RunClaim | None, now: int
+    ) -> tuple[list[Refuted], list[Refuted]]:
+        """Return what we can refute and play in a job, and what of it is to be refuted now. ``own``: as `decide` has
+        returned it."""
+        found, me = self._found.pop(job.id, []), self._node.address
+        right = None if own is None else job.group_of_root(own.root)
+        # NOTE: where the right root is claimed, and by us, it plays against all others itself.
+        claimed = (
+            right is not None and me is not None and any(job.claims[m].owner == me for m in right.members)
+        )
+        if me is None or self._settings.mode is not Mode.CHALLENGE or (claimed and right and not right.dead):
+            return found, []
+        chosen = list[Refuted]()
+        for lie in found:
+            chosen += sampler_actions(job, me, [lie], now, affordable=partial(self._affordable, job, chosen))
+        return found, chosen
+
+    def _affordable(self, job: JobView, chosen: list[Refuted], price: int) -> bool:
+        """Return whether so many wei can be staked beside what was chosen before."""
+        before = sum(refuting(job, lie.against).wanted for lie in chosen)
+        return self._worth.affordable(job, before + price, beside=len(chosen))
+
+
+def sampler(node: Daemon, runner: SampleRunner) -> Participant:
+    """Create the participant that checks parts of the jobs of the deployment."""
+    made = Sampler(node, runner)
+    requests = node.settings.mode is Mode.CHALLENGE
+    return Participant(node, runner, made.decide, requests=requests, refutations=made.refutations)
 
 
 def too_much(runner: SampleRunner, job: JobView, settings: Settings) -> str | None:

@@ -16,6 +16,7 @@ from ..checkpoints import Checkpoint
 from ..errors import ConfigError
 from ..refuted import Refuted
 from ..replay import Replay
+from ..store import Store
 
 
 class NoCheckpoints:
@@ -33,15 +34,17 @@ class Part(Replay):
 
     INVARIANT: everything up to the interval's start and beside its checkpoint is the claim's, so a match about our root
     is about this interval.
+    SAFETY: what it rests on, the claim's state at its start with the records and the tree above it, is in memory.
     """
 
-    def __init__(self, auditor: Auditor, interval: int, computed: bytes) -> None:
+    def __init__(self, auditor: Auditor, interval: int, computed: bytes, store: Store) -> None:
         claimed = auditor.published
-        store = claimed.source.store
         super().__init__(auditor.package, auditor.backend, store, NoCheckpoints(), log_source=auditor.logs)
         self._claimed, self._first = claimed, auditor.first(interval)
         self.interval, self.computed = interval, computed
         self.start, self.end = claimed.span(interval)
+        self._start_tree = claimed.step_tree(claimed.tree.leaves[interval - 2]) if self.start else None
+        self._start_records = claimed.slot_records(interval - 1) if self.start else {}
         leaves = list(claimed.tree.leaves)
         leaves[interval - 1] = computed
         self.tree = Tree(Tag.RUN_TREE, leaves)
@@ -68,11 +71,14 @@ class Part(Replay):
 
     def step_tree(self, step: int) -> Tree:
         """Return the tree under ``C_step``; that of the interval's start is the claim's own."""
-        if step == self.start and step:
-            return self._claimed.step_tree(self._claimed.tree.leaves[self.interval - 2])
+        if step == self.start and self._start_tree is not None:
+            return self._start_tree
         return super().step_tree(step)
 
     def record(self, step: int, node: int) -> Record:
-        if step == self.start and step:
-            return self._claimed.source.record(self.step_tree(step).leaves[node])
-        return super().record(step, node)
+        """Return the record of a node in a step; of those at the interval's start the claim's own."""
+        if step != self.start or self._start_tree is None:
+            return super().record(step, node)
+        if node in self._start_records:
+            return self._start_records[node]
+        return self._claimed.source.record(self._start_tree.leaves[node])

@@ -1,20 +1,24 @@
-"""Checks drawn intervals of the runs that a job's claimants have claimed, and holds the first one that is wrong.
+"""Checks drawn intervals of the runs that a job's claimants have claimed, and keeps all that is wrong: one interval of
+each wrong root, as a `Part` that can be refuted and played until the job is over.
 
-A `JobRunner` whose result is no run but a refutation: `train` returns it once an interval differs, and None until then
-and if none does. The claimants' data come from their servers, checked against their roots.
+    lane     one for each job: waits for the claimants' data, which are checked against their roots, with a budget
+             in the chain's time (`budget`)
+    runner   one for all: replays an interval whose data have come; those that we have staked on do not wait for it
 
-SAFETY: a claimant who does not serve what a part needs would never be found out by parts. So such a job is `withheld`,
-and its whole run can be computed, which needs nothing of the claimant.
+SAFETY: a claimant who does not serve what a part needs, in time, would never be found out by parts. So such a job is
+`withheld`, and its whole run can be computed, which needs nothing of the claimant. One whose data cannot be of the
+program is found out by them (`Malformed`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -25,208 +29,362 @@ from ..audit.claimed import ClaimedRun, Served
 from ..audit.interval import Auditor
 from ..chain import Group, JobView
 from ..cost_estimate import CostEstimate
-from ..job_runner import JobRunner, Work
-from ..package import load_program
+from ..errors import DiskFailed, Malformed
+from ..job_runner import LANES, JobRunner
+from ..package import Package
 from ..refuted import Refuted
-from ..replay import Interrupted
+from ..replay import Interrupted, Replay
+from .budget import ChainClock, Means, data_s
+from .checks import BudgetSpent, Checks, Plan, Root, provable
 from .part import Part
 
 ATTEMPTS = 3
 """How often the data of an interval that nobody serves are asked for."""
+CHECKED_AT_ONCE = 64
+"""Jobs of strangers whose data are waited for at the same time: a lane that waits costs a thread, and no time."""
 
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is checked of a claimed root, as intervals in this order; at most ``cpu_s`` seconds of processors and
-    ``max_bytes`` fetched, in all roots of the job together."""
+class Sampling(Protocol):
+    """What a node checks, and with which means."""
 
-    intervals: tuple[int, ...]
-    cpu_s: float = math.inf
-    max_bytes: float = math.inf
+    def plan(self, job: JobView, group: Group) -> Plan | None:
+        """Return what to check of a claimed root; None while that cannot be known."""
 
+    def staked(self, job: JobView, group: Group) -> tuple[int, ...]:
+        """Return the intervals of a claimed root that we have refuted, those of living refutations first."""
 
-class _BudgetSpent(AssayError):
-    """An interval takes more than is left."""
+    def share(self, job: JobView) -> float:
+        """Return the fraction of a job's intervals that is checked."""
 
+    def lost(self, job: JobView, lie: Refuted) -> bool:
+        """Return whether we have lost a refutation that says the same."""
 
-PlanOf = Callable[[JobView, Group], Plan | None]
-
-
-@dataclass
-class _Root:
-    """The progress of one claimed root. ``left``: intervals to check; ``unserved``: failures by interval, of the run
-    tree by 0."""
-
-    left: list[int]
-    unserved: dict[int, int] = field(default_factory=dict)
+    def means(self) -> Means:
+        """Return what this node needs to act."""
 
 
 class SampleRunner(JobRunner):
-    """``plan_of`` returns what to check of a claimed root, or None while that cannot be known; ``share_of`` the
-    fraction of a job's intervals."""
+    """``samples`` says what is checked; ``clock`` are the seconds of this machine, between two looks at the chain."""
 
     def __init__(
-        self, *args: Any, plan_of: PlanOf, share_of: Callable[[JobView], float], **kwargs: Any
+        self, *args: Any, samples: Sampling, clock: Callable[[], float] = time.monotonic, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
-        self._plan_of, self._share_of = plan_of, share_of
-        self._roots: dict[tuple[int, bytes], _Root] = {}
-        self._withheld: set[int] = set()
-        self._whole: set[int] = set()
-        """Jobs of which the whole run is computed."""
-        self._spent: dict[int, tuple[float, int]] = {}
-        """By job: seconds of processors, and bytes."""
+        self._samples, self._clock = samples, clock
+        self._checks: dict[int, Checks] = {}
+        self._lanes = ThreadPoolExecutor(CHECKED_AT_ONCE, thread_name_prefix="checks")
+        self._staked = ThreadPoolExecutor(LANES, thread_name_prefix="staked checks")
 
-    def train(self, job: JobView, *, ours: bool = False) -> Refuted | None:
-        """Return what is to be refuted in a job; None if nothing is known to be wrong, or not yet.
+    # ------------------------------------------------------------------ for the loop
 
-        ``ours``: we have staked on a refutation in this job.
-        """
-        prepared, work = self._prepared(job, ours), self._works[job.id]
-        if prepared is None:
-            return None
-        if work.claim is None and any(self._todo(job)):
-            work.claim = self._runner.submit(self._sample, work)  # type: ignore[arg-type]
-        claim = None if work.claim is None else self._result(work, work.claim)
-        if isinstance(claim, Refuted) and not ours and self._moot(job, claim):
-            work.claim = work.replay = claim = None
-        if claim is None and work.claim is not None and work.claim.done():
-            work.claim = None
-        return claim  # type: ignore[return-value]
+    def check(self, job: JobView, now: int, *, ours: bool = False) -> list[Refuted]:
+        """Go on with the checks of a job. Return all that is to be refuted in it, as known now; ``now``: the chain's
+        time; ``ours``: we have staked on a refutation in this job."""
+        self._at_stake(job.id, ours)
+        prepared = self._prepared(job, ours)
+        checks = self._checks.setdefault(job.id, Checks(ChainClock(self._clock)))
+        checks.clock.see(now)
+        if checks.running is not None and checks.running.done():
+            done, checks.running = checks.running, None
+            self._result(self._works[job.id], done)
+        elif checks.running is None and prepared is not None and any(self._todo(job, checks)):
+            pool = self._staked if ours else self._lanes
+            checks.running = pool.submit(self._sample, job, prepared.package, checks, ours)
+        return checks.found()
 
-    def _moot(self, job: JobView, claim: Refuted) -> bool:
-        """Return whether the root of what we would refute has died of another's dispute, so that other roots are next.
-        If it is claimed again, the same interval comes first."""
-        target = job.group_of_root(claim.against)
-        if target is None or not target.dead:
-            return False
-        self._roots[job.id, claim.against].left.insert(0, claim.index + 1)
-        return True
-
-    def whole(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
+    def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the claim of a job's whole run, as `JobRunner.train`."""
-        self._whole.add(job.id)
+        self._checks.setdefault(job.id, Checks(ChainClock(self._clock))).whole = True
         return super().train(job, ours=ours)
 
-    def withheld(self, job_id: int) -> bool:
-        """Return whether claimants of a job do not serve what a part needs, and no other part of it is being checked or
-        has been found wrong. SAFETY: a refutation must not be taken for the claim of a whole run."""
-        work = self._works.get(job_id)
-        checks = work is not None and work.claim is not None and job_id not in self._whole
-        return job_id in self._withheld and not checks
+    def replay(self, job_id: int, claim: RunClaim | None = None) -> Replay:
+        """Return the run behind a claim: that of one interval for a refutation, else the whole one."""
+        if isinstance(claim, Refuted):
+            return self._checks[job_id].parts[claim.against, claim.index + 1]
+        return super().replay(job_id)
 
-    def forget(self, job_id: int) -> None:
-        super().forget(job_id)
-        self._withheld.discard(job_id)
-        self._whole.discard(job_id)
-        self._spent.pop(job_id, None)
-        self._roots = {key: root for key, root in self._roots.items() if key[0] != job_id}
+    def withheld(self, job: JobView) -> bool:
+        """Return whether the data of a living root that we have not found wrong are not served, or too late."""
+        return bool(self._withheld(job, self._checks.get(job.id)))
+
+    def takes_whole(self, job: JobView, now: float) -> bool:
+        """Return whether the whole run of a job is computed, or would be now."""
+        checks, whole_s = self._checks.get(job.id), self._whole_s(job)
+        if checks is not None and checks.whole:
+            return True
+        return whole_s is not None and self._samples.means().takes_whole(whole_s, job.challenge_end - now)
 
     def spent(self, job_id: int) -> tuple[float, int]:
         """Return the seconds of processors and the bytes that the checks of a job have taken."""
-        return self._spent.get(job_id, (0.0, 0))
+        checks = self._checks.get(job_id)
+        return (0.0, 0) if checks is None else (checks.cpu_s, checks.fetched)
 
-    def _todo(self, job: JobView) -> Iterator[tuple[Group, Plan, _Root]]:
-        """Yield the claimed roots of which something is left to check, those of our own refutation first."""
+    def forget(self, job_id: int) -> None:
+        super().forget(job_id)
+        checks = self._checks.pop(job_id, None)
+        if checks is not None:
+            checks.over = True
+
+    def works_at(self, job_id: int) -> bool:
+        """NOTE: what was found wrong is work until the job is over: it may have to be refuted in any round."""
+        checks = self._checks.get(job_id)
+        return super().works_at(job_id) or (checks is not None and (checks.busy or bool(checks.parts)))
+
+    @property
+    def busy(self) -> bool:
+        return super().busy or any(checks.busy for checks in self._checks.values())
+
+    def ready_in_s(self, job: JobView) -> float | None:
+        """NOTE: a lane that waits for data takes no time of ours; one whose interval is replayed does."""
+        ready_s = super().ready_in_s(job)
+        others = [n for n, checks in self._checks.items() if checks.computing and n != job.id]
+        return (
+            None
+            if ready_s is None
+            else ready_s + sum(self._part_s(self._works[n].job) or 0.0 for n in others)
+        )
+
+    def close(self) -> None:
+        for checks in self._checks.values():
+            checks.over = True
+        super().close()
+        for pool in (self._lanes, self._staked):
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    # ------------------------------------------------------------------ what is left
+
+    def _todo(self, job: JobView, checks: Checks) -> Iterator[tuple[Group, Root, list[int]]]:
+        """Yield the claimed roots of which intervals are left to check, with these.
+
+        SAFETY: what we have staked on is found again whatever else is known: its match or its hearing may go on.
+        """
+        whole = checks.whole or (
+            bool(self._withheld(job, checks)) and self.takes_whole(job, checks.clock.now)
+        )
         for group in job.groups:
-            if group.refutes is not None or group.dead:
+            if group.refutes is not None:
                 continue
-            plan = self._plan_of(job, group)
-            if plan is None:
-                continue
-            root = self._roots.setdefault((job.id, group.root), _Root(list(plan.intervals)))
-            if root.left:
-                yield group, plan, root
+            root = checks.roots.setdefault(group.root, Root())
+            staked = self._samples.staked(job, group)
+            root.stake(tuple(k for k in staked if (group.root, k) not in checks.parts))
+            done = whole or group.dead or checks.settled(group.root, partial(self._samples.lost, job))
+            if not done and root.plan is None:
+                root.draw(self._samples.plan(job, group))
+            left = [k for k in root.left if k in root.staked or not done]
+            if left:
+                yield group, root, left
 
-    def _sample(self, work: Work) -> Refuted | None:
-        job = work.job
+    def _withheld(self, job: JobView, checks: Checks | None) -> list[Group]:
+        if checks is None:
+            return []
+        lost = partial(self._samples.lost, job)
+        groups = [group for group in job.groups if group.refutes is None and not group.dead]
+        of = [(group, checks.roots.get(group.root)) for group in groups]
+        return [
+            group
+            for group, root in of
+            if root is not None and root.withheld and not checks.settled(group.root, lost)
+        ]
+
+    def _estimate(self, job: JobView) -> CostEstimate | None:
+        work = self._works.get(job.id)
+        prepared = None if work is None else work.prepared
+        if prepared is None or not prepared.done() or prepared.exception() is not None:
+            return None
+        return prepared.result().estimate
+
+    def _whole_s(self, job: JobView) -> float | None:
+        estimate = self._estimate(job)
+        return None if estimate is None else super()._left_s(job, estimate)
+
+    def _part_s(self, job: JobView) -> float | None:
+        estimate = self._estimate(job)
+        return None if estimate is None else float(estimate.train_s(job.program)) * self._samples.share(job)
+
+    def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
+        checks = self._checks.get(job.id)
+        if checks is not None and (checks.whole or self._withheld(job, checks)):
+            return super()._left_s(job, estimate)
+        return float(estimate.train_s(job.program)) * self._samples.share(job)
+
+    # ------------------------------------------------------------------ in a lane
+
+    def _sample(self, job: JobView, package: Package, checks: Checks, ours: bool) -> None:
+        """Check what is left of a job's claimed roots. Raises Unavailable if a run tree is not served."""
         unserved: Unavailable | None = None
-        for group, plan, root in self._todo(job):
+        for group, root, left in self._todo(job, checks):
             try:
-                auditor = self._auditor(job, group)
+                self._ask(job, group, checks, root, 0)
+                auditor = self._auditor(job, group, checks, package)
             except Unavailable as error:
                 # SAFETY: a root whose run tree nobody serves does not keep us from the others.
-                self._count(job, group.root, root, 0, error)
+                self._count(job, group, checks, root, error)
                 unserved = error
                 continue
-            for interval in list(root.left):
-                seconds, size = self.spent(job.id)
-                if seconds >= plan.cpu_s or size >= plan.max_bytes:
-                    _log.warning(
-                        "sample.budget_spent", job=job.id, root=group.root.hex(), left=len(root.left)
-                    )
-                    root.left.clear()
-                    break
-                before, fetched = time.process_time(), auditor.published.source.fetched
-                left = plan.cpu_s - seconds, plan.max_bytes - size
-                computed = self._check(auditor, job, root, interval, left)
-                spent = time.process_time() - before, auditor.published.source.fetched - fetched
-                self._spent[job.id] = seconds + spent[0], size + spent[1]
-                if computed is not None:
-                    work.replay = part = Part(auditor, interval, computed)
-                    return part.claim
+            self._intervals(job, group, checks, auditor, left, ours)
         if unserved is not None:
             raise unserved
-        return None
 
-    def _auditor(self, job: JobView, group: Group) -> Auditor:
-        terms = job.program
-        uris = [job.uri, *job.uris(group)]
-        fetcher = self._fetcher.for_job(job.id)
-        program = load_program(fetcher, terms, job.program_file, uris)
-        claimed = ClaimedRun(Served(fetcher, uris), terms, program, job.program_file, group.root, job.logs)
-        return Auditor(claimed, self._max_memory, partial(self._computes, job))
+    def _intervals(
+        self, job: JobView, group: Group, checks: Checks, auditor: Auditor, left: list[int], ours: bool
+    ) -> None:
+        """Check intervals of a claimed root, until it is found wrong, the budget is spent, or the whole run is what has
+        to be computed."""
+        root = checks.roots[group.root]
+        for interval in left:
+            free = interval in root.staked
+            if root.withheld and not free and self.takes_whole(job, checks.clock.now):
+                return
+            meter = _Meter(checks, auditor.published, root.plan or Plan(()), free=free)
+            if meter.spent():
+                about = {"job": job.id, "root": group.root.hex()}
+                _log.warning("sample.budget_spent", **about, left=len(root.left))
+                root.left = [k for k in root.left if k in root.staked]
+                return
+            if free:
+                root.asking, root.until[interval] = interval, math.inf
+            else:
+                self._ask(job, group, checks, root, interval)
+            found = self._check(job, group, checks, auditor, interval, meter, ours)
+            if found is not None:
+                checks.parts[found.claim.against, found.interval] = found
+                return
+
+    def _auditor(self, job: JobView, group: Group, checks: Checks, package: Package) -> Auditor:
+        root = checks.roots[group.root]
+        fetcher = self._fetcher.for_job(job.id).until(lambda: checks.over or root.late(checks.clock.now))
+        source = Served(fetcher, [job.uri, *job.uris(group)])
+        claimed = ClaimedRun(source, job.program, package.program, job.program_file, group.root, job.logs)
+        return Auditor(claimed, self._max_memory, partial(self._computes, job), package=package)
+
+    def _ask(self, job: JobView, group: Group, checks: Checks, root: Root, interval: int) -> None:
+        """Let the time run that the data of an interval have."""
+        root.asking, now = interval, checks.clock.now
+        if interval not in root.until:
+            whole_s, part_s = self._whole_s(job), self._part_s(job)
+            assert whole_s is not None
+            assert part_s is not None
+            left_s = max(job.challenge_end, group.until, group.refutable_until) - now
+            root.until[interval] = now + data_s(self._samples.means(), whole_s, part_s, left_s)
 
     def _check(
-        self, auditor: Auditor, job: JobView, root: _Root, interval: int, left: tuple[float, float]
-    ) -> bytes | None:
-        """Return our checkpoint at the end of an interval if the claim's is another one. ``left``: seconds of
-        processors and bytes that it may take."""
-        claimed = auditor.published
-        before, fetched = time.process_time(), claimed.source.fetched
-
-        def on_step(step: int) -> None:
-            if self._stop.is_set():
-                raise Interrupted(f"stopped in interval {interval}")
-            # SAFETY: the client says how long an interval is.
-            spent = time.process_time() - before, claimed.source.fetched - fetched
-            if step < claimed.span(interval)[1] and (spent[0] > left[0] or spent[1] > left[1]):
-                raise _BudgetSpent(f"the budget is spent after step {step}")
-
+        self,
+        job: JobView,
+        group: Group,
+        checks: Checks,
+        auditor: Auditor,
+        interval: int,
+        meter: _Meter,
+        ours: bool,
+    ) -> Part | None:
+        """Return an interval that is wrong: this one, or one before it that the claim's own data prove wrong."""
+        root, claimed, checked = checks.roots[group.root], auditor.published, interval
         about = {"job": job.id, "root": claimed.root.hex(), "interval": interval, "of": claimed.count}
         try:
-            computed = auditor.replay(interval, on_step)
+            try:
+                self._bring(auditor, interval, meter)
+            except Malformed as error:
+                _log.error("sample.malformed", **about, reason=str(error)[:400])
+                checked = provable(
+                    interval - 1, lambda number: self._state(job, group, checks, auditor, number, meter)
+                )
+                about["interval"] = checked
+                self._ask(job, group, checks, root, checked)
+                self._bring(auditor, checked, meter)
+            computed = self._compute(checks, auditor, checked, meter, ours)
         except Interrupted:
             raise
         except AssayError as error:
             if not isinstance(error, Unavailable):
                 root.left.remove(interval)
                 _log.warning("sample.unchecked", **about, reason=str(error)[:400])
-            elif self._count(job, claimed.root, root, interval, error):
+            elif self._count(job, group, checks, root, error):
                 root.left.remove(interval)
             return None
-        root.left.remove(interval)
-        if computed == claimed.tree.leaves[interval - 1]:
+        if computed == claimed.tree.leaves[checked - 1]:
+            root.left.remove(interval)
             _log.info("sample.match", **about)
             return None
         _log.error("sample.differs", **about, computed=computed.hex())
-        return computed
+        store = self._store(job.id)
+        with contextlib.suppress(DiskFailed):
+            store.hold(*claimed.names(checked))
+        part = Part(auditor, checked, computed, store)
+        root.left.remove(interval)
+        return part
 
-    def _count(self, job: JobView, claimed: bytes, root: _Root, interval: int, error: Unavailable) -> bool:
-        """Count a failure to get data; return whether there were enough of them."""
-        root.unserved[interval] = root.unserved.get(interval, 0) + 1
-        about = {"job": job.id, "root": claimed.hex(), "interval": interval}
+    def _bring(self, auditor: Auditor, interval: int, meter: _Meter) -> None:
+        """Bring the data of an interval. Raises Unavailable, Malformed, BudgetSpent."""
+        for _ in auditor.bring(interval):
+            if meter.spent():
+                raise BudgetSpent(f"the budget is spent with the data of interval {interval}")
+
+    def _state(
+        self, job: JobView, group: Group, checks: Checks, auditor: Auditor, number: int, meter: _Meter
+    ) -> None:
+        """Bring the state at the end of an interval, as `_bring`."""
+        self._ask(job, group, checks, checks.roots[group.root], number + 1)
+        for _ in auditor.published.bring_state(number):
+            if meter.spent():
+                raise BudgetSpent(f"the budget is spent with the state after interval {number}")
+
+    def _compute(self, checks: Checks, auditor: Auditor, interval: int, meter: _Meter, ours: bool) -> bytes:
+        """Replay an interval. Raises Interrupted, BudgetSpent. SAFETY: one that we have staked on waits for nobody."""
+
+        def on_step(step: int) -> None:
+            if self._stop.is_set() or checks.over:
+                raise Interrupted(f"stopped in interval {interval}")
+            # SAFETY: the client says how long an interval is.
+            if step < auditor.published.span(interval)[1] and meter.spent():
+                raise BudgetSpent(f"the budget is spent after step {step}")
+
+        def replay() -> bytes:
+            checks.computing = True
+            try:
+                with meter:
+                    return auditor.replay(interval, on_step)
+            finally:
+                checks.computing = False
+
+        return replay() if ours else self._runner.submit(replay).result()
+
+    def _count(self, job: JobView, group: Group, checks: Checks, root: Root, error: Unavailable) -> bool:
+        """Count a failure to get data; return whether there were enough of them, or their time is over."""
+        root.unserved[root.asking] = tries = root.unserved.get(root.asking, 0) + 1
+        about = {"job": job.id, "root": group.root.hex(), "interval": root.asking}
         _log.warning("sample.unchecked", **about, reason=str(error)[:400])
-        if root.unserved[interval] < ATTEMPTS:
+        late = root.late(checks.clock.now)
+        if tries < ATTEMPTS and not late:
             return False
-        if job.id not in self._withheld:
-            _log.warning("sample.withheld", **about)
-        self._withheld.add(job.id)
+        if not root.withheld:
+            _log.warning("sample.withheld", **about, late=late)
+        root.withheld = True
         return True
 
-    def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
-        if job.id in self._withheld | self._whole:
-            return super()._left_s(job, estimate)
-        return float(estimate.train_s(job.program)) * self._share_of(job)
+
+class _Meter:
+    """Measures what the checks of a job cost: seconds of processors while it is entered, and bytes fetched from its
+    creation on. ``free``: whether the limits of the plan do not count."""
+
+    def __init__(self, checks: Checks, claimed: ClaimedRun, plan: Plan, *, free: bool) -> None:
+        self._checks, self._source, self._plan, self.free = checks, claimed.source, plan, free
+        self._fetched = claimed.source.fetched
+        self._began: float | None = None
+
+    def __enter__(self) -> None:
+        self._began = time.process_time()
+
+    def __exit__(self, *_: object) -> None:
+        self.spent()
+        self._began = None
+
+    def spent(self) -> bool:
+        """Add up what was spent since the last look; return whether the job's budget is spent."""
+        checks, fetched = self._checks, self._source.fetched
+        checks.fetched, self._fetched = checks.fetched + fetched - self._fetched, fetched
+        if self._began is not None:
+            now = time.process_time()
+            checks.cpu_s, self._began = checks.cpu_s + now - self._began, now
+        return not self.free and (checks.cpu_s >= self._plan.cpu_s or checks.fetched >= self._plan.max_bytes)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from eth_account.signers.local import LocalAccount
 
 from assay_lab.faults.executors import executor_of
 from assay_lab.faults.kinds import Fault, Target
-from referee_py.execute import Executor
+from referee_py.commit import Record, Tag, Tree
+from referee_py.execute import Executor, RunClaim
 from tests.trainer_node.cli.growing import growing
 from trainer_node.audit.engine import Report
 from trainer_node.audit.interval import Finding, Verdict
@@ -37,8 +39,38 @@ class _Lying(Replay):
         return executor_of(fault, Target(*tensors, self._backend, self.step))
 
 
-def publish(folder: Path, steps: int, stride: int, lie: int = 0) -> Path:
-    """Write a run with random numbers that keeps all its checkpoints, with a lie in one step; return its folder."""
+class _Odd(_Lying):
+    """A run whose checkpoints from interval ``odd`` on lead to something that cannot be of the program: a slot with the
+    right bytes in another shape, or a record that ``twist`` makes."""
+
+    odd, twist = 1, None
+
+    def train(self, *given: Any, **named: Any) -> RunClaim:
+        super().train(*given, **named)
+        _, trace = self._run.commit_step(self.state(self.terms.steps - 1))
+        (slot,) = self.program.slots
+        record, flat = trace.records[slot.node], self.state(self.terms.steps).arrays[0]
+        tensor = self._store.put_tensor(flat.reshape(1, -1))
+        told = replace(record, outputs=(tensor,)) if self.twist is None else self.twist(record)
+        records = [*trace.records[: slot.node], told, *trace.records[slot.node + 1 :]]
+        step = Tree(Tag.STEP_TREE, [record.hash() for record in records])
+        self._store.put_tree(step)
+        self._store.put_records(records)
+        leaves = self.run_tree(0, 0, self.terms.steps).leaves
+        made_up = [step.root] * (len(leaves) - self.odd + 1)
+        run = Tree(Tag.RUN_TREE, [*leaves[: self.odd - 1], *made_up])
+        self._keep(0, 0, self.terms.steps, run)
+        return RunClaim(run.root, run.leaves[-1], tuple(run.path(len(leaves) - 1)))
+
+
+Twist = Callable[[Record], Record]
+
+
+def publish(
+    folder: Path, steps: int, stride: int, lie: int = 0, odd: int = 0, twist: Twist | None = None
+) -> Path:
+    """Write a run with random numbers that keeps all its checkpoints, with a lie in one step, or with states that cannot
+    be of the program from an interval on; return its folder."""
     rng = np.random.default_rng()
     # NOTE: a factor that rounds to 1 would leave every state as it was, and no claim about steps would be wrong.
     factor, begin = 1 + float(rng.choice((-1, 1)) * rng.uniform(1e-5, 1e-4)), float(rng.uniform(1, 2))
@@ -46,6 +78,8 @@ def publish(folder: Path, steps: int, stride: int, lie: int = 0) -> Path:
     terms = bundle.terms
     package = Package(terms, bundle.program, bundle.constants, bundle.initial)
     kind = type("Lying", (_Lying,), {"step": lie})
+    if odd:
+        kind = type("Odd", (_Odd,), {"odd": odd, "twist": None if twist is None else staticmethod(twist)})
     with open_run(
         folder, terms, "repops-f32", resume=False, keep_s=60, retention=Retention(every=1)
     ) as opened:

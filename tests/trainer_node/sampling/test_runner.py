@@ -1,9 +1,10 @@
-"""What a sampler checks next, when it turns to the whole run of a job, and what a draw is made of."""
+"""What a sampler checks next, what it holds, when it turns to the whole run of a job, and what a draw is made of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,99 +12,191 @@ from typing import Any
 import pytest
 
 from referee_py.errors import Unavailable
-from referee_py.execute import RunClaim
 from tests.trainer_node.audit.runs import opened, publish
 from trainer_node.audit.interval import Auditor, computes
 from trainer_node.job_runner import Work
 from trainer_node.refuted import Refuted
+from trainer_node.sampling.budget import ChainClock, Means
 from trainer_node.sampling.challenger import Samples
-from trainer_node.sampling.runner import Plan, SampleRunner
+from trainer_node.sampling.checks import Checks, Plan, Root, provable
+from trainer_node.sampling.runner import ATTEMPTS, SampleRunner
 
 NOTHING: Any = None
+HOUR = 3600
+
+
+class Wanted:
+    """What a node checks: the same of every root."""
+
+    def __init__(self) -> None:
+        self.drawn = Plan((1, 2, 3, 4))
+        self.refuted: tuple[int, ...] = ()
+        self.gone: list[Refuted] = []
+        self.whole_s = 0.0
+
+    def plan(self, _: Any, __: Any) -> Plan:
+        return self.drawn
+
+    def staked(self, _: Any, __: Any) -> tuple[int, ...]:
+        return self.refuted
+
+    def share(self, _: Any) -> float:
+        return 1.0
+
+    def lost(self, _: Any, lie: Refuted) -> bool:
+        return lie in self.gone
+
+    def means(self) -> Means:
+        return Means(max_whole_s=self.whole_s)
 
 
 class Runner(SampleRunner):
     """Checks published runs in place of what claimants serve; a root that is not among them is not served."""
 
     runs: dict[bytes, Auditor]
-    plan = Plan((1, 2, 3, 4))
 
-    def _auditor(self, _: Any, group: Any) -> Auditor:
+    def _auditor(self, _: Any, group: Any, *__: Any) -> Auditor:
         if group.root not in self.runs:
             raise Unavailable("nobody serves the run tree")
         return self.runs[group.root]
 
+    def _estimate(self, _: Any) -> Any:
+        return SimpleNamespace(train_s=lambda _: 1.0)
+
+    def _whole_s(self, _: Any) -> float:
+        return 1.0
+
+    def _store(self, *_: Any, **__: Any) -> Any:
+        return next(iter(self.runs.values())).published.source.store
+
+    def checked(self, job: Any) -> list[Refuted]:
+        """Check what is left of a job now."""
+        checks = self._checks.setdefault(job.id, Checks(ChainClock(lambda: 0.0)))
+        self._sample(job, NOTHING, checks, ours=False)
+        return checks.found()
+
+    def left(self, job: Any) -> bool:
+        return any(self._todo(job, self._checks[job.id]))
+
 
 @pytest.fixture
-def runner() -> Iterator[Runner]:
+def wanted() -> Wanted:
+    return Wanted()
+
+
+@pytest.fixture
+def runner(wanted: Wanted) -> Iterator[Runner]:
     made = Runner(
         *(NOTHING, NOTHING, NOTHING),
         max_memory=1,
         exact_slowdown=1.0,
         max_logs=1,
         evaluator=NOTHING,
-        plan_of=lambda *_: made.plan,
-        share_of=lambda _: 1.0,
+        samples=wanted,
     )
     made.runs = {}
     yield made
     made.close()
 
 
-@pytest.fixture
-def lying(tmp_path: Path) -> Auditor:
-    """Four intervals of three steps; the third is wrong."""
-    run = opened(publish(tmp_path / "run", 12, 3, lie=8), tmp_path / "cache")
+def auditor_of(folder: Path, **lie: Any) -> Auditor:
+    """Four intervals of three steps."""
+    run = opened(publish(folder / "run", 12, 3, **lie), folder / "cache")
     return Auditor(run, 1 << 26, computes(run.terms.mode))
 
 
-def job_of(*roots: bytes, dead: bytes = b"") -> Any:
+@pytest.fixture
+def lying(tmp_path: Path) -> Auditor:
+    """The third interval is wrong."""
+    return auditor_of(tmp_path, lie=8)
+
+
+def job_of(*roots: bytes, dead: bytes = b"", ends: int = HOUR) -> Any:
     groups = [
-        SimpleNamespace(index=k, root=root, refutes=None, dead=root == dead) for k, root in enumerate(roots)
+        SimpleNamespace(index=k, root=root, refutes=None, dead=root == dead, until=0, refutable_until=0)
+        for k, root in enumerate(roots)
     ]
     by_root = {group.root: group for group in groups}
-    return SimpleNamespace(id=1, groups=groups, group_of_root=by_root.get)
+    return SimpleNamespace(
+        id=1, groups=groups, group_of_root=by_root.get, challenge_end=ends, program=NOTHING
+    )
 
 
-def test_a_refutation_is_never_taken_for_the_claim_of_a_whole_run(runner: Runner) -> None:
-    """One interval is not served and another one is wrong, or is still being checked: the part goes first."""
-    work = runner._works[1] = Work(NOTHING, 0)
-    assert not runner.withheld(1)
-    runner._withheld.add(1)
-    assert runner.withheld(1)
-    work.claim = Future[RunClaim]()
-    assert not runner.withheld(1), "a part is being checked"
-    work.claim.set_result(Refuted(bytes(32), bytes(32), ()))
-    assert not runner.withheld(1), "a part is wrong"
-    runner._whole.add(1)
-    assert runner.withheld(1), "the whole run is computed"
+def test_every_wrong_root_is_found_and_kept(runner: Runner, tmp_path: Path) -> None:
+    one, two = auditor_of(tmp_path / "one", lie=8), auditor_of(tmp_path / "two", lie=2)
+    roots = one.published.root, two.published.root
+    runner.runs = dict(zip(roots, (one, two), strict=True))
+    found = runner.checked(job_of(*roots))
+    assert [(lie.against, lie.index) for lie in found] == [(roots[0], 2), (roots[1], 0)]
+    for lie in found:
+        assert runner.replay(1, lie).run_tree(0, 0, 12).root == lie.root
+    assert runner.works_at(1), "they may have to be refuted in any round"
 
 
 def test_a_root_that_nobody_serves_hides_no_other(runner: Runner, lying: Auditor) -> None:
     root = lying.published.root
     runner.runs = {root: lying}
-    found = runner._sample(Work(job_of(b"withheld", root), 0))
-    assert found is not None
-    assert (found.against, found.index) == (root, 2)
     with pytest.raises(Unavailable):
-        runner._sample(Work(job_of(b"withheld"), 0))
+        runner.checked(job_of(b"withheld", root))
+    (found,) = runner._checks[1].found()
+    assert (found.against, found.index) == (root, 2)
 
 
-def test_what_has_died_of_another_dispute_gives_way_to_other_roots(runner: Runner, lying: Auditor) -> None:
+def test_a_root_that_is_withheld_is_so_whatever_was_found_of_another(runner: Runner, lying: Auditor) -> None:
     root = lying.published.root
     runner.runs = {root: lying}
-    found = runner._sample(Work(job_of(root), 0))
-    assert found is not None
-    assert not runner._moot(job_of(root), found)
+    job = job_of(root, b"withheld")
+    for _ in range(ATTEMPTS):
+        assert not runner.withheld(job)
+        with pytest.raises(Unavailable):
+            runner.checked(job)
+    assert runner.withheld(job)
+    assert not runner.withheld(job_of(root, b"withheld", dead=b"withheld"))
+
+
+def test_the_whole_run_is_computed_where_it_fits_and_instead_of_parts(runner: Runner, wanted: Wanted) -> None:
+    job = job_of(b"withheld")
+    runner._checks[1] = Checks(ChainClock(lambda: 0.0), roots={b"withheld": Root(withheld=True)})
+    assert runner.left(job), "this node would not compute the whole"
+    wanted.whole_s = HOUR
+    assert runner.takes_whole(job, 0)
+    assert not runner.left(job)
+    assert not runner.takes_whole(job, HOUR - 1), "it takes a second, and twice that is asked for"
+
+
+def test_what_was_found_stays_when_its_root_has_died(runner: Runner, lying: Auditor) -> None:
+    root = lying.published.root
+    runner.runs = {root: lying}
+    (found,) = runner.checked(job_of(root))
     dead = job_of(root, dead=root)
-    assert runner._moot(dead, found)
-    assert not list(runner._todo(dead))
-    again = runner._sample(Work(job_of(root), 0))
-    assert again == found, "the same interval, where the root is claimed again"
+    assert not runner.left(dead)
+    assert runner.checked(dead) == [found]
+    assert runner.checked(job_of(root)) == [found], "where the root is claimed again"
+
+
+def test_a_restart_finds_what_it_has_staked_on_first(
+    runner: Runner, wanted: Wanted, lying: Auditor
+) -> None:
+    """Also beyond its budget, and if the root has died meanwhile: a hearing about it may go on."""
+    root = lying.published.root
+    runner.runs = {root: lying}
+    wanted.drawn, wanted.refuted = Plan((1, 2), cpu_s=0.0, max_bytes=0), (3,)
+    (found,) = runner.checked(job_of(root, dead=root))
+    assert found.index == 2
+
+
+def test_what_was_lost_does_not_hide_other_intervals(runner: Runner, wanted: Wanted, lying: Auditor) -> None:
+    root = lying.published.root
+    runner.runs = {root: lying}
+    wanted.drawn = Plan((3, 1, 2, 4))
+    (found,) = runner.checked(job_of(root))
+    assert not runner.left(job_of(root))
+    wanted.gone = [found]
+    assert runner.left(job_of(root))
 
 
 def test_a_budget_ends_within_an_interval(
-    runner: Runner, lying: Auditor, monkeypatch: pytest.MonkeyPatch
+    runner: Runner, wanted: Wanted, lying: Auditor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client chooses how long an interval is."""
     steps: list[int] = []
@@ -114,10 +207,75 @@ def test_a_budget_ends_within_an_interval(
 
     monkeypatch.setattr(lying, "replay", noted)
     runner.runs = {lying.published.root: lying}
-    runner.plan = Plan((3, 4), cpu_s=1e-9)
-    assert runner._sample(Work(job_of(lying.published.root), 0)) is None
+    wanted.drawn = Plan((3, 4), cpu_s=1e-9)
+    assert runner.checked(job_of(lying.published.root)) == []
     assert steps == [7]
-    assert not any(runner._todo(job_of(lying.published.root)))
+    assert not runner.left(job_of(lying.published.root))
+
+
+# ---------------------------------------------------------------------------------------- data of another program
+
+
+@pytest.mark.parametrize("odd", [1, 2, 3])
+@pytest.mark.parametrize("drawn", [(4,), (3, 4), (2, 3, 4)])
+def test_states_of_another_shape_prove_wrong_the_interval_that_ends_there(
+    runner: Runner, wanted: Wanted, tmp_path: Path, odd: int, drawn: tuple[int, ...]
+) -> None:
+    made_up = auditor_of(tmp_path, odd=odd)
+    runner.runs, wanted.drawn = {made_up.published.root: made_up}, Plan(drawn)
+    (found,) = runner.checked(job_of(made_up.published.root))
+    assert found.index == odd - 1
+    honest = auditor_of(tmp_path / "honest")
+    assert found.claimed == made_up.published.tree.leaves[odd - 1] != found.computed
+    assert runner.replay(1, found).state(3 * odd).arrays[0].shape == honest.package.initial[0].shape
+
+
+TWISTS = {
+    "no output": lambda record: replace(record, outputs=()),
+    "an output too many": lambda record: replace(record, outputs=record.outputs * 2),
+    "an input too few": lambda record: replace(record, inputs=record.inputs[1:]),
+    "another operator": lambda record: replace(record, structure=bytes(32)),
+}
+
+
+@pytest.mark.parametrize("twist", TWISTS)
+def test_a_record_of_another_program_is_the_same(
+    runner: Runner, wanted: Wanted, tmp_path: Path, twist: str
+) -> None:
+    made_up = auditor_of(tmp_path, odd=2, twist=TWISTS[twist])
+    runner.runs, wanted.drawn = {made_up.published.root: made_up}, Plan((4,))
+    (found,) = runner.checked(job_of(made_up.published.root))
+    assert found.index == 1
+
+
+@pytest.mark.parametrize("odd", range(1, 100))
+def test_the_search_for_what_is_provable_looks_at_few_states(odd: int) -> None:
+    """Whatever the claim does after its first malformed state, what is found begins well and ends badly."""
+    from trainer_node.errors import Malformed
+
+    looked = list[int]()
+
+    def state(number: int) -> None:
+        looked.append(number)
+        if number >= odd:
+            raise Malformed("")
+
+    assert provable(99, state) == odd
+    assert len(looked) <= 7
+
+
+# ---------------------------------------------------------------------------------------- the runner's own promises
+
+
+def test_a_job_that_is_forgotten_holds_no_lane(runner: Runner) -> None:
+    checks = runner._checks[1] = Checks(ChainClock(lambda: 0.0))
+    checks.running = Future()
+    runner._works[1] = Work(NOTHING, 0)
+    assert runner.busy
+    assert runner.works_at(1)
+    runner.forget(1)
+    assert checks.over
+    assert not runner.busy
 
 
 def test_a_draw_is_of_the_claim_and_not_of_a_refutation_with_its_root() -> None:
