@@ -11,7 +11,7 @@ work, of another shape, wrong, or not at all (docs/security.md, the table of wai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Protocol
 
@@ -20,9 +20,11 @@ from trainer_node.chain import JobView
 from trainer_node.config import Mode
 from trainer_node.decide import JobAction, challenger_actions, closing, trainer_actions
 from trainer_node.refuted import Refuted
-from trainer_node.sampling.decide import sampler_actions
+from trainer_node.cost_estimate import MARGIN
+from trainer_node.sampling.budget import Means
+from trainer_node.sampling.decide import claimable_s, sampler_actions
 
-from .board import HONEST, RIGHT, WRONG, Board, Left, Times, found, result
+from .board import HONEST, RIGHT, ROOTS, WRONG, Board, Left, Times, found, result
 
 Act = Callable[[Board], None]
 Named = tuple[str, Act]
@@ -89,10 +91,15 @@ def answers(board: Board) -> Iterator[Named]:
         yield "answers", lambda after: after.answer(RIGHT)
 
 
-def whole_runs(board: Board) -> Iterator[Named]:
+def challenges(board: Board) -> list[JobAction]:
+    """Decide as the challenger's daemon does."""
+    return challenger_actions(board.view, HONEST, result(RIGHT), Mode.CHALLENGE, board.now)
+
+
+def whole_runs(board: Board, decide: Callable[[Board], list[JobAction]] = challenges) -> Iterator[Named]:
     """Yield what a challenger sends that has the right result."""
     own = result(RIGHT)
-    for act in challenger_actions(board.view, HONEST, own, Mode.CHALLENGE, board.now):
+    for act in decide(board):
         sent = sends(board, act, own)
         if sent is not None:
             yield sent
@@ -135,15 +142,29 @@ SamplerDecides = Callable[[Board, JobView, Sequence[Refuted]], list[Refuted]]
 
 def decides(board: Board, job: JobView, lies: Sequence[Refuted]) -> list[Refuted]:
     """Decide as the daemon does."""
+    right = job.claim_of(HONEST)
+    # NOTE: as `trainer_node.sampling.challenger.Sampler` does. Where the right root is claimed, and by us, it plays
+    # against all others itself.
+    if right is not None and not job.groups[right.group].dead:
+        return []
     return sampler_actions(job, HONEST, lies, board.now, affordable=affordable)
+
+
+def time_to_claim(board: Board, wrong: set[bytes]) -> float:
+    """Return what the daemon computes."""
+    return claimable_s(board.view, wrong, board.now)
+
+
+FOUND, WITHHELD = "found", "withheld"
 
 
 @dataclass
 class Sampler:
-    """A sampler that draws a wrong interval of every run in ``draws``. It looks at a run from its first claim on.
+    """A sampler that draws a wrong interval of every run in ``draws``. It looks at a run from its first claim on, as long
+    as its budget lasts; where data are withheld, it replays the whole if the daemon would (`Means`).
 
-    ``knows`` of a board: by wrong run the seconds since its first claim, or FOUND; those since data were withheld, -1
-    before; and whether the whole run is known.
+    ``knows`` of a board: by wrong run the seconds since its first claim, FOUND, or WITHHELD; and of the whole run the
+    seconds since its replay began, or FOUND; and whether there was time to replay the whole and to claim its root.
     """
 
     slots: int
@@ -151,13 +172,14 @@ class Sampler:
     decide: SamplerDecides = decides
     withholds: bool = True
     """Strangers may withhold data, so that it replays the whole."""
+    time_left: Callable[[Board, set[bytes]], float] = time_to_claim
+    """The seconds in which the daemon believes that the whole can be claimed, and the roots that it has found wrong."""
     strict: bool = False
-    """No run that it has drawn may be accepted, whatever is withheld."""
-    lies: dict[str, Refuted] = field(default_factory=lambda: {name: found(name) for name in WRONG})
+    """No run that it has drawn may be accepted, though its data are withheld and no other root can be claimed."""
 
     def beginnings(self, times: Times, left: Left) -> Iterator[Board]:
         for board in revealed(times, left, self.slots):
-            board.knows = (None, None, None)
+            board.knows = (None, None, None, False)
             yield board
 
     def _looks(self, board: Board) -> tuple[object, ...]:
@@ -176,19 +198,23 @@ class Sampler:
                 acts.append((f"finds {name}", _knows(k, FOUND)))
                 if self.withholds and board.knows[k] == board.times.budget:
                     acts.append((f"gets nothing of {name}", _withheld(k)))
+        if _owes(board):
+            board.knows = (*board.knows[:3], True)
+        if board.knows[2] is None and _begins_whole(board, self.time_left):
+            _knows(2, 0)(board)
         if isinstance(board.knows[2], int):
             acts.append(("has the whole", _knows(2, FOUND)))
         return acts
 
     def must_learn(self, board: Board) -> bool:
-        looks = self._looks(board)
-        return board.times.budget in looks[:2] or looks[2] == board.times.whole
+        return board.times.budget in board.knows[:2] or board.knows[2] == board.times.whole
 
     def passes(self, board: Board) -> None:
-        board.knows = tuple(k + 1 if isinstance(k, int) else k for k in self._looks(board))
+        *counts, owed = self._looks(board)
+        board.knows = *(k + 1 if isinstance(k, int) else k for k in counts), owed
 
     def wants(self, board: Board) -> Iterator[Named]:
-        lies = [self.lies[name] for k, name in enumerate(WRONG) if board.knows[k] is FOUND]
+        lies = [found(name) for k, name in enumerate(WRONG) if board.knows[k] is FOUND]
         for lie in self.decide(board, board.view, lies):
             sent = board.deliver(lie)
             if sent is not None:
@@ -200,17 +226,14 @@ class Sampler:
 
     def known(self, board: Board, name: str) -> object:
         if name == RIGHT:
-            return board.knows[2], _age(board, result(RIGHT))
-        return self._looks(board)[WRONG.index(name)], _age(board, self.lies[name])
+            return board.knows[2:], _age(board, result(RIGHT))
+        return self._looks(board)[WRONG.index(name)], _age(board, found(name))
 
     def could_know(self, board: Board, name: str) -> bool:
-        # NOTE: where a run's data are withheld, the sampler has its own root alone, and can claim it only if it was
-        # claimed before: a new root is admitted in the challenge phase alone (docs/security.md, what is left).
-        found_ = board.knows[WRONG.index(name)] is FOUND
-        return name in self.draws and (self.strict or found_ or board.group(RIGHT) is not None)
-
-
-FOUND, WITHHELD = "found", "withheld"
+        # NOTE: a new root is admitted in the challenge phase alone. A run that is claimed in its last second and that
+        # nobody serves is beyond a sampler if nobody has claimed the right one (docs/security.md, what is left).
+        owed = self.strict or board.knows[WRONG.index(name)] is FOUND or board.knows[3]
+        return name in self.draws and owed
 
 
 def _knows(k: int, what: object) -> Act:
@@ -221,12 +244,28 @@ def _knows(k: int, what: object) -> Act:
 
 
 def _withheld(k: int) -> Act:
-    def act(board: Board) -> None:
-        _knows(k, WITHHELD)(board)
-        if board.knows[2] is None:
-            _knows(2, 0)(board)
+    """Let the budget of a run's data end. The daemon replays the whole once there is time to claim what it may find."""
+    return _knows(k, WITHHELD)
 
-    return act
+
+def _is_withheld(board: Board) -> bool:
+    groups = [(board.knows[k], board.group(name)) for k, name in enumerate(WRONG)]
+    return any(known is WITHHELD and group is not None and not group.dead for known, group in groups)
+
+
+def _begins_whole(board: Board, time_left: Callable[[Board, set[bytes]], float]) -> bool:
+    """Return whether the daemon begins to replay the whole: a run is withheld, and there is time to claim another."""
+    wrong = {ROOTS[name] for k, name in enumerate(WRONG) if board.knows[k] is FOUND}
+    # NOTE: a claim comes before the end, not at it, which matters where a period has four seconds.
+    left = time_left(board, wrong) - 1
+    means = Means(commit_age=board.times.age)
+    return _is_withheld(board) and means.takes_whole(board.times.whole / MARGIN, left)
+
+
+def _owes(board: Board) -> bool:
+    """Return whether a run is withheld while there is time to replay the whole and to claim the right root."""
+    left = (board.view.claimable_until(ROOTS[RIGHT]) or 0) - 1 - board.now
+    return _is_withheld(board) and left >= board.times.whole + board.times.age
 
 
 def _age(board: Board, of: RunClaim) -> object:
@@ -243,6 +282,7 @@ class Challenger:
     """
 
     slots: int
+    decide: Callable[[Board], list[JobAction]] = challenges
 
     def beginnings(self, times: Times, left: Left) -> Iterator[Board]:
         for board in revealed(times, left, self.slots):
@@ -260,7 +300,7 @@ class Challenger:
 
     def wants(self, board: Board) -> Iterator[Named]:
         if board.knows[0] is FOUND:
-            yield from whole_runs(board)
+            yield from whole_runs(board, self.decide)
 
     def known(self, board: Board, name: str) -> object:
         return (board.knows[0], _age(board, result(RIGHT))) if name == RIGHT else None
@@ -274,6 +314,7 @@ class Trainer:
     """A trainer: it takes a slot if one is free, and has its result before training ends."""
 
     slots: int
+    responds: bool = True
 
     def beginnings(self, times: Times, left: Left) -> Iterator[Board]:
         board = Board(times, self.slots, left)
@@ -297,7 +338,8 @@ class Trainer:
             sent = sends(board, act, own)
             if sent is not None:
                 yield sent
-        yield from answers(board)
+        if self.responds:
+            yield from answers(board)
 
     def known(self, board: Board, name: str) -> object:
         return board.knows if name == RIGHT else None

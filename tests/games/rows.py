@@ -18,7 +18,7 @@ from .search import Search
 
 @dataclass(frozen=True)
 class Row:
-    """``slots``, ``stakes``, ``requests``: those of strangers. ``takes_s``: seconds of a processor, about."""
+    """``stakes``, ``requests``: those of strangers, at most. NOTE: slots are stakes, too."""
 
     name: str
     role: Role
@@ -27,18 +27,38 @@ class Row:
     requests: int
     slow: bool = False
 
+    @property
+    def bound(self) -> int:
+        """The most seconds from the first position to the end: the phases, and for each stake or request a match, the
+        period after it, and the one in which data can be requested (docs/economics.md, section 3)."""
+        times = self.times
+        each = times.match + 2 * times.period
+        reopened = times.period + times.match
+        return 3 + times.period + reopened + (self.stakes + 1) * each + self.requests * (2 * times.period + 20)
+
     def __str__(self) -> str:
-        fineness = "a quarter of a period" if self.times == FINE else "half a period"
-        return f"{self.name}; {self.stakes} stakes, {self.requests} requests, by {fineness}"
+        fineness = f"{self.times.period} s a period"
+        return f"{self.name}; {self.stakes} stakes, {self.requests} requests, {fineness}"
 
 
 ROWS = [
-    Row("sampler, both lies drawn", Sampler(1), FINE, 2, 0),
-    Row("sampler, both lies drawn", Sampler(1), COARSE, 3, 0),
-    Row("challenger", Challenger(1), FINE, 3, 0),
-    Row("challenger", Challenger(2), COARSE, 3, 1),
-    Row("trainer", Trainer(1), FINE, 3, 0),
-    Row("trainer", Trainer(2), COARSE, 3, 1),
+    Row("sampler, one slot", Sampler(1), FINE, 2, 0),
+    Row("sampler, two slots", Sampler(2), COARSE, 3, 0),
+    Row("sampler, two slots", Sampler(2), COARSE, 2, 1),
+    Row("challenger, one slot", Challenger(1), FINE, 3, 0),
+    Row("challenger, two slots", Challenger(2), COARSE, 3, 0),
+    Row("challenger, two slots", Challenger(2), COARSE, 2, 1),
+    Row("trainer, one slot", Trainer(1), FINE, 2, 0),
+    Row("trainer, two slots", Trainer(2), COARSE, 2, 1),
+    Row("sampler, one slot", Sampler(1), FINE, 4, 0, slow=True),
+    Row("sampler, three slots", Sampler(3), COARSE, 4, 0, slow=True),
+    Row("sampler, two slots", Sampler(2), COARSE, 3, 1, slow=True),
+    Row("challenger, two slots", Challenger(2), FINE, 4, 0, slow=True),
+    Row("challenger, three slots", Challenger(3), COARSE, 5, 0, slow=True),
+    Row("challenger, two slots", Challenger(2), COARSE, 3, 1, slow=True),
+    Row("trainer, two slots", Trainer(2), FINE, 4, 0, slow=True),
+    Row("trainer, three slots", Trainer(3), COARSE, 4, 0, slow=True),
+    Row("trainer, two slots", Trainer(2), COARSE, 3, 1, slow=True),
 ]
 
 
