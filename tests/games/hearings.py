@@ -76,13 +76,12 @@ def vote(key: bytes, terms: HearingTerms, record: bytes) -> Attest:
 
 @dataclass
 class Bench:
-    """A hearing before the panel. ``judged``: what the honest verifier has found; ``forgets``: it has lost the inputs."""
+    """A hearing before the panel. ``judged``: what the honest verifier has found."""
 
     panel: Panel
     terms: HearingTerms
     now: int = 100
     judged: Judged | None = None
-    ended: bool = False
 
     def copied(self) -> Bench:
         twin = copy(self)
@@ -104,9 +103,8 @@ class Bench:
         self.panel.trial_decided(self.terms.hearing_id, losers, False, self.now)
 
 
-def opened(threshold: int, right: int) -> Bench:
-    """Open a hearing. ``right``: the side whose record is right, 2 if neither's is."""
-    del right
+def opened(threshold: int) -> Bench:
+    """Open a hearing in which so many votes make a verdict."""
     rules = Rules(threshold, PERIOD, PERIOD, PERIOD)
     records = dispute().records
     at = Submission(1, JOBS, 1, 5, 3, PLAYERS, (records[0].hash(), records[1].hash()), dispute_hash(dispute()))
@@ -127,9 +125,6 @@ def job() -> JobView:
     return replace(view, rules=Rules(1, PERIOD, PERIOD, PERIOD), verifiers=VERIFIERS)
 
 
-Step = tuple[str, Callable[[Bench], None], int]
-
-
 @dataclass
 class Hearings:
     """Plays all hearings. ``right``: the record that is right: either side's, or neither's."""
@@ -143,11 +138,12 @@ class Hearings:
     losses: list[tuple[str, ...]] = field(default_factory=list)
     voted: int = 0
     stood: int = 0
+    """Number of states in which it votes, and stands by its verdict."""
     games: int = 0
     _path: list[str] = field(default_factory=list)
 
     def run(self) -> Hearings:
-        self.games = self._go(opened(self.threshold, 0))
+        self.games = self._go(opened(self.threshold))
         return self
 
     def _go(self, bench: Bench) -> int:
@@ -189,8 +185,9 @@ class Hearings:
             may = not bench.info.voted(ME) or self.keeps
             if may:
                 yield "the inputs are there", self._judges
-        if due is None and not self._must_judge(bench):
-            yield "a second", self._passes
+        if due is None and not self._must_judge(bench) and not bench.info.state.in_trial:
+            if bench.now < bench.info.state.until:
+                yield "a second", self._passes
 
     def _must_judge(self, bench: Bench) -> bool:
         return self.keeps and bench.judged is None and bench.info.voted(ME)
