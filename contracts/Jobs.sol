@@ -76,7 +76,8 @@ contract Jobs is DataAvailabilityHook {
         Trainer storage trainer = _trainer(jobId);
         if (trainer.commitment == 0) revert NothingCommitted(jobId, msg.sender);
         if (trainer.revealed) revert AlreadyClaimed(jobId, msg.sender);
-        _checkClaim(jobId, job, claim, logs, salt, trainer.commitment);
+        bytes32 have = _checkClaim(jobId, job, claim, logs, salt);
+        if (have != trainer.commitment) revert WrongCommitment(have, trainer.commitment);
         if (logs != 0) {
             if (!job.terms.rounded) revert UnexpectedLogs(logs);
             job.logs = logs;
@@ -94,11 +95,11 @@ contract Jobs is DataAvailabilityHook {
         KeptJob storage job = _jobs[jobId];
         bool closed = phaseOf(jobId) == JobPhase.Closing;
         if (!closed) _checkPhase(jobId, JobPhase.Challenge);
-        if (_claimOf[jobId][msg.sender] != 0) revert AlreadyClaimed(jobId, msg.sender);
+        if (_hasClaimed[jobId][msg.sender]) revert AlreadyClaimed(jobId, msg.sender);
         // SAFETY: nobody trains beside a trainer that reveals nothing, so nobody would notice a wrong claim in the last
         // second. With rounding logs nobody could: without the trainer's logs no run is right.
         if (job.reveals == 0) revert NothingRevealed(jobId);
-        _checkClaim(jobId, job, claim, 0, salt, _ripe(jobId));
+        _checkRipe(jobId, _checkClaim(jobId, job, claim, 0, salt));
         bool founds = _groupOf[jobId][claim.root] == 0;
         // SAFETY: if new roots were admitted later, each would delay the end by a match.
         if (closed && (founds || !_isReclaimable(jobId, claim.root))) revert RootClosed(claim.root);
@@ -223,15 +224,12 @@ contract Jobs is DataAvailabilityHook {
         return group.spokesman < group.members.length || _time() < group.until;
     }
 
-    function _checkClaim(
-        uint256 jobId,
-        KeptJob storage job,
-        Claim calldata claim,
-        bytes32 logs,
-        bytes32 salt,
-        bytes32 want
-    ) private view {
-        bytes32 have = NOTARY.checkClaim(jobId, msg.sender, job.terms.checkpoints, claim, logs, salt);
-        if (have != want) revert WrongCommitment(have, want);
+    /// @dev Checks a claim. Returns the commitment that the sender must have made to it.
+    function _checkClaim(uint256 jobId, KeptJob storage job, Claim calldata claim, bytes32 logs, bytes32 salt)
+        private
+        view
+        returns (bytes32)
+    {
+        return NOTARY.checkClaim(jobId, msg.sender, job.terms.checkpoints, claim, logs, salt);
     }
 }

@@ -15,7 +15,7 @@ from enum import StrEnum
 from referee_py.execute import RunClaim
 from referee_py.program.mode import Bounds, Rounding, is_rounded
 
-from .chain import ClaimView, Group, JobPhase, JobView, MatchInfo
+from .chain import Group, JobPhase, JobView, MatchInfo
 from .chain.codec.job import NEVER
 from .config import Mode
 from .cost_estimate import MARGIN, CostEstimate
@@ -204,11 +204,6 @@ def challenger_actions(
     return closing(job, me, now)
 
 
-def stakes_of(job: JobView, me: str) -> list[ClaimView]:
-    """Return all that an account has staked in a job: its claim and its refutations, lost ones too."""
-    return [claim for claim in job.claims if claim.owner.lower() == me.lower()]
-
-
 def stands_for(own: RunClaim, pair: tuple[Group, Group]) -> bool:
     """Return whether a result of ours is one side of a match. NOTE: a refutation is about one interval of one root;
     beside others, its root is somebody's claim of a whole run, which we do not have."""
@@ -247,5 +242,5 @@ def is_over(job: JobView, now: int) -> bool:
 
 def closing(job: JobView, me: str, now: int) -> list[JobAction]:
     """Return FINALIZE if it is due in a job that concerns us."""
-    concerned = bool(stakes_of(job, me)) or job.trainer(me) is not None
+    concerned = bool(job.stakes_of(me)) or job.trainer(me) is not None
     return [JobAction.FINALIZE] if concerned and is_over(job, now) else []

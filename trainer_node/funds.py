@@ -16,7 +16,6 @@ from referee_py.jobs import claim_price, fee_at, refutation_price
 from .chain import JobPhase, JobView
 from .chain.fees import GWEI
 from .chain.outbox import Value
-from .decide import stakes_of
 from .min_stake import worst_gas
 from .patience import bearable
 
@@ -53,7 +52,7 @@ def offer(job: JobView, root: bytes) -> Value:
 
 def refuting(job: JobView, root: bytes) -> Value:
     """Return the value to send with a refutation of a root."""
-    count = job.refutations_of(root)
+    count = job.refutation_count(root)
     soon, least = (refutation_price(s, count) for s in job.stake_sent)
     return Value(soon, least)
 
@@ -73,7 +72,7 @@ def kept(job: JobView, me: str, max_fee: int, more: int = 0) -> int:
 
 def living_stakes(job: JobView, me: str) -> int:
     """Return how many of our stakes in a job are not lost."""
-    return sum(not claim.lost for claim in stakes_of(job, me))
+    return sum(not claim.lost for claim in job.stakes_of(me))
 
 
 def kept_to_watch(job: JobView, max_fee: int) -> int:

@@ -15,7 +15,7 @@ from referee_py.walk.sides import sides
 
 from .chain import JobPhase, JobView
 from .chain.fees import GWEI
-from .decide import NO_COMMITMENT, Seat, stakes_of
+from .decide import NO_COMMITMENT, Seat
 from .ids import whole
 from .metrics import Metrics
 
@@ -103,10 +103,10 @@ class Gauges:
     def _staked(self, job: JobView) -> int:
         if self._me is None:
             return 0
-        stakes, slot = stakes_of(job, self._me), job.trainer(self._me)
-        if stakes:
-            return sum(claim.stake for claim in stakes if not (claim.lost or claim.collected))
-        return slot.stake if slot is not None and not job.phase.ended else 0
+        claim, slot = job.claim_of(self._me), job.trainer(self._me)
+        staked = sum(one.stake for one in job.stakes_of(self._me) if not one.lost and not one.collected)
+        holds = slot is not None and claim is None and not job.phase.ended
+        return staked + (slot.stake if slot is not None and holds else 0)
 
     def _due(self, job: JobView, now: int) -> float:
         """Return when our commitment or reveal is due at the latest; 0 if neither is owed."""

@@ -26,7 +26,7 @@ from .chain import ClaimView, Group, HearingInfo, JobView, MatchInfo, Snapshot, 
 from .closer import Closer
 from .data_requester import DataRequester
 from .data_responder import DataResponder
-from .decide import JobAction, is_over, seats, stakes_of, stands_for
+from .decide import JobAction, is_over, seats, stands_for
 from .devices import backend_of, evaluator_of
 from .due import Due
 from .funds import kept, kept_to_watch, quarrel_gas
@@ -143,9 +143,12 @@ class Participant(Role):
     def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
         """Return whether the job concerns us, and what may be due in it."""
         me, reserve = self._me, self._node.reserve
-        stakes = [] if me is None else stakes_of(job, me)
-        ours = bool(stakes) or (me is not None and job.trainer(me) is not None)
-        at_stake = ours and not job.phase.ended and not (stakes and all(claim.lost for claim in stakes))
+        stakes = job.stakes_of(me) if me is not None else []
+        claim = job.claim_of(me) if me is not None else None
+        holds = me is not None and job.trainer(me) is not None
+        ours = bool(stakes) or holds
+        left = any(not one.lost for one in stakes) or (holds and claim is None)
+        at_stake = left and not job.phase.ended
         self._node.keeper.stake(
             job.id, at_stake or (self._watcher is not None and self._watcher.watches(job))
         )
@@ -190,14 +193,16 @@ class Participant(Role):
             helps = None if at_stake or watched else job.id
             turns += self._disputes(snapshot, job, results, hearings, set(unread), helps)
             # NOTE: no data can be requested of a refutation.
-            if at_stake and own is not None:
+            if own is not None and not job.phase.ended and (holds if claim is None else not claim.lost):
                 turns.append(Turn("responses", partial(self._responses, snapshot, job, own)))
             if self._closer is not None:
                 close = partial(self._closer.due, snapshot, job, results[0].root, helps=helps)
                 turns.append(Turn("closings", close))
         if self._jobs is not None:
             turns += [Turn(act, partial(self._jobs.due, snapshot, job, act, own)) for act in acts]
-            turns += [Turn("refute", partial(self._jobs.refute, job, lie, refute)) for lie in refute]
+            turns += [
+                Turn("refute", partial(self._jobs.refute, snapshot, job, lie, refute)) for lie in refute
+            ]
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts or refute) or reserve.kept(job.id) > 0
         concerned = ours or requests or watched or sent
@@ -219,16 +224,16 @@ class Participant(Role):
 
     def _refund(self, snapshot: Snapshot, job: JobView, stakes: list[ClaimView]) -> list[Due] | None:
         """Return how to get back what an ended job holds of ours, once gas is cheap; None if it holds nothing."""
-        left = [claim for claim in stakes if not claim.lost and not claim.collected]
-        stake = min((claim.stake for claim in left), default=job.stake_at(0))
+        stake = max((one.stake for one in stakes), default=job.stake_at(0))
         patience = self._market(snapshot.block.base_fee).about(stake, job.stake_gas)
         if self._requester is not None and job.id not in self._over:
             deposits = self._requester.refunds(snapshot, job, patience)
             if deposits is not None:
                 return deposits
-        if self._jobs is None or not left:
+        held = [one.index for one in stakes if not one.lost and not one.collected]
+        if self._jobs is None or not held:
             return None
-        return [due for claim in left for due in self._jobs.collect(snapshot, job, claim.index, patience)]
+        return self._jobs.collect(snapshot, job, held, patience)
 
     def _responses(self, snapshot: Snapshot, job: JobView, own: RunClaim) -> Iterator[Due]:
         """Yield answers to the requests for data of the root that we have claimed."""

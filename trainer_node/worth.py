@@ -7,7 +7,7 @@ from functools import cached_property
 import structlog
 
 from .chain import JobView
-from .decide import stakes_of, too_late, too_long, too_slow, too_uncertain
+from .decide import too_late, too_long, too_slow, too_uncertain
 from .funds import quarrel, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
 from .policy import crowded, unwanted
@@ -45,7 +45,7 @@ class Worth:
     def affordable(self, job: JobView, price: int, *, beside: int = 0) -> bool:
         """Return whether to stake ``price`` wei on a job. ``beside``: stakes that are in the price besides the last."""
         settings, max_fee, me = self._node.settings, self._node.settings.fees.max_fee, self._node.address
-        mine = [] if me is None else [claim.stake for claim in stakes_of(job, me) if not claim.lost]
+        mine = [] if me is None else [claim.stake for claim in job.stakes_of(me) if not claim.lost]
         dear = crowded(job, self._node.reserve.jobs(), settings.policy)
         dear = dear or too_dear(sum(mine) + price, settings.max_stake)
         dear = dear or too_long(job, settings.limits.max_period_s)

@@ -55,6 +55,7 @@ interface IJobs is IEscrow, ITimed {
     );
     event Joined(uint256 indexed jobId, address indexed trainer);
     event Committed(uint256 indexed jobId, address indexed trainer, bytes32 commitment);
+    /// @notice A commitment was made for the first time, by whoever it is of.
     event ChallengeCommitted(uint256 indexed jobId, address indexed challenger, bytes32 commitment);
     event PhaseEnds(uint256 indexed jobId, uint64 commitEnd, uint64 revealEnd, uint64 challengeEnd);
     event Claimed(
@@ -117,7 +118,9 @@ interface IJobs is IEscrow, ITimed {
     error NotTrainer(uint256 jobId, address sender);
     error AlreadyCommitted(uint256 jobId, address trainer);
     error EmptyCommitment();
-    error NothingCommitted(uint256 jobId, address trainer);
+    /// @notice The sender has not committed to this, or to nothing at all.
+    error NothingCommitted(uint256 jobId, address sender);
+    /// @notice What a slot holder reveals is not what it has committed to.
     error WrongCommitment(bytes32 have, bytes32 want);
     /// @notice The sender's commitment is too young for a challenge until the second `from` of the chain.
     error TooSoon(uint256 from);
@@ -138,7 +141,8 @@ interface IJobs is IEscrow, ITimed {
     /// @notice A refutation must differ from what it refutes.
     error SameCheckpoint(bytes32 checkpoint);
     error MatchesOpen(uint256 jobId, uint256 count);
-    /// @notice Before `until` the root of a dead group may be claimed again, or data of a challenger's root requested.
+    /// @notice Before `until` the root of a dead group may be claimed again, data of a challenger's root requested, or a
+    /// root refuted of which a refutation has lost.
     error ReclaimsOpen(uint256 until);
     error JobRuns(uint256 jobId);
     error NoSuchClaim(uint256 jobId, uint256 claim);
@@ -169,7 +173,8 @@ interface IJobs is IEscrow, ITimed {
     /// @param logs The root of the run's rounding logs; zero in a mode without logs.
     function reveal(uint256 jobId, Claim calldata claim, bytes32 logs, bytes32 salt) external payable;
 
-    /// @notice Commits to a claim for a challenge, at any time; a later commitment replaces an earlier one.
+    /// @notice Commits to a claim for a challenge, or to a refutation, at any time. Any number of commitments stand side by
+    /// side. Made again, by whoever it is, a commitment stays as it is.
     function commitChallenge(uint256 jobId, bytes32 commitment) external;
 
     /// @notice Challenge, Closing: stakes a claim that the sender, who has no claim in this job, committed to at least
@@ -180,13 +185,14 @@ interface IJobs is IEscrow, ITimed {
     /// wait for `COMMIT_AGE`: the original has all blocks of that time to get in, so nobody takes another's claim.
     function challenge(uint256 jobId, Claim calldata claim, bytes32 salt) external payable;
 
-    /// @notice Challenge; in Closing before the `until` of the root's group: stakes that one checkpoint of a claimed run
-    /// does not follow from the one before it in the same run, and that another one does. The sender has no claim in
-    /// this job, and committed to the refutation at least `COMMIT_AGE` seconds ago. The value covers
-    /// `refutationPriceOf` the root; the excess is credited. The match begins at once if the root's group waits, else
-    /// after its match and the refutations before this one.
+    /// @notice Challenge; in Closing before the `until` or `refutableUntil` of the root's group: stakes that one checkpoint
+    /// of a claimed run does not follow from the one before it in the same run, and that another one does. The sender,
+    /// who may have other claims and refutations in this job, committed to this one at least `COMMIT_AGE` seconds ago.
+    /// The value covers `refutationPriceOf` the root; the excess is credited. The match begins at once if the root's
+    /// group waits, else after its match and the refutations before this one.
     /// @dev The refutation plays the root's spokesmen until it loses or no claim of the root is left. It is never
-    /// accepted. If no claim at all is left, there is a new challenge period, once.
+    /// accepted. One that loses opens a challenge period in which the root can be refuted. If no claim at all is left,
+    /// there is a new challenge period for the job, once.
     function refute(uint256 jobId, Refutation calldata refutation, bytes32 salt) external payable;
 
     /// @notice Ends a match. The job's referee only.
@@ -201,8 +207,8 @@ interface IJobs is IEscrow, ITimed {
     /// pages were open, at most a minute and a 64th of a verdict period for each. For claimed roots zero.
     /// @dev The challenge phase lasts at least until a challenge period after `until`, but requests extend it to at
     /// most four times (verdict period + challenge period) and 61,440 seconds after the later of `start` and the end of
-    /// Reveal plus a challenge period, or the end of the period that a refutation has opened. SAFETY: the bound holds for all roots together, or each new root would put it
-    /// off anew.
+    /// Reveal plus a challenge period, or the end of the period that a refutation has opened. SAFETY: the bound holds
+    /// for all roots together, or each new root would put it off anew.
     function extend(uint256 jobId, bytes32 root, uint64 start, uint64 until) external;
 
     /// @notice Takes the stakes behind withheld data. A claimed root: all its claims lose their stakes. The run's logs:
@@ -212,7 +218,7 @@ interface IJobs is IEscrow, ITimed {
     function forfeit(uint256 jobId, bytes32 root, bool logs, address finder) external;
 
     /// @notice Closing, with no match open, no request open about the remaining root or the logs, and no root that can
-    /// be claimed again: accepts that root. A job whose logs are withheld ends void.
+    /// be claimed again, or refuted because a refutation of it has lost: accepts the remaining root. A job whose logs are withheld ends void.
     function finalize(uint256 jobId) external;
 
     /// @notice After the job: credits the owner of a claim that is not lost with its stake and its share of the reward.
@@ -295,11 +301,8 @@ interface IJobs is IEscrow, ITimed {
         view
         returns (bool open, uint32 group0, uint32 group1);
 
-    /// @notice Returns an account's commitment for a challenge, and when it was made; zero if there is none.
-    function challengeOf(uint256 jobId, address account)
-        external
-        view
-        returns (bytes32 commitment, uint64 committedAt);
+    /// @notice Returns the second of the chain in which a commitment for a challenge was first made; zero if it was not.
+    function committedAt(uint256 jobId, bytes32 commitment) external view returns (uint64);
 
     /// @notice Returns the commitment of a sender to a claim. A challenger has no logs to commit to: zero.
     function commitmentOf(

@@ -152,7 +152,7 @@ struct Job {
     /// @dev Number of commitments made, and of commitments revealed.
     uint8 commitments;
     uint8 reveals;
-    /// @dev The latest `until` of a group; zero if there is none.
+    /// @dev The latest `until` or `refutableUntil` of a group; zero if there is none.
     uint64 reclaimEnd;
     /// @dev Number of matches that run.
     uint32 openMatches;
@@ -220,14 +220,17 @@ struct Group {
     /// @dev The match the group is in, or zero.
     uint256 matchId;
     /// @dev Position of the spokesman in `members`. INVARIANT: exactly the members before it have lost.
-    uint32 spokesman;
+    /// NOTE: each claim of a claimed root costs twice the one before, so there are at most a hundred or so.
+    uint16 spokesman;
     /// @dev Number of members that hold slots. INVARIANT: they are the first ones.
     uint8 slots;
     /// @dev Number of times that all members had lost.
     uint24 deaths;
     /// @dev Matters after the challenge phase. A dead group: the end of the time to claim its root again. A living
-    /// group that a challenger's claim has begun: the end of the time to request its data.
-    uint64 until;
+    /// group that a challenger's claim has begun: the end of the time to request its data, and to refute its root.
+    uint40 until;
+    /// @dev Matters after the challenge phase: until then the root can be refuted, because a refutation of it has lost.
+    uint40 refutableUntil;
     /// @dev Sum of the stakes of the members that have not lost, in wei.
     uint96 atRisk;
     /// @dev A refutation: the number of the group that it refutes plus one. Else zero.

@@ -69,7 +69,7 @@ abstract contract DataAvailabilityHook is Refuting {
         job.waiting = 0;
         uint256 pot = group.atRisk;
         group.atRisk = 0;
-        group.spokesman = uint32(group.members.length);
+        group.spokesman = uint16(group.members.length);
         ++group.deaths;
         _reward(finder, pot);
         _reenter(jobId, job, number);

@@ -61,8 +61,9 @@ abstract contract Pairing is Board {
     uint32 internal constant TRAINERS_GROUP = 0;
 
     mapping(uint256 jobId => mapping(uint256 matchId => Pair)) private _pairs;
-    /// @dev Numbers plus one; zero means none.
-    mapping(uint256 jobId => mapping(address owner => uint256)) internal _claimOf;
+    /// @dev Whether an account has claimed a root. NOTE: a refutation is no claim.
+    mapping(uint256 jobId => mapping(address owner => bool)) internal _hasClaimed;
+    /// @dev Number plus one; zero means none.
     mapping(uint256 jobId => mapping(bytes32 root => uint256)) internal _groupOf;
     mapping(uint256 jobId => mapping(uint32 group => Queue)) internal _queues;
 
@@ -111,6 +112,7 @@ abstract contract Pairing is Board {
         uint32 place = uint32(group.members.length);
         bool dead = group.spokesman == place;
         _add(jobId, groupNumber, stake, slot, claim.uri);
+        _hasClaimed[jobId][msg.sender] = true;
 
         if (!dead) return;
         // SAFETY: data can be requested even of a claim in the last second. After Reveal the challenge phase is to
@@ -146,7 +148,6 @@ abstract contract Pairing is Board {
                 uri: uri
             })
         );
-        _claimOf[jobId][msg.sender] = uint256(claimNumber) + 1;
         emit Claimed(jobId, msg.sender, claimNumber, groupNumber, group.root, group.last, stake, uri);
     }
 
@@ -218,11 +219,15 @@ abstract contract Pairing is Board {
     }
 
     /// @dev After the match of a group and its refutation. One that has won is the first of the queue again, because
-    /// the same leaf is wrong for the group's next spokesman. Where no group is left, all claims may have been wrong,
-    /// and the refuter need not know a right one: so there is a new challenge period, once.
+    /// the same leaf is wrong for the group's next spokesman. One that has lost has proved nothing: its author may have
+    /// been silent. So the root can be refuted for a challenge period. Where no group is left, all claims may have been
+    /// wrong, and the refuter need not know a right one: so there is a new challenge period, once.
     function _endRefutation(uint256 jobId, KeptJob storage job, uint32 refuted, bool won) private {
         // INVARIANT: a group plays one match at a time, so the winner is the one that the queue gave last.
         if (won) --_queues[jobId][refuted].next;
+        // SAFETY: whoever has found the same lie may let others play first. NOTE: where logs are withheld nothing is
+        // accepted.
+        else if (job.finder == address(0)) _groups[jobId][refuted].refutableUntil = _wait(job);
         _reenter(jobId, job, refuted);
         if (job.reopened != 0) return;
         if (job.waiting != 0 || job.openMatches != 0 || job.finder != address(0)) return;
@@ -234,8 +239,13 @@ abstract contract Pairing is Board {
 
     /// @dev Grants a challenge period to claim a lost root again, or to request the data of a new one.
     function _delay(KeptJob storage job, Group storage group) private {
-        group.until = uint64(_time()) + job.terms.challengePeriod;
-        job.reclaimEnd = group.until;
+        group.until = _wait(job);
+    }
+
+    /// @dev Lets the job last for a challenge period more at least, and returns the end of that.
+    function _wait(KeptJob storage job) private returns (uint40 end) {
+        end = uint40(_time()) + job.terms.challengePeriod;
+        job.reclaimEnd = end;
     }
 
     // ------------------------------------------------------------------ money

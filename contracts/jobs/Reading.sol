@@ -13,7 +13,8 @@ import {Kept} from "./Kept.sol";
 ///               reclaim end ‖ four counts ‖ reopened, logs, finder ‖ unrevealed
 ///     trainer   owner ‖ revealed ‖ stake, commitment
 ///     claim     owner ‖ stake, group ‖ place ‖ slot ‖ collected, uri
-///     group     root, last, match, spokesman ‖ slots ‖ deaths ‖ until ‖ at risk ‖ refutes, number of members; members 8 a word
+///     group     root, last, match, spokesman ‖ slots ‖ deaths ‖ until ‖ refutable until ‖ at risk ‖ refutes, number of members;
+///               members 8 a word
 abstract contract Reading is Kept {
     uint256 private constant CONDITION_WORDS = 4;
     /// @dev Of the conditions: its first field is the number of checkpoints.
@@ -103,7 +104,7 @@ abstract contract Reading is Kept {
                 stake: uint96(_field(owner, 160, 96)),
                 group: uint32(group),
                 slot: _flag(word, 64),
-                lost: _field(word, 32, 32) < _field(state, 0, 32),
+                lost: _field(word, 32, 32) < _field(state, 0, 16),
                 collected: _flag(word, 72),
                 uri: _string(at_ + i * CLAIM_WORDS + 2, words[i * CLAIM_WORDS + 2])
             });
@@ -124,10 +125,11 @@ abstract contract Reading is Kept {
                 root: words[k],
                 last: words[k + 1],
                 matchId: uint256(words[k + 2]),
-                spokesman: uint32(_field(word, 0, 32)),
-                slots: uint8(_field(word, 32, 8)),
-                deaths: uint24(_field(word, 40, 24)),
-                until: uint64(_field(word, 64, 64)),
+                spokesman: uint16(_field(word, 0, 16)),
+                slots: uint8(_field(word, 16, 8)),
+                deaths: uint24(_field(word, 24, 24)),
+                until: uint40(_field(word, 48, 40)),
+                refutableUntil: uint40(_field(word, 88, 40)),
                 atRisk: uint96(_field(word, 128, 96)),
                 refutes: uint32(_field(word, 224, 32)),
                 members: _members(at_ + k + 4, uint256(words[k + 4]))

@@ -18,14 +18,11 @@ import {Pairing} from "./Pairing.sol";
 abstract contract Refuting is Pairing {
     // ------------------------------------------------------------------ storage
 
-    struct Challenge {
-        bytes32 commitment;
-        uint64 committedAt;
-    }
-
     uint32 public immutable COMMIT_AGE;
 
-    mapping(uint256 jobId => mapping(address challenger => Challenge)) private _challenges;
+    /// @notice The second of the chain in which a commitment was first made; zero if it was not. NOTE: a commitment binds
+    /// its sender, so an account has as many as it likes, and who copies one has none.
+    mapping(uint256 jobId => mapping(bytes32 commitment => uint64)) public committedAt;
 
     // ------------------------------------------------------------------ constructor
 
@@ -40,8 +37,11 @@ abstract contract Refuting is Pairing {
 
     function commitChallenge(uint256 jobId, bytes32 commitment) external {
         if (commitment == 0) revert EmptyCommitment();
+        // SAFETY: the first time counts: a stranger that commits to it again must not make it younger. NOTE: no refusal,
+        // or a copy that comes first would look like a failure.
+        if (committedAt[jobId][commitment] != 0) return;
         // NOTE: the chain's time: blocks must pass, and they do in a pause.
-        _challenges[jobId][msg.sender] = Challenge(commitment, uint64(block.timestamp));
+        committedAt[jobId][commitment] = uint64(block.timestamp);
         emit ChallengeCommitted(jobId, msg.sender, commitment);
     }
 
@@ -51,13 +51,11 @@ abstract contract Refuting is Pairing {
         nonReentrant
     {
         KeptJob storage job = _jobs[jobId];
-        if (_claimOf[jobId][msg.sender] != 0) revert AlreadyClaimed(jobId, msg.sender);
         uint32 refuted = _refutable(jobId, job, refutation.root);
-        bytes32 want = _ripe(jobId);
         bytes32 root = abi.decode(Calls.ask(address(NOTARY), INotary.checkRefutation.selector), (bytes32));
-        bytes32 have =
-            NOTARY.commitmentOf(jobId, msg.sender, root, refutation.computed, refutation.root, salt);
-        if (have != want) revert WrongCommitment(have, want);
+        _checkRipe(
+            jobId, NOTARY.commitmentOf(jobId, msg.sender, root, refutation.computed, refutation.root, salt)
+        );
         uint256 stake = refutationPriceOf(jobId, refutation.root);
         // SAFETY: at least, not exactly, because a refutation just before this one makes this one dearer.
         if (msg.value < stake) revert WrongStake(msg.value, stake);
@@ -84,23 +82,12 @@ abstract contract Refuting is Pairing {
         return stakeOf(jobId) << count;
     }
 
-    function challengeOf(uint256 jobId, address account)
-        external
-        view
-        returns (bytes32 commitment, uint64 committedAt)
-    {
-        Challenge storage committed = _challenges[jobId][account];
-        return (committed.commitment, committed.committedAt);
-    }
-
-    /// @dev Returns the sender's commitment for a challenge. SAFETY: a party that sees a pending claim commits to it in
-    /// that block at the earliest, so the claim has `COMMIT_AGE` seconds to get in before a copy is old enough.
-    function _ripe(uint256 jobId) internal view returns (bytes32) {
-        Challenge storage committed = _challenges[jobId][msg.sender];
-        if (committed.commitment == 0) revert NothingCommitted(jobId, msg.sender);
-        uint256 from = uint256(committed.committedAt) + COMMIT_AGE;
-        if (block.timestamp < from) revert TooSoon(from);
-        return committed.commitment;
+    /// @dev Reverts unless a commitment of the sender is old enough. SAFETY: a party that sees a pending claim commits to
+    /// it in that block at the earliest, so the claim has `COMMIT_AGE` seconds to get in before a copy is old enough.
+    function _checkRipe(uint256 jobId, bytes32 commitment) internal view {
+        uint256 at = committedAt[jobId][commitment];
+        if (at == 0) revert NothingCommitted(jobId, msg.sender);
+        if (block.timestamp < at + COMMIT_AGE) revert TooSoon(at + COMMIT_AGE);
     }
 
     /// @dev Returns the group of a root that can be refuted now.
@@ -111,7 +98,7 @@ abstract contract Refuting is Pairing {
         if (job.finder != address(0) || !_isClaimed(jobId, root)) revert NothingToRefute(jobId, root);
         uint32 number = uint32(_groupOf[jobId][root] - 1);
         Group storage group = _groups[jobId][number];
-        if (closed && _time() >= group.until) revert RootClosed(root);
+        if (closed && _time() >= group.until && _time() >= group.refutableUntil) revert RootClosed(root);
         return number;
     }
 }

@@ -88,7 +88,10 @@ class Group:
     deaths: int = 0
     """Number of times that the group has died."""
     until: int = 0
-    """Instant until which, in Closing, a dead group's root can be claimed again, or data of a living one requested."""
+    """Instant until which, in Closing, a dead group's root can be claimed again, or data of a living one requested and
+    its root refuted."""
+    refutable_until: int = 0
+    """Instant until which, in Closing, the root can be refuted, because a refutation of it has lost."""
     refutes: int | None = None
     """Of a refutation: the group that it refutes."""
     queue: list[int] = field(default_factory=list)
@@ -102,6 +105,10 @@ class Group:
     def claimable(self, now: int) -> bool:
         """Return whether the root can be claimed at ``now``, once the challenge phase is over."""
         return self.spokesman > 0 and (not self.dead or now < self.until)
+
+    def refutable(self, now: int) -> bool:
+        """Return whether the root can be refuted at ``now``, once the challenge phase is over."""
+        return not self.dead and now < max(self.until, self.refutable_until)
 
 
 @dataclass(slots=True)
@@ -130,7 +137,7 @@ class Job:
     claims: list[StakedClaim] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     reclaim_end: int = 0
-    """The latest ``until`` of the job's groups; 0 if none is set."""
+    """The latest ``until`` or ``refutable_until`` of the job's groups; 0 if none is set."""
     founded: int = 0
     """Number of roots that challengers were the first to claim."""
     followers: int = 0
@@ -141,8 +148,8 @@ class Job:
     logs: bytes = NO_LOG
     finder: str | None = None
     """The first requester of withheld logs whose request was closed, if any: then nothing is accepted."""
-    challenges: dict[str, tuple[bytes, int]] = field(default_factory=dict)
-    """By account: its latest commitment to a challenge, and the commitment's instant on the chain's clock."""
+    committed_at: dict[bytes, int] = field(default_factory=dict)
+    """By commitment to a challenge: the instant on the chain's clock at which it was first made."""
 
     def phase(self, now: int) -> JobPhase:
         """Return the phase at ``now``. A phase includes its first instant and excludes its end."""
@@ -172,6 +179,10 @@ class Job:
         members.spokesman += 1
         members.deaths += members.dead
         return lost.stake
+
+    def has_claimed(self, owner: str) -> bool:
+        """Return whether an account has claimed a root. NOTE: a refutation claims nothing."""
+        return any(one.owner == owner and self.groups[one.group].refutes is None for one in self.claims)
 
     def group_of(self, root: bytes) -> Group | None:
         """Return the group of a claimed root; None if nobody has claimed it. NOTE: a refutation claims nothing."""

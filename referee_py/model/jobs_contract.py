@@ -109,15 +109,16 @@ class JobsContract(Pairing):
     def commit_challenge(self, job_id: int, commitment: bytes, sender: str, now: int) -> None:
         job = self.jobs[job_id]
         require(commitment != EMPTY_COMMITMENT, refusals.EmptyCommitment)
-        job.challenges[sender] = (commitment, now + self.behind)
+        job.committed_at.setdefault(commitment, now + self.behind)
 
     def challenge(self, job_id: int, claim: Claim, salt: bytes, sender: str, value: int, now: int) -> None:
         closed = job_id in self.jobs and self.jobs[job_id].phase(now) is JobPhase.CLOSING
         job = self.during(job_id, JobPhase.CLOSING if closed else JobPhase.CHALLENGE, now)
-        require(all(c.owner != sender for c in job.claims), refusals.AlreadyClaimed, sender)
+        require(not job.has_claimed(sender), refusals.AlreadyClaimed, sender)
         # SAFETY: nobody replays for a trainer that shows nothing, so nobody would notice a wrong claim in time.
         require(any(trainer.revealed for trainer in job.trainers), refusals.NothingRevealed, job_id)
-        self._check_committed(job_id, claim, salt, sender, now)
+        _check_claim(job, claim)
+        self._check_ripe(job_id, sender, (claim.root, claim.last, NO_LOG), salt, now)
         group = job.group_of(claim.root)
         # SAFETY: if new roots were admitted later, each would put the end off by a match.
         claimable = group is not None and group.claimable(now) and job.finder is None
@@ -131,20 +132,19 @@ class JobsContract(Pairing):
         self._claim(job_id, claim, sender, stake, slot=False, now=now)
         self.credit(sender, value - stake)
 
-    def _check_committed(self, job_id: int, claim: Claim, salt: bytes, sender: str, now: int) -> None:
-        """Check the sender's commitment to a claim."""
-        committed = self._ripe(job_id, sender, now)
-        _check_claim(self.jobs[job_id], claim)
-        have = commitment(self.chain_id, self.address, job_id, sender, claim.root, claim.last, NO_LOG, salt)
-        require(have == committed, refusals.WrongCommitment, have, committed)
+    def _check_ripe(
+        self, job_id: int, sender: str, to: tuple[bytes, bytes, bytes], salt: bytes, now: int
+    ) -> None:
+        """Raise a Refusal unless the sender's commitment to the three hashes ``to`` is old enough.
 
-    def _ripe(self, job_id: int, sender: str, now: int) -> bytes:
-        """Return the sender's commitment. A copier of a pending claim must commit first, and wait until that is old."""
-        committed, at = self.jobs[job_id].challenges.get(sender, (EMPTY_COMMITMENT, 0))
-        require(committed != EMPTY_COMMITMENT, refusals.NothingCommitted, sender)
+        SAFETY: a copier of a pending claim must commit first, and wait until that is old.
+        """
+        hashed = commitment(self.chain_id, self.address, job_id, sender, *to, salt)
+        at = self.jobs[job_id].committed_at.get(hashed)
+        require(at is not None, refusals.NothingCommitted, sender)
+        assert at is not None
         ripe = at + self.commit_age
         require(now + self.behind >= ripe, refusals.TooSoon, ripe)
-        return committed
 
     def refute(
         self, job_id: int, refutation: Refutation, salt: bytes, sender: str, value: int, now: int
@@ -152,20 +152,15 @@ class JobsContract(Pairing):
         """Stake that one checkpoint of a claimed run is wrong, given the one before it."""
         require(job_id in self.jobs, WrongPhase, JobPhase.NONE.name, JobPhase.CHALLENGE.name)
         job = self.jobs[job_id]
-        require(all(c.owner != sender for c in job.claims), refusals.AlreadyClaimed, sender)
         closed = job.phase(now) is JobPhase.CLOSING
         self.during(job_id, JobPhase.CLOSING if closed else JobPhase.CHALLENGE, now)
         group = job.group_of(refutation.root)
         alive = group is not None and not group.dead
         require(alive and job.finder is None, refusals.NothingToRefute, job_id, refutation.root)
         assert group is not None
-        require(not closed or now < group.until, refusals.RootClosed, refutation.root)
-        committed = self._ripe(job_id, sender, now)
+        require(not closed or group.refutable(now), refusals.RootClosed, refutation.root)
         root = _check_refutation(job, refutation)
-        have = commitment(
-            self.chain_id, self.address, job_id, sender, root, refutation.computed, refutation.root, salt
-        )
-        require(have == committed, refusals.WrongCommitment, have, committed)
+        self._check_ripe(job_id, sender, (root, refutation.computed, refutation.root), salt, now)
         stake = self.refutation_price_of(job_id, refutation.root)
         require(value >= stake, WrongStake, value, stake)
 

@@ -96,10 +96,14 @@ class Pairing(Market):
             self.reenter(match.job_id, number, now)
 
     def _end_refutation(self, job_id: int, refuted: int, refutation: int, now: int) -> None:
-        """Let a refutation that has won play the group's next spokesman. Where no group is left, there is a new
-        challenge period, once: all claims may have been wrong, and the refuter need not know a right one."""
-        job = self.jobs[job_id]
-        job.groups[refuted].next -= not job.groups[refutation].dead
+        """Let a refutation that has won play the group's next spokesman. One that has lost has proved nothing, so the
+        root can be refuted for a challenge period. Where no group is left, there is a new challenge period, once: all
+        claims may have been wrong, and the refuter need not know a right one."""
+        job, group = self.jobs[job_id], self.jobs[job_id].groups[refuted]
+        if not job.groups[refutation].dead:
+            group.next -= 1
+        elif job.finder is None:
+            group.refutable_until = self._wait(job, now)
         self.reenter(job_id, refuted, now)
         end = now + job.terms.challenge_period
         none_left = job.waiting is None and not job.open_matches and job.finder is None
@@ -122,7 +126,12 @@ class Pairing(Market):
 
     def _delay(self, job: Job, group: Group, now: int) -> None:
         """Begin a challenge period in which a lost root can be claimed again, or data of a new one requested."""
-        group.until = job.reclaim_end = now + job.terms.challenge_period
+        group.until = self._wait(job, now)
+
+    def _wait(self, job: Job, now: int) -> int:
+        """Let the job last for a challenge period more at least, and return the end of that."""
+        job.reclaim_end = now + job.terms.challenge_period
+        return job.reclaim_end
 
     # --- money ----------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ class EmptyCommitment(Refusal):
 
 
 class NothingCommitted(Refusal):
-    """The sender has committed to nothing in this job."""
+    """The sender has not committed to this, or to nothing at all."""
 
 
 class TooSoon(Refusal):
@@ -34,7 +34,7 @@ class TooSoon(Refusal):
 
 
 class WrongCommitment(Refusal):
-    """The claim is not what the sender committed to (have, want)."""
+    """What a slot holder reveals is not what it committed to (have, want)."""
 
 
 class UnexpectedLogs(Refusal):
@@ -50,7 +50,8 @@ class AlreadyClaimed(Refusal):
 
 
 class RootClosed(Refusal):
-    """The challenge phase is over, and no claim of this root was lost, or the time to claim it again is over, too."""
+    """The challenge phase is over, and no claim of this root was lost, or the time to claim it again or to refute it is
+    over, too."""
 
 
 class NothingToRefute(Refusal):
@@ -66,7 +67,7 @@ class SameCheckpoint(Refusal):
 
 
 class ReclaimsOpen(Refusal):
-    """The root of a dead group can still be claimed again (until)."""
+    """A root can still be claimed again, or refuted because a refutation of it has lost (until)."""
 
 
 class JobRuns(Refusal):

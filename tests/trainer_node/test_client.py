@@ -286,9 +286,9 @@ def test_rounding_logs_are_the_jobs(town: Town) -> None:
     hashed = commitment(
         31337, str(jobs.address), job_id, two.address, LIED_RUN.root, LIED_RUN.leaves[-1], bytes(32), h(9)
     )
-    assert town.client.snapshot().challenge_of(job_id, two.address) == bytes(32)
+    assert town.client.snapshot().committed_at(job_id, hashed) == 0
     two.send(Call.of(jobs, "commitChallenge", job_id, hashed))
-    assert town.client.snapshot().challenge_of(job_id, two.address) == hashed
+    assert town.client.snapshot().committed_at(job_id, hashed) == town.client.block().timestamp
     town.rpc("evm_increaseTime", 1)
     two.send(Call.of(jobs, "challenge", job_id, other, h(9), value=STAKE))
     job = town.client.snapshot().job(job_id)

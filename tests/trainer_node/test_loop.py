@@ -101,10 +101,17 @@ def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.Monkey
     part._closer = part._requester = part._jobs = None
     part._runner = SimpleNamespace()
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
+    part._refutations = lambda *_: ([], [])
+    claim, pair = (
+        SimpleNamespace(lost=False),
+        (SimpleNamespace(root=b"r"), SimpleNamespace(root=b"s")),
+    )
     job: Any = SimpleNamespace(
         id=1,
         phase=JobPhase.CHALLENGE,
-        claim_of=lambda _: SimpleNamespace(lost=False, group=0),
+        stakes_of=lambda _: [claim],
+        claim_of=lambda _: claim,
+        pair=lambda _: pair,
         groups=[SimpleNamespace(refutes=None)] * 2,
         trainer=lambda _: None,
         match_ids=lambda: [7],
@@ -132,7 +139,7 @@ def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.Monkey
 def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or another job would take the money, and the wrong root would be accepted."""
     monkeypatch.setattr(job_player, "offer", lambda *_: SimpleNamespace(wanted=100))
-    monkeypatch.setattr(job_player, "kept", lambda *_: 10)
+    monkeypatch.setattr(job_player, "kept", lambda *_, **__: 10)
     reserve = Reserve(lambda: 20, lambda: False)
     player: Any = object.__new__(JobPlayer)
     player._node = SimpleNamespace(

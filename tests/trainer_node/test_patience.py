@@ -272,13 +272,13 @@ def test_a_stake_is_collected_when_gas_is_cheap_and_what_waits_is_not_forgotten(
     party._jobs._jobs = None
     over = staked(JobPhase.ACCEPTED, reclaim_end=NOW + 700)
 
-    def finish(now: int, fee: int, claim: ClaimView | None = over.claims[0]) -> bool:
+    def finish(now: int, fee: int, stakes: tuple[ClaimView, ...] = over.claims) -> bool:
         at: Any = SimpleNamespace(now=now, block=SimpleNamespace(base_fee=fee))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
                 "trainer_node.job_player.Call", SimpleNamespace(of=lambda _jobs, name, *_args: name)
             )
-            found = party._refund(at, over, claim)
+            found = party._refund(at, over, list(stakes))
         sent.extend(due.call for due in found or [])
         return found is not None
 
@@ -287,8 +287,8 @@ def test_a_stake_is_collected_when_gas_is_cheap_and_what_waits_is_not_forgotten(
     assert finish(NOW + 701, fee=70)
     assert finish(NOW + 1200, fee=80)
     assert sent == ["collect"] * 2
-    assert not finish(NOW + 701, fee=70, claim=None)
-    assert not finish(NOW + 701, fee=70, claim=replace(over.claims[0], collected=True))
+    assert not finish(NOW + 701, fee=70, stakes=())
+    assert not finish(NOW + 701, fee=70, stakes=(replace(over.claims[0], collected=True),))
     assert len(sent) == 2
 
 

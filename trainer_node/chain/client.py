@@ -217,10 +217,9 @@ class Snapshot:
             found.extend(page)
         return found
 
-    def challenge_of(self, job_id: int, address: str) -> bytes:
-        """Return the address's commitment to a challenge; zero if it has none."""
-        who = Web3.to_checksum_address(address)
-        return bytes(self._view(self._contracts.jobs, "challengeOf", job_id, who).commitment)
+    def committed_at(self, job_id: int, commitment: bytes) -> int:
+        """Return the second of the chain in which a commitment to a challenge was first made; 0 if it was not."""
+        return int(self._view(self._contracts.jobs, "committedAt", job_id, commitment))
 
     def credits(self, address: str) -> list[tuple[Contract, int]]:
         """Return the contracts that owe the address something, and how much, in wei."""

@@ -327,13 +327,12 @@ def withdraw(settings: Settings, jobs: Collected = None) -> None:
 
 
 def _collections(client: ChainClient, number: int, account: str) -> list[Call]:
-    """Return the calls that credit an account with its share of a finished job: claim, watching, own bounty."""
+    """Return the calls that credit an account with its share of a finished job: claim, refutations, watching, own bounty."""
     snapshot, contracts = client.snapshot(), client.contracts
     job = snapshot.job(number)
-    claim, bounty = job.claim_of(account), contracts.bounty(number, job.client)
-    calls = []
-    if claim is not None and not claim.lost and not claim.collected:
-        calls.append(Call.of(contracts.jobs, "collect", number, claim.index))
+    bounty = contracts.bounty(number, job.client)
+    owed = [one for one in job.stakes_of(account) if not one.lost and not one.collected]
+    calls = [Call.of(contracts.jobs, "collect", number, one.index) for one in owed]
     if snapshot.watcher(job, account).state in (WatcherState.COMMITTED, WatcherState.SHOWN):
         calls.append(Call.of(contracts.watch, "collect", bounty, account))
     pool = snapshot.pool(job)

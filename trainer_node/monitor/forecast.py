@@ -132,6 +132,9 @@ class _Game:
             for number in pair:
                 self._return(number)
             return
+        # NOTE: a refutation that has lost has proved nothing: the root can be refuted again for a while.
+        if losers >> 1 & 1 and not self.withheld:
+            self.reclaim_end = self.now + self.job.challenge_period
         self._return(first)
         if self.waiting is None and not self.open and not self.withheld and not self.reopened:
             end = self.now + self.job.challenge_period

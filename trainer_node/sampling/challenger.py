@@ -16,7 +16,7 @@ from referee_py.program.terms import leaf_count
 
 from ..chain import Group, JobView
 from ..config import Mode, Settings
-from ..decide import JobAction, closing, stakes_of
+from ..decide import JobAction, closing
 from ..funds import refuting
 from ..loop import Loop
 from ..participant import Participant, open_runner
@@ -176,7 +176,7 @@ class Sampler:
         if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
             return [], None
         me = node.address
-        staked = me is not None and bool(stakes_of(job, me))
+        staked = me is not None and bool(job.stakes_of(me))
         if not staked and job.id not in self._begun:
             poor = useless(deterrence(job, settings.samplers)) if settings.check == "share" else None
             if not self._worth.unless(job, poor) or not self._worth.in_time(job, now):

@@ -168,7 +168,7 @@ abstract contract Actors is People {
             if (closed && speakers == 0 && time.time() >= groups[i].until) return;
         }
         if (closed && !lost) return;
-        address who = _free(job, claims);
+        address who = _free(job, claims, groups);
         // NOTE: an honest claim is never lost, so once all three have claimed, one of the three speaks.
         if (who == address(0)) return;
         if (lost) ++defended;
@@ -176,13 +176,19 @@ abstract contract Actors is People {
     }
 
     /// @dev Returns an honest person that has no claim in the job, and whose commitment is old enough.
-    function _free(uint256 job, StakedClaim[] memory claims) private view returns (address who) {
+    function _free(uint256 job, StakedClaim[] memory claims, Group[] memory groups)
+        private
+        view
+        returns (address who)
+    {
         for (uint160 n = 0; n < HONEST; ++n) {
-            (, uint64 at) = jobs.challengeOf(job, person(n));
-            if (block.timestamp < at + COMMIT_AGE) continue;
             who = person(n);
+            if (block.timestamp < jobs.committedAt(job, commitmentTo(job, who, TRUTH)) + COMMIT_AGE) {
+                who = address(0);
+                continue;
+            }
             for (uint256 i = 0; i < claims.length; ++i) {
-                if (claims[i].owner == who) who = address(0);
+                if (claims[i].owner == who && groups[claims[i].group].refutes == 0) who = address(0);
                 if (who == address(0)) break;
             }
             if (who != address(0)) return who;

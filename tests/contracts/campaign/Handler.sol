@@ -3,7 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Ledger} from "./Ledger.sol";
 import {Piece, Place, RequestState, Subject} from "contracts/interfaces/IDataAvailability.sol";
-import {JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
+import {Group, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
 import {IReferee, Match, MatchTerms, Phase, Position} from "contracts/interfaces/IReferee.sol";
 
@@ -197,8 +197,13 @@ contract Handler is Ledger {
         // NOTE: as often a root that another person has claimed as one of its own.
         (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
         bool follows = claims.length > 0 && ((seed >> 56) & 1 == 0 || jobs.phaseOf(job) == JobPhase.Closing);
-        if (follows) run = runOf[job][claims[(seed >> 64) % claims.length].owner];
+        if (follows) run = _runOfClaim(job, (seed >> 64) % claims.length);
         challenge(job, who, run, (seed >> 72) & 1 == 0 ? 0 : (seed >> 80) % 1 ether);
+    }
+
+    function _runOfClaim(uint256 job, uint256 claim) private view returns (uint16) {
+        (,,, StakedClaim[] memory claims, Group[] memory groups) = jobs.viewOf(job);
+        return runWith[groups[claims[claim].group].root];
     }
 
     /// @dev Refutes an interval of a claimed run: the honest where it is wrong, others anywhere. NOTE: in the jobs that
@@ -208,7 +213,7 @@ contract Handler is Ledger {
         if (watches[job] && isHonest(who)) revert NotSo("it refutes");
         if (isHonest(who) && jobs.logsOf(job) == NONSENSE) revert NotSo("it can be followed");
         (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
-        uint16 victim = runOf[job][claims[(seed >> 32) % claims.length].owner];
+        uint16 victim = _runOfClaim(job, (seed >> 32) % claims.length);
         uint16 run = isHonest(who) ? TRUTH : _runFor(who, seed >> 64);
         refute(job, who, victim, run, (seed >> 48) % 2);
     }
@@ -273,7 +278,7 @@ contract Handler is Ledger {
         uint256 job = _job(seed);
         if (rounded[job] && (seed >> 12) & 1 == 0) return _requestLogs(job, seed, 1);
         (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
-        uint16 run = runOf[job][claims[(seed >> 16) % claims.length].owner];
+        uint16 run = _runOfClaim(job, (seed >> 16) % claims.length);
         Subject memory s = Subject(jobs, job, rootOf(run));
         Place memory place;
         (place.tree, place.node) = (uint64(seed >> 32) & 1, uint32(seed >> 33) & 1);
@@ -314,7 +319,7 @@ contract Handler is Ledger {
         uint256 job = _job(seed);
         if (rounded[job]) return _requestLogs(job, seed, dataAvailability.STEP() + 1);
         (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
-        uint16 run = runOf[job][claims[(seed >> 16) % claims.length].owner];
+        uint16 run = _runOfClaim(job, (seed >> 16) % claims.length);
         Subject memory s = Subject(jobs, job, rootOf(run));
         Place[] memory places = new Place[](dataAvailability.STEP() + 1);
         for (uint64 i = 0; i < places.length; ++i) {

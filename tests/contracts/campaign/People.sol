@@ -100,6 +100,7 @@ abstract contract People is Stage {
         uint256 price = jobs.stakeOf(job);
         vm.prank(who);
         jobs.reveal{value: price}(job, c, logs, "salt");
+        runWith[c.root] = runOf[job][who];
     }
 
     /// @dev Returns the logs that a trainer reveals: in half of its jobs a hostile one reveals nonsense.
@@ -115,8 +116,12 @@ abstract contract People is Stage {
         stake(job, who, run, more);
     }
 
+    function commitmentTo(uint256 job, address who, uint16 run) internal view returns (bytes32) {
+        return jobs.commitmentOf(job, who, rootOf(run), checkpoint(run, 4), 0, "salt");
+    }
+
     function commitChallenge(uint256 job, address who, uint16 run) internal {
-        bytes32 commitment = jobs.commitmentOf(job, who, rootOf(run), checkpoint(run, 4), 0, "salt");
+        bytes32 commitment = commitmentTo(job, who, run);
         vm.prank(who);
         jobs.commitChallenge(job, commitment);
     }
@@ -131,7 +136,7 @@ abstract contract People is Stage {
         uint256 credit = jobs.credit(who);
         vm.prank(who);
         jobs.challenge{value: price + more}(job, c, "salt");
-        runOf[job][who] = run;
+        runWith[c.root] = run;
         if (jobs.credit(who) != credit + more) _break("what is more than the price is not credited");
         if (alive) ++queued;
         else if (jobs.groupsFrom(job, 0).length == groups) ++again;
@@ -160,7 +165,7 @@ abstract contract People is Stage {
         bool closed = jobs.phaseOf(job) == JobPhase.Closing;
         vm.prank(who);
         jobs.refute{value: price}(job, r, "salt");
-        runOf[job][who] = grafted;
+        runWith[rootOf(grafted)] = grafted;
         if (closed) ++refutedLate;
     }
 

@@ -61,8 +61,10 @@ abstract contract Stage is Tiny {
     address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 100_000_000, 1 gwei, 60));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, dataAvailability, COMMIT_AGE)));
 
-    /// @dev The run that each account has computed, by job.
+    /// @dev The run that each slot holder has computed, by job.
     mapping(uint256 job => mapping(address who => uint16)) internal runOf;
+    /// @dev The runs that somebody has claimed, or that are claimed with another interval, by root.
+    mapping(bytes32 root => uint16) internal runWith;
     /// @dev Whether the job's mode has logs, and then the trainer that has the slot.
     mapping(uint256 job => bool) internal rounded;
     mapping(uint256 job => address) internal trainerOf;
@@ -116,15 +118,15 @@ abstract contract Stage is Tiny {
         return _matchTerms[id].players[side];
     }
 
-    function _runOf(uint256 id, Match memory m, uint256 side) private view returns (uint16) {
-        return runOf[m.jobId][playerOf(id, side)];
+    function _runOf(uint256 id, uint256 side) private view returns (uint16) {
+        return runWith[_matchTerms[id].roots[side]];
     }
 
     /// @dev Makes the move that a side can make by itself, once.
     function publish(uint256 id, Match memory m, uint8 side, MatchTerms memory d, Position memory at)
         internal
     {
-        uint16 run = _runOf(id, m, side);
+        uint16 run = _runOf(id, side);
         if (m.phase == Phase.Walk) {
             referee.reveal(id, at, side, childrenOf(run, m));
         } else if (m.phase == Phase.Refine) {
@@ -143,7 +145,7 @@ abstract contract Stage is Tiny {
 
     /// @dev Makes the move of anybody who knows both runs.
     function conclude(uint256 id, Match memory m, MatchTerms memory d, Position memory at) internal {
-        (uint16 run0, uint16 run1) = (_runOf(id, m, 0), _runOf(id, m, 1));
+        (uint16 run0, uint16 run1) = (_runOf(id, 0), _runOf(id, 1));
         if (m.phase == Phase.Open) return referee.submit(id, d, at, exhibitOf(run0, run1, m));
         bytes32[] memory nodes0 = childrenOf(run0, m);
         bytes32[] memory nodes1 = childrenOf(run1, m);
@@ -173,7 +175,7 @@ abstract contract Stage is Tiny {
     }
 
     function valuesOf(uint256 id, Match memory m) internal view returns (uint256 value0, uint256 value1) {
-        return (valueOf(_runOf(id, m, 0), m.end, m.index), valueOf(_runOf(id, m, 1), m.end, m.index));
+        return (valueOf(_runOf(id, 0), m.end, m.index), valueOf(_runOf(id, 1), m.end, m.index));
     }
 
     function dispute(uint256 job, uint256 value0, uint256 value1) internal view returns (Dispute memory d) {

@@ -39,8 +39,7 @@ contract ChallengesTest is Market {
         bytes32 commitment = jobs.commitmentOf(job, person(2), root(8), root(8), 0, bytes32(uint256(8)));
         vm.prank(person(2));
         jobs.commitChallenge(job, commitment);
-        (bytes32 kept, uint64 at) = jobs.challengeOf(job, person(2));
-        yes(kept == commitment && at == block.timestamp, "what was committed to, and when");
+        eq(jobs.committedAt(job, commitment), block.timestamp, "when it was committed to");
         vm.expectRevert(abi.encodeWithSelector(IJobs.TooSoon.selector, block.timestamp + 1));
         this.challengeAs(job, person(2), 8);
         pass(1);
@@ -55,7 +54,7 @@ contract ChallengesTest is Market {
         this.challengeAs(job, person(2), 8);
         pass(1);
         challengeRefused(job, person(3), 8, STAKE, IJobs.WrongStake.selector); // person 3 would come second
-        challengeRefused(job, person(3), 9, STAKE, IJobs.WrongCommitment.selector);
+        challengeRefused(job, person(3), 9, STAKE, IJobs.NothingCommitted.selector);
     }
 
     /// @dev Sets up a chain with blocks of 12 seconds, on which commitments must be four blocks old.
@@ -68,7 +67,7 @@ contract ChallengesTest is Market {
         _aged(48);
         uint256 job = claimed(7);
         commitChallenge(job, person(2), 8);
-        (, uint64 committed) = jobs.challengeOf(job, person(2));
+        uint256 committed = currentSecond() - 1;
         vm.warp(committed + 48); // the claim could be in a block now, and all can see it; but the block leaves it out
         commitChallenge(job, person(3), 8);
         for (uint256 blocks = 1; blocks < 4; ++blocks) {
@@ -88,20 +87,51 @@ contract ChallengesTest is Market {
         eq(spokesman(job, 8), person(2), "and comes second");
     }
 
-    /// @dev A challenger that replaces its commitment waits again.
-    function test_aCommitmentIsAsOldAsItsLastWord() public {
+    /// @dev Each commitment of an account has an age of its own, and none replaces another.
+    function test_commitmentsStandSideBySide() public {
         _aged(48);
         uint256 job = claimed(7);
         commitChallenge(job, person(2), 9);
-        pass(46);
+        commitChallenge(job, person(2), 8);
+        pass(45);
         refuses(IJobs.TooSoon.selector);
         this.challengeAs(job, person(2), 9);
-        commitChallenge(job, person(2), 8);
-        pass(46);
+        pass(1);
         refuses(IJobs.TooSoon.selector);
         this.challengeAs(job, person(2), 8);
+        this.challengeAs(job, person(2), 9);
+        eq(spokesman(job, 9), person(2), "the older one is ripe, though it is not the last");
+    }
+
+    /// @dev Neither its author nor a stranger makes a commitment younger by making it again.
+    function test_theFirstTimeOfACommitmentCounts() public {
+        _aged(48);
+        uint256 job = claimed(7);
+        bytes32 commitment = jobs.commitmentOf(job, person(2), root(8), root(8), 0, bytes32(uint256(8)));
+        commitTo(job, person(2), 8);
+        uint256 first = block.timestamp;
+        pass(47);
+        vm.prank(person(3));
+        vm.recordLogs();
+        jobs.commitChallenge(job, commitment);
+        eq(vm.getRecordedLogs().length, 0, "nothing has happened");
+        commitTo(job, person(2), 8);
+        eq(jobs.committedAt(job, commitment), first, "as old as before");
+        eq(jobs.committedAt(job + 1, commitment), 0, "in this job");
         pass(1);
         this.challengeAs(job, person(2), 8);
+    }
+
+    /// @dev A stranger that makes another's commitment first does its work, and has nothing of it.
+    function test_aCommitmentOfAStrangerServesItsAuthorAlone() public {
+        uint256 job = claimed(7);
+        bytes32 commitment = jobs.commitmentOf(job, person(2), root(8), root(8), 0, bytes32(uint256(8)));
+        vm.prank(person(3));
+        jobs.commitChallenge(job, commitment);
+        pass(1);
+        challengeRefused(job, person(3), 8, STAKE, IJobs.NothingCommitted.selector);
+        this.challengeAs(job, person(2), 8);
+        eq(spokesman(job, 8), person(2), "its author claims");
     }
 
     /// @dev The last second at which a commitment is of use, and the first at which it is not.

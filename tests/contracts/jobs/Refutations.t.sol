@@ -42,6 +42,16 @@ contract RefutationsTest is Market {
         jobs.refute{value: price}(job, r, "salt");
     }
 
+    /// @dev Refutes 8 by 7 at this instant, by a person that has committed to it.
+    function _refuteAt(uint256 job, uint160 n, uint256 instant) private {
+        vm.warp(instant);
+        Refutation memory r = _told(8, 7);
+        uint256 price = jobs.refutationPriceOf(job, r.root);
+        vm.deal(person(n), price);
+        vm.prank(person(n));
+        jobs.refute{value: price}(job, r, "salt");
+    }
+
     function _refused(uint256 job, uint160 n, Refutation memory r, uint256 value, bytes4 selector) private {
         vm.deal(person(n), value);
         vm.prank(person(n));
@@ -179,6 +189,185 @@ contract RefutationsTest is Market {
         eq(back, 2 * STAKE - STAKE / 2, "of two stakes half of one is burned");
     }
 
+    // ------------------------------------------------------------------ what a lost one leaves
+
+    /// @dev The liar's own ally refutes first, in the challenge phase, and is silent. Who has found the same lie waits for
+    /// it, and has a challenge period, beyond the end of the challenge phase.
+    function test_aLostRefutationProvesNothing() public {
+        uint256 job = claimed(8);
+        pass(PERIOD - 2);
+        _refute(job, 2, 8, 7);
+        _commit(job, person(3), 8, 7);
+        winByDefault(job, 8);
+        inPhase(job, JobPhase.Closing);
+        uint256 until = currentSecond() + PERIOD;
+        eq(groupOf(job, 8).refutableUntil, until, "it can be refuted");
+        eq(groupOf(job, 8).until, 0, "but no data requested, and nobody claims it again");
+        eq(jobs.jobOf(job).reclaimEnd, until, "so the job waits");
+        _refuteAt(job, 3, until - 1);
+        vm.expectRevert(abi.encodeWithSelector(IJobs.MatchesOpen.selector, job, 1));
+        jobs.finalize(job);
+        winByDefault(job, 7);
+        credited(person(3), STAKE / 2, "the prize");
+        inPhase(job, JobPhase.Challenge);
+        vm.warp(jobs.jobOf(job).challengeEnd + PERIOD);
+        finalize(job);
+        inPhase(job, JobPhase.Unclaimed);
+    }
+
+    /// @dev Again and again: each one that is lost opens a period, in whose last second the next can begin.
+    function test_aPeriodFollowsEachLostRefutation() public {
+        uint256 job = claimed(7);
+        uint256 burned_;
+        for (uint160 n = 0; n < 4; ++n) {
+            if (n > 0) vm.warp(groupOf(job, 7).refutableUntil - 2);
+            eq(_refute(job, 2 + n, 7, 8), STAKE << n, "each costs twice the one before");
+            winByDefault(job, 7);
+            eq(groupOf(job, 7).refutableUntil, currentSecond() + PERIOD, "another period");
+            burned_ += (STAKE << n) / 2;
+            eq(burned(), burned_, "half of each is burned");
+            credited(person(1), burned_, "and half is the claimant's");
+        }
+        uint256 until = groupOf(job, 7).refutableUntil;
+        vm.warp(until - 1);
+        vm.expectRevert(abi.encodeWithSelector(IJobs.ReclaimsOpen.selector, until));
+        jobs.finalize(job);
+        _commit(job, person(9), 7, 8); // a second passes
+        _refused(job, 9, _told(7, 8), 99 * STAKE, IJobs.RootClosed.selector);
+        finalize(job);
+        eq(jobs.jobOf(job).acceptedRoot, root(7), "the right root is accepted");
+        credited(person(1), burned_ + STAKE + REWARD, "and its claimant has lost nothing");
+    }
+
+    /// @dev Where both are wrong and the root has another claim, the next spokesman can be refuted for a period, too.
+    function test_aRefutationThatLosesWithTheSpokesmanOpensAPeriod() public {
+        uint256 job = claimed(8, 8);
+        pass(PERIOD - 2);
+        _refute(job, 3, 8, 9);
+        _commit(job, person(4), 8, 7);
+        uint256 id = matchOf(job, 8);
+        pass(CLOCK + 1);
+        referee.timeout(id);
+        inPhase(job, JobPhase.Closing);
+        eq(spokesman(job, 8), person(2), "the next speaks");
+        eq(groupOf(job, 8).refutableUntil, currentSecond() + PERIOD, "and its root can be refuted");
+        _refuteAt(job, 4, currentSecond() + PERIOD - 1);
+        winByDefault(job, 7);
+        yes(!isClaimed(job, 8), "nobody is left");
+    }
+
+    /// @dev A right refutation does not open a period: its author plays the next spokesman at once.
+    function test_aRefutationThatWinsOpensNoPeriod() public {
+        uint256 job = claimed(8, 8);
+        _refute(job, 3, 8, 7);
+        winByDefault(job, 7);
+        eq(groupOf(job, 8).refutableUntil, 0, "none");
+        yes(matchOf(job, 8) != 0, "it plays on");
+        winByDefault(job, 8);
+        eq(groupOf(job, 8).refutableUntil, currentSecond() + PERIOD, "until it gives up");
+    }
+
+    /// @dev In the second challenge period of a job, and after it.
+    function test_aPeriodFollowsInTheSecondChallengePeriodToo() public {
+        uint256 job = claimed(8);
+        _refute(job, 2, 8, 7);
+        pass(PERIOD);
+        winByDefault(job, 7);
+        uint256 end = jobs.jobOf(job).reopened;
+        vm.warp(end - 2);
+        challenge(job, person(3), 9);
+        _refute(job, 4, 9, 6);
+        winByDefault(job, 9);
+        inPhase(job, JobPhase.Closing);
+        uint256 until = groupOf(job, 9).refutableUntil;
+        eq(until, currentSecond() + PERIOD, "a period");
+        vm.warp(until - 2);
+        _refute(job, 5, 9, 7);
+        winByDefault(job, 7);
+        eq(jobs.jobOf(job).reopened, end, "but no third challenge period");
+        toTheEnd(job);
+        finalize(job);
+        inPhase(job, JobPhase.Unclaimed);
+    }
+
+    function test_whereLogsAreWithheldALostRefutationOpensNothing() public {
+        uint256 job = claimed(8);
+        _refute(job, 2, 8, 7);
+        vm.prank(address(dataAvailability));
+        jobs.forfeit(job, 0, true, person(5));
+        uint256 id = _last(job).matchId;
+        submit(id, 8, 7);
+        rule(id, 8);
+        eq(groupOf(job, 8).refutableUntil, 0, "nothing is accepted");
+        eq(jobs.jobOf(job).reclaimEnd, 0, "and nothing waits");
+    }
+
+    /// @dev The period is for refutations alone: a root's data cannot be requested for longer because it is refuted.
+    function test_aLostRefutationOpensNoRequests() public {
+        uint256 job = claimed(8);
+        pass(PERIOD - 2);
+        _refute(job, 2, 8, 7);
+        winByDefault(job, 8);
+        yes(currentSecond() < groupOf(job, 8).refutableUntil, "it can be refuted");
+        vm.prank(address(dataAvailability));
+        refuses(IJobs.WrongPhase.selector);
+        jobs.extend(job, root(8), 0, uint64(currentSecond()));
+    }
+
+    // ------------------------------------------------------------------ many of one account
+
+    /// @dev One account refutes every wrong root, has a claim, and refutes one root twice.
+    function test_anAccountRefutesAsOftenAsItPays() public {
+        uint256 job = claimed(7, 8, 9);
+        _commit(job, person(1), 8, 7);
+        _commit(job, person(1), 9, 7);
+        uint256 start = currentSecond();
+        _refute(job, 1, 8, 7);
+        _refute(job, 1, 9, 7);
+        eq(_refute(job, 1, 9, 6), 2 * STAKE, "the second of a root costs twice as much");
+        eq(jobs.groupsOf(job).length, 6, "three claims and three refutations");
+        bytes32 c = jobs.commitmentOf(job, person(1), root(7), root(7), root(8), "salt");
+        yes(jobs.committedAt(job, c) < start, "each commitment is as old as it was");
+        challengeRefused(job, person(1), 7, STAKE, IJobs.AlreadyClaimed.selector);
+        winByDefault(job, 7);
+        uint256 id = matchOf(job, 9);
+        referee.openRecord(id, here(id), 1, record(7));
+        pass(CLOCK + 1);
+        referee.timeout(id);
+        toTheEnd(job);
+        finalize(job);
+        eq(jobs.jobOf(job).acceptedRoot, root(7), "the right root");
+        eq(jobs.credit(person(1)), 5 * STAKE + REWARD + STAKE, "five stakes, the reward and two prizes");
+    }
+
+    /// @dev Who has refuted can claim a root, once.
+    function test_aRefuterCanClaim() public {
+        uint256 job = claimed(8);
+        _refute(job, 2, 8, 9);
+        challenge(job, person(2), 7);
+        challengeRefused(job, person(2), 6, 2 * STAKE, IJobs.AlreadyClaimed.selector);
+        eq(spokesman(job, 7), person(2), "it speaks for its claim");
+    }
+
+    /// @dev An account that refutes its own claim is both players, and loses half a stake, as with two accounts.
+    function test_aMatchOfAnAccountWithItself() public {
+        uint256 job = claimed(8);
+        _refute(job, 1, 8, 7);
+        uint256 id = matchOf(job, 8);
+        yes(matchTerms(id).players[0] == matchTerms(id).players[1], "both");
+        submit(id, 8, 7);
+        decide(id, 8);
+        appeal(id, person(1));
+        eq(panel.getHearing(hearingOf(id)).side, 1, "for the root that the verdict is against");
+        tryHonestly(id, 8, 7);
+        pass(PERIOD + 1);
+        proceed(id);
+        yes(!isClaimed(job, 8), "the wrong side has lost");
+        vm.warp(jobs.jobOf(job).challengeEnd + PERIOD);
+        finalize(job);
+        credited(person(1), 2 * STAKE - STAKE / 2, "half of a stake is burned");
+    }
+
     // ------------------------------------------------------------------ prices and refusals
 
     function test_eachRefutationOfARootCostsTwiceTheOneBefore() public {
@@ -194,13 +383,14 @@ contract RefutationsTest is Market {
         uint256 job = claimed(8);
         Refutation memory r = _told(8, 7);
         _refused(job, 2, r, STAKE, IJobs.NothingCommitted.selector);
-        commitTo(job, person(2), 7);
+        commitChallenge(job, person(2), 7);
+        _refused(job, 2, r, STAKE, IJobs.NothingCommitted.selector);
+        _commit(job, person(2), 8, 7);
+        vm.warp(currentSecond() - 1);
         _refused(job, 2, r, STAKE, IJobs.TooSoon.selector);
         pass(1);
-        _refused(job, 2, r, STAKE, IJobs.WrongCommitment.selector);
-        _commit(job, person(2), 8, 7);
+        _refused(job, 1, r, STAKE, IJobs.NothingCommitted.selector);
         _refused(job, 2, r, STAKE - 1, IJobs.WrongStake.selector);
-        _refused(job, 1, r, STAKE, IJobs.AlreadyClaimed.selector);
         _refused(job, 2, _told(9, 7), STAKE, IJobs.NothingToRefute.selector);
         _refused(job, 2, _told(8, 8), STAKE, IJobs.SameCheckpoint.selector);
         _refused(99, 2, r, STAKE, IJobs.WrongPhase.selector);
@@ -219,7 +409,6 @@ contract RefutationsTest is Market {
         _refused(job, 2, r, STAKE, IJobs.UriTooLong.selector);
 
         _refute(job, 2, 8, 7);
-        _refused(job, 2, _told(8, 7), 2 * STAKE, IJobs.AlreadyClaimed.selector);
         winByDefault(job, 7);
         _commit(job, person(3), 8, 7);
         _refused(job, 3, _told(8, 7), 2 * STAKE, IJobs.NothingToRefute.selector);

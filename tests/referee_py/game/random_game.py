@@ -29,6 +29,8 @@ from .synthetic import Graph, random_graph, value
 from .synthetic_run import Graft, Lie, Run, random_lie
 
 MIN_STAKE, MOST_LOW_FEE = 100, 100
+MOST_REFUTATIONS = 3
+"""The most refutations of a root. NOTE: a refuter may refute again and again."""
 LEAVE_DELAY = 15
 
 
@@ -248,22 +250,25 @@ class Game:
 
     def _claiming(self, parties: list[Person]) -> list[tuple[str, Person]]:
         """Return the moves of parties that may challenge: first commit to a claim, then show it."""
-        committed = [p for p in parties if p.address in self.job.challenges]
+        committed = [p for p in parties if self._hashed(p, NO_LOG) in self.job.committed_at]
         return [("challenge", p) for p in committed] + [
             ("commit_challenge", p) for p in parties if p not in committed
         ]
 
     def _refuting(self, now: int) -> list[tuple[str, Person]]:
         """Return the moves of parties that may refute, as `_claiming` does."""
-        found, claimed = [], {claim.owner for claim in self.job.claims}
+        found, job = [], self.job
         for party in self.refuters:
-            group = self.job.group_of(party.run.victim.root)  # type: ignore[attr-defined]
+            group = job.group_of(party.run.victim.root)  # type: ignore[attr-defined]
             told = _refutation(party.run)  # type: ignore[arg-type]
             if told.claimed == told.computed:
                 continue
-            late = self.job.phase(now) is JobPhase.CLOSING and group is not None and now >= group.until
-            if party.address not in claimed and group is not None and not group.dead and not late:
-                name = "refute" if party.address in self.job.challenges else "commit_challenge"
+            if group is None or group.dead:
+                continue
+            late = job.phase(now) is JobPhase.CLOSING and not group.refutable(now)
+            if not late and len(group.queue) < MOST_REFUTATIONS:
+                committed = self._hashed(party, NO_LOG) in job.committed_at
+                name = "refute" if committed else "commit_challenge"
                 found.append((name, party))
         return found
 
@@ -303,6 +308,9 @@ class Game:
     def _commitment(self, party: Person, logs: bytes) -> bytes:
         if self.rng.random() < 0.05:
             return self.rng.choice((bytes(32), value("commitment")))
+        return self._hashed(party, logs)
+
+    def _hashed(self, party: Person, logs: bytes) -> bytes:
         where = (self.model.chain_id, self.model.address, self.job_id, party.address)
         if isinstance(party.run, Graft):
             told = _refutation(party.run)

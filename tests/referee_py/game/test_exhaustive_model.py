@@ -7,8 +7,10 @@ the last second, claim a root that is claimed or lost, in the challenge phase an
 is abstracted to its result, at once or after the longest time. Every result occurs, except that a side that is right
 and plays always wins (test_exhaustive.py shows that of matches).
 
-With refutations the others also refute any claimed root, right or wrong, once and again. In the jobs of a sampler the
-honest person claims nothing: it refutes every wrong root that is claimed, and no wrong root is ever accepted.
+With refutations the others also refute any claimed root, right or wrong, their own too, once and again. In the jobs of
+a sampler the honest person claims nothing: with one account it refutes every wrong root that is claimed, and no wrong
+root is ever accepted. It lets others refute first: while a refutation of a root is alive, it waits. So the others may
+refute before it and give away, and win only what a period that opens again could not mend.
 """
 
 from __future__ import annotations
@@ -32,8 +34,6 @@ from tests.delay.bounds import delay_bound
 from .scenario import JOBS, REWARD, STAKE, Scenario, claim, run_tree, who
 
 HONEST, OTHERS = who(1), (who(2), who(3), who(4))
-SAMPLERS = {"w": who(11), "v": who(12)}
-"""The sampler's accounts: one for each wrong root, since an account has one claim in a job."""
 RIGHT, WRONG = "r", ("w", "v")
 NO_LOGS = SALT = bytes(32)
 MATCH_SECONDS = 40
@@ -52,7 +52,9 @@ class History:
     now: int
     opened: dict[int, int] = field(default_factory=dict)
     chosen: dict[str, str] = field(default_factory=dict)
-    """The root that each person has committed to, in a slot or to challenge."""
+    """The root that each person has committed to in a slot."""
+    meant: dict[str, str] = field(default_factory=dict)
+    """What each person has last committed to as a challenger."""
 
     @property
     def job(self) -> Job:
@@ -69,12 +71,12 @@ class History:
     def copied(self) -> History:
         model, job = copy(self.model), copy(self.job)
         job.trainers, job.claims = list(map(copy, job.trainers)), list(map(copy, job.claims))
-        job.groups, job.challenges = list(map(copy, job.groups)), dict(job.challenges)
+        job.groups, job.committed_at = list(map(copy, job.groups)), dict(job.committed_at)
         for group in job.groups:
             group.members, group.queue = list(group.members), list(group.queue)
         model.jobs, model.credits = {1: job}, dict(model.credits)
         model.matches = {k: copy(match) for k, match in model.matches.items()}
-        return History(model, self.now, dict(self.opened), dict(self.chosen))
+        return History(model, self.now, dict(self.opened), dict(self.chosen), dict(self.meant))
 
     def key(self) -> object:
         """Return all that matters of a history. NOTE: instants are relative to now; past ones are zero."""
@@ -87,10 +89,11 @@ class History:
             *(job.ended, job.waiting, job.accepted, bool(job.reopened)),
             tuple((trainer.owner, trainer.commitment, trainer.revealed) for trainer in job.trainers),
             tuple((one.owner, one.stake, one.group, one.slot, one.lost) for one in job.claims),
-            tuple((g.root, tuple(g.members), g.spokesman, max(g.until - now, 0)) for g in job.groups),
+            tuple((g.root, tuple(g.members), g.spokesman) for g in job.groups),
+            tuple((max(g.until - now, 0), max(g.refutable_until - now, 0)) for g in job.groups),
             tuple((g.refutes, tuple(g.queue), g.next) for g in job.groups),
             *(job.founded, job.followers),
-            tuple(sorted((owner, hashed, now > at) for owner, (hashed, at) in job.challenges.items())),
+            tuple(sorted((hashed, now > at) for hashed, at in job.committed_at.items())),
             tuple((match.groups, now - self.opened[k]) for k, match in self.running.items()),
             frozenset(self.model.credits.items()),
         )
@@ -104,8 +107,19 @@ class History:
         open_ = self.phase is JobPhase.CHALLENGE or group.claimable(self.now)
         return group.spokesman > 0 and left < 2 and open_
 
-    def claims(self, person: str) -> bool:
-        return any(one.owner == person for one in self.job.claims)
+    def committed(self, person: str, name: str) -> int | None:
+        """Return the instant at which a person has committed to something as a challenger."""
+        return self.job.committed_at.get(_hashed(person, name))
+
+    def refutations(self, person: str) -> int:
+        """Return how many refutations a person has made."""
+        job = self.job
+        return sum(one.owner == person and job.groups[one.group].refutes is not None for one in job.claims)
+
+    def disputed(self, root: bytes) -> bool:
+        """Return whether a refutation of a root waits for its match, or plays, whoever has made it."""
+        groups = self.job.groups
+        return any(g.refutes is not None and groups[g.refutes].root == root and not g.dead for g in groups)
 
     # --- moves --------------------------------------------------------------------------------------------------------
 
@@ -121,15 +135,15 @@ class History:
 
     def commit_challenge(self, person: str, name: str) -> None:
         self.model.commit_challenge(1, _hashed(person, name), person, self.now)
-        self.chosen[person] = name
+        self.meant[person] = name
 
-    def challenge(self, person: str) -> None:
-        if self.chosen[person].startswith(REFUTES):
-            told = refutation(self.chosen[person])
+    def challenge(self, person: str, name: str) -> None:
+        if name.startswith(REFUTES):
+            told = refutation(name)
             price = self.model.refutation_price_of(1, told.root)
             self.model.refute(1, told, SALT, person, price, self.now)
             return
-        shown = claim(self.chosen[person])
+        shown = claim(name)
         self.model.challenge(1, shown, SALT, person, self.model.price_of(1, shown.root), self.now)
 
     def finalize(self) -> None:
@@ -174,6 +188,8 @@ class World:
     """The others refute, too."""
     samples: bool = False
     """The honest person claims nothing, and refutes what is wrong."""
+    often: int = 1
+    """The most refutations of each of the others."""
     seen: dict[object, int] = field(default_factory=dict)
     """The most seconds that each state can last."""
     ends: set[tuple[JobPhase, int, int]] = field(default_factory=set)
@@ -183,8 +199,10 @@ class World:
     def explore(self) -> None:
         scenario = Scenario(slots=self.slots)
         people = 1 + len(self.others)
-        # NOTE: a refutation adds a match, as a second claim of a root does; and one in all adds a challenge period.
-        delays = [delay_bound(people - k, k, MATCH_SECONDS, CHALLENGE) for k in range(people)]
+        # NOTE: a refutation adds a match, as a second claim of a root does; and one in all adds a challenge period. The
+        # sampler refutes each wrong root once, since it loses no refutation.
+        more = (len(self.others) * self.often if self.refutes else 0) + (len(WRONG) if self.samples else 0)
+        delays = [delay_bound(people - k, k + more, MATCH_SECONDS, CHALLENGE) for k in range(people)]
         reopened = CHALLENGE + MATCH_SECONDS if self.refutes or self.samples else 0
         bound = TRAIN + REVEAL + CHALLENGE + max(delays) + reopened
         self.longest = self._go(History(scenario.model, scenario.now))
@@ -228,37 +246,42 @@ class World:
                 return lambda after: after.commit(HONEST, RIGHT)
             case JobPhase.REVEAL if mine is not None and not mine.revealed:
                 return lambda after: after.reveal(HONEST)
-            case JobPhase.CHALLENGE | JobPhase.CLOSING if self.samples and (wrong := self._wrong(history)):
-                person = SAMPLERS[wrong]
-                if person not in job.challenges:
-                    return lambda after: after.commit_challenge(person, REFUTES + wrong)
-                ripe = now > job.challenges[person][1]
-                return (lambda after: after.challenge(person)) if ripe else None
+            case JobPhase.CHALLENGE | JobPhase.CLOSING if self.samples and (act := self._refute(history)):
+                return act
             case JobPhase.CHALLENGE | JobPhase.CLOSING if self._must_claim(history):
-                committed, at = job.challenges.get(HONEST, (None, 0))
-                if committed is None:
+                at = history.committed(HONEST, RIGHT)
+                if at is None:
                     return lambda after: after.commit_challenge(HONEST, RIGHT)
-                return (lambda after: after.challenge(HONEST)) if now > at else None
+                return (lambda after: after.challenge(HONEST, RIGHT)) if now > at else None
             case JobPhase.CLOSING if not job.open_matches and now >= job.reclaim_end:
                 return lambda after: after.finalize()
         return None
 
-    def _wrong(self, history: History) -> str | None:
-        """Return a wrong root that the sampler has not refuted and can."""
-        for name, person in SAMPLERS.items():
-            group = history.job.group_of(claim(name).root)
-            late = history.phase is JobPhase.CLOSING and group is not None and history.now >= group.until
-            if group is not None and not group.dead and not late and not history.claims(person):
-                return name
+    def _refute(self, history: History) -> Act | None:
+        """Return what the sampler does about a wrong root that can be refuted: it commits at once, and refutes when no
+        refutation of the root is alive, its own or another's."""
+        for name in WRONG:
+            group, told = history.job.group_of(claim(name).root), REFUTES + name
+            if group is None or group.dead:
+                continue
+            at = history.committed(HONEST, told)
+            if at is None:
+                return partial(lambda told, after: after.commit_challenge(HONEST, told), told)
+            late = history.phase is JobPhase.CLOSING and not group.refutable(history.now)
+            if history.now > at and not late and not history.disputed(group.root):
+                return partial(lambda told, after: after.challenge(HONEST, told), told)
         return None
 
     def _must_claim(self, history: History) -> bool:
-        return not self.samples and history.forsaken(claim(RIGHT).root) and not history.claims(HONEST)
+        return (
+            not self.samples and history.forsaken(claim(RIGHT).root) and not history.job.has_claimed(HONEST)
+        )
 
     def _any(self, history: History) -> Iterator[Act]:
         for person in self.others:
             # NOTE: both wrong roots are alike, so the first one to be committed to is always the same.
-            names = (RIGHT, *WRONG) if WRONG[0] in history.chosen.values() else (RIGHT, WRONG[0])
+            told_of = {*history.chosen.values(), *history.meant.values()}
+            names = (RIGHT, *WRONG) if WRONG[0] in told_of else (RIGHT, WRONG[0])
             match history.phase:
                 case JobPhase.TRAINING:
                     yield partial(lambda person, after: after.join(person), person)
@@ -267,13 +290,15 @@ class World:
                 case JobPhase.REVEAL:
                     yield partial(lambda person, after: after.reveal(person), person)
                 case JobPhase.CHALLENGE | JobPhase.CLOSING:
-                    if person not in history.job.challenges:
+                    if person not in history.meant:
                         told = tuple(REFUTES + name for name in names) if self.refutes else ()
                         for name in (*names, *told):
                             yield partial(
                                 lambda person, name, after: after.commit_challenge(person, name), person, name
                             )
-                    yield partial(lambda person, after: after.challenge(person), person)
+                    name = history.meant.get(person, RIGHT)
+                    if not name.startswith(REFUTES) or history.refutations(person) < self.often:
+                        yield partial(lambda person, name, after: after.challenge(person, name), person, name)
         for number, match in history.running.items():
             for losers, reason in self._results(history, match):
                 yield partial(
@@ -285,7 +310,7 @@ class World:
 
     def _results(self, history: History, match: Match) -> Iterator[tuple[int, Reason]]:
         speaking = [history.job.spokesman(group).owner for group in match.groups]
-        honest = [side for side, owner in enumerate(speaking) if owner in (HONEST, *SAMPLERS.values())]
+        honest = [side for side, owner in enumerate(speaking) if owner == HONEST]
         if honest:
             yield 1 << (1 - honest[0]), Reason.TIMEOUT
         else:
@@ -296,8 +321,8 @@ class World:
         job, now = history.job, history.now
         ends = [history.opened[number] + MATCH_SECONDS for number in history.running]
         found = {job.commit_end, job.reveal_end, job.challenge_end, job.reclaim_end, *ends}
-        found |= {group.until for group in job.groups}
-        found |= {instant - 1 for instant in found} | {at + 1 for _, at in job.challenges.values()}
+        found |= {group.until for group in job.groups} | {group.refutable_until for group in job.groups}
+        found |= {instant - 1 for instant in found} | {at + 1 for at in job.committed_at.values()}
         latest = min(ends, default=max(found))
         return sorted(instant for instant in found if now < instant <= latest)[:1]
 
@@ -307,14 +332,13 @@ class World:
         job, model = history.job, history.model
         staked = len(job.trainers) * STAKE + sum(one.stake for one in job.claims if not one.slot)
         assert sum(model.credits.values()) + model.at_risk() == REWARD + staked
-        honest = (HONEST, *SAMPLERS.values())
-        assert not any(one.lost for one in job.claims if one.owner in honest)
+        assert not any(one.lost for one in job.claims if one.owner == HONEST)
         self.most_matches = max(self.most_matches, len(model.matches))
         if not job.ended:
             return
-        staked = sum(one.stake for one in job.claims if one.owner in honest)
+        staked = sum(one.stake for one in job.claims if one.owner == HONEST)
         if self.samples:
-            assert sum(model.credits.get(owner, 0) for owner in honest) >= staked
+            assert model.credits.get(HONEST, 0) >= staked
             accepted = job.groups[job.accepted] if job.accepted is not None else None
             assert accepted is None or accepted.root == claim(RIGHT).root
             assert accepted is not None or job.ended is JobPhase.UNCLAIMED
@@ -335,7 +359,7 @@ def explored(others: int, slots: int, trains: bool, refutes: bool = False) -> No
     world = World(OTHERS[:others], trains, slots, refutes)
     world.explore()
     # The play tests something only if the honest person has to fight.
-    assert world.most_matches == others
+    assert world.most_matches >= others
     assert (JobPhase.ACCEPTED, others + 1, others) in world.ends
     print(f"{len(world.seen)} states, {len(world.ends)} ends, at most {world.most_matches} matches")
 

@@ -132,7 +132,7 @@ def test_challenge_of_another_expect_refused() -> None:
         lambda: scenario.model.commit_challenge(scenario.id, bytes(32), who(3), scenario.now),
     )
     scenario.meaning(3, claim("b"))
-    refused_as("WrongCommitment", 3, "c")
+    refused_as("NothingCommitted", 3, "c")
     # Somebody who sees the pending claim commits to it in the same second at the earliest.
     scenario.meaning(4, claim("b"))
     scenario.now -= 1

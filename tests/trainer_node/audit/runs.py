@@ -69,8 +69,8 @@ Twist = Callable[[Record], Record]
 def publish(
     folder: Path, steps: int, stride: int, lie: int = 0, odd: int = 0, twist: Twist | None = None
 ) -> Path:
-    """Write a run with random numbers that keeps all its checkpoints, with a lie in one step, or with states that cannot
-    be of the program from an interval on; return its folder."""
+    """Write a run with random numbers that keeps all its checkpoints, with a lie in one step, or with states that
+    cannot be of the program from interval ``odd`` on; return its folder."""
     rng = np.random.default_rng()
     # NOTE: a factor that rounds to 1 would leave every state as it was, and no claim about steps would be wrong.
     factor, begin = 1 + float(rng.choice((-1, 1)) * rng.uniform(1e-5, 1e-4)), float(rng.uniform(1, 2))

@@ -42,9 +42,7 @@ def job(*refutations: tuple[str, bytes, bytes, bool], closed: frozenset[bytes] =
     for number, (owner, against, root, lost) in enumerate(refutations, 2):
         claims.append(SimpleNamespace(owner=owner))
         refuted = (WRONG, OTHER).index(against)
-        groups.append(
-            SimpleNamespace(index=number, root=root, refutes=refuted, dead=lost, members=(number,))
-        )
+        groups.append(SimpleNamespace(index=number, root=root, refutes=refuted, dead=lost, members=(number,)))
     claimed = {group.root: group for group in groups[:2]}
     return SimpleNamespace(
         claims=claims,
@@ -93,7 +91,9 @@ def test_money_is_counted_for_all_together() -> None:
 
 
 def test_ours_is_sent_once_and_not_repeated_when_it_has_lost() -> None:
-    assert sampler_actions(job((ME, WRONG, lie().root, False)), ME, [lie()], 0, affordable=up_to(1 << 9)) == []
+    assert (
+        sampler_actions(job((ME, WRONG, lie().root, False)), ME, [lie()], 0, affordable=up_to(1 << 9)) == []
+    )
     lost = job((ME.lower(), WRONG, lie().root, True))
     assert sampler_actions(lost, ME, [lie()], 0, affordable=rich) == []
     assert sampler_actions(lost, ME, [lie(), lie(index=4)], 0, affordable=rich) == [lie(index=4)]

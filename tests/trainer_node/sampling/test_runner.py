@@ -174,9 +174,7 @@ def test_what_was_found_stays_when_its_root_has_died(runner: Runner, lying: Audi
     assert runner.checked(job_of(root)) == [found], "where the root is claimed again"
 
 
-def test_a_restart_finds_what_it_has_staked_on_first(
-    runner: Runner, wanted: Wanted, lying: Auditor
-) -> None:
+def test_a_restart_finds_what_it_has_staked_on_first(runner: Runner, wanted: Wanted, lying: Auditor) -> None:
     """Also beyond its budget, and if the root has died meanwhile: a hearing about it may go on."""
     root = lying.published.root
     runner.runs = {root: lying}

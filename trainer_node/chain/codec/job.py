@@ -55,6 +55,7 @@ class Group:
     match; ``members`` are claim numbers.
 
     ``deaths``: how often all its members had lost; the root of a dead group can be claimed again until ``until``.
+    ``refutable_until``: in Closing, until then the root can be refuted, because a refutation of it has lost.
     """
 
     index: int
@@ -66,6 +67,7 @@ class Group:
     until: int
     members: tuple[int, ...]
     refutes: int | None = None
+    refutable_until: int = 0
 
     @property
     def dead(self) -> bool:
@@ -172,8 +174,16 @@ class JobView(JobTerms):
         return next((t for t in self.trainers if t.owner.lower() == address.lower()), None)
 
     def claim_of(self, address: str) -> ClaimView | None:
-        """Return the claim of an address; None if it has none."""
-        return next((c for c in self.claims if c.owner.lower() == address.lower()), None)
+        """Return the claim of an address; None if it has none. NOTE: a refutation claims nothing."""
+        return next((c for c in self.stakes_of(address) if self.groups[c.group].refutes is None), None)
+
+    def refutations_of(self, address: str) -> list[ClaimView]:
+        """Return the refutations of an address, in the order in which they came."""
+        return [c for c in self.stakes_of(address) if self.groups[c.group].refutes is not None]
+
+    def stakes_of(self, address: str) -> list[ClaimView]:
+        """Return the claim of an address and its refutations, in the order in which they came."""
+        return [c for c in self.claims if c.owner.lower() == address.lower()]
 
     def group_of_root(self, root: bytes) -> Group | None:
         """Return the group of a run root; None if nobody has claimed the root."""
@@ -184,7 +194,7 @@ class JobView(JobTerms):
         claimed = self.group_of_root(root) is not None
         return claim_price(self.stake_now, self.founded, self.followers, claimed=claimed)
 
-    def refutations_of(self, root: bytes) -> int:
+    def refutation_count(self, root: bytes) -> int:
         """Return the number of refutations of a root so far."""
         group = self.group_of_root(root)
         return 0 if group is None else sum(other.refutes == group.index for other in self.groups)
@@ -194,7 +204,8 @@ class JobView(JobTerms):
         group = self.group_of_root(root)
         if group is None or group.dead or self.finder is not None:
             return False
-        return self.phase is JobPhase.CHALLENGE or (self.phase is JobPhase.CLOSING and now < group.until)
+        until = max(group.until, group.refutable_until)
+        return self.phase is JobPhase.CHALLENGE or (self.phase is JobPhase.CLOSING and now < until)
 
     def claimable_until(self, root: bytes) -> int | None:
         """Return the last instant, as known now, at which a root can be claimed; None if it is too late."""
