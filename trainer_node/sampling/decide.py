@@ -7,7 +7,7 @@ too dear.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ..chain import Group, JobView
 from ..funds import refuting
@@ -47,6 +47,13 @@ def lost(job: JobView, me: str, lie: Refuted) -> bool:
     return target is not None and any(
         group.dead and group.root == lie.root and _of(job, group, me) for group in _refutations(job, target)
     )
+
+
+def claimable_s(job: JobView, wrong: Collection[bytes], now: float) -> float:
+    """Return the seconds for which a root that may be the right one can still be claimed: any new one in the challenge
+    phase, later those that were lost and may be claimed again. ``wrong``: the roots that we have found wrong."""
+    lost = [g.until for g in job.groups if g.refutes is None and g.dead and g.root not in wrong]
+    return max(job.challenge_end, *lost, now) - now
 
 
 def own_refutations(job: JobView, me: str, target: Group) -> list[Group]:

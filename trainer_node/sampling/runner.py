@@ -36,6 +36,7 @@ from ..refuted import Refuted
 from ..replay import Interrupted, Replay
 from .budget import ChainClock, Means, data_s
 from .checks import BudgetSpent, Checks, Plan, Root, provable
+from .decide import claimable_s
 from .part import Part
 
 ATTEMPTS = 3
@@ -114,7 +115,9 @@ class SampleRunner(JobRunner):
         checks, whole_s = self._checks.get(job.id), self._whole_s(job)
         if checks is not None and checks.whole:
             return True
-        return whole_s is not None and self._samples.means().takes_whole(whole_s, job.challenge_end - now)
+        wrong = {against for against, _ in checks.parts} if checks is not None else set()
+        left_s = claimable_s(job, wrong, now)
+        return whole_s is not None and self._samples.means().takes_whole(whole_s, left_s)
 
     def spent(self, job_id: int) -> tuple[float, int]:
         """Return the seconds of processors and the bytes that the checks of a job have taken."""
