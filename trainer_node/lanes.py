@@ -115,7 +115,8 @@ class Lanes(Generic[T]):
 
     def _run(self, one: _Judgement[T]) -> None:
         assert one.turn is not None
-        again, result, error = False, None, None
+        again, result = False, None
+        error: BaseException | None = None
         try:
             result = one.work(one.turn)
         except Unavailable as refused:

@@ -50,7 +50,7 @@ from .verdicts import Act, Caution, Decision, Judged, decide, may_stake
 PATIENCE_S = 5.0
 """Seconds that a round waits for new judgements, all together; later rounds ask again for those that take longer."""
 LANES = 8
-"""Judgements for votes at the same time; a stalling server holds up its own hearing, and others for a turn (`lanes`)."""
+"""Judgements for votes at the same time. A server that stalls holds up its own hearing, and others for a turn."""
 DEFENCE_LANES = 4
 """The same for hearings that hold our bond. SAFETY: they have lanes of their own, so they never wait behind votes."""
 
@@ -301,7 +301,7 @@ class Verifier(Role):
         self._node.problems.job(job.id, f"hearing of match {hearing.match_id:#x}", told, ours=True)
 
     def _attempt(self, job: JobView, hearing: HearingInfo, stop: threading.Event) -> Judgement:
-        """Judge with what is on the disk or comes there; where the disk refuses, with what is in memory or comes there."""
+        """Judge with what the disk has and takes; where it refuses, with what is in memory and comes there."""
         node = self._node
         if not self._memory.names(job.id):
             try:

@@ -8,14 +8,16 @@ ours                C_1 ... C_(k-1)  C'   ... C_n      one leaf replaced (docs/p
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from referee_py.commit import Record, Tag, Tree
 from referee_py.execute import State
 
 from ..audit.interval import Auditor
 from ..checkpoints import Checkpoint
-from ..errors import ConfigError
+from ..errors import ConfigError, DiskFailed
 from ..refuted import Refuted
-from ..replay import Replay
+from ..replay import Replay, raising
 
 
 class NoCheckpoints:
@@ -29,20 +31,33 @@ class NoCheckpoints:
 
 
 class Part(Replay):
-    """The solver's ``OwnRun`` of a refuter. ``interval`` is counted from 1; ``computed`` is our checkpoint at its end.
+    """The solver's ``OwnRun`` of a refuter. ``interval`` is counted from 1; ``computed`` is our checkpoint at its end;
+    ``unkept`` as in `Replay`.
 
     INVARIANT: everything up to the interval's start and beside its checkpoint is the claim's, so a match about our root
     is about this interval.
     """
 
-    def __init__(self, auditor: Auditor, interval: int, computed: bytes) -> None:
+    def __init__(
+        self,
+        auditor: Auditor,
+        interval: int,
+        computed: bytes,
+        *,
+        unkept: Callable[[DiskFailed | None], None] = raising,
+    ) -> None:
         claimed = auditor.published
-        store = claimed.source.store
-        super().__init__(auditor.package, auditor.backend, store, NoCheckpoints(), log_source=auditor.logs)
+        package, store = auditor.package, claimed.source.store
+        super().__init__(
+            package, auditor.backend, store, NoCheckpoints(), log_source=auditor.logs, unkept=unkept
+        )
         self._claimed, self._first = claimed, auditor.first(interval)
         self.interval, self.computed = interval, computed
         self.start, self.end = claimed.span(interval)
         leaves = list(claimed.tree.leaves)
+        # SAFETY: what leads to the state before the interval is the claimants', who may serve it once and never again.
+        self._before = claimed.step_tree(leaves[interval - 2]) if self.start else None
+        self._writers = {} if self._before is None else self._records(self._before)
         leaves[interval - 1] = computed
         self.tree = Tree(Tag.RUN_TREE, leaves)
         self._keep(0, 0, self.terms.steps, self.tree)
@@ -68,11 +83,17 @@ class Part(Replay):
 
     def step_tree(self, step: int) -> Tree:
         """Return the tree under ``C_step``; that of the interval's start is the claim's own."""
-        if step == self.start and step:
-            return self._claimed.step_tree(self._claimed.tree.leaves[self.interval - 2])
+        if step == self.start and self._before is not None:
+            return self._before
         return super().step_tree(step)
 
     def record(self, step: int, node: int) -> Record:
-        if step == self.start and step:
-            return self._claimed.source.record(self.step_tree(step).leaves[node])
+        if step == self.start and self._before is not None:
+            known = self._writers.get(node)
+            return self._claimed.source.record(self._before.leaves[node]) if known is None else known
         return super().record(step, node)
+
+    def _records(self, tree: Tree) -> dict[int, Record]:
+        """Return the claim's records of the nodes that write the slots, which a match about its first step asks for."""
+        nodes = {slot.node for slot in self.program.slots}
+        return {node: self._claimed.source.record(tree.leaves[node]) for node in nodes}

@@ -165,7 +165,8 @@ class SampleRunner(JobRunner):
                 spent = time.process_time() - before, auditor.published.source.fetched - fetched
                 self._spent[job.id] = seconds + spent[0], size + spent[1]
                 if computed is not None:
-                    work.replay = part = Part(auditor, interval, computed)
+                    told = partial(self._unkept, work)
+                    work.replay = part = Part(auditor, interval, computed, unkept=told)
                     return part.claim
         if unserved is not None:
             raise unserved
