@@ -53,8 +53,7 @@ class Interrupted(AssayError):
     """The run was asked to stop; its finished steps are on disk."""
 
 
-def raising(error: DiskFailed | None) -> None:
-    """Raise what the disk has refused: the ``unkept`` of a run that must be kept."""
+def _raise(error: DiskFailed | None) -> None:
     if error is not None:
         raise error
 
@@ -80,7 +79,7 @@ class Replay:
         log_source: RunLogs | None = None,
         metrics: Mapping[str, SlotSource] | None = None,
         result: Store | None = None,
-        unkept: Callable[[DiskFailed | None], None] = raising,
+        unkept: Callable[[DiskFailed | None], None] = _raise,
     ) -> None:
         terms, program = package.terms, package.program
         self.program = program

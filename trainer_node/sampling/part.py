@@ -17,7 +17,7 @@ from ..audit.interval import Auditor
 from ..checkpoints import Checkpoint
 from ..errors import ConfigError, DiskFailed
 from ..refuted import Refuted
-from ..replay import Replay, raising
+from ..replay import Replay
 
 
 class NoCheckpoints:
@@ -31,8 +31,10 @@ class NoCheckpoints:
 
 
 class Part(Replay):
-    """The solver's ``OwnRun`` of a refuter. ``interval`` is counted from 1; ``computed`` is our checkpoint at its end;
-    ``unkept`` as in `Replay`.
+    """The solver's ``OwnRun`` of a refuter. ``interval`` is counted from 1; ``computed`` is our checkpoint at its end.
+
+    SAFETY: it goes on when the disk refuses to keep something, which ``unkept`` is told, as in `Replay`. What the
+    opponent cannot fetch is shown on the chain, from memory.
 
     INVARIANT: everything up to the interval's start and beside its checkpoint is the claim's, so a match about our root
     is about this interval.
@@ -44,7 +46,7 @@ class Part(Replay):
         interval: int,
         computed: bytes,
         *,
-        unkept: Callable[[DiskFailed | None], None] = raising,
+        unkept: Callable[[DiskFailed | None], None] = lambda _: None,
     ) -> None:
         claimed = auditor.published
         package, store = auditor.package, claimed.source.store

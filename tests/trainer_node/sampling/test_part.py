@@ -24,6 +24,7 @@ from trainer_node.store import Store
 STEPS, STRIDE, LIE, INTERVAL = 12, 3, 8, 3
 MEMORY = 1 << 26
 WEEK_S = 7 * 24 * 3600.0
+NOWHERE = "http://127.0.0.1:9"
 
 
 @pytest.fixture
@@ -50,6 +51,14 @@ def moves(part: Part) -> tuple[list[list[bytes]], list[Record]]:
     return [list(tree.leaves) for tree in trees], [*before, part.right(part.start + 1, 0)]
 
 
+def age(store: Store) -> None:
+    """Let a week pass in which nothing in the store is used."""
+    then = time.time() - WEEK_S
+    for path in store.root.rglob("*"):
+        if path.is_file():
+            os.utime(path, (then, then))
+
+
 def test_a_refuter_plays_on_from_memory_when_the_disk_is_full(
     tmp_path: Path, published: PublishedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,16 +77,6 @@ def test_a_refuter_plays_on_from_memory_when_the_disk_is_full(
     assert told[-1] is None
 
 
-def test_a_part_that_must_be_kept_says_that_it_is_not(
-    tmp_path: Path, published: PublishedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    auditor = Auditor(published, MEMORY, computes(published.terms.mode))
-    part = Part(auditor, INTERVAL, auditor.replay(INTERVAL))
-    Refusal(monkeypatch, 0)
-    with pytest.raises(DiskFull):
-        moves(part)
-
-
 def test_what_a_refuter_has_fetched_stays_until_its_job_is_over(
     tmp_path: Path, published: PublishedRun
 ) -> None:
@@ -86,15 +85,12 @@ def test_what_a_refuter_has_fetched_stays_until_its_job_is_over(
     with ArtifactServer(Store(tmp_path / "run" / "artifacts", sync=False)) as server:
         auditor = auditor_of(published, store, server.uri)
         expected = moves(Part(auditor, INTERVAL, auditor.replay(INTERVAL)))
-    then = time.time() - WEEK_S
-    for path in store.root.rglob("*"):
-        if path.is_file():
-            os.utime(path, (then, then))
+    age(store)
     retention = Retention(store, None, Policy())
     retention.collect()
     retention.urgent(frozenset(), lambda: False)
-    again = auditor_of(published, Store(store.root, sync=False), server.uri)
+    again = auditor_of(published, Store(store.root, sync=False), NOWHERE)
     assert moves(Part(again, INTERVAL, again.replay(INTERVAL))) == expected
     store.holders.end(1)
-    os.utime(store.holders.folder / "1.over", (then, then))
+    age(store)
     assert retention.collect().removed > 0
