@@ -27,29 +27,36 @@ SHARE = 1 / 8
 T = TypeVar("T")
 
 
-def turn_s(waiting: Sequence[float], lanes: int, share: float = SHARE) -> float:
-    """Return the seconds for which a judgement may keep its lane; infinite if none waits for one.
+def turn_s(
+    began: float, waiting: Sequence[tuple[float, float]], lanes: int, share: float = SHARE
+) -> float:
+    """Return the seconds for which a judgement that began at ``began`` may keep its lane; infinite if none waits.
 
-    ``waiting``: the periods of those that wait, in seconds, in the order of their turns.
+    ``waiting``: since when each of those that wait has waited, and the period that it serves, in seconds, in the order
+    of their turns.
 
-    INVARIANT: with turns of this length each of them has a lane within ``share`` of its period: the one at place k has
-    to wait for at most 1 + k // lanes turns.
+    INVARIANT: with turns of this length each of them has a lane after ``share`` of its period: before the one at place
+    k, 1 + k // lanes turns are left, and they divide what is left of its share. NOTE: whose share is over, because of
+    judgements that cannot be stopped, waits as if it had come anew; turns of no length would bring nobody on.
     """
-    allowed = (share * period / (1 + place // lanes) for place, period in enumerate(waiting))
-    return min(allowed, default=float("inf"))
+    turns = []
+    for place, (since, period) in enumerate(waiting):
+        left = since + share * period - began
+        turns.append((left if left > 0 else share * period) / (1 + place // lanes))
+    return min(turns, default=float("inf"))
 
 
 class Turn(threading.Event):
     """Tells a judgement, as the event that ends its downloads, whether to stop: its turn is over, or nobody wants it."""
 
-    def __init__(self, ended: Callable[[], bool], stop: threading.Event) -> None:
+    def __init__(self, look: Callable[[], None], stop: threading.Event) -> None:
         super().__init__()
-        self._ended, self._stop = ended, stop
+        self._look, self._stop = look, stop
         self.over = False
-        """Whether it was told that its turn is over."""
+        """Whether its lane is given to the next."""
 
     def is_set(self) -> bool:
-        self.over = self.over or self._ended()
+        self._look()
         return self.over or self._stop.is_set() or super().is_set()
 
 
@@ -58,10 +65,10 @@ class _Judgement(Generic[T]):
     period_s: float
     work: Callable[[threading.Event], T]
     future: Future[T] = field(default_factory=Future)
-    turn: Turn | None = None
+    turn: Turn = field(default_factory=lambda: Turn(lambda: None, threading.Event()))
+    since: float = 0.0
+    """When it came into the queue, the last time."""
     began: float = 0.0
-    turns: int = 0
-    """Number of turns that it has had."""
 
 
 class Lanes(Generic[T]):
@@ -87,34 +94,43 @@ class Lanes(Generic[T]):
         """
         judgement = _Judgement(period_s, work)
         with self._lock:
-            self._waiting.append(judgement)
+            self._wait(judgement)
             self.look()
         return judgement.future
 
     def look(self) -> None:
-        """Begin what may begin. To be called now and then, because turns end by time alone."""
+        """Begin what may begin, and end as many turns as that takes, the longest first. To be called now and then,
+        because turns end by time alone; a judgement that asks whether to stop calls it, too."""
         with self._lock:
             self._waiting = [one for one in self._waiting if not one.future.cancelled()]
-            while self._waiting and not self._stop.is_set():
-                busy = sum(not self._over(one) for one in self._running)
-                if busy >= self._count or len(self._running) >= 2 * self._count:
-                    return
+            for one in self._running:
+                if one.future.cancelled():
+                    one.turn.set()
+            if self._stop.is_set():
+                return
+            busy = [one for one in self._running if not one.turn.over and not one.future.cancelled()]
+            free = self._count - len(busy)
+            waiting = [(one.since, one.period_s) for one in self._waiting]
+            for one in sorted(busy, key=lambda one: one.began):
+                if free >= len(waiting):
+                    break
+                if self._clock() - one.began >= turn_s(one.began, waiting, self._count):
+                    one.turn.over = True
+                    free += 1
+            while self._waiting and free > 0 and len(self._running) < 2 * self._count:
                 self._begin(self._waiting.pop(0))
+                free -= 1
+
+    def _wait(self, one: _Judgement[T]) -> None:
+        one.since = self._clock()
+        self._waiting.append(one)
 
     def _begin(self, one: _Judgement[T]) -> None:
-        one.began, one.turns = self._clock(), one.turns + 1
-        one.turn = Turn(lambda: self._over(one) or one.future.cancelled(), self._stop)
+        one.began, one.turn = self._clock(), Turn(self.look, self._stop)
         self._running.append(one)
         self._threads.submit(self._run, one)
 
-    def _over(self, one: _Judgement[T]) -> bool:
-        """Return whether a judgement that runs has had its turn."""
-        with self._lock:
-            periods = [other.period_s for other in self._waiting if not other.future.cancelled()]
-            return self._clock() - one.began >= turn_s(periods, self._count)
-
     def _run(self, one: _Judgement[T]) -> None:
-        assert one.turn is not None
         again, result = False, None
         error: BaseException | None = None
         try:
@@ -126,7 +142,7 @@ class Lanes(Generic[T]):
         with self._lock:
             self._running.remove(one)
             if again and not one.future.cancelled():
-                self._waiting.append(one)
+                self._wait(one)
             self.look()
         if not again:
             _settle(one.future, result, error)
