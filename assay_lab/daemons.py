@@ -16,8 +16,8 @@ from referee_py.trial.solver import Operator
 from trainer_node import challenger, trainer
 from trainer_node.chain import HearingInfo, JobView, TransactionManager
 from trainer_node.config import Settings
-from trainer_node.loop import Loop
 from trainer_node.fetch import Fetcher
+from trainer_node.loop import Loop
 from trainer_node.package import MAX_HEADER_BYTES
 from trainer_node.participant import Participant
 from trainer_node.replay import Replay

@@ -27,9 +27,7 @@ SHARE = 1 / 8
 T = TypeVar("T")
 
 
-def turn_s(
-    began: float, waiting: Sequence[tuple[float, float]], lanes: int, share: float = SHARE
-) -> float:
+def turn_s(began: float, waiting: Sequence[tuple[float, float]], lanes: int, share: float = SHARE) -> float:
     """Return the seconds for which a judgement that began at ``began`` may keep its lane; infinite if none waits.
 
     ``waiting``: since when each of those that wait has waited, and the period that it serves, in seconds, in the order
