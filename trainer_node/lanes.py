@@ -45,7 +45,7 @@ def turn_s(began: float, waiting: Sequence[tuple[float, float]], lanes: int, sha
 
 
 class Turn(threading.Event):
-    """Tells a judgement, as the event that ends its downloads, whether to stop: its turn is over, or nobody wants it."""
+    """Tells a judgement whether to stop, as the event that ends its downloads: its turn is over, or nobody wants it."""
 
     def __init__(self, look: Callable[[], None], stop: threading.Event) -> None:
         super().__init__()
