@@ -143,10 +143,10 @@ class Lanes(Generic[T]):
                 self._wait(one)
             self.look()
         if not again:
-            _settle(one.future, result, error)
+            _resolve(one.future, result, error)
 
 
-def _settle(future: Future[Any], result: Any, error: BaseException | None) -> None:
+def _resolve(future: Future[Any], result: Any, error: BaseException | None) -> None:
     """Give a future its outcome, unless it was cancelled."""
     if not future.set_running_or_notify_cancel():
         return

@@ -1,7 +1,7 @@
 """Artifacts that the disk has refused, in memory: what a bond rests on is not lost because a disk is full.
 
 A store's view with a `Memory` (`Store.held_by`) keeps there what it receives, and reads from there first. Once there is
-room on the disk again, the artifacts move there (`Store.settle`). A restart loses what is still in memory.
+room on the disk again, the artifacts move there (`Store.unload`). A restart loses what is still in memory.
 """
 
 from __future__ import annotations

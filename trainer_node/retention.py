@@ -25,7 +25,8 @@ from .artifacts import Kind, Name
 from .db import Database
 from .disk import on_disk
 from .holders import RESULT
-from .store import Store, Usage
+from .incoming import Usage
+from .store import Store
 
 URGENT_GRACE_S = 120.0
 """Time for which artifacts that no job holds stay on a full disk: they may be on their way to one. A job that is over

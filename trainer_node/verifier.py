@@ -154,7 +154,7 @@ class Verifier(Role):
             self._memory.release(job_id)
         elif self._memory.names(job_id):
             with contextlib.suppress(DiskFailed):
-                self._node.store.settle(job_id, self._memory)
+                self._node.store.unload(job_id, self._memory)
 
     def _forget(self, job_id: int, needed: Collection[int]) -> None:
         """Drop what is known about a job's hearings, except those that are needed."""

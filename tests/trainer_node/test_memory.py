@@ -46,10 +46,10 @@ def test_what_is_fetched_into_memory_is_read_from_there_and_moves_to_the_disk_on
     assert not store.has(name), "only the job's view knows of it"
     assert not store.held_by(OTHER, memory=memory).has(name)
     with pytest.raises(DiskFull):
-        store.settle(JOB, memory)
+        store.unload(JOB, memory)
     assert memory.names(JOB) == (name,)
     refusal.end()
-    store.settle(JOB, memory)
+    store.unload(JOB, memory)
     assert (memory.names(JOB), memory.size) == ((), 0)
     assert np.array_equal(store.get_tensor(name.hash), TENSOR)
     assert [path for _, path in store.holders.held(JOB)] == [str(store.path(name).relative_to(store.root))]
