@@ -98,15 +98,15 @@ class Verifier(Role):
     """
 
     def __init__(self, node: Daemon, clock: Callable[[], float] = time.monotonic) -> None:
-        self._node, self._clock = node, clock
+        self._node = node
         self._votes = Lanes[Judgement](LANES, "verdict", node.stop, clock)
         self._defences = Lanes[Judgement](DEFENCE_LANES, "defence", node.stop, clock)
         self._asked: dict[int, _Asked] = {}
         """By hearing: its judgement to come, or that of a hearing in which we may have to play."""
         self._judged: dict[int, tuple[int, Judged]] = {}
         """By hearing: its job, and what we have found."""
-        self._met: set[int] = set()
-        """Hearings whose judgement a round has waited for."""
+        self._met: dict[int, int] = {}
+        """By hearing: its job. A round has waited for the judgement of each."""
         self._refused: set[int] = set()
         self._over: set[int] = set()
         self._round: tuple[Snapshot | None, float] = None, 0.0
@@ -163,7 +163,8 @@ class Verifier(Role):
             self._asked.pop(number).future.cancel()
         for number in [n for n, (of, _) in self._judged.items() if of == job_id and n not in needed]:
             del self._judged[number]
-            self._met.discard(number)
+        for number in [n for n, of in self._met.items() if of == job_id and n not in needed]:
+            del self._met[number]
 
     def _due(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> list[Due]:
         """Return our vote, if that is due; otherwise what keeps the hearing going and defends our bond."""
@@ -181,10 +182,10 @@ class Verifier(Role):
                 return []
             case Act.UNREADABLE:
                 raise RpcCorrupt(decision.reason)
+            case Act.VOTE if hearing.id in self._refused:
+                return []
             case Act.VOTE:
-                return (
-                    [] if hearing.id in self._refused else [self._vote(hearing, self._judged[hearing.id][1])]
-                )
+                return [self._vote(hearing, self._judged[hearing.id][1])]
             case Act.REFUSE:
                 if hearing.id not in self._refused:
                     self._refuse(hearing, decision.reason, judged=hearing.id in self._judged)
@@ -254,11 +255,12 @@ class Verifier(Role):
             period = min(rules.appeal_period, rules.clock) if defends else rules.verdict_period
             asked = _Asked(job.id, defends, lanes.submit(period, partial(self._attempt, job, hearing)))
             self._asked[hearing.id] = asked
-        try:
-            judgement = asked.future.result(timeout=self._patience(hearing, asked.future))
-        except TimeoutError:
+        self._wait(hearing, asked.future)
+        if not asked.future.done():
             _log.info("verdict.pending", match=whole(hearing.match_id))
             return None
+        try:
+            judgement = asked.future.result()
         except Unavailable as error:
             _log.warning("verdict.unavailable", match=whole(hearing.match_id), reason=str(error))
             self._failed(job, hearing, "peer", error)
@@ -276,18 +278,17 @@ class Verifier(Role):
         self._drop(hearing.id)
         return None
 
-    def _patience(self, hearing: HearingInfo, future: Future[Judgement]) -> float:
-        """Wait for a judgement that was not waited for before, as long as the round's patience lasts. Return zero.
+    def _wait(self, hearing: HearingInfo, future: Future[Judgement]) -> None:
+        """Wait for a judgement that was not waited for before, as long as the round's patience lasts.
 
         SAFETY: a hundred judgements that last must not make a round long in which a clock of ours runs.
         """
         if hearing.id in self._met:
-            return 0.0
-        self._met.add(hearing.id)
+            return
+        self._met[hearing.id] = hearing.terms.submission.job_id
         began, (of, left) = time.monotonic(), self._round
         wait_for([future], timeout=left)
         self._round = of, max(left - (time.monotonic() - began), 0.0)
-        return 0.0
 
     def _drop(self, number: int) -> None:
         """Drop a judgement, or stop it."""
