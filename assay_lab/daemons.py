@@ -16,6 +16,7 @@ from referee_py.trial.solver import Operator
 from trainer_node import challenger, trainer
 from trainer_node.chain import HearingInfo, JobView, TransactionManager
 from trainer_node.config import Settings
+from trainer_node.fetch import Fetcher
 from trainer_node.loop import Loop
 from trainer_node.package import MAX_HEADER_BYTES
 from trainer_node.participant import Participant
@@ -61,11 +62,11 @@ class SilentParticipant(Participant):
 class LyingVerifier(Verifier):
     """Signs the wrong record of a disputed operator, and stands by it."""
 
-    def _judge(self, job: JobView, hearing: HearingInfo) -> Judgement:
-        right = super()._judge(job, hearing)
+    def _judge(self, job: JobView, hearing: HearingInfo, fetcher: Fetcher) -> Judgement:
+        right = super()._judge(job, hearing, fetcher)
         wrong = next(record for record in hearing.terms.dispute.records if record != right.record)
         most = max(array.nbytes for array in right.operator.outputs) + MAX_HEADER_BYTES
-        uris, fetcher = servers(job, hearing), self._node.fetcher
+        uris = servers(job, hearing)
         false = [fetcher.tensor(output, uris, max_bytes=most) for output in wrong.outputs]
         return Judgement(wrong, Operator(right.operator.inputs, false, right.operator.log), right.trial)
 

@@ -118,10 +118,17 @@ class Fetcher:
         self._stop = stop or threading.Event()
         self._over: Callable[[], bool] = bool
 
-    def for_job(self, job: int) -> Fetcher:
-        """Return a fetcher that counts what servers cost against their budgets in a job."""
+    def for_job(
+        self, job: int, *, store: Store | None = None, stop: threading.Event | None = None
+    ) -> Fetcher:
+        """Return a fetcher that counts what servers cost against their budgets in a job. The job holds what is fetched.
+
+        ``store``: another view of the store; ``stop``: another event that ends downloads.
+        """
         other = copy.copy(self)
         other._job = job
+        other.store = self.store.held_by(job) if store is None else store
+        other._stop = self._stop if stop is None else stop
         return other
 
     def until(self, over: Callable[[], bool]) -> Fetcher:

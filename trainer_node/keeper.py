@@ -22,7 +22,7 @@ from .disk_estimate import too_full
 from .errors import DiskFailed
 from .metrics import Metrics
 from .problems import Problems
-from .retention import Policy, Retention
+from .retention import URGENT_GRACE_S, Policy, Retention
 from .store import Store
 
 DISK = "disk"
@@ -162,7 +162,8 @@ class Keeper:
         with self._jobs:
             idle = tuple(self._idle)
         resting = frozenset(job for job in idle if not self.works_at(job))
-        swept = self._retention.urgent(resting, enough)
+        # SAFETY: a reorganisation may bring back a hearing or a match whose job has just ended.
+        swept = self._retention.urgent(resting, enough, over_s=URGENT_GRACE_S)
         self._urgent = time.monotonic()
         self._metrics.add("store_freed_bytes", by=swept.freed)
 

@@ -1,7 +1,9 @@
 """Requests to an opponent's servers, in bounded time.
 
-SAFETY: a stalling opponent must not cost us our clock. One round asks its servers for at most `patience_s`, then goes
-on without them (the opponent has to reveal on-chain). Servers that waste our time are banned, longer each time.
+SAFETY: an opponent's pace must not cost us our clock. One round asks its servers for at most `patience_s`, then goes on
+without them (the opponent has to reveal on-chain). Servers that waste our time are banned, longer each time; slow and
+right answers are such a waste, too. All opponents together make us wait for `SHARE` of the time, so that many matches
+take no more of a clock than one.
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ MAX_URIS = 4
 """Limit on the servers of a group that are asked, the spokesman's first."""
 BAN_S = 5.0
 MAX_BAN_S = 900.0
+SHARE = 1 / 8
+"""The share of any clock for which we wait for answers of opponents, in all matches together."""
+BURST = 4
+"""Patiences of a round that may be spent at once, if nothing was waited for before."""
 _MAX_REMEMBERED = 4096
 
 T = TypeVar("T")
@@ -45,6 +51,9 @@ class Opponents:
         self._patience_s = patience_s
         self._clock = clock
         self._banned: dict[Servers, tuple[int, float]] = {}  # bans in a row, and the end of the last
+        self._lock = threading.Lock()
+        self._left_s, self._counted = BURST * patience_s, clock()
+        """Seconds that may be waited, and when they were counted."""
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="opponent")
 
     @classmethod
@@ -63,6 +72,15 @@ class Opponents:
     def banned(self, servers: Servers) -> bool:
         """Return whether these servers are banned now."""
         return self._clock() < self._banned.get(servers, (0, 0.0))[1]
+
+    def left_s(self, spent: float = 0.0) -> float:
+        """Return the seconds that may be waited for answers now, after ``spent`` were."""
+        with self._lock:
+            now = self._clock()
+            earned = SHARE * max(0.0, now - self._counted)
+            self._left_s = min(BURST * self._patience_s, self._left_s + earned) - spent
+            self._counted = now
+            return self._left_s
 
     # ------------------------------------------------------------------ inside
 
@@ -95,12 +113,13 @@ class Conversation:
 
     def _ask(self, question: Callable[[], T]) -> T | None:
         opponents, servers = self._opponents, self._servers
-        if self._left <= 0 or opponents.banned(servers):
+        patience = min(self._left, opponents.left_s())
+        if patience <= 0 or opponents.banned(servers):
             return None
         began = opponents._clock()
         future = opponents._threads.submit(question)
         try:
-            answer = future.result(timeout=self._left)
+            answer = future.result(timeout=patience)
         except (AssayError, TimeoutError):
             future.cancel()
             # NOTE: a quick refusal does no harm; one that took half of our patience wasted our time.
@@ -108,6 +127,11 @@ class Conversation:
                 opponents._ban(servers)
             return None
         finally:
-            self._left -= opponents._clock() - began
-        opponents._banned.pop(servers, None)
+            took = opponents._clock() - began
+            self._left -= took
+            opponents.left_s(spent=took)
+        if self._left < opponents._patience_s / 2:
+            opponents._ban(servers)
+        else:
+            opponents._banned.pop(servers, None)
         return answer

@@ -5,9 +5,9 @@
     over for `result_s`        its result goes, too
     held by no job             stays as long as a job goes on that is older, and for `grace_s` at least
 
-Roots of checkpoints stay in the database. A full disk shortens both times to nothing, and gives up what was fetched for
-jobs in which we have nothing at stake. SAFETY: what a job with our stake holds never goes while the job lasts, because
-a dispute, a refutation or a request may ask for it.
+Roots of checkpoints stay in the database. A full disk shortens both times to `URGENT_GRACE_S`, and gives up what was
+fetched for jobs in which we have nothing at stake. SAFETY: what a job with our stake or bond holds never goes while the
+job and its hearings last, because a dispute, a refutation, a request or a trial may ask for it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ from .artifacts import Kind, Name
 from .db import Database
 from .disk import on_disk
 from .holders import RESULT
-from .store import Store, Usage
+from .incoming import Usage
+from .store import Store
 
 URGENT_GRACE_S = 120.0
-"""Time for which artifacts that no job holds stay on a full disk: they may be on their way to one."""
+"""Time for which artifacts that no job holds stay on a full disk: they may be on their way to one. A job that is over
+keeps all as long, too: it is ten blocks of 12 s, and a reorganisation within them may bring the job back."""
 _INCOMING_S = 24 * 3600.0
 
 _log = structlog.get_logger(__name__)
@@ -72,12 +74,12 @@ class Retention:
         """Remove what has had its time."""
         return self._sweep(self._policy, self._policy.grace_s, frozenset())
 
-    def urgent(self, idle: frozenset[int], enough: Callable[[], bool]) -> Swept:
+    def urgent(self, idle: frozenset[int], enough: Callable[[], bool], over_s: float = 0.0) -> Swept:
         """Remove what may go, the least valuable first, until there is ``enough`` room. ``idle``: jobs in which we have
-        nothing at stake, and on which we do not work."""
-        swept = self._sweep(Policy(0.0, self._policy.result_s), URGENT_GRACE_S, idle)
+        nothing at stake, and on which we do not work; ``over_s``: seconds for which jobs that are over keep all."""
+        swept = self._sweep(Policy(over_s, max(over_s, self._policy.result_s)), URGENT_GRACE_S, idle)
         if not enough():
-            more = self._sweep(Policy(0.0, 0.0), URGENT_GRACE_S, idle)
+            more = self._sweep(Policy(over_s, over_s), URGENT_GRACE_S, idle)
             swept = Swept(swept.freed + more.freed, swept.removed + more.removed, more.left)
         return swept
 
@@ -112,10 +114,11 @@ class Retention:
                 since = min(since, holders.began(job))
                 kept.update(path for _, path in holders.held(job))
                 continue
-            age = 0.0 if over is None else now - over
-            if over is None and policy.grace_s == 0:
+            if over is None:
                 gone.append(job)
-            elif age < policy.grace_s:
+                continue
+            age = now - over
+            if age < policy.grace_s:
                 kept.update(path for _, path in holders.held(job))
             elif age < policy.result_s:
                 kept.update(path for stage, path in holders.held(job) if stage == RESULT)

@@ -25,9 +25,10 @@ from referee_py.errors import InvalidInput
 
 from .artifacts import Kind, Name, parse_hash, parse_tag
 from .errors import ConfigError
+from .incoming import Usage
 from .problems import Problems, Shown
 from .progress import Board
-from .store import Store, Usage
+from .store import Store
 
 _IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
 _MAX_CONNECTIONS = 256

@@ -17,12 +17,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import io
 import os
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -34,7 +34,6 @@ from referee_py.rounding.step_log import StepLog
 
 from .artifacts import (
     Array,
-    Check,
     Kind,
     Name,
     check_for,
@@ -44,57 +43,14 @@ from .artifacts import (
     parse_tag,
 )
 from .disk import disk_errors, on_disk
-from .errors import Corrupt, DiskFull
+from .errors import Corrupt, DiskFailed, DiskFull
 from .holders import RESULT, WORK, Holders
+from .incoming import Incoming, Usage
+from .memory import Memory
 
 DEFAULT_MAX_BYTES = 16 << 30
 _CHUNK = 1 << 20
 _LEFTOVER_S = 24 * 3600
-
-
-@dataclass
-class Usage:
-    """What a store takes, as this process knows it: files and bytes by kind; and what it has received and sent."""
-
-    files: dict[str, int] = field(default_factory=dict)
-    bytes: dict[str, int] = field(default_factory=dict)
-    received: int = 0
-    sent: int = 0
-
-    def add(self, kind: str, size: int, files: int = 1) -> None:
-        self.files[kind] = self.files.get(kind, 0) + files
-        self.bytes[kind] = self.bytes.get(kind, 0) + size
-
-    @property
-    def total(self) -> int:
-        """Bytes of all kinds together."""
-        return sum(self.bytes.values())
-
-
-class Incoming:
-    """One artifact on its way into the store: its bytes are checked as they arrive, and it is named at the end."""
-
-    def __init__(self, name: Name, file: IO[bytes], max_bytes: int, why: str, where: Path) -> None:
-        self._check: Check = check_for(name, max_bytes)
-        self._why = why
-        self._where = where
-        self._file = file
-        self._name = name
-        self._max_bytes = max_bytes
-        self.size = 0
-
-    def write(self, chunk: bytes) -> None:
-        """Append. Raises Corrupt as soon as the bytes cannot become the artifact, or exceed the limit."""
-        self.size += len(chunk)
-        if self.size > self._max_bytes:
-            raise Corrupt(f"{self._name} does not end: {self._why}")
-        self._check.update(chunk)
-        with disk_errors(self._where):
-            self._file.write(chunk)
-
-    def finish(self) -> None:
-        """Raise Corrupt unless the bytes are the whole artifact."""
-        self._check.finish()
 
 
 class Store:
@@ -115,6 +71,7 @@ class Store:
         self.make_room: Callable[[int], bool] = lambda _bytes: False
         """Asked for so many bytes when the disk is full; returns whether it is worth trying again."""
         self._for: tuple[int, str] | None = None
+        self._memory: Memory | None = None
         self._sync = sync
         self._incoming = root / "incoming"
         with disk_errors(root):
@@ -126,12 +83,31 @@ class Store:
                 if path.stat().st_mtime < time.time() - _LEFTOVER_S:
                     path.unlink()
 
-    def held_by(self, job: int, *, result: bool = False) -> Store:
-        """Return this store, whose artifacts belong to a job from now on: to its work, or to its ``result``."""
+    def held_by(self, job: int, *, result: bool = False, memory: Memory | None = None) -> Store:
+        """Return this store, whose artifacts belong to a job from now on: to its work, or to its ``result``.
+
+        With ``memory`` what is received is kept there, and so is what is on disk where the disk does not note that the
+        job holds it: a view for a disk that has refused.
+        """
         view = copy.copy(self)
         view.make_room = lambda size: self.make_room(size)
         view._for = job, RESULT if result else WORK
+        view._memory = memory
         return view
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether this view keeps what it receives in memory."""
+        return self._memory is not None
+
+    def unload(self, job: int, memory: Memory) -> None:
+        """Move to the disk what is kept in memory for a job. Raises DiskFailed; what is left stays in memory."""
+        view = self.held_by(job)
+        for name in memory.names(job):
+            data = memory.get(job, name)
+            if data is not None:
+                view._put(name, data)
+                memory.drop(job, name)
 
     # ------------------------------------------------------------------ put
 
@@ -187,6 +163,8 @@ class Store:
 
     def get(self, name: Name) -> bytes:
         """Return the checked bytes of an artifact. Errors as :meth:`get_blob`."""
+        if (kept := self._kept(name)) is not None:
+            return kept
         path = self.path(name)
         try:
             with disk_errors(path), path.open("rb") as file:
@@ -229,15 +207,26 @@ class Store:
         return StepLog.decode(data, node_count, self.max_bytes)
 
     def has(self, name: Name) -> bool:
-        """Return whether it is here; its bytes were checked when it was written. Whoever asks is about to use it."""
+        """Return whether it is here; its bytes were checked when it was written. Whoever asks is about to use it.
+
+        Raises DiskFailed if the view's job should hold it and the disk does not note that.
+        """
+        if self._kept(name) is not None:
+            return True
         with self.lock:
             path = self.find(name)
             if path is not None:
                 with contextlib.suppress(OSError):
                     os.utime(path)
-        if path is not None and self._for is not None:
+        if path is None or self._for is None:
+            return path is not None
+        try:
             self.hold(name)
-        return path is not None
+        except DiskFailed:
+            if self._memory is None:
+                raise
+            self._memory.put(self._for[0], name, self.get(name))
+        return True
 
     def find(self, name: Name) -> Path | None:
         """Return the read-only file of an artifact; for a tree without a count, that with the most leaves."""
@@ -273,11 +262,13 @@ class Store:
     def incoming(self, name: Name, max_bytes: int | None = None) -> Iterator[Incoming]:
         """Receive an artifact whose bytes the block writes. It is kept if the block succeeds and the bytes are right.
 
-        Raises Corrupt. Only the right bytes ever appear under the name.
+        Raises Corrupt, DiskFailed. Only the right bytes ever appear under the name.
         """
         if name.kind is Kind.TREE and name.count is None:
             raise InvalidInput(f"{name} has no number of leaves; it is part of a tree's name in the store")
-        with self._named_at_the_end(name) as file:
+        if self._memory is None:
+            self.hold(name)
+        with self._in_memory(name) if self._memory is not None else self._named_at_the_end(name) as file:
             limit = min(max_bytes or self.max_bytes, self.max_bytes)
             incoming = Incoming(name, file, limit, self.why_limited(limit), self.root)
             yield incoming
@@ -347,6 +338,18 @@ class Store:
                 os.utime(path)
         self.hold(name)
         return True
+
+    def _kept(self, name: Name) -> bytes | None:
+        return self._memory.get(self._for[0], name) if self._memory is not None and self._for else None
+
+    @contextlib.contextmanager
+    def _in_memory(self, name: Name) -> Iterator[IO[bytes]]:
+        """Yield a file in memory, whose content the view's job keeps when the block ends without error."""
+        assert self._memory is not None
+        assert self._for is not None
+        file = io.BytesIO()
+        yield file
+        self._memory.put(self._for[0], name, file.getvalue())
 
     @contextlib.contextmanager
     def _named_at_the_end(self, name: Name, sync: bool = True) -> Iterator[IO[bytes]]:

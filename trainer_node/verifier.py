@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,26 +29,30 @@ from .artifacts import Kind, Name
 from .chain import Call, HearingInfo, JobView, Snapshot
 from .chain.codec.hearing import hearing_call
 from .config import Settings
-from .cost_estimate import MARGIN
-from .decide import too_long, too_short, too_uncertain
 from .devices import backend_of
+from .disk import on_disk
 from .due import Due
-from .errors import DiskFailed
+from .errors import DiskFailed, DiskFull, RpcCorrupt
+from .fetch import Fetcher
 from .hearing_player import HearingPlayer
 from .ids import whole
+from .lanes import Lanes
 from .log_sources import step_limit
 from .loop import Loop, Role, Turn, raising
-from .min_stake import TRIAL_MOVES
+from .memory import Memory
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
-from .policy import unwanted
 from .service import Daemon, Service, open_daemon
+from .store import Store
 from .trial_cost import TrialCost, cost_of
+from .verdicts import Act, Caution, Decision, Judged, decide, may_stake
 
 PATIENCE_S = 5.0
-"""Seconds that a round waits for a new judgement; the next round asks again for one that takes longer."""
+"""Seconds that a round waits for new judgements, all together; later rounds ask again for those that take longer."""
 LANES = 8
-"""Number of judgements at the same time, so that a stalling server holds up only its own match."""
+"""Judgements for votes at the same time. A server that stalls holds up its own hearing, and others for a turn."""
+DEFENCE_LANES = 4
+"""The same for hearings that hold our bond. SAFETY: they have lanes of their own, so they never wait behind votes."""
 
 _log = structlog.get_logger(__name__)
 
@@ -63,27 +72,53 @@ class Judgement:
     operator: Operator
     trial: TrialCost
 
+    @property
+    def judged(self) -> Judged:
+        """What a decision needs of it, without the tensors."""
+        return Judged(self.record, self.trial)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A judgement that is computed, or is there. ``defends``: our bond is in its hearing."""
+
+    job_id: int
+    defends: bool
+    future: Future[Judgement]
+
 
 class Verifier(Role):
     """Attests in every hearing that names this verifier, and stands by its verdict if that is overruled.
 
     NOTE: it never guesses. Without the inputs that the records name, it signs nothing and tries again.
+
+    INVARIANT: what a judgement comes from is held by its job from the moment at which it is fetched (on a full disk, by
+    `Memory`), until no signature of ours can be tried in the job any more. So the judgement can be made again, and a
+    trial played, without anybody's server, also after a restart.
     """
 
-    def __init__(self, node: Daemon) -> None:
+    def __init__(self, node: Daemon, clock: Callable[[], float] = time.monotonic) -> None:
         self._node = node
-        self._lanes = ThreadPoolExecutor(LANES, thread_name_prefix="verdict")
-        self._judging: dict[int, tuple[int, Future[Judgement]]] = {}
-        """By hearing: its job and its judgement."""
+        self._votes = Lanes[Judgement](LANES, "verdict", node.stop, clock)
+        self._defences = Lanes[Judgement](DEFENCE_LANES, "defence", node.stop, clock)
+        self._asked: dict[int, _Asked] = {}
+        """By hearing: its judgement to come, or that of a hearing in which we may have to play."""
+        self._judged: dict[int, tuple[int, Judged]] = {}
+        """By hearing: its job, and what we have found."""
+        self._met: dict[int, int] = {}
+        """By hearing: its job. A round has waited for the judgement of each."""
         self._refused: set[int] = set()
         self._over: set[int] = set()
+        self._round: tuple[Snapshot | None, float] = None, 0.0
+        """The snapshot of this round of the loop, and the seconds left of its patience."""
+        self._memory = Memory(lambda: node.settings.limits.memory_bytes)
         assert node.transactions is not None
         self._account, self._me = node.transactions.account, node.transactions.address
         opponents = Opponents.of(node.store, node.stop)
         self._hearing_player = HearingPlayer(node.client.contracts, self._me, opponents, node.stop)
 
     def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
-        """Return whether a job has hearings that may need us, and a turn for each."""
+        """Return whether a job has hearings that may need us, and a turn for each, those with our bond first."""
         if not job.phase.ended:
             self._over.discard(job.id)  # a reorganisation has brought it back
         # SAFETY: only our own referee's matches can be trusted; another referee may report any match, or none.
@@ -93,68 +128,139 @@ class Verifier(Role):
         found, failed = snapshot.hearings(job)
         waited = job.match_ids()
         hearings = [h for h in found if h.hidden or h.voted(self._me) or h.match_id in waited]
+        hearings.sort(key=lambda hearing: not hearing.voted(self._me))
         needed = {hearing.id for hearing in hearings}
         if not needed and not failed:
             self._node.problems.forget_job(job.id)
         turns = [Turn(f"hearing of match {n:#x}", raising(error)) for n, error in failed.items()]
         if not failed:
-            self._hearing_player.forget(job.id, but=needed)
-            for number in [n for n, (of, _) in self._judging.items() if of == job.id and n not in needed]:
-                del self._judging[number]
+            self._forget(job.id, needed)
+        staked = [h for h in hearings if may_stake(h, self._me, h.id in self._refused)]
+        self._keep(job.id, bool(staked or failed))
         if job.phase.ended and not hearings and not failed:
             self._over.add(job.id)
+        self._votes.look()
+        self._defences.look()
         turns += [
             Turn(f"hearing of match {hearing.match_id:#x}", partial(self._due, snapshot, job, hearing))
             for hearing in hearings
         ]
         return bool(hearings or failed or job.open_matches), turns
 
+    def _keep(self, job_id: int, staked: bool) -> None:
+        """Hold what a job's signatures rest on while there may be one; let go of it afterwards."""
+        self._node.keeper.stake(job_id, staked)
+        if not staked:
+            self._memory.release(job_id)
+        elif self._memory.names(job_id):
+            with contextlib.suppress(DiskFailed):
+                self._node.store.unload(job_id, self._memory)
+
+    def _forget(self, job_id: int, needed: Collection[int]) -> None:
+        """Drop what is known about a job's hearings, except those that are needed."""
+        self._hearing_player.forget(job_id, but=needed)
+        for number in [n for n, asked in self._asked.items() if asked.job_id == job_id and n not in needed]:
+            self._asked.pop(number).future.cancel()
+        for number in [n for n, (of, _) in self._judged.items() if of == job_id and n not in needed]:
+            del self._judged[number]
+        for number in [n for n, of in self._met.items() if of == job_id and n not in needed]:
+            del self._met[number]
+
     def _due(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> list[Due]:
         """Return our vote, if that is due; otherwise what keeps the hearing going and defends our bond."""
-        if hearing.state.phase is HearingPhase.VOTING and snapshot.now < hearing.state.until:
-            if not hearing.voted(self._me) and hearing.id not in self._refused:
-                return self._vote(job, hearing)
-            return []
-        if hearing.state.phase not in (HearingPhase.DEFENCE, HearingPhase.STAND):
-            self._judging.pop(hearing.id, None)  # the tensors may be large, and are rarely needed again
+        if self._round[0] is not snapshot:
+            self._round = snapshot, PATIENCE_S
+        if hearing.state.phase not in (HearingPhase.VOTING, HearingPhase.DEFENCE, HearingPhase.STAND):
+            # NOTE: the tensors may be large, and are rarely needed again.
+            self._drop(hearing.id)
+        known = self._judged.get(hearing.id)
+        decision = self._decide(snapshot, job, hearing, known[1] if known else None)
+        if decision.act is Act.JUDGE and (judged := self.judged(job, hearing)) is not None:
+            decision = self._decide(snapshot, job, hearing, judged)
+        match decision.act:
+            case Act.WAIT | Act.JUDGE:
+                return []
+            case Act.UNREADABLE:
+                raise RpcCorrupt(decision.reason)
+            case Act.VOTE if hearing.id in self._refused:
+                return []
+            case Act.VOTE:
+                return [self._vote(hearing, self._judged[hearing.id][1])]
+            case Act.REFUSE:
+                if hearing.id not in self._refused:
+                    self._refuse(hearing, decision.reason, judged=hearing.id in self._judged)
+                return []
         return self._hearing_player.due(snapshot, hearing, _OperatorSource(self, job, hearing))
 
-    def _vote(self, job: JobView, hearing: HearingInfo) -> list[Due]:
+    def _decide(
+        self, snapshot: Snapshot, job: JobView, hearing: HearingInfo, judged: Judged | None
+    ) -> Decision:
         settings = self._node.settings
-        reason = unwanted(job, settings.policy) or too_uncertain(job, settings.allow_probable_bounds)
-        # SAFETY: a vote locks our bond for as long as the hearing lasts.
-        reason = reason or too_long(job, settings.limits.max_period_s)
-        if reason := reason or too_short(job, settings.latency_s):
-            _log.warning("verdict.left_to_others", match=whole(hearing.match_id), reason=reason)
-            self._refused.add(hearing.id)
-            return []
-        judgement = self.judgement(job, hearing)
-        if judgement is None:
-            return []
-        # SAFETY: with a signature we stake our bond on playing a trial in time; after signing we defend it at any cost.
-        if reason := too_costly(judgement.trial, TRIAL_MOVES * settings.latency_s, job.rules.clock):
+        caution = Caution(
+            settings.policy,
+            settings.allow_probable_bounds,
+            settings.limits.max_period_s,
+            settings.latency_s,
+        )
+        return decide(job, hearing, self._me, judged, snapshot.now, caution)
+
+    def _refuse(self, hearing: HearingInfo, reason: str, *, judged: bool) -> None:
+        """Leave a vote to others, for good."""
+        self._refused.add(hearing.id)
+        if judged:
             _log.error("verdict.refused", match=whole(hearing.match_id), reason=reason)
-            self._refused.add(hearing.id)
-            return []
-        at, record, client = hearing.terms.submission, judgement.record.hash(), self._node.client
+        else:
+            _log.warning("verdict.left_to_others", match=whole(hearing.match_id), reason=reason)
+
+    def _vote(self, hearing: HearingInfo, judged: Judged) -> Due:
+        at, record, client = hearing.terms.submission, judged.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
         signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._account)
         call = Call.batch(client.contracts.panel, hearing_call(Attest(at, record, signature), hearing.id))
-        return [Due(call, "verdict.signed", {"match": whole(hearing.match_id), "record": record.hex()})]
+        return Due(call, "verdict.signed", {"match": whole(hearing.match_id), "record": record.hex()})
 
-    def judgement(self, job: JobView, hearing: HearingInfo) -> Judgement | None:
-        """Return the judgement of a hearing; None if it is still pending, unavailable or refused."""
-        patience, topic = 0.0, f"hearing of match {hearing.match_id:#x}"
-        if hearing.id not in self._judging:
-            patience = PATIENCE_S
-            self._judging[hearing.id] = job.id, self._lanes.submit(self._judge, job, hearing)
-        try:
-            judgement = self._judging[hearing.id][1].result(timeout=patience)
-            self._node.problems.job(job.id, topic, None, ours=True)
-            return judgement
-        except TimeoutError:
+    # ------------------------------------------------------------------ judgements
+
+    def judged(self, job: JobView, hearing: HearingInfo) -> Judged | None:
+        """Return what we have found about a hearing; None while it is pending or unavailable, or if it is refused."""
+        if hearing.id not in self._judged:
+            found = self._judgement(job, hearing)
+            if found is None:
+                return None
+            self._judged[hearing.id] = job.id, found.judged
+            if not self._asked[hearing.id].defends:
+                self._drop(hearing.id)  # a vote needs the record alone
+        return self._judged[hearing.id][1]
+
+    def operator(self, job: JobView, hearing: HearingInfo) -> Operator | None:
+        """Return the tensors of a hearing's operator, as `judged`. Whoever asks keeps them."""
+        found = self._judgement(job, hearing)
+        if found is None:
+            return None
+        self._drop(hearing.id)
+        return found.operator
+
+    def _judgement(self, job: JobView, hearing: HearingInfo) -> Judgement | None:
+        """Return the judgement of a hearing, from lanes of its own if our bond is in the hearing."""
+        defends, topic = hearing.voted(self._me), f"hearing of match {hearing.match_id:#x}"
+        asked = self._asked.get(hearing.id)
+        if asked is not None and defends and not asked.defends and not asked.future.done():
+            self._drop(hearing.id)
+            asked = None
+        if asked is None and not defends and hearing.id in self._refused:
+            return None
+        if asked is None:
+            lanes = self._defences if defends else self._votes
+            rules = job.rules
+            period = min(rules.appeal_period, rules.clock) if defends else rules.verdict_period
+            asked = _Asked(job.id, defends, lanes.submit(period, partial(self._attempt, job, hearing)))
+            self._asked[hearing.id] = asked
+        self._wait(hearing, asked.future)
+        if not asked.future.done():
             _log.info("verdict.pending", match=whole(hearing.match_id))
             return None
+        try:
+            judgement = asked.future.result()
         except Unavailable as error:
             _log.warning("verdict.unavailable", match=whole(hearing.match_id), reason=str(error))
             self._failed(job, hearing, "peer", error)
@@ -164,10 +270,30 @@ class Verifier(Role):
             self._failed(job, hearing, "peer", error)
         except Exception as error:
             self._failed(job, hearing, "disk" if isinstance(error, DiskFailed) else "run", error)
-            del self._judging[hearing.id]
+            self._drop(hearing.id)
             raise
-        del self._judging[hearing.id]
+        else:
+            self._node.problems.job(job.id, topic, None, ours=True)
+            return judgement
+        self._drop(hearing.id)
         return None
+
+    def _wait(self, hearing: HearingInfo, future: Future[Judgement]) -> None:
+        """Wait for a judgement that was not waited for before, as long as the round's patience lasts.
+
+        SAFETY: a hundred judgements that last must not make a round long in which a clock of ours runs.
+        """
+        if hearing.id in self._met:
+            return
+        self._met[hearing.id] = hearing.terms.submission.job_id
+        began, (of, left) = time.monotonic(), self._round
+        wait_for([future], timeout=left)
+        self._round = of, max(left - (time.monotonic() - began), 0.0)
+
+    def _drop(self, number: int) -> None:
+        """Drop a judgement, or stop it."""
+        if (asked := self._asked.pop(number, None)) is not None:
+            asked.future.cancel()
 
     def _failed(self, job: JobView, hearing: HearingInfo, of: str, error: Exception) -> None:
         """Tell /readyz and the metrics, until the verdict is there or the hearing is over."""
@@ -175,18 +301,30 @@ class Verifier(Role):
         told = f"no verdict: {type(error).__name__}: {error}"
         self._node.problems.job(job.id, f"hearing of match {hearing.match_id:#x}", told, ours=True)
 
-    def _judge(self, job: JobView, hearing: HearingInfo) -> Judgement:
+    def _attempt(self, job: JobView, hearing: HearingInfo, stop: threading.Event) -> Judgement:
+        """Judge with what the disk has and takes; where it refuses, with what is in memory and comes there."""
+        node = self._node
+        if not self._memory.names(job.id):
+            try:
+                return self._judge(job, hearing, node.fetcher.for_job(job.id, stop=stop))
+            except DiskFailed as error:
+                _log.warning("verdict.from_memory", match=whole(hearing.match_id), reason=str(error))
+        view = node.store.held_by(job.id, memory=self._memory)
+        return self._judge(job, hearing, node.fetcher.for_job(job.id, store=view, stop=stop))
+
+    def _judge(self, job: JobView, hearing: HearingInfo, fetcher: Fetcher) -> Judgement:
         """Compute the right record of the disputed node from inputs that either side serves."""
-        at = hearing.terms.submission
-        fetcher, memory = self._node.fetcher.for_job(job.id), self._node.settings.limits.memory_bytes
+        at, memory = hearing.terms.submission, self._node.settings.limits.memory_bytes
         uris = servers(job, hearing)
         program = load_program(fetcher, job.program, job.program_file, uris)
         structure = program.nodes[at.node]
         limit = check_operator(program, job.program, at.node, memory) + MAX_HEADER_BYTES
         record = hearing.terms.dispute.records[0]
-        fetcher.fetch_all([Name(Kind.TENSOR, tensor) for tensor in record.inputs], uris, max_bytes=limit)
+        names = [Name(Kind.TENSOR, tensor) for tensor in record.inputs]
+        self._check_room(job, fetcher.store, program, at.node, names)
+        fetcher.fetch_all(names, uris, max_bytes=limit)
         inputs = [fetcher.store.get_tensor(tensor) for tensor in record.inputs]
-        log = self._log(job, program, at, uris)
+        log = self._log(job, program, at, uris, fetcher)
         outputs = execute_again(
             structure, record, inputs, backend_of("cpu", job.program.mode), job.program.mode, log
         )
@@ -196,12 +334,23 @@ class Verifier(Role):
         entries = log.read() if log else None
         return Judgement(right, Operator(inputs, [*map(canonical, outputs)], entries), trial)
 
-    def _log(self, job: JobView, program: Program, at: Submission, uris: list[str]) -> NodeLog | None:
+    def _check_room(
+        self, job: JobView, store: Store, program: Program, node: int, names: Sequence[Name]
+    ) -> None:
+        """Raise DiskFull if the inputs of a node that are not here would take room that other jobs may need."""
+        sizes = [on_disk(program.type_of(operand).nbytes) for operand in program.nodes[node].inputs]
+        missing = sum(size for name, size in zip(names, sizes, strict=False) if store.find(name) is None)
+        if missing and not store.in_memory and (full := self._node.keeper.fits(job.id, missing)) is not None:
+            raise DiskFull(f"the inputs are not fetched: {full}")
+
+    def _log(
+        self, job: JobView, program: Program, at: Submission, uris: list[str], fetcher: Fetcher
+    ) -> NodeLog | None:
         """Return the disputed node's log, to which the job's rounding logs commit; None if there is none.
 
         NOTE: it comes from the root that the trainer has revealed, because both records may name a wrong log.
         """
-        terms, fetcher = job.program, self._node.fetcher.for_job(job.id)
+        terms = job.program
         if not is_rounded(terms.mode):
             return None
         check_leaves(terms)
@@ -209,16 +358,6 @@ class Verifier(Role):
         limit = step_limit(program, self._node.settings.limits.memory_bytes)
         step = fetcher.log(roots[at.step - 1], terms.node_count, uris, max_bytes=limit)
         return step.nodes.get(at.node)
-
-
-def too_costly(trial: TrialCost, moves_s: float, clock: int) -> str | None:
-    """Return why not to sign a verdict, or None: this machine could not play its trial within the clock."""
-    if MARGIN * (trial.seconds + moves_s) <= clock:
-        return None
-    return (
-        f"a trial may take us {MARGIN * trial.seconds:.0f} s to compute ({trial}), and {MARGIN * moves_s:.0f} s "
-        f"for its moves; the clock has {clock} s"
-    )
 
 
 @dataclass(frozen=True)
@@ -230,12 +369,11 @@ class _OperatorSource:
     hearing: HearingInfo
 
     def right(self) -> Record | None:
-        judgement = self.verifier.judgement(self.job, self.hearing)
-        return judgement.record if judgement else None
+        judged = self.verifier.judged(self.job, self.hearing)
+        return judged.record if judged else None
 
     def operator(self) -> Operator | None:
-        judgement = self.verifier.judgement(self.job, self.hearing)
-        return judgement.operator if judgement else None
+        return self.verifier.operator(self.job, self.hearing)
 
     def servers(self) -> list[str]:
         accuser = self.hearing.terms.submission.players[self.hearing.state.side]

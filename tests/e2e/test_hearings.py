@@ -17,6 +17,7 @@ from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import recorded
 from trainer_node.cli.dispute import render
+from trainer_node.cli.store import is_over
 from trainer_node.deploy import ETHER
 from trainer_node.due import Due
 from trainer_node.replay import Replay
@@ -156,9 +157,12 @@ def test_bonds_of_silent_signers_fall_though_job_and_accuser_were_gone_meanwhile
         play_until(arena, lambda job: job.phase.ended)
         ((hearing, _),) = hearings(arena)
         assert hearing.phase is HearingPhase.DEFENCE
+        snapshot = arena.client.snapshot()
+        assert not is_over(snapshot, snapshot.job(arena.job_id)), "what the job holds may still be asked for"
         arena.restart("trainer-0")
         arena.skip(2 * PERIOD_S)
         outcome = arena.play()
+        assert is_over(arena.client.snapshot(), outcome.job)
         assert outcome.job.accepted_root == honest_root(bundle)
         assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + 2 * (ETHER // 2)
         assert outcome.profit["verifier-0"] == outcome.profit["verifier-1"] == -ETHER

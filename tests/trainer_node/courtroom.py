@@ -30,9 +30,11 @@ from trainer_node.chain import ClaimView, Group, HearingInfo, JobPhase, JobView
 from trainer_node.chain.outbox import Value
 from trainer_node.config_sections import Policy
 from trainer_node.db import Database
+from trainer_node.disk import Ballast
 from trainer_node.errors import RpcCorrupt
 from trainer_node.fetch import Fetcher
 from trainer_node.gauges import Gauges
+from trainer_node.keeper import Keeper
 from trainer_node.log_sources import OwnLogs
 from trainer_node.loop import Loop
 from trainer_node.metrics import Metrics
@@ -42,6 +44,7 @@ from trainer_node.policy import GasBudget
 from trainer_node.problems import Problems
 from trainer_node.replay import Replay
 from trainer_node.reserve import Reserve
+from trainer_node.retention import Policy as Keeping
 from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.store import Store
 from trainer_node.verifier import Verifier
@@ -73,6 +76,16 @@ class Court:
         self.jobs: list[JobView] = []
         self.hidden: set[int] = set()
         self.add(uri)
+        self.keeper = Keeper(
+            self.store,
+            Database(None),
+            Ballast(folder, 0),
+            policy=Keeping(),
+            store_bytes=0,
+            every_s=1e9,
+            metrics=Metrics(),
+            problems=Problems(),
+        )
         self.node = self._node()
         self.start(Verifier(self.node))
 
@@ -214,6 +227,7 @@ class Court:
             ),
             fetcher=Fetcher(self.store, timeout_s=60.0, attempts=1),
             store=self.store,
+            keeper=self.keeper,
             stop=threading.Event(),
         )
 

@@ -13,7 +13,7 @@ import pytest
 
 from referee_py.commit import Record, Tag, Tree
 from trainer_node.fetch import Fetcher
-from trainer_node.opponent import BAN_S, MAX_BAN_S, Opponents
+from trainer_node.opponent import BAN_S, BURST, MAX_BAN_S, SHARE, Opponents
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
@@ -169,6 +169,52 @@ def test_a_spokesman_who_stalls_does_not_hide_a_member_who_serves(stalling: Stal
     with ArtifactServer(store) as server:
         found = opponents.ask([stalling.uri, server.uri]).tree(TREE.tag, TREE.root, 5)
         assert root_of(found) == TREE.root
+    opponents.close()
+
+
+class Slow(Fetcher):
+    """Gets the right tree, after seconds that pass on the test's clock alone."""
+
+    def __init__(self, store: Store, clock: Clock, takes_s: float) -> None:
+        super().__init__(store)
+        self._passing, self._takes_s = clock, takes_s
+
+    def tree(self, *_: Any, **__: Any) -> Tree:
+        self._passing.added += self._takes_s
+        return TREE
+
+
+@pytest.mark.parametrize("matches", [1, 64])
+def test_right_answers_that_come_slowly_take_a_share_of_the_clock_however_many_matches(
+    tmp_path: Path, clock: Clock, matches: int
+) -> None:
+    """Each answer comes just before our patience ends, and none is ever late."""
+    opponents = Opponents(Slow(Store(tmp_path), clock, 0.9 * 60.0), patience_s=60.0, clock=clock)
+    began, waited, rounds = clock(), 0.0, 0
+    while clock() - began < 36_000:
+        before = clock()
+        for number in range(matches):
+            opponents.ask([f"http://slow{number}"]).tree(TREE.tag, TREE.root, 5)
+        waited, rounds = waited + clock() - before, rounds + 1
+        clock.added += 30.0
+    # NOTE: an answer that is waited for is waited for to its end.
+    assert waited <= BURST * 60.0 + 60.0 + SHARE * (clock() - began)
+    assert rounds > (1 - SHARE) * 36_000 / 30.0 - 2 * BURST - 4, "all other time is ours"
+    opponents.close()
+
+
+def test_an_opponent_that_is_slow_and_right_is_asked_more_and_more_rarely(
+    tmp_path: Path, clock: Clock
+) -> None:
+    opponents = Opponents(Slow(Store(tmp_path), clock, 40.0), patience_s=60.0, clock=clock)
+    servers = ("http://slow",)
+    assert opponents.ask(servers).tree(TREE.tag, TREE.root, 5) is TREE, "what has come is used"
+    assert opponents.banned(servers)
+    assert opponents.ask(servers).tree(TREE.tag, TREE.root, 5) is None
+    clock.added += BAN_S + 1
+    assert opponents.ask(servers).tree(TREE.tag, TREE.root, 5) is TREE
+    clock.added += BAN_S + 1
+    assert opponents.banned(servers)
     opponents.close()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from trainer_node.artifacts import Kind, Name
 from trainer_node.db import Database
-from trainer_node.retention import Policy, Retention, usage
+from trainer_node.retention import URGENT_GRACE_S, Policy, Retention, usage
 from trainer_node.store import Store, verify_files
 
 HOUR = 3600.0
@@ -114,6 +114,18 @@ def test_a_full_disk_gives_up_what_is_over_then_results_then_strangers_and_never
     assert [has(store, t) for t in (staked, stranger, work, result)] == [True, True, False, False]
     retention.urgent(frozenset({2}), lambda: True)
     assert [has(store, t) for t in (staked, stranger)] == [True, False]
+
+
+def test_on_a_full_disk_too_a_reorganisation_finds_all_of_a_job_that_has_just_ended(store: Store) -> None:
+    held, clock = store.held_by(1).put_tensor(tensor(1)), Clock()
+    age(store, HOUR)
+    store.holders.end(1)
+    retention = Retention(store, None, POLICY, clock=clock)
+    retention.urgent(frozenset(), lambda: False, over_s=URGENT_GRACE_S)
+    assert has(store, held)
+    clock.now += 2 * URGENT_GRACE_S
+    retention.urgent(frozenset(), lambda: False, over_s=URGENT_GRACE_S)
+    assert not has(store, held)
 
 
 def test_a_reorganisation_brings_a_job_back(store: Store) -> None:

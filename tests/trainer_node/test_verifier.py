@@ -148,10 +148,10 @@ def test_a_judgement_that_takes_long_holds_up_nobody(court: Court, monkeypatch: 
     monkeypatch.setattr(module, "PATIENCE_S", 0.3)
     slow = court.verifier._judge
 
-    def judge(found: JobView, hearing: HearingInfo) -> Any:
+    def judge(found: JobView, hearing: HearingInfo, *fetcher: Any) -> Any:
         if hearing.match_id == 101:
             until(lambda: released)
-        return slow(found, hearing)
+        return slow(found, hearing, *fetcher)
 
     released: list[bool] = []
     monkeypatch.setattr(court.verifier, "_judge", judge)

@@ -10,6 +10,7 @@ import typer
 
 from referee_py.errors import InvalidInput
 
+from ..chain import JobView, Snapshot
 from ..config import Settings
 from ..db import Database
 from ..disk import free_bytes
@@ -126,11 +127,17 @@ def _size(path: Path) -> int:
 
 
 def _ask(settings: Settings, store: Store) -> None:
-    """Note which jobs have ended on the chain: a client's store has nobody who would."""
+    """Note which jobs have ended on the chain, with their hearings: a client's store has nobody who would."""
     going_on = [job for job, over in store.holders.jobs().items() if over is None]
     if not going_on:
         return
     snapshot = reader(settings).snapshot()
     for job in going_on:
-        if job > snapshot.job_count() or snapshot.job(job).phase.ended:
+        if job > snapshot.job_count() or is_over(snapshot, snapshot.job(job)):
             store.holders.end(job)
+
+
+def is_over(snapshot: Snapshot, job: JobView) -> bool:
+    """Return whether a job has ended with its hearings. SAFETY: a hearing may outlast its job, and a verifier's bond
+    rests on what the job holds."""
+    return job.phase.ended and not any(snapshot.hearings(job))

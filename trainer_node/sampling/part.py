@@ -8,12 +8,14 @@ ours                C_1 ... C_(k-1)  C'   ... C_n      one leaf replaced (docs/p
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from referee_py.commit import Record, Tag, Tree
 from referee_py.execute import State
 
 from ..audit.interval import Auditor
 from ..checkpoints import Checkpoint
-from ..errors import ConfigError
+from ..errors import ConfigError, DiskFailed
 from ..refuted import Refuted
 from ..replay import Replay
 from ..store import Store
@@ -34,12 +36,23 @@ class Part(Replay):
 
     INVARIANT: everything up to the interval's start and beside its checkpoint is the claim's, so a match about our root
     is about this interval.
-    SAFETY: what it rests on, the claim's state at its start with the records and the tree above it, is in memory.
+    SAFETY: what it rests on, the claim's state at its start with the records and the tree above it, is in memory. It goes
+    on when the disk refuses to keep something, which ``unkept`` is told, as in `Replay`.
     """
 
-    def __init__(self, auditor: Auditor, interval: int, computed: bytes, store: Store) -> None:
+    def __init__(
+        self,
+        auditor: Auditor,
+        interval: int,
+        computed: bytes,
+        store: Store,
+        *,
+        unkept: Callable[[DiskFailed | None], None] = lambda _: None,
+    ) -> None:
         claimed = auditor.published
-        super().__init__(auditor.package, auditor.backend, store, NoCheckpoints(), log_source=auditor.logs)
+        super().__init__(
+            auditor.package, auditor.backend, store, NoCheckpoints(), log_source=auditor.logs, unkept=unkept
+        )
         self._claimed, self._first = claimed, auditor.first(interval)
         self.interval, self.computed = interval, computed
         self.start, self.end = claimed.span(interval)

@@ -314,7 +314,8 @@ class SampleRunner(JobRunner):
         store = self._store(job.id)
         with contextlib.suppress(DiskFailed):
             store.hold(*claimed.names(checked))
-        part = Part(auditor, checked, computed, store)
+        told = partial(self._unkept, self._works[job.id])
+        part = Part(auditor, checked, computed, store, unkept=told)
         root.left.remove(interval)
         return part
 

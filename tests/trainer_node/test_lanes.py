@@ -1,0 +1,187 @@
+"""Judgements take turns: however many last, each of the others has its turn within a share of its own period."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from referee_py.errors import Unavailable
+from trainer_node.lanes import SHARE, Lanes, turn_s
+
+from .desk import until
+
+PERIOD_S = 800.0
+TURN_S = SHARE * PERIOD_S
+
+
+@dataclass
+class Clock:
+    """Time that the test moves."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Room:
+    """Lanes whose judgements note what they do. They last until they are told to stop, or let go."""
+
+    clock: Clock = field(default_factory=Clock)
+    stop: threading.Event = field(default_factory=threading.Event)
+    free: threading.Event = field(default_factory=threading.Event)
+    begun: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.lanes = Lanes[str](2, "test", self.stop, self.clock)
+
+    def slow(self, name: str, period_s: float = 30 * PERIOD_S) -> Future[str]:
+        """Queue a judgement whose server serves nothing, and takes its time for that."""
+
+        def work(told: threading.Event) -> str:
+            self.begun.append(name)
+            until(lambda: told.is_set() or self.free.is_set())
+            raise Unavailable("nothing came")
+
+        return self.lanes.submit(period_s, work)
+
+    def quick(self, name: str, period_s: float = PERIOD_S) -> Future[str]:
+        """Queue a judgement that is there as soon as it has a lane."""
+
+        def work(_: threading.Event) -> str:
+            self.begun.append(name)
+            return name
+
+        return self.lanes.submit(period_s, work)
+
+    def computing(self, name: str) -> Future[str]:
+        """Queue a judgement that is in a kernel, which cannot be stopped."""
+
+        def work(_: threading.Event) -> str:
+            self.begun.append(name)
+            until(self.free.is_set)
+            return name
+
+        return self.lanes.submit(PERIOD_S, work)
+
+    def pass_(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock.now += seconds
+        self.lanes.look()
+
+
+@pytest.fixture
+def room() -> Iterator[Room]:
+    made = Room()
+    yield made
+    made.stop.set()
+    made.free.set()
+
+
+def test_alone_a_judgement_has_all_the_time(room: Room) -> None:
+    first, second = room.slow("a"), room.slow("b")
+    until(lambda: len(room.begun) == 2)
+    room.pass_(1e9)
+    room.free.set()
+    for future in (first, second):
+        with pytest.raises(Unavailable):
+            future.result(timeout=60)
+    assert sorted(room.begun) == ["a", "b"], "each had one turn"
+
+
+def test_who_waits_has_a_lane_after_a_share_of_its_own_period(room: Room) -> None:
+    """Those that last are of jobs with periods of a month, and there are many of them."""
+    for name in "abcdefgh":
+        room.slow(name)
+    until(lambda: len(room.begun) == 2)
+    right = room.quick("right")
+    # Six wait before it, so it is at place 6 of two lanes: four turns are all that it has to wait for.
+    for turns in range(1, 5):
+        assert not right.done()
+        room.pass_(TURN_S / 4)
+        until(lambda turns=turns: len(room.begun) >= 2 * turns + 1)  # type: ignore[misc]
+    assert right.result(timeout=60) == "right"
+    assert room.clock.now == TURN_S
+
+
+def test_who_has_had_his_turn_comes_back_with_what_is_on_disk(room: Room, tmp_path: Path) -> None:
+    """A slow and right server: each turn brings an artifact more."""
+    for name in "abc":
+        room.slow(name, PERIOD_S)
+
+    def work(told: threading.Event) -> str:
+        here = len(list(tmp_path.iterdir()))
+        if here == 3:
+            return "right"
+        (tmp_path / str(here)).touch()
+        until(told.is_set)
+        raise Unavailable("its turn is over")
+
+    right = room.lanes.submit(PERIOD_S, work)
+    for _ in range(7):  # each second turn is ours, and the fourth of them finds all
+        until(lambda: (len(room.lanes._running), len(room.lanes._waiting)) == (2, 2))
+        room.pass_(TURN_S)
+    assert right.result(timeout=60) == "right"
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_what_computes_keeps_no_lane_after_its_turn_and_there_is_an_end_to_it(room: Room) -> None:
+    hogs = [room.computing(f"hog {number}") for number in range(4)]
+    until(lambda: len(room.begun) == 2)
+    room.pass_(TURN_S)
+    until(lambda: len(room.begun) == 4)
+    right = room.quick("right")
+    room.pass_(TURN_S)
+    assert not right.done(), "four compute at once, twice as many as there are lanes"
+    assert len(room.begun) == 4
+    room.free.set()
+    assert right.result(timeout=60) == "right"
+    assert {hog.result(timeout=60) for hog in hogs} == {f"hog {number}" for number in range(4)}
+
+
+def test_what_nobody_wants_any_more_stops_and_makes_room(room: Room) -> None:
+    first, second, third = room.slow("a"), room.slow("b"), room.slow("c")
+    right = room.quick("right")
+    assert third.cancel()
+    assert first.cancel()
+    assert right.result(timeout=60) == "right"
+    assert "c" not in room.begun
+    assert not second.done()
+
+
+def test_errors_are_the_judgement_s(room: Room) -> None:
+    def work(_: threading.Event) -> str:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        room.lanes.submit(1.0, work).result(timeout=60)
+
+
+def test_nothing_begins_once_the_node_stops(room: Room) -> None:
+    room.stop.set()
+    assert not room.quick("late").done()
+    assert room.begun == []
+
+
+@given(st.lists(st.floats(1, 1e7), max_size=40), st.integers(1, 9))
+def test_turns_are_short_enough_for_all_who_wait(periods: list[float], lanes: int) -> None:
+    """All that run, and all before us, use up their turns."""
+    now, waiting = 0.0, [(0.0, period) for period in periods]
+    while waiting:
+        now += turn_s(now, waiting, lanes)
+        for since, period in waiting[:lanes]:
+            assert now <= since + SHARE * period * (1 + 1e-9)
+        waiting = waiting[lanes:]
+    assert turn_s(now, waiting, lanes) == float("inf")
+
+
+def test_who_waits_too_long_already_leaves_a_turn_to_others() -> None:
+    assert turn_s(1000.0, [(0.0, PERIOD_S)], 2) == TURN_S
