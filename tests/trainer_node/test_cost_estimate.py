@@ -16,14 +16,14 @@ from repops.chains import KINDS, Chain
 from repops.exact import NANOSECONDS_A_TERM, decided
 
 from referee_py.element import Case, rule_of
-from referee_py.errors import InvalidProgram, Unavailable
+from referee_py.errors import Unavailable
 from referee_py.program import Program, SlotSource, TensorDescriptor, TensorType
 from referee_py.program.mode import MODE_EXACT
 from referee_py.rounding import Rounding
 from tests.referee_py.program.tiny import Writer, constant, slot
 from tests.referee_py.trial.parties import structure_of
 from trainer_node.chain import JobPhase, JobView
-from trainer_node.cost_estimate import MARGIN, SHORT_SUM, CostEstimate, hardest_s, measure
+from trainer_node.cost_estimate import MARGIN, SHORT_SUM, CostEstimate, StepTooLong, hardest_s, measure
 from trainer_node.decide import too_late, too_slow
 from trainer_node.min_stake import TRIAL_MOVES
 from trainer_node.package import Package
@@ -69,8 +69,8 @@ def test_what_the_first_run_starts_is_not_reckoned() -> None:
 
 
 def test_a_step_that_takes_too_long_is_left_in_the_middle() -> None:
-    with pytest.raises(InvalidProgram, match="node 4 when its time is over"):
-        measure(tiny_package(), repops.backend("cpu"), limit_s=5.5, clock=Clock(1.0))
+    with pytest.raises(StepTooLong, match="node 4 when its time is over"):
+        measure(tiny_package(), repops.backend("cpu"), limit_s=5.5, clock=Clock(1.0), busy=Clock(1.0))
 
 
 def test_a_trial_ends_when_the_node_stops() -> None:
