@@ -126,7 +126,7 @@ def measure(
             disturbed |= took > DISTURBED * (busy() - used)
             fastest[commit] = min(fastest[commit], took)
         spent = clock() - began
-        if spent > limit_s or (spent > SHORT_S and not disturbed):
+        if spent > TOO_BUSY * limit_s or (spent > SHORT_S and not disturbed):
             break
     worst = 1.0
     if terms.mode == MODE_EXACT:

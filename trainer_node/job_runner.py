@@ -198,7 +198,8 @@ class JobRunner:
         work = self._works.get(job_id)
         if work is None:
             return None
-        return work.refused or (work.wait.reason if work.wait is not None and work.wait.over else None)
+        late = work.wait is not None and work.wait.over and work.package is None
+        return work.refused or (work.wait.reason if work.wait is not None and late else None)
 
     def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the job's claim; None until it is computed. ``ours``: we have staked on it; no time limit."""
