@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import structlog
 from web3.contract import Contract
@@ -11,7 +12,8 @@ from referee_py.game.solver import plan
 from referee_py.game.state import MatchState, Phase
 from referee_py.game.view import LoggedView
 
-from .chain import Call
+from .budget import Budget
+from .chain import Call, MatchInfo
 from .chain.codec.match import match_call
 from .decide import Seat
 from .due import Due
@@ -20,16 +22,25 @@ from .ids import whole
 from .opponent import Opponents
 from .patience import NONE, Patience
 from .replay import Replay
+from .waits import trees_s
+
+MAX_MATCHES = 4096
+"""Matches whose waits are remembered."""
 
 _log = structlog.get_logger(__name__)
 
 
 class MatchPlayer:
-    """Remembers which moves wait for cheaper gas, so that they are not computed again."""
+    """Remembers which moves wait for cheaper gas, so that they are not computed again, and how long each match has waited
+    for its opponent's servers."""
 
-    def __init__(self, referee: Contract, opponents: Opponents) -> None:
+    def __init__(
+        self, referee: Contract, opponents: Opponents, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._referee = referee
         self._opponents = opponents
+        self._clock = clock
+        self._waits: dict[int, Budget] = {}
         self._waiting: dict[int, MatchState] = {}
         """By match: the state in which its moves are known and wait for cheaper gas."""
 
@@ -44,7 +55,7 @@ class MatchPlayer:
         waits = patience.defers(state, seat.side, match.terms.clock, now)
         if waits and self._waiting.get(match.id) == state:
             return []
-        asked = self._opponents.ask(opponent_uris)
+        asked = self._opponents.ask(opponent_uris, self._budget(match))
         moves = plan(
             state,
             match.terms,
@@ -71,3 +82,15 @@ class MatchPlayer:
         about = {"match": whole(match.id), "side": seat.side, "step": state.end, "moves": names}
         made = [match_call(move, before, match.terms) for move, before in moves]
         return [Due(Call.batch(self._referee, *made, inputs=0), "match.move", about, dispute=True)]
+
+    def _budget(self, match: MatchInfo) -> Budget:
+        """Return how long a match may wait for what the other side's servers have.
+
+        SAFETY: it is spent in the loop's thread, while our clock runs. Afterwards we play with what the chain shows.
+        """
+        if match.id not in self._waits:
+            while len(self._waits) >= MAX_MATCHES:
+                del self._waits[next(iter(self._waits))]
+            of = f"the other side's trees in match {match.id:#x}"
+            self._waits[match.id] = Budget(trees_s(match.terms.clock), of, clock=self._clock)
+        return self._waits[match.id]

@@ -1,11 +1,13 @@
 """Requests to an opponent's servers, in bounded time.
 
 SAFETY: a stalling opponent must not cost us our clock. One round asks its servers for at most `patience_s`, then goes
-on without them (the opponent has to reveal on-chain). Servers that waste our time are banned, longer each time.
+on without them (the opponent has to reveal on-chain). Servers that waste our time are banned, longer each time. Right
+answers that come late waste it, too: all rounds of a match together have a budget.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,10 +18,11 @@ from referee_py.commit import Record, Tag, Tree
 from referee_py.commit.tensor import Array
 from referee_py.errors import AssayError
 
+from .budget import Budget
 from .fetch import Fetcher
 from .store import Store
+from .waits import OPPONENT_S
 
-PATIENCE_S = 5.0
 OPPONENT_TIMEOUT_S = 3.0
 MAX_URIS = 4
 """Limit on the servers of a group that are asked, the spokesman's first."""
@@ -38,7 +41,7 @@ class Opponents:
         self,
         fetcher: Fetcher,
         *,
-        patience_s: float = PATIENCE_S,
+        patience_s: float = OPPONENT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fetcher = fetcher
@@ -50,11 +53,11 @@ class Opponents:
     @classmethod
     def of(cls, store: Store, stop: threading.Event) -> Opponents:
         """Create a node's opponents. NOTE: downloads are tried once: an opponent that serves nothing has to reveal."""
-        return cls(Fetcher(store, timeout_s=OPPONENT_TIMEOUT_S, attempts=1, budget_s=PATIENCE_S, stop=stop))
+        return cls(Fetcher(store, timeout_s=OPPONENT_TIMEOUT_S, attempts=1, budget_s=OPPONENT_S, stop=stop))
 
-    def ask(self, uris: Sequence[str]) -> Conversation:
-        """Start a round's conversation with the servers of one opponent."""
-        return Conversation(self, tuple(dict.fromkeys(uris))[:MAX_URIS])
+    def ask(self, uris: Sequence[str], within: Budget | None = None) -> Conversation:
+        """Start a round's conversation with the servers of one opponent; ``within`` the budget of a match."""
+        return Conversation(self, tuple(dict.fromkeys(uris))[:MAX_URIS], within)
 
     def close(self) -> None:
         """Drop the requests that have not begun."""
@@ -76,9 +79,10 @@ class Opponents:
 class Conversation:
     """Questions to one opponent. Each answer consists of checked bytes; it is None if not served in time."""
 
-    def __init__(self, opponents: Opponents, servers: Servers) -> None:
+    def __init__(self, opponents: Opponents, servers: Servers, within: Budget | None) -> None:
         self._opponents = opponents
         self._servers = servers
+        self._within = within or Budget(math.inf, "an opponent")
         self._left = opponents._patience_s
 
     def tree(self, tag: Tag, root: bytes, leaves: int) -> Tree | None:
@@ -95,12 +99,14 @@ class Conversation:
 
     def _ask(self, question: Callable[[], T]) -> T | None:
         opponents, servers = self._opponents, self._servers
-        if self._left <= 0 or opponents.banned(servers):
+        left = min(self._left, self._within.left)
+        if left <= 0 or opponents.banned(servers):
             return None
         began = opponents._clock()
         future = opponents._threads.submit(question)
         try:
-            answer = future.result(timeout=self._left)
+            with self._within.waiting():
+                answer = future.result(timeout=left)
         except (AssayError, TimeoutError):
             future.cancel()
             # NOTE: a quick refusal does no harm; one that took half of our patience wasted our time.

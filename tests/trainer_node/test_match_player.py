@@ -23,9 +23,11 @@ from trainer_node.opponent import Opponents
 from trainer_node.replay import Replay
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
+from trainer_node.waits import trees_s
 
 from .desk import TERMS, Remembered, tiny_package
 from .sent import CONTRACTS, moves_of_match
+from .slow import Hand, slow_server
 
 ME, LIAR = (to_checksum_address("0x" + byte * 20) for byte in ("aa", "bb"))
 POSTED = 1000
@@ -45,7 +47,8 @@ class Table:
         self.match = MatchInfo(1, 1, ME, state, terms)
         self.sent: list[list[Move]] = []
         fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
-        self.player = MatchPlayer(CONTRACTS.referee, Opponents(fetcher, patience_s=60.0))
+        self.clock = Hand()
+        self.player = MatchPlayer(CONTRACTS.referee, Opponents(fetcher, patience_s=60.0), self.clock)
 
     def play(self, uris: list[str], now: int = POSTED + 1) -> list[str] | None:
         """Return the names of the moves that were sent; None if there were none."""
@@ -87,6 +90,19 @@ def test_the_opponent_withholds_expect_my_half_and_then_silence(table: Table) ->
     assert table.play(["http://127.0.0.1:9"]) is None
     assert table.play([], now=POSTED + 100) is None, "the last second is in time"
     assert table.play([], now=POSTED + 101) == ["timeout"]
+
+
+def test_right_answers_that_come_late_cost_a_share_of_the_clock(table: Table, tmp_path: Path) -> None:
+    """The other side's server answers right, each time after a while that its own clock does not feel."""
+    other = Store(tmp_path / "other")
+    other.put_tree(table.lie)
+    share = trees_s(table.match.terms.clock)
+    with slow_server(other, table.clock, late=share) as slow:
+        assert table.play([slow.uri]) == ["descend", "refine"], "what comes in time is used"
+        table.store.forget(Name(Kind.TREE, table.lie.root, table.lie.tag, 3))
+        assert table.play([slow.uri]) == ["reveal"], "then the chain alone is"
+        assert len(slow.seen) == 1
+        assert table.clock() == share
 
 
 def test_an_old_look_repeats_a_move_for_the_chain_to_refuse(table: Table) -> None:
