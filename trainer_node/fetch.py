@@ -99,8 +99,8 @@ class Fetcher:
 
     ``timeout_s`` bounds each wait for bytes; ``min_rate`` (bytes per second) bounds each download: after ``n`` bytes at
     most ``timeout_s + n / min_rate`` seconds may have passed. ``budget_s`` bounds a whole call, and ``stop`` ends it.
-    ``peers`` counts what servers cost in seconds of ``clock``, for the fetchers that `for_job` returns. Those that `within` returns fetch for one
-    work, which has a budget of seconds in all its calls together.
+    ``peers`` counts what servers cost, in seconds of ``clock``, for the fetchers that `for_job` returns. Those that
+    `within` returns fetch for one work, which has a budget of seconds in all its calls together.
     All methods raise
 
     - ``Unavailable`` if no server has it in time, or if the time of the work is over;

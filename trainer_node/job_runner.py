@@ -7,9 +7,8 @@
 
 All of these return at once. A job with an unsound package is refused for good; any other failure is retried, after
 growing delays. SAFETY: no job starves another. Runs are executed one after the other. Packages of new jobs are fetched
-meanwhile in lanes, in turns, and within a budget (`waits`); their first steps are measured one after the other, the
-quick ones first. A job that we have worked on before has threads of its own after a restart, because it may be in a
-dispute.
+and measured meanwhile (`packages`), and cost no other job more than a turn. A job that we have worked on before has
+threads of its own after a restart, because it may be in a dispute.
 
 In mode rounded-f64 a trainer writes the logs of its run. All others follow the trainer's logs, which are an input of
 the run: their runner ``follows``, and can begin once the job names the logs.
@@ -17,16 +16,14 @@ the run: their runner ``follows``, and can begin once the job names the logs.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 
@@ -43,7 +40,6 @@ from .chain import JobView
 from .checkpoints import StoredCheckpoints
 from .cost_estimate import CostEstimate, StepTooLong, measure
 from .db import Database
-from .disk_estimate import disk_needed
 from .errors import Corrupt, DiskFailed
 from .fetch import Fetcher
 from .keeper import Keeper
@@ -52,12 +48,13 @@ from .log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
 from .metrics import Metrics
 from .onchain_logs import Shown
 from .pace import left_words, rate_words
-from .package import Package, load, memory_needed, package_names
+from .package import Package, memory_needed
+from .packages import Packages, Prepared, Work
 from .problems import Problems
 from .progress import Board, Report, Reporter, told_outputs
 from .replay import Interrupted, Replay
 from .store import Store
-from .waits import again_s, logs_s, package_s, retry_s, serves, turn_s
+from .waits import LANES, logs_s, retry_s
 
 RETRY_S = 5.0
 MAX_RETRY_S = {True: 600.0, False: 60.0}
@@ -66,74 +63,9 @@ PROGRESS_S = 0.5
 """Least seconds between two reports of progress. A long run reports more rarely: each hundredth of its time so far."""
 MAX_TOLD = 100
 """Number of forged entries of a job's logs that are reported."""
-LANES = 4
-"""Number of packages, and of windows of logs, that are fetched at the same time in first turns; and in later ones."""
-TRIAL_S = 60.0
-"""Seconds that the first step of a new job's program may take."""
-TRIALS_S = (4.0, 16.0, TRIAL_S)
-"""The same in each of its turns: one that takes longer is measured after those that take less."""
-MEASURED = 3
-"""How often a job that we have not taken up is measured again."""
-
 _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    package: Package
-    estimate: CostEstimate
-
-
-@dataclass(slots=True)
-class _Fetched:
-    """A package, and its first measurement, which begins at once."""
-
-    package: Package
-    measuring: Future[_Prepared] | None
-
-
-@dataclass
-class Work:
-    """INVARIANT: it is about one run. After a reorganisation the same number may stand for another job."""
-
-    job: JobView
-    key: int
-    package: Future[_Fetched] | None = None
-    prepared: Future[_Prepared] | None = None
-    claim: Future[RunClaim] | None = None
-    replay: Replay | None = None
-    log_source: FetchedLogs | None = None
-    refused: str | None = None
-    refused_until: float = math.inf
-    retry_at: float = 0.0
-    failures: int = 0
-    reached: int = 0
-    """The last step that its followed logs had reached when it failed last."""
-    period: str = ""
-    """The period that its package serves; `wait` is the budget for that, and `turn` the one that it holds a lane for."""
-    wait: Budget | None = None
-    turn: Budget | None = None
-    turns: int = 0
-    trials: int = 0
-    """Turns in which its first step took too long."""
-    measured: int = 0
-    measure_at: float = math.inf
-    again: Future[CostEstimate] | None = None
-    """Another measurement of a job that we have not taken up."""
-    ours: bool = False
-    """Whether we have something at stake in the job."""
-
-    @property
-    def busy(self) -> bool:
-        """True while the package is being fetched or the run executed."""
-        return any(future is not None and not future.done() for future in self.futures)
-
-    @property
-    def futures(self) -> tuple[Future[Any] | None, ...]:
-        """What goes on for the job, besides another measurement."""
-        return self.package, self.prepared, self.claim
 
 
 class JobRunner:
@@ -183,10 +115,11 @@ class JobRunner:
         self._works: dict[int, Work] = {}
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="runner")
         self._known = ThreadPoolExecutor(2, thread_name_prefix="known")
-        self._strangers = Lanes(LANES, LANES, "package")
-        self._trials = Lanes(0, 1, "trial")
         self._logs, self._own_logs = Lanes(LANES, LANES, "logs"), Lanes(0, LANES, "own-logs")
         self._stop = threading.Event()
+        self._packages = Packages(
+            fetcher, database, self._known, self._measure, max_memory=max_memory, keeper=keeper, clock=clock
+        )
 
     def prepare(self, job: JobView) -> CostEstimate | None:
         """Return the cost of a job; None while its package is fetched or not served, or if the job is refused."""
@@ -198,8 +131,7 @@ class JobRunner:
         work = self._works.get(job_id)
         if work is None:
             return None
-        late = work.wait is not None and work.wait.over and work.package is None
-        return work.refused or (work.wait.reason if work.wait is not None and late else None)
+        return work.refused or work.late
 
     def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the job's claim; None until it is computed. ``ours``: we have staked on it; no time limit."""
@@ -262,7 +194,7 @@ class JobRunner:
         own = self._left_s(job, estimate)
         if not own:  # a finished run is restored at once, in a separate thread
             return 0.0
-        others = [work for number, work in self._works.items() if number != job.id and _runs(work)]
+        others = [work for number, work in self._works.items() if number != job.id and work.runs]
         return own + sum(
             self._left_s(work.job, work.prepared.result().estimate)
             for work in others
@@ -284,7 +216,8 @@ class JobRunner:
         self._stop.set()
         for pool in (self._runner, self._known):
             pool.shutdown(wait=True, cancel_futures=True)
-        for lanes in (self._strangers, self._trials, self._logs, self._own_logs):
+        self._packages.close()
+        for lanes in (self._logs, self._own_logs):
             lanes.close()
 
     # ------------------------------------------------------------------ inside
@@ -309,7 +242,7 @@ class JobRunner:
     def _followed(self, job: JobView) -> bool:
         return self._follows and is_rounded(job.program.mode)
 
-    def _prepared(self, job: JobView, ours: bool = False) -> _Prepared | None:
+    def _prepared(self, job: JobView, ours: bool = False) -> Prepared | None:
         work, key = self._works.get(job.id), self._key(job)
         if work is None or (work.key, work.job.program_file) != (key, job.program_file):
             self.forget(job.id)
@@ -319,91 +252,21 @@ class JobRunner:
             work.refused, work.refused_until = None, math.inf
         if work.refused is not None or self._clock() < work.retry_at:
             return None
-        fetched = self._package(work)
+        future = self._packages.fetching(work)
+        fetched = None if future is None else self._result(work, future)
         if fetched is None:
+            if future is not None and future.done():
+                work.package = None
             return None
         if work.prepared is None:
-            work.prepared = fetched.measuring or self._measuring(work, fetched.package)
+            work.prepared = fetched.measuring or self._packages.measuring(work, fetched.package)
             fetched.measuring = None
         prepared = self._result(work, work.prepared)
         if prepared is not None:
-            return self._measured_again(work, prepared)
+            return self._packages.measured_again(work, prepared)
         if work.prepared.done():
             work.prepared = None
         return None
-
-    def _known_run(self, work: Work) -> bool:
-        """Return whether we have worked on a job before, or have something at stake in it."""
-        return work.ours or StoredCheckpoints(self._database, work.key).last > 0
-
-    def _package(self, work: Work) -> _Fetched | None:
-        """Return a job's package; None while it is fetched, or if it has taken its time.
-
-        SAFETY: a stranger's package holds a lane for a turn and then goes to the back, keeping what has come. All its
-        turns together have a budget, a share of the period for which we need it.
-        """
-        if work.package is None:
-            job, fetcher = work.job, self._fetcher.for_job(work.job.id)
-            if self._known_run(work):
-                work.package = self._known.submit(self._fetch, work, fetcher)
-            else:
-                budget = self._budget(work)
-                if budget.over:
-                    return None
-                of = f"a turn of the package of job {job.id}"
-                work.turn = Budget(turn_s(work.turns), of, blames=False, clock=self._clock)
-                fetcher = fetcher.within(budget).within(work.turn)
-                work.package = self._strangers.submit(work.turns, partial(self._fetch, work, fetcher))
-        future = work.package
-        if work.turn is not None and future.done() and isinstance(future.exception(), Unavailable):
-            assert work.wait is not None
-            if work.wait.over:
-                _log.warning("job.left_to_others", job=work.job.id, reason=work.wait.reason)
-                work.package = work.turn = None
-                return None
-            if work.turn.over:
-                work.turns, work.turn, work.package = work.turns + 1, None, None
-                return self._package(work)
-        fetched = self._result(work, future)
-        if fetched is None and future.done():
-            work.package = None
-        return fetched
-
-    def _budget(self, work: Work) -> Budget:
-        """Return how long a job's package may be waited for. Another period that it serves gives another budget."""
-        period, _ = serves(work.job)
-        if work.wait is None or work.period != period:
-            of = f"the package of job {work.job.id}, for its {period}"
-            work.period, work.wait = period, Budget(package_s(work.job), of, clock=self._clock)
-        return work.wait
-
-    def _measuring(self, work: Work, package: Package) -> Future[_Prepared]:
-        """Begin to measure a job."""
-        if self._known_run(work):
-            return self._known.submit(self._prepare, work.job, package, math.inf)
-        limit_s = TRIALS_S[min(work.trials, len(TRIALS_S) - 1)]
-        return self._trials.submit(work.trials, partial(self._prepare, work.job, package, limit_s))
-
-    def _measured_again(self, work: Work, prepared: _Prepared) -> _Prepared:
-        """Return what is known of a job's cost by now.
-
-        SAFETY: a job that is too slow for us is left to others. One measurement on a machine that was busy must not
-        decide that, so a job that we have not taken up is measured again a few times, and the lowest counts.
-        """
-        if work.again is not None and work.again.done():
-            if work.again.exception() is None:
-                prepared = replace(prepared, estimate=prepared.estimate.least(work.again.result()))
-                work.prepared = Future()
-                work.prepared.set_result(prepared)
-            work.again = None
-        if work.measure_at == math.inf:
-            work.measure_at = self._clock() + again_s(work.job, work.measured)
-        idle = not work.ours and work.claim is None and work.replay is None and work.again is None
-        if idle and work.measured < MEASURED and self._clock() >= work.measure_at:
-            work.measured, work.measure_at = work.measured + 1, math.inf
-            measuring = partial(self._measure, work.job, prepared.package, TRIAL_S)
-            work.again = self._trials.submit(len(TRIALS_S), measuring)
-        return prepared
 
     def _result(self, work: Work, future: Future[T]) -> T | None:
         """Return the result of ``future``, or None. After an error, refuse the job or delay the next attempt."""
@@ -414,12 +277,8 @@ class JobRunner:
         if error is None:
             self._problems.job(work.job.id, part, None, ours=work.ours)
             return future.result()
-        if isinstance(error, StepTooLong) and work.trials < len(TRIALS_S) - 1:
-            work.trials += 1  # it is measured again, after those that take less
+        if isinstance(error, StepTooLong) and self._packages.too_long(work):
             return None
-        if isinstance(error, StepTooLong):
-            work.refused_until = self._clock() + again_s(work.job, work.measured)
-            work.measured += 1
         if isinstance(error, InvalidInput) or (
             isinstance(error, HashMismatch) and not isinstance(error, Corrupt)
         ):
@@ -470,19 +329,6 @@ class JobRunner:
         self._metrics.add("failures", "disk")
         self._problems[topic] = f"the run goes on, but its data are not kept: {error}"
 
-    def _fetch(self, work: Work, fetcher: Fetcher) -> _Fetched:
-        job = work.job
-        fits = None if self._keeper is None else partial(self._keeper.fits, job.id)
-        package = load(fetcher, job.program, job.program_file, [job.uri], self._max_memory, fits)
-        with contextlib.suppress(DiskFailed):
-            self._store(job.id).hold(*package_names(package.program, job.program_file))
-        if self._keeper is not None:
-            self._keeper.needs(job.id, disk_needed(package.program, package.terms))
-        return _Fetched(package, self._measuring(work, package))
-
-    def _prepare(self, job: JobView, package: Package, limit_s: float) -> _Prepared:
-        return _Prepared(package, self._measure(job, package, limit_s))
-
     def _measure(self, job: JobView, package: Package, limit_s: float) -> CostEstimate:
         backend = self._computes(job, DryRunLogs() if is_rounded(job.program.mode) else None)
         found = measure(package, backend, limit_s=limit_s, stop=self._stop.is_set)
@@ -516,7 +362,7 @@ class JobRunner:
                 step_bytes=step_limit(program, self._max_memory - memory_needed(program, terms)),
                 run_bytes=self._max_logs,
                 budget=Budget(logs_s(job), f"the rounding logs of job {job.id}", clock=self._clock),
-                others=lambda: any(_is_queued(other) for other in list(self._works.values())),
+                others=lambda: any(other.queued for other in list(self._works.values())),
                 clock=self._clock,
             )
         work.log_source.begin_turn()
@@ -604,13 +450,3 @@ def _log_servers(job: JobView) -> list[str]:
     """Return the servers that may have a job's logs: its trainer's first, then those of later claimants."""
     claims = sorted(job.claims, key=lambda claim: not claim.slot)
     return [claim.uri for claim in claims if claim.uri]
-
-
-def _runs(work: Work) -> bool:
-    """Return whether the job's run has begun and is not done."""
-    return work.claim is not None and not work.claim.done()
-
-
-def _is_queued(work: Work) -> bool:
-    """Return whether the job's run waits for the processors."""
-    return work.claim is not None and not work.claim.running() and not work.claim.done()

@@ -138,9 +138,9 @@ class FetchedLogs:
     SAFETY: they are untrusted. One step's logs may unpack to ``step_bytes``, all together take ``run_bytes`` on disk;
     every byte is checked against ``logs``. Logs that nobody serves are Unavailable, never empty.
 
-    SAFETY: logs that come right and slowly are as good as withheld. ``budget`` bounds the seconds in which the run waits
-    for them, over all steps and attempts; then it is `starved` and never waits again. While ``others`` says that another
-    run needs the processors, this one waits no longer than `TURN_S` for each turn that it has.
+    SAFETY: logs that come right and slowly are as good as withheld. ``budget`` bounds the seconds in which the run
+    waits for them, over all steps and attempts; then it is `starved` and never waits again. While ``others`` says that
+    another run needs the processors, this one waits no longer than `TURN_S` for each turn that it has.
     """
 
     def __init__(

@@ -31,8 +31,8 @@ _log = structlog.get_logger(__name__)
 
 
 class MatchPlayer:
-    """Remembers which moves wait for cheaper gas, so that they are not computed again, and how long each match has waited
-    for its opponent's servers."""
+    """Remembers which moves wait for cheaper gas, so that they are not computed again, and how long each match has
+    waited for its opponent's servers."""
 
     def __init__(
         self, referee: Contract, opponents: Opponents, clock: Callable[[], float] = time.monotonic

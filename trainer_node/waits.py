@@ -19,17 +19,19 @@ from .chain import JobPhase, JobView
 PACKAGE = Fraction(1, 4)
 """Of the period before whose end the result is due: the seconds in which a job's package has to come."""
 LOGS = Fraction(1, 4)
-"""Of the challenge period: the seconds that a run waits for the rounding logs of another party, over all its steps. What
-is left is enough to request them on the chain, which gives a period of its own for each answer."""
+"""Of the challenge period: the seconds that a run waits for the rounding logs of another party, over all its steps.
+What is left is enough to request them on the chain, which gives a period of its own for each answer."""
 RETRY = Fraction(1, 32)
 """Of the same periods: the longest delay until what was not served is asked for again."""
 AGAIN = Fraction(1, 8)
-"""Of the same periods: the delay until a job that seems too slow for this machine is measured again; doubled each time."""
+"""Of the same periods: the delay until a job that seems too slow for this machine is measured again; then doubled."""
 TREES = Fraction(1, 16)
 """Of the clock: the seconds that a match waits for what the other side's servers have, over all its moves."""
 TURN_S = 30.0
 """Seconds of the first turn of a stranger's work in a lane (`lanes`); each later turn is twice as long. As long may a
 run wait for logs while another run waits for the processors."""
+LANES = 4
+"""Strangers' packages, and windows of logs, that come at the same time in first turns; and as many in later ones."""
 OPPONENT_S = 5.0
 """Seconds that one round of the node's loop waits for the servers of one opponent."""
 
@@ -71,7 +73,7 @@ def turn_s(turn: int) -> float:
     return TURN_S * 2.0**turn
 
 
-def behind_s(decoys: int, lanes: int, takes_s: float = TURN_S) -> float:
+def behind_s(decoys: int, takes_s: float = TURN_S) -> float:
     """Return how long a work that takes ``takes_s`` in one piece waits behind so many that stall in all their turns.
 
     Each turn comes after the same turns of the others, and after those that hold the lanes: in the first turn these are
@@ -79,7 +81,7 @@ def behind_s(decoys: int, lanes: int, takes_s: float = TURN_S) -> float:
     """
     seconds, turn = 0.0, 0
     while True:
-        seconds += (decoys / lanes + 1) * turn_s(turn)
+        seconds += (decoys / LANES + 1) * turn_s(turn)
         if turn_s(turn) >= takes_s:
             return seconds
         turn += 1
@@ -130,7 +132,7 @@ WAITS = (
         "a lane for a stranger's package",
         "other strangers whose packages come slowly",
         TURN_S,
-        "a turn, doubled each time: with N of them N / 4 + 1 first turns for a package that comes in one",
+        f"for each turn, doubled each time: behind N of them, N / {LANES} + 1 turns for a package that comes in one",
         "the lane goes to the next; what has come stays on disk",
         "N/test_decoys.py::test_decoys_that_stall_hold_a_lane_for_one_turn",
     ),

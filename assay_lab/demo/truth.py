@@ -5,7 +5,6 @@ In mode rounded-f64 it also depends on the trainer's rounding logs, so it is kno
 
 from __future__ import annotations
 
-
 from referee_py.errors import Unavailable
 from referee_py.execute import Backend, Run
 from referee_py.program.mode import Rounding, is_rounded

@@ -95,5 +95,7 @@ def _asked(path: str) -> tuple[str, Name]:
     of, _, rest = parts.path.partition("/v1/")
     kind, *tag, digest = rest.split("/")
     count = parse_qs(parts.query).get("count")
-    name = Name(Kind(kind), parse_hash(digest), parse_tag(tag[0]) if tag else None, int(count[0]) if count else None)
+    name = Name(
+        Kind(kind), parse_hash(digest), parse_tag(tag[0]) if tag else None, int(count[0]) if count else None
+    )
     return of.strip("/"), name

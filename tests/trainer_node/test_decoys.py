@@ -1,4 +1,4 @@
-"""Strangers' packages that come slowly: they hold a lane for a turn, take a share of the period, and keep nobody out."""
+"""Packages of strangers that come slowly: each holds a lane for a turn, has a share of a period, and keeps nobody out."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from referee_py.errors import Unavailable
 from trainer_node.budget import Budget
 from trainer_node.chain import JobPhase
 from trainer_node.db import Database
-from trainer_node.job_runner import LANES
 from trainer_node.lanes import Lanes
 from trainer_node.store import Store
-from trainer_node.waits import TURN_S, behind_s, package_s
+from trainer_node.waits import LANES, TURN_S, behind_s, package_s
 
 from .desk import job, put_package, runner, serving, until
 from .slow import Hand, slow_server
@@ -48,18 +47,15 @@ def test_decoys_that_stall_hold_a_lane_for_one_turn(
         jobs = [job(number, uri=f"{stalling.uri}/{number}", **long) for number in range(1, decoys + 1)]
         for decoy in jobs:
             works.prepare(decoy)
-        real, turns = job(999, uri=uri, **long), 0
+        real = job(999, uri=uri, **long)
         assert works.prepare(real) is None
-        while True:
-            turns += 1
-            until(lambda: len(stalling.asked_for) >= min(turns * LANES, decoys))
-            if turns * LANES > decoys:
-                break
+        for begun in range(LANES, decoys + 1, LANES):
+            until(lambda begun=begun: len(stalling.asked_for) >= begun)
             clock.on(TURN_S)
             for decoy in jobs:  # those whose turn is over go to the back
                 works.prepare(decoy)
         until(lambda: works.prepare(real))
-        assert clock() <= behind_s(decoys, LANES)
+        assert clock() <= behind_s(decoys)
         stalling.release.set()
 
 
@@ -105,7 +101,9 @@ def test_what_we_have_staked_on_is_fetched_however_long_it_takes(
     ):
         for number in range(2, 2 + 2 * LANES):
             works.prepare(job(number, uri=stalling.uri))
-        assert until(lambda: works.train(job(uri=slow.uri), ours=True)), "it has lanes of its own, and no budget"
+        assert until(lambda: works.train(job(uri=slow.uri), ours=True)), (
+            "it has lanes of its own, and no budget"
+        )
 
 
 class TestLanes:
@@ -125,7 +123,8 @@ class TestLanes:
             for number, turn in enumerate((3, 1, 2, 1, 3))
         ]
         go.set()
-        for future in [holding, *futures]:
+        assert holding.result(60)
+        for future in futures:
             future.result(60)
         assert done == [(1, 1), (1, 3), (2, 2), (3, 0), (3, 4)]
 

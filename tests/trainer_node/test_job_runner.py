@@ -15,6 +15,7 @@ import repops
 
 from referee_py.program.terms import Terms
 from trainer_node import job_runner as module
+from trainer_node import packages
 from trainer_node.chain import JobPhase
 from trainer_node.cost_estimate import measure
 from trainer_node.db import Database
@@ -223,7 +224,7 @@ def test_a_job_that_seemed_too_slow_is_measured_again(tmp_path: Path, database: 
             return repops.backend("cpu").execute(*operator)
 
     backend, clock = Busy(), Hand()
-    claimed = {"phase": JobPhase.CHALLENGE, "rules": rules(clock=8)}
+    claimed: dict[str, Any] = {"phase": JobPhase.CHALLENGE, "rules": rules(clock=8)}
     with (
         serving(tmp_path / "client") as uri,
         runner(tmp_path / "node", database, backend=backend, clock=clock) as works,
@@ -239,7 +240,7 @@ def test_a_job_that_seemed_too_slow_is_measured_again(tmp_path: Path, database: 
         for times in range(1, 9):
             clock.on(again_s(of, times))
             until(lambda: works.prepare(of) and works._works[1].again is None)
-        assert works._works[1].measured == module.MEASURED, "a few times"
+        assert works._works[1].measured == packages.MEASURED, "a few times"
 
 
 def test_a_first_step_that_took_too_long_is_looked_at_again(
@@ -247,10 +248,10 @@ def test_a_first_step_that_took_too_long_is_looked_at_again(
 ) -> None:
     clock = Hand()
     with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database, clock=clock) as works:
-        monkeypatch.setattr(module, "TRIALS_S", (-1.0, -1.0, -1.0))
+        monkeypatch.setattr(packages, "TRIALS_S", (-1.0, -1.0, -1.0))
         until(lambda: works.prepare(job(uri=uri)) or works.refused(1))
         assert "leave the job to faster machines" in (works.refused(1) or "")
-        monkeypatch.setattr(module, "TRIALS_S", (60.0, 60.0, 60.0))
+        monkeypatch.setattr(packages, "TRIALS_S", (60.0, 60.0, 60.0))
         assert works.prepare(job(uri=uri)) is None, "not at once"
         clock.on(again_s(job(), 0))
         assert until(lambda: works.prepare(job(uri=uri)))
@@ -268,7 +269,7 @@ def test_quick_first_steps_are_measured_before_long_ones(
         return measure(*given, limit_s=limit_s, **options)
 
     monkeypatch.setattr(module, "measure", noted)
-    monkeypatch.setattr(module, "TRIALS_S", (-1.0, -2.0, 60.0))
+    monkeypatch.setattr(packages, "TRIALS_S", (-1.0, -2.0, 60.0))
     with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database) as works:
         assert until(lambda: works.prepare(job(uri=uri)))
     assert limits == [-1.0, -2.0, 60.0]

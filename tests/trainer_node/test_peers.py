@@ -276,8 +276,7 @@ class TestTheTimeOfAWork:
                 work.fetch(name, [slow.uri])
             assert not problems.topics(), "it may come in time"
             with pytest.raises(Unavailable, match="an interval: the 25 s in which it had to come are over"):
-                for name in names[2:]:
-                    work.fetch(name, [slow.uri])
+                self.one_by_one(work, names[2:], slow.uri)
             assert len(slow.seen) == 3
             assert problems.topics() == {f"job 1: server {slow.uri[7:]}"}
             work.fetch(names[0], [slow.uri])  # what is here is here
@@ -285,6 +284,11 @@ class TestTheTimeOfAWork:
             with pytest.raises(Unavailable, match="without delivering"):
                 node.within(other).fetch_all(names, [slow.uri])
             assert len(slow.seen) == 3, "another work of the job does not wait for it again"
+
+    @staticmethod
+    def one_by_one(work: Fetcher, names: list[Name], uri: str) -> None:
+        for name in names:
+            work.fetch(name, [uri])
 
     def test_a_work_that_is_done_in_time_blames_nobody(self, tmp_path: Path, problems: Problems) -> None:
         clock = Hand()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -16,7 +17,7 @@ from trainer_node.artifacts import Kind, Name
 from trainer_node.budget import Budget
 from trainer_node.chain import ClaimView, JobPhase, JobView
 from trainer_node.db import Database
-from trainer_node.fetch import Fetcher
+from trainer_node.fetch import PARALLEL, Fetcher
 from trainer_node.lanes import Lanes
 from trainer_node.log_sources import STARVED_AFTER, WINDOW, FetchedLogs
 from trainer_node.store import Store
@@ -30,6 +31,7 @@ from .test_log_sources import NODES, STEPS, TREE
 from .test_rounded import OWNER, Trainer
 
 PERIOD = 3600
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -61,7 +63,14 @@ class TestALogSource:
         lanes.close()
 
     def source(
-        self, folder: Path, server: SlowServer, lanes: Lanes, clock: Hand, seconds: float, *, others: bool = False
+        self,
+        folder: Path,
+        server: SlowServer,
+        lanes: Lanes,
+        clock: Hand,
+        seconds: float,
+        *,
+        others: bool = False,
     ) -> FetchedLogs:
         fetcher = Fetcher(Store(folder, sync=False), timeout_s=60.0, attempts=1)
         return FetchedLogs(
@@ -126,7 +135,7 @@ class TestALogSource:
         threads = ThreadPoolExecutor(2)
 
         class Noting(Lanes):
-            def submit(self, turn, work):  # type: ignore[no-untyped-def]
+            def submit(self, turn: int, work: Callable[[], T]) -> Future[T]:
                 turns.append(turn)
                 if turn == 1:
                     slow.late = 0.0
@@ -266,4 +275,4 @@ def test_the_delay_is_a_share_of_the_period(tmp_path: Path, database: Database, 
 
 
 def test_a_window_is_no_more_than_is_asked_for_side_by_side() -> None:
-    assert WINDOW <= Fetcher.fetch_all.__kwdefaults__["parallel"]
+    assert WINDOW <= PARALLEL

@@ -25,8 +25,9 @@ from ..audit.claimed import ClaimedRun, Served
 from ..audit.interval import Auditor
 from ..chain import Group, JobView
 from ..cost_estimate import CostEstimate
-from ..job_runner import JobRunner, Work
+from ..job_runner import JobRunner
 from ..package import load_program
+from ..packages import Work
 from ..refuted import Refuted
 from ..replay import Interrupted
 from .part import Part

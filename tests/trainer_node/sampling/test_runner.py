@@ -14,7 +14,7 @@ from referee_py.errors import Unavailable
 from referee_py.execute import RunClaim
 from tests.trainer_node.audit.runs import opened, publish
 from trainer_node.audit.interval import Auditor, computes
-from trainer_node.job_runner import Work
+from trainer_node.packages import Work
 from trainer_node.refuted import Refuted
 from trainer_node.sampling.challenger import Samples
 from trainer_node.sampling.runner import Plan, SampleRunner
