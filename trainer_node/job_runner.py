@@ -253,9 +253,12 @@ class JobRunner:
         if work.refused is not None or self._clock() < work.retry_at:
             return None
         future = self._packages.fetching(work)
-        fetched = None if future is None else self._result(work, future)
+        if future is None:
+            self._leave(work)
+            return None
+        fetched = self._result(work, future)
         if fetched is None:
-            if future is not None and future.done():
+            if future.done():
                 work.package = None
             return None
         if work.prepared is None:
@@ -304,6 +307,13 @@ class JobRunner:
                 "job.failed", job=work.job.id, error=type(error).__name__, reason=str(error), exc_info=error
             )
         return None
+
+    def _leave(self, work: Work) -> None:
+        """Tell once that a job's package has taken its time."""
+        if work.late is not None and work.left != work.late:
+            work.left = work.late
+            _log.warning("job.left_to_others", job=work.job.id, reason=work.late)
+            self._failed(work, "package", Unavailable(work.late))
 
     def _failed(self, work: Work, part: str, error: BaseException) -> None:
         """Tell /readyz and the metrics. NOTE: what others do not serve, or what is unsound, is not our failure, unless

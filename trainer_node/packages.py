@@ -19,8 +19,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import structlog
-
 from referee_py.errors import Unavailable
 from referee_py.execute import RunClaim
 
@@ -45,8 +43,6 @@ TRIALS_S = (4.0, 16.0, TRIAL_S)
 """The same in each of its turns: one that takes longer is measured after those that take less."""
 MEASURED = 3
 """How often a job that we have not taken up is measured again."""
-
-_log = structlog.get_logger(__name__)
 
 Measure = Callable[[JobView, Package, float], CostEstimate]
 """Measures a job whose first step may take so many seconds. Raises as `cost_estimate.measure`."""
@@ -88,6 +84,8 @@ class Work:
     period: str = ""
     """The period that its package serves; `wait` is the budget for that, and `turn` that of its turn in a lane."""
     wait: Budget | None = None
+    left: str | None = None
+    """Why we have left the job to others, once that is told."""
     turn: Budget | None = None
     turns: int = 0
     trials: int = 0
@@ -159,7 +157,6 @@ class Packages:
         if work.turn is None or not package.done() or not isinstance(package.exception(), Unavailable):
             return package
         if work.wait is not None and work.wait.over:
-            _log.warning("job.left_to_others", job=work.job.id, reason=work.wait.reason)
             work.package = work.turn = None
             return None
         if work.turn.over:

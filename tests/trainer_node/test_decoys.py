@@ -1,10 +1,11 @@
-"""Packages of strangers that come slowly: each holds a lane for a turn, has a share of a period, and keeps nobody out."""
+"""Packages of strangers that come slowly: each holds a lane for a turn, has a share of a period, keeps nobody out."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,12 @@ def test_decoys_that_stall_hold_a_lane_for_one_turn(
             works.prepare(decoy)
         real = job(999, uri=uri, **long)
         assert works.prepare(real) is None
-        for begun in range(LANES, decoys + 1, LANES):
-            until(lambda begun=begun: len(stalling.asked_for) >= begun)
+
+        def begun(turns: int) -> bool:
+            return len(stalling.asked_for) >= turns * LANES
+
+        for turns in range(1, decoys // LANES + 1):
+            until(partial(begun, turns))
             clock.on(TURN_S)
             for decoy in jobs:  # those whose turn is over go to the back
                 works.prepare(decoy)
