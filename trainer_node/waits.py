@@ -30,7 +30,7 @@ TREES = Fraction(1, 16)
 TURN_S = 30.0
 """Seconds of the first turn of a stranger's work in a lane (`lanes`); each later turn is twice as long. As long may a
 run wait for logs while another run waits for the processors."""
-LANES = 4
+LANES = 8
 """Strangers' packages, and windows of logs, that come at the same time in first turns; and as many in later ones."""
 OPPONENT_S = 5.0
 """Seconds that one round of the node's loop waits for the servers of one opponent."""
