@@ -32,6 +32,8 @@ TURN_S = 30.0
 run wait for logs while another run waits for the processors."""
 LANES = 8
 """Strangers' packages, and windows of logs, that come at the same time in first turns; and as many in later ones."""
+MINED_S = 60.0
+"""Seconds that a round of the node's loop waits for a transaction to be mined."""
 OPPONENT_S = 5.0
 """Seconds that one round of the node's loop waits for the servers of one opponent."""
 
@@ -214,7 +216,7 @@ WAITS = (
     Wait(
         "a transaction to be mined, in a round",
         "makers of blocks",
-        60.0,
+        MINED_S,
         "",
         "the round goes on; it is sent again with a higher fee",
         "N/test_service.py::test_a_transaction_that_is_never_mined_does_not_keep_a_daemon_from_its_rounds",
