@@ -29,7 +29,7 @@ class Limits(BaseModel):
     fetch_timeout_s: float = Field(default=10.0, gt=0, le=3600)
     fetch_rate: float = Field(default=64 * 1024, gt=0)
     fetch_budget_s: float = Field(default=1800.0, gt=0)
-    """Seconds to fetch the whole package of a job."""
+    """Seconds of one attempt to fetch what a work needs; the shares of `waits` bound all attempts together."""
     peer_bytes: int = Field(default=1 << 28, ge=1 << 16)
     """Bytes a day that one server may send for one job without delivering what was asked."""
     peer_s: float = Field(default=600.0, gt=0)

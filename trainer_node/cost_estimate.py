@@ -4,6 +4,10 @@ SAFETY: a trainer that joins risks its stake if it is not done before training e
 before its clock runs out. A client may post a program whose step takes an hour, strides that make every refinement a
 second training, or an element whose chain is long (`trial_cost`). In the mode exact it may choose data that keep the
 sums of the first step easy and make those of a later one hard: see `slower`.
+
+SAFETY: one outlier decides nothing, or a machine that was busy for a minute would leave a lie unchecked. A step counts
+as disturbed if it took much longer than the processors that this process had for it; then it is measured again. What
+is too slow is measured again later, too (`JobRunner`).
 """
 
 from __future__ import annotations
@@ -30,11 +34,20 @@ from .trial_cost import Sampler, TrialCost, longest_chain
 MARGIN = 2.0
 """Factor for a machine that is busier later than during the measurement."""
 TRIES = 5
+DISTURBED = 2.0
+"""A step that takes so many times its processor time was kept from the processors, and says nothing."""
+TOO_BUSY = 4.0
+"""Factor of the limit in seconds of the clock, after which a first step ends whose processor time is within it."""
 SHORT_SUM = 64
 MANY_SUMS = 256
 """Terms that a sum counts for besides its own, for what each element costs."""
 SHORT_S = 5.0
-"""Longer measurements are not repeated. NOTE: the libraries of rounded-f64 take a second to start."""
+"""Longer measurements are not repeated, unless they were disturbed. NOTE: the libraries of rounded-f64 take a second to
+start."""
+
+
+class StepTooLong(InvalidProgram):
+    """The first step takes longer than it may: on a faster machine, or on this one at another time, it may not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,12 @@ class CostEstimate:
         """Return the estimate if later steps may take that much longer, but not more than the worst data make them."""
         added = (min(factor, self.worst) - 1) * self.step_s
         return replace(self, step_s=self.step_s + added, commit_s=self.commit_s + added)
+
+    def least(self, other: CostEstimate) -> CostEstimate:
+        """Return the lower of two measurements of the same job: nothing makes a step quicker than it is."""
+        trial = min(self.trial, other.trial, key=lambda trial: trial.seconds)
+        step_s, commit_s = min(self.step_s, other.step_s), min(self.commit_s, other.commit_s)
+        return replace(self, step_s=step_s, commit_s=commit_s, trial=trial)
 
     def train_s(self, terms: Terms) -> float:
         """Return the seconds of the whole run, committed at the first stride."""
@@ -81,26 +100,33 @@ def measure(
     limit_s: float,
     stop: Callable[[], bool] = bool,
     clock: Callable[[], float] = time.monotonic,
+    busy: Callable[[], float] = time.process_time,
 ) -> CostEstimate:
-    """Run and time the first step, plain and committed. A short step runs several times and the fastest run counts,
-    because the first one also loads libraries and fills caches.
+    """Run and time the first step, plain and committed. A short step runs several times, and so does one that was
+    disturbed; the fastest run counts, because the first one also loads libraries and fills caches. ``clock`` gives
+    seconds, ``busy`` the seconds of processors that this process has had.
 
-    Raises InvalidProgram if it takes more than ``limit_s`` seconds, Unavailable if told to stop, HashMismatch if the
-    tensors are not the program's.
+    Raises StepTooLong if it takes more than ``limit_s`` seconds of both, Unavailable if told to stop or if the machine
+    has no time for it, HashMismatch if the tensors are not the program's.
     """
     terms = package.terms
     run = Run(package.program, package.constants, package.initial, terms.steps, terms.strides, backend)
     sampler = Sampler(package.program, terms.mode, clock)
     # SAFETY: the committed step comes first, node by node, so that it can be stopped; a plain step takes less time.
     began, fastest = clock(), {True: math.inf, False: math.inf}
-    hook = _Limit(began + limit_s, stop, clock, sampler)
+    hook = _Limit(limit_s, stop, clock, busy, sampler)
     committed = Interpreter(package.program, package.constants, backend, hook)
     for _ in range(TRIES):
+        disturbed = False
+        hook.begin()
         for commit in fastest:
-            start = clock()
+            start, used = clock(), busy()
             (committed if commit else run.executor).step(run.initial(), commit)
-            fastest[commit] = min(fastest[commit], clock() - start)
-        if clock() - began > SHORT_S:
+            took = clock() - start
+            disturbed |= took > DISTURBED * (busy() - used)
+            fastest[commit] = min(fastest[commit], took)
+        spent = clock() - began
+        if spent > TOO_BUSY * limit_s or (spent > SHORT_S and not disturbed):
             break
     worst = 1.0
     if terms.mode == MODE_EXACT:
@@ -130,12 +156,22 @@ class _Limit(NodeHook):
     """Ends a first step that takes too long, between two operators. Passes operands to ``sampler``."""
 
     def __init__(
-        self, until: float, stop: Callable[[], bool], clock: Callable[[], float], sampler: Sampler
+        self,
+        limit_s: float,
+        stop: Callable[[], bool],
+        clock: Callable[[], float],
+        busy: Callable[[], float],
+        sampler: Sampler,
     ) -> None:
-        self._until = until
+        self._limit_s = limit_s
         self._stop = stop
-        self._clock = clock
+        self._clock, self._busy = clock, busy
+        self._began = self._used = 0.0
         self._sampler = sampler
+
+    def begin(self) -> None:
+        """The next first step begins now."""
+        self._began, self._used = self._clock(), self._busy()
 
     def inputs(self, at: Site, inputs: list[Value]) -> list[Value]:
         if self._sampler.wants(at.node):
@@ -145,8 +181,14 @@ class _Limit(NodeHook):
     def outputs(self, at: Site, outputs: list[Value]) -> list[Value]:
         if self._stop():
             raise Unavailable("told to stop before the first step was measured")
-        if self._clock() > self._until:
-            raise InvalidProgram(
+        took, used = self._clock() - self._began, self._busy() - self._used
+        if min(took, used) > self._limit_s:
+            raise StepTooLong(
                 f"the first step is only at node {at.node} when its time is over; leave the job to faster machines"
+            )
+        if took > TOO_BUSY * self._limit_s:
+            raise Unavailable(
+                f"the first step is only at node {at.node} after {took:.0f} s, of which this machine gave it "
+                f"{used:.0f} s of processors; it is measured again"
             )
         return outputs

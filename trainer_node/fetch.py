@@ -3,16 +3,19 @@
 SAFETY: every byte is counted and checked while it arrives (:mod:`trainer_node.artifacts`); only the right bytes reach
 the store. URIs on the chain are untrusted: http and https only, no redirect, no proxy or password from the environment,
 no compressed answers. One deadline bounds the whole download, so a server that drips bytes cannot hold us up. What a
-server costs without delivering has a budget (:mod:`trainer_node.peers`).
+server costs without delivering has a budget (:mod:`trainer_node.peers`), and so has the time of each work: servers that
+deliver right, but more slowly than the work needs, count as those that do not deliver.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import math
 import ssl
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +31,7 @@ from referee_py.errors import InvalidInput, Unavailable
 from referee_py.rounding.step_log import StepLog
 
 from .artifacts import MAX_RECORD_BYTES, Array, Kind, Name
+from .budget import Budget
 from .errors import Corrupt
 from .peers import Peers, host_of
 from .store import Store
@@ -38,6 +42,8 @@ HEDGE_S = 2.0
 """Seconds that one server may take before the next one is asked too."""
 MAX_RACE = 8
 """Largest number of servers that are asked for one artifact at the same time."""
+PARALLEL = 32
+"""Number of artifacts that are asked for side by side: an answer that comes late holds up no other."""
 _GLANCE_S = 0.2
 """Seconds between two checks of a running download against its budget and ``stop``."""
 
@@ -59,6 +65,12 @@ class _Call:
     """Bytes that have come, right or wrong."""
     late: bool = False
     """True once its budget is spent: what is cut off then is the servers' fault."""
+    cut: bool = False
+    """True once it has to give way to others, which is nobody's fault."""
+
+    @property
+    def came(self) -> str:
+        return f"{self.done} of {self.of} artifacts came"
 
 
 def check_uri(uri: str) -> str:
@@ -87,10 +99,11 @@ class Fetcher:
 
     ``timeout_s`` bounds each wait for bytes; ``min_rate`` (bytes per second) bounds each download: after ``n`` bytes at
     most ``timeout_s + n / min_rate`` seconds may have passed. ``budget_s`` bounds a whole call, and ``stop`` ends it.
-    ``peers`` counts what servers cost, for the fetchers that `for_job` returns.
+    ``peers`` counts what servers cost, in seconds of ``clock``, for the fetchers that `for_job` returns. Those that
+    `within` returns fetch for one work, which has a budget of seconds in all its calls together.
     All methods raise
 
-    - ``Unavailable`` if no server has it in time;
+    - ``Unavailable`` if no server has it in time, or if the time of the work is over;
     - ``Corrupt`` (an Unavailable too) if some server answered with other bytes and none with the right ones;
     - ``InvalidInput`` for an invalid name. An invalid URI counts as a server that does not answer.
     """
@@ -106,10 +119,13 @@ class Fetcher:
         budget_s: float = math.inf,
         stop: threading.Event | None = None,
         peers: Peers | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
+        self._clock = clock
         self.peers = peers
         self._job: int | None = None
+        self._budgets: tuple[Budget, ...] = ()
         self._timeout_s = timeout_s
         self._min_rate = min_rate
         self._attempts = attempts
@@ -136,6 +152,16 @@ class Fetcher:
         than this machine's."""
         other = copy.copy(self)
         other._over = over
+        return other
+
+    def within(self, budget: Budget) -> Fetcher:
+        """Return a fetcher of one work, which waits no longer than ``budget`` and the budgets of this one.
+
+        Once one is over, whatever is not in the store is Unavailable, and the servers are blamed for the seconds that
+        they took, right answers included, if the budget blames anybody.
+        """
+        other = copy.copy(self)
+        other._budgets = (*self._budgets, budget)
         return other
 
     def blob(self, sha256: bytes, uris: Sequence[str], *, max_bytes: int | None = None) -> bytes:
@@ -171,7 +197,12 @@ class Fetcher:
             _run(self._within_budget([name], uris, max_bytes, 1))
 
     def fetch_all(
-        self, names: Sequence[Name], uris: Sequence[str], *, max_bytes: int | None = None, parallel: int = 8
+        self,
+        names: Sequence[Name],
+        uris: Sequence[str],
+        *,
+        max_bytes: int | None = None,
+        parallel: int = PARALLEL,
     ) -> None:
         """Bring all of them into the store, ``parallel`` at a time. Raises the first error after all have ended."""
         missing = [name for name in dict.fromkeys(names) if not self.store.has(name)]
@@ -191,23 +222,41 @@ class Fetcher:
     async def _within_budget(
         self, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
     ) -> None:
-        """Fetch until all is here, the budget is spent, or ``stop`` is set."""
+        """Fetch until all is here, a budget is spent, or ``stop`` is set."""
         call = _Call(len(names))
-        task = asyncio.ensure_future(self._fetch_all(call, names, uris, max_bytes, parallel))
-        deadline = asyncio.get_running_loop().time() + self._budget_s
-        while not (await asyncio.wait({task}, timeout=_GLANCE_S))[0]:
-            call.late = asyncio.get_running_loop().time() >= deadline or self._over()
-            if self._stop.is_set() or call.late:
+        with contextlib.ExitStack() as stack:
+            for budget in self._budgets:
+                self._end_of(budget, call)
+                stack.enter_context(budget.waiting())
+            task = asyncio.ensure_future(self._fetch_all(call, names, uris, max_bytes, parallel))
+            deadline = asyncio.get_running_loop().time() + self._budget_s
+            while not (await asyncio.wait({task}, timeout=_GLANCE_S))[0]:
+                over = next((budget for budget in self._budgets if budget.over), None)
+                spent, ended = asyncio.get_running_loop().time() >= deadline, self._over()
+                late = spent or ended
+                if not (over or late or self._stop.is_set()):
+                    continue
+                call.late = late or (over is not None and over.blames)
+                call.cut = not call.late and over is not None
                 task.cancel()
                 await asyncio.wait({task})
+                if over is not None:
+                    self._end_of(over, call)
                 why = "before the node stops"
-                if call.late:
-                    whole = "the time that the job leaves for them"
-                    why = f"in {whole if self._over() else f'the {self._budget_s:.0f} s of limits.fetch_budget_s'}"
-                raise Unavailable(
-                    f"{call.done} of {call.of} artifacts came {why}, {call.arrived} bytes in all; it is tried again"
-                )
-        task.result()
+                if late:
+                    limit = f"the {self._budget_s:.0f} s of limits.fetch_budget_s"
+                    why = f"in {'the time that the job leaves for them' if ended else limit}"
+                raise Unavailable(f"{call.came} {why}, {call.arrived} bytes in all; it is tried again")
+            task.result()
+
+    def _end_of(self, budget: Budget, call: _Call) -> None:
+        """Raise Unavailable if a work's time is over; its servers have cost the seconds that it took."""
+        if not budget.over:
+            return
+        if budget.blames and self.peers is not None and self._job is not None:
+            for host, seconds in budget.blamed().items():
+                self.peers.failed(self._job, host, 0, seconds)
+        raise Unavailable(f"{budget.reason}; {call.came} in the last request")
 
     async def _fetch_all(
         self, call: _Call, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
@@ -287,7 +336,7 @@ class Fetcher:
         self, client: httpx.AsyncClient, call: _Call, uri: str, name: Name, limit: int
     ) -> None:
         """Download, and count bytes and time against the server, or in its favour."""
-        host, clock = host_of(uri), asyncio.get_running_loop().time
+        host, clock = host_of(uri), self._clock
         job, peers = self._job or 0, self.peers if self._job is not None else None
         if peers is not None and (refusal := peers.refusal(job, host)) is not None:
             raise Unavailable(refusal)
@@ -302,12 +351,20 @@ class Fetcher:
             # NOTE: the loser of a race is not at fault, and neither is a server that is cut off because the node stops.
             if peers is not None and (call.late or not isinstance(error, asyncio.CancelledError)):
                 peers.failed(job, host, ours.arrived, clock() - began)
+            elif call.cut:
+                self._took(host, clock() - began)
             raise
         else:
+            self._took(host, clock() - began)
             if peers is not None:
                 peers.delivered(job, host, ours.arrived, clock() - began)
         finally:
             call.arrived += ours.arrived
+
+    def _took(self, host: str, seconds: float) -> None:
+        for budget in self._budgets:
+            if budget.blames:
+                budget.took(host, seconds)
 
     async def _download(
         self, client: httpx.AsyncClient, call: _Call, uri: str, name: Name, limit: int

@@ -7,8 +7,8 @@
 
 All of these return at once. A job with an unsound package is refused for good; any other failure is retried, after
 growing delays. SAFETY: no job starves another. Runs are executed one after the other. Packages of new jobs are fetched
-in separate threads meanwhile. A job that we have worked on before has threads of its own after a restart, because it
-may be in a dispute.
+and measured meanwhile (`packages`), and cost no other job more than a turn. A job that we have worked on before has
+threads of its own after a restart, because it may be in a dispute.
 
 In mode rounded-f64 a trainer writes the logs of its run. All others follow the trainer's logs, which are an input of
 the run: their runner ``follows``, and can begin once the job names the logs.
@@ -16,14 +16,12 @@ the run: their runner ``follows``, and can begin once the job names the logs.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -37,69 +35,37 @@ from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.log_source import DryRunLogs, LogSource
 from referee_py.rounding.thresholds import Thresholds, fixed
 
+from .budget import Budget
 from .chain import JobView
 from .checkpoints import StoredCheckpoints
-from .cost_estimate import CostEstimate, measure
+from .cost_estimate import CostEstimate, StepTooLong, measure
 from .db import Database
-from .disk_estimate import disk_needed
 from .errors import Corrupt, DiskFailed
 from .fetch import Fetcher
 from .keeper import Keeper
+from .lanes import Lanes
 from .log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
 from .metrics import Metrics
 from .onchain_logs import Shown
 from .pace import left_words, rate_words
-from .package import Package, load, memory_needed, package_names
+from .package import Package, memory_needed
+from .packages import Packages, Prepared, Work
 from .problems import Problems
 from .progress import Board, Report, Reporter, told_outputs
 from .replay import Interrupted, Replay
 from .store import Store
+from .waits import LANES, logs_s, retry_s
 
 RETRY_S = 5.0
 MAX_RETRY_S = {True: 600.0, False: 60.0}
 """Longest delay between attempts: True if a server does not answer, False if this machine has failed."""
-STARVED_AFTER = 2
-"""Failures to get a run's rounding logs before they are requested on the chain."""
 PROGRESS_S = 0.5
 """Least seconds between two reports of progress. A long run reports more rarely: each hundredth of its time so far."""
 MAX_TOLD = 100
 """Number of forged entries of a job's logs that are reported."""
-LANES = 8
-"""Number of packages that are fetched at the same time."""
-TRIAL_S = 60.0
-"""Seconds that the first step of a new job's program may take."""
-
 _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    package: Package
-    estimate: CostEstimate
-
-
-@dataclass
-class Work:
-    """INVARIANT: it is about one run. After a reorganisation the same number may stand for another job."""
-
-    job: JobView
-    key: int
-    prepared: Future[_Prepared] | None = None
-    claim: Future[RunClaim] | None = None
-    replay: Replay | None = None
-    log_source: FetchedLogs | None = None
-    refused: str | None = None
-    retry_at: float = 0.0
-    failures: int = 0
-    ours: bool = False
-    """Whether we have something at stake in the job."""
-
-    @property
-    def busy(self) -> bool:
-        """True while the package is being fetched or the run executed."""
-        return any(future is not None and not future.done() for future in (self.prepared, self.claim))
 
 
 class JobRunner:
@@ -109,7 +75,7 @@ class JobRunner:
     ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
     ``exact_slowdown`` is the factor of time kept for later steps of the mode exact.
     ``thresholds`` are for the dense logs that a trainer writes. ``board`` gets reports about the run in progress,
-    ``problems`` what has failed; ``keeper`` keeps room on the disk.
+    ``problems`` what has failed; ``keeper`` keeps room on the disk. ``clock`` gives the seconds of all waits.
     """
 
     def __init__(
@@ -129,7 +95,9 @@ class JobRunner:
         metrics: Metrics | None = None,
         problems: Problems | None = None,
         keeper: Keeper | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._board = board or Board()
         self._metrics = metrics or Metrics()
         self._problems = problems or Problems()
@@ -146,11 +114,12 @@ class JobRunner:
         self._replay = replay
         self._works: dict[int, Work] = {}
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="runner")
-        self._strangers = ThreadPoolExecutor(LANES, thread_name_prefix="package")
         self._known = ThreadPoolExecutor(2, thread_name_prefix="known")
-        self._logs = ThreadPoolExecutor(LANES, thread_name_prefix="logs")
-        self._trial = threading.Lock()
+        self._logs, self._own_logs = Lanes(LANES, LANES, "logs"), Lanes(0, LANES, "own-logs")
         self._stop = threading.Event()
+        self._packages = Packages(
+            fetcher, database, self._known, self._measure, max_memory=max_memory, keeper=keeper, clock=clock
+        )
 
     def prepare(self, job: JobView) -> CostEstimate | None:
         """Return the cost of a job; None while its package is fetched or not served, or if the job is refused."""
@@ -160,7 +129,9 @@ class JobRunner:
     def refused(self, job_id: int) -> str | None:
         """Return the reason why the job was refused, or None."""
         work = self._works.get(job_id)
-        return work.refused if work else None
+        if work is None:
+            return None
+        return work.refused or work.late
 
     def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the job's claim; None until it is computed. ``ours``: we have staked on it; no time limit."""
@@ -186,14 +157,10 @@ class JobRunner:
         return replay
 
     def starved(self, job_id: int) -> Program | None:
-        """Return the program of a job whose run waits for logs after `STARVED_AFTER` failures; None for other jobs."""
+        """Return the program of a job whose run waits for logs that nobody serves, or that come too slowly to be in
+        time; None for other jobs."""
         work = self._works.get(job_id)
-        if (
-            work is None
-            or work.log_source is None
-            or work.log_source.failures < STARVED_AFTER
-            or work.replay is not None
-        ):
+        if work is None or work.log_source is None or work.replay is not None or not work.log_source.starved:
             return None
         return work.prepared.result().package.program if work.prepared is not None else None
 
@@ -203,7 +170,7 @@ class JobRunner:
         assert work.log_source is not None
         self._fetcher.store.put_logs(shown.files(), work.job.program.node_count)
         work.log_source.deliver(shown.tree(), shown.steps())
-        work.log_source.failures, work.retry_at = 0, 0.0
+        work.log_source.failures, work.failures, work.retry_at = 0, 0, 0.0
 
     def too_full(self, job_id: int) -> str | None:
         """Return why not to stake on a job that is prepared, or None: it does not fit on the disk."""
@@ -215,7 +182,7 @@ class JobRunner:
         self._problems.clear(*(f"job {job_id}: {part}" for part in ("run", "package", "disk")))
         for name in ("steps_done", "steps", "step_rate", "loss"):
             self._metrics.drop(name, str(job_id))
-        for future in (work.prepared, work.claim) if work else ():
+        for future in (*work.futures, work.again) if work else ():
             if future is not None:
                 future.cancel()
 
@@ -227,7 +194,7 @@ class JobRunner:
         own = self._left_s(job, estimate)
         if not own:  # a finished run is restored at once, in a separate thread
             return 0.0
-        others = [work for number, work in self._works.items() if number != job.id and _runs(work)]
+        others = [work for number, work in self._works.items() if number != job.id and work.runs]
         return own + sum(
             self._left_s(work.job, work.prepared.result().estimate)
             for work in others
@@ -249,8 +216,9 @@ class JobRunner:
         self._stop.set()
         for pool in (self._runner, self._known):
             pool.shutdown(wait=True, cancel_futures=True)
-        for pool in (self._strangers, self._logs):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._packages.close()
+        for lanes in (self._logs, self._own_logs):
+            lanes.close()
 
     # ------------------------------------------------------------------ inside
 
@@ -274,41 +242,59 @@ class JobRunner:
     def _followed(self, job: JobView) -> bool:
         return self._follows and is_rounded(job.program.mode)
 
-    def _prepared(self, job: JobView, ours: bool = False) -> _Prepared | None:
+    def _prepared(self, job: JobView, ours: bool = False) -> Prepared | None:
         work, key = self._works.get(job.id), self._key(job)
         if work is None or (work.key, work.job.program_file) != (key, job.program_file):
             self.forget(job.id)
             work = self._works[job.id] = Work(job, key, ours=ours)
         work.job = job  # the job has changed: others may serve its logs by now
-        if work.refused is not None or time.monotonic() < work.retry_at:
+        if self._clock() >= work.refused_until:
+            work.refused, work.refused_until = None, math.inf
+        if work.refused is not None or self._clock() < work.retry_at:
+            return None
+        future = self._packages.fetching(work)
+        if future is None:
+            self._leave(work)
+            return None
+        fetched = self._result(work, future)
+        if fetched is None:
+            if future.done():
+                work.package = None
             return None
         if work.prepared is None:
-            known = ours or StoredCheckpoints(self._database, work.key).last > 0
-            pool = self._known if known else self._strangers
-            work.prepared = pool.submit(self._prepare, job, math.inf if known else TRIAL_S)
+            work.prepared = fetched.measuring or self._packages.measuring(work, fetched.package)
+            fetched.measuring = None
         prepared = self._result(work, work.prepared)
-        if prepared is None and work.prepared.done():
+        if prepared is not None:
+            return self._packages.measured_again(work, prepared)
+        if work.prepared.done():
             work.prepared = None
-        return prepared
+        return None
 
     def _result(self, work: Work, future: Future[T]) -> T | None:
         """Return the result of ``future``, or None. After an error, refuse the job or delay the next attempt."""
         if not future.done():
             return None
-        part = "package" if future is work.prepared else "run"
+        part = "run" if future is work.claim else "package"
         error = future.exception()
         if error is None:
             self._problems.job(work.job.id, part, None, ours=work.ours)
             return future.result()
+        if isinstance(error, StepTooLong) and self._packages.too_long(work):
+            return None
         if isinstance(error, InvalidInput) or (
             isinstance(error, HashMismatch) and not isinstance(error, Corrupt)
         ):
             _log.error("job.refused", job=work.job.id, reason=str(error))
-            work.refused = str(error)
+            work.refused, work.package = str(error), None
             self._failed(work, part, error)
             return None
         longest = MAX_RETRY_S[isinstance(error, Unavailable)]
-        work.retry_at = time.monotonic() + min(RETRY_S * 2.0 ** min(work.failures, 16), longest)
+        if isinstance(error, Unavailable):
+            longest = min(longest, retry_s(work.job))
+        if work.log_source is not None and work.log_source.reached > work.reached:
+            work.reached, work.failures = work.log_source.reached, 0
+        work.retry_at = self._clock() + min(RETRY_S * 2.0 ** min(work.failures, 16), longest)
         work.failures += 1
         if isinstance(error, Interrupted):
             _log.info("train.interrupted", job=work.job.id, reason=str(error))
@@ -321,6 +307,13 @@ class JobRunner:
                 "job.failed", job=work.job.id, error=type(error).__name__, reason=str(error), exc_info=error
             )
         return None
+
+    def _leave(self, work: Work) -> None:
+        """Tell once that a job's package has taken its time."""
+        if work.late is not None and work.left != work.late:
+            work.left = work.late
+            _log.warning("job.left_to_others", job=work.job.id, reason=work.late)
+            self._failed(work, "package", Unavailable(work.late))
 
     def _failed(self, work: Work, part: str, error: BaseException) -> None:
         """Tell /readyz and the metrics. NOTE: what others do not serve, or what is unsound, is not our failure, unless
@@ -346,19 +339,11 @@ class JobRunner:
         self._metrics.add("failures", "disk")
         self._problems[topic] = f"the run goes on, but its data are not kept: {error}"
 
-    def _prepare(self, job: JobView, limit_s: float) -> _Prepared:
-        fits = None if self._keeper is None else partial(self._keeper.fits, job.id)
-        fetcher = self._fetcher.for_job(job.id)
-        package = load(fetcher, job.program, job.program_file, [job.uri], self._max_memory, fits)
-        with contextlib.suppress(DiskFailed):
-            self._store(job.id).hold(*package_names(package.program, job.program_file))
-        if self._keeper is not None:
-            self._keeper.needs(job.id, disk_needed(package.program, package.terms))
+    def _measure(self, job: JobView, package: Package, limit_s: float) -> CostEstimate:
         backend = self._computes(job, DryRunLogs() if is_rounded(job.program.mode) else None)
-        with self._trial:
-            found = measure(package, backend, limit_s=limit_s, stop=self._stop.is_set)
+        found = measure(package, backend, limit_s=limit_s, stop=self._stop.is_set)
         _log.info("job.measured", job=job.id, step_s=found.step_s, commit_s=found.commit_s, worst=found.worst)
-        return _Prepared(package, found.slower(self._exact_slowdown))
+        return found.slower(self._exact_slowdown)
 
     def _computes(self, job: JobView, log_source: LogSource | None) -> Backend:
         """Return the backend for a job's operators. ``log_source`` has the job's rounding logs, if any."""
@@ -382,10 +367,15 @@ class JobRunner:
                 job.logs,
                 terms.steps,
                 terms.node_count,
-                self._logs,
+                # SAFETY: slow logs of strangers' runs keep no lane from a run in which we have a stake.
+                lambda turn, fetch: (self._own_logs if work.ours else self._logs).submit(turn, fetch),
                 step_bytes=step_limit(program, self._max_memory - memory_needed(program, terms)),
                 run_bytes=self._max_logs,
+                budget=Budget(logs_s(job), f"the rounding logs of job {job.id}", clock=self._clock),
+                others=lambda: any(other.queued for other in list(self._works.values())),
+                clock=self._clock,
             )
+        work.log_source.begin_turn()
         return work.log_source
 
     def _train(self, work: Work, package: Package) -> RunClaim:
@@ -470,8 +460,3 @@ def _log_servers(job: JobView) -> list[str]:
     """Return the servers that may have a job's logs: its trainer's first, then those of later claimants."""
     claims = sorted(job.claims, key=lambda claim: not claim.slot)
     return [claim.uri for claim in claims if claim.uri]
-
-
-def _runs(work: Work) -> bool:
-    """Return whether the job's run has begun and is not done."""
-    return work.claim is not None and not work.claim.done()

@@ -7,9 +7,12 @@ FetchedLogs    another trainer's logs: fetched from any server, some steps ahead
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future
-from functools import cached_property
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Protocol
 
 from referee_py.commit import Tag, Tree
@@ -19,9 +22,11 @@ from referee_py.rounding.log_source import LogSource, run_log_tree
 from referee_py.rounding.step_log import StepLog, content_limit
 
 from .artifacts import Kind, Name
+from .budget import Budget
 from .db import Database
 from .fetch import Fetcher
 from .store import Store
+from .waits import TURN_S, turn_s
 
 WINDOW = 16
 """Number of steps whose logs are fetched together, while the steps before them are executed."""
@@ -30,8 +35,13 @@ MIN_LOG_BYTES = 1 << 20
 MAX_WAITING = 256
 MAX_WAITING_BYTES = 64 << 20
 """Limits on logs that are written but not yet stored: their number, and their bytes."""
-PATIENCE_S = 30.0
-"""Seconds that a step waits for its log."""
+STARVED_AFTER = 2
+"""Failures to get a run's logs before they are requested on the chain."""
+_GLANCE_S = 0.05
+"""Seconds between two looks at a download that a step waits for."""
+
+Submit = Callable[[int, Callable[[], None]], "Future[None]"]
+"""Does a work of a turn in a lane (`lanes`)."""
 
 
 class RunLogs(LogSource, Protocol):
@@ -113,11 +123,24 @@ class OwnLogs:
         return [step for step, name in names.items() if not self._store.has(name)]
 
 
+@dataclass
+class _Window:
+    """The download of some steps' logs, in a turn of a lane."""
+
+    turn: int
+    slice: Budget
+    future: Future[None]
+
+
 class FetchedLogs:
     """The logs that another party has committed to with ``logs``, fetched from the current ``uris()``.
 
     SAFETY: they are untrusted. One step's logs may unpack to ``step_bytes``, all together take ``run_bytes`` on disk;
     every byte is checked against ``logs``. Logs that nobody serves are Unavailable, never empty.
+
+    SAFETY: logs that come right and slowly are as good as withheld. ``budget`` bounds the seconds in which the run
+    waits for them, over all steps and attempts; then it is `starved` and never waits again. While ``others`` says that
+    another run needs the processors, this one waits no longer than `TURN_S` for each turn that it has.
     """
 
     def __init__(
@@ -127,10 +150,13 @@ class FetchedLogs:
         logs: bytes,
         steps: int,
         node_count: int,
-        threads: Executor,
+        submit: Submit,
         *,
         step_bytes: int,
         run_bytes: int,
+        budget: Budget | None = None,
+        others: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fetcher = fetcher
         self._uris = uris
@@ -140,11 +166,26 @@ class FetchedLogs:
         self._step_bytes = step_bytes
         self._run_bytes = run_bytes
         self._used: dict[Name, int] = {}  # bytes on disk
-        self._threads = threads
-        self._windows: dict[int, Future[None]] = {}
+        self._submit = submit
+        self._clock = clock
+        self._budget = budget or Budget(math.inf, "rounding logs", clock=clock)
+        self._others = others
+        self._windows: dict[int, _Window] = {}
         self._shown: Mapping[int, StepLog] = {}
         self.failures = 0
         """Number of times that no server had a requested log."""
+        self.reached = 0
+        """The last step whose log has come."""
+        self.begin_turn()
+
+    @property
+    def starved(self) -> bool:
+        """Whether the logs are to be requested on the chain: nobody serves them, or they come too slowly."""
+        return self.failures >= STARVED_AFTER or self._budget.over
+
+    def begin_turn(self) -> None:
+        """Note that the run has the processors from now on."""
+        self._turn = Budget(TURN_S, "this turn of the run", clock=self._clock)
 
     def deliver(self, tree: Tree, shown: Mapping[int, StepLog]) -> None:
         """Use these logs, shown on the chain, for all steps; nothing is fetched any more."""
@@ -152,13 +193,6 @@ class FetchedLogs:
 
     @cached_property
     def tree(self) -> Tree:
-        try:
-            return self._served_tree()
-        except Unavailable:
-            self.failures += 1
-            raise
-
-    def _served_tree(self) -> Tree:
         return self._fetcher.tree(Tag.LOG_RUN_TREE, self._logs, self._steps, self._uris())
 
     def get(self, step: int) -> StepLog:
@@ -168,20 +202,13 @@ class FetchedLogs:
         window = (step - 1) // WINDOW
         for old in [known for known in self._windows if not window <= known <= window + 1]:
             del self._windows[old]
-        try:
-            self._window(window).result(timeout=PATIENCE_S)
-        except TimeoutError:
-            # SAFETY: a stalling server must not hold up our other runs; the download goes on in the background.
-            raise Unavailable(
-                f"the rounding log of step {step} is on its way; it is looked for again"
-            ) from None
-        except (Unavailable, InvalidInput) as error:
-            del self._windows[window]  # the next call asks again
-            if not self._fetcher.store.has(self._name(step)):
-                self.failures += isinstance(error, Unavailable)
-                raise
+        if self._here(step):
+            self._window(window)  # the rest of it
+        else:
+            self._await(window, step)
         if (window + 1) * WINDOW < self._steps:
             self._window(window + 1)
+        self.reached = max(self.reached, step)
         return self._fetcher.store.get_log(self.tree.leaves[step - 1], self._node_count)
 
     def put(self, step: int, log: StepLog) -> None:  # noqa: ARG002
@@ -195,12 +222,46 @@ class FetchedLogs:
 
     # ------------------------------------------------------------------ inside
 
-    def _window(self, window: int) -> Future[None]:
+    def _await(self, window: int, step: int) -> None:
+        """Wait until a step's log has come, with its window. Raises what the download raises, and Unavailable while it
+        goes on, if the run has to go on without."""
+        while not self._here(step):
+            fetch = self._window(window)
+            with self._budget.waiting(), self._turn.waiting():
+                while not fetch.future.done():
+                    if self._budget.over or (self._turn.over and self._others()):
+                        break
+                    wait([fetch.future], timeout=_GLANCE_S)
+            if not fetch.future.done():
+                # NOTE: until it is here the run waits for it, though it does not hold the processors.
+                self._budget.begin()
+                fetch.future.add_done_callback(lambda _: self._budget.end())
+                why = self._budget.reason if self._budget.over else "it is looked for again"
+                raise Unavailable(f"the rounding log of step {step} is on its way; {why}")
+            del self._windows[window]  # whoever needs it again asks again
+            try:
+                fetch.future.result()
+            except Unavailable:
+                if self._here(step):
+                    return
+                if not fetch.slice.over:
+                    self.failures += 1
+                    raise
+                self._window(window, fetch.turn + 1)
+
+    def _here(self, step: int) -> bool:
+        """Return whether a log is in the store. NOTE: without the tree its name is not known."""
+        return "tree" in self.__dict__ and self._fetcher.store.has(self._name(step))
+
+    def _window(self, window: int, turn: int = 0) -> _Window:
         if window not in self._windows:
-            self._windows[window] = self._threads.submit(self._fetch, window)
+            of = f"a turn of the rounding logs after step {window * WINDOW}"
+            held = Budget(turn_s(turn), of, blames=False, clock=self._clock)
+            future = self._submit(turn, partial(self._fetch, window, self._fetcher.within(held)))
+            self._windows[window] = _Window(turn, held, future)
         return self._windows[window]
 
-    def _fetch(self, window: int) -> None:
+    def _fetch(self, window: int, fetcher: Fetcher) -> None:
         steps = range(window * WINDOW + 1, min((window + 1) * WINDOW, self._steps) + 1)
         left = self._run_bytes - sum(self._used.values())
         if left <= 0:
@@ -208,9 +269,11 @@ class FetchedLogs:
                 f"the rounding logs of fewer than {steps[0]} steps take {self._run_bytes} bytes or more, "
                 "limits.log_bytes; raise it, or leave the job to others"
             )
+        if "tree" not in self.__dict__:
+            fetcher.fetch(Name(Kind.TREE, self._logs, Tag.LOG_RUN_TREE, self._steps), self._uris())
         names = [self._name(step) for step in steps]
         try:
-            self._fetcher.fetch_all(names, self._uris(), max_bytes=min(self._step_bytes, left))
+            fetcher.fetch_all(names, self._uris(), max_bytes=min(self._step_bytes, left))
         finally:
             for name in names:
                 path = self._fetcher.store.find(name)

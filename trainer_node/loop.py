@@ -29,11 +29,10 @@ from .problems import Problems
 from .reserve import Reserve
 from .service import Daemon
 from .teller import Teller
+from .waits import MINED_S
 
 COMPARE_S = 60.0
 """Seconds between two comparisons of what several endpoints show, while they do not contradict each other."""
-ACT_TIMEOUT_S = 60.0
-"""Seconds that a round waits for a transaction to be mined; after that the outbox takes care of it."""
 COUNT_S = 10.0
 """Seconds between two looks at our account while no job concerns us."""
 
@@ -240,7 +239,7 @@ class Sender:
             self._reserve.staking(*due.stakes)
         receipt = None
         try:
-            receipt = self._transactions.send(due.call, timeout_s=ACT_TIMEOUT_S)
+            receipt = self._transactions.send(due.call, timeout_s=MINED_S)
             _log.info("act.done", **told, gas=receipt.gas_used)
             if due.helps is not None:
                 self._gas.pay(due.helps, receipt.gas_used * receipt.gas_price)

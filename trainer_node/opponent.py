@@ -2,7 +2,7 @@
 
 SAFETY: an opponent's pace must not cost us our clock. One round asks its servers for at most `patience_s`, then goes on
 without them (the opponent has to reveal on-chain). Servers that waste our time are banned, longer each time; slow and
-right answers are such a waste, too. All opponents together make us wait for `SHARE` of the time, so that many matches
+right answers are such a waste, too. All opponents together make us wait for `TREES` of the time, so that many matches
 take no more of a clock than one.
 """
 
@@ -20,15 +20,13 @@ from referee_py.errors import AssayError
 
 from .fetch import Fetcher
 from .store import Store
+from .waits import OPPONENT_S, TREES
 
-PATIENCE_S = 5.0
 OPPONENT_TIMEOUT_S = 3.0
 MAX_URIS = 4
 """Limit on the servers of a group that are asked, the spokesman's first."""
 BAN_S = 5.0
 MAX_BAN_S = 900.0
-SHARE = 1 / 8
-"""The share of any clock for which we wait for answers of opponents, in all matches together."""
 BURST = 4
 """Patiences of a round that may be spent at once, if nothing was waited for before."""
 _MAX_REMEMBERED = 4096
@@ -44,7 +42,7 @@ class Opponents:
         self,
         fetcher: Fetcher,
         *,
-        patience_s: float = PATIENCE_S,
+        patience_s: float = OPPONENT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fetcher = fetcher
@@ -59,7 +57,7 @@ class Opponents:
     @classmethod
     def of(cls, store: Store, stop: threading.Event) -> Opponents:
         """Create a node's opponents. NOTE: downloads are tried once: an opponent that serves nothing has to reveal."""
-        return cls(Fetcher(store, timeout_s=OPPONENT_TIMEOUT_S, attempts=1, budget_s=PATIENCE_S, stop=stop))
+        return cls(Fetcher(store, timeout_s=OPPONENT_TIMEOUT_S, attempts=1, budget_s=OPPONENT_S, stop=stop))
 
     def ask(self, uris: Sequence[str]) -> Conversation:
         """Start a round's conversation with the servers of one opponent."""
@@ -77,7 +75,7 @@ class Opponents:
         """Return the seconds that may be waited for answers now, after ``spent`` were."""
         with self._lock:
             now = self._clock()
-            earned = SHARE * max(0.0, now - self._counted)
+            earned = float(TREES) * max(0.0, now - self._counted)
             self._left_s = min(BURST * self._patience_s, self._left_s + earned) - spent
             self._counted = now
             return self._left_s

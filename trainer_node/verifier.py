@@ -36,7 +36,7 @@ from .errors import DiskFailed, DiskFull, RpcCorrupt
 from .fetch import Fetcher
 from .hearing_player import HearingPlayer
 from .ids import whole
-from .lanes import Lanes
+from .judgement_lanes import Lanes
 from .log_sources import step_limit
 from .loop import Loop, Role, Turn, raising
 from .memory import Memory

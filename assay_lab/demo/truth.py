@@ -5,8 +5,6 @@ In mode rounded-f64 it also depends on the trainer's rounding logs, so it is kno
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 from referee_py.errors import Unavailable
 from referee_py.execute import Backend, Run
 from referee_py.program.mode import Rounding, is_rounded
@@ -16,6 +14,7 @@ from trainer_node.bundle import Bundle
 from trainer_node.chain import ChainClient, JobView
 from trainer_node.devices import backend_of, evaluator_of
 from trainer_node.fetch import Fetcher
+from trainer_node.lanes import Lanes
 from trainer_node.log_sources import FetchedLogs, step_limit
 from trainer_node.store import Store
 
@@ -71,7 +70,7 @@ class Truth:
             job.logs,
             job.program.steps,
             job.program.node_count,
-            ThreadPoolExecutor(1, thread_name_prefix="truth"),
+            Lanes(0, 1, "truth").submit,
             step_bytes=step_limit(self._bundle.program, _MAX_BYTES),
             run_bytes=_MAX_BYTES,
         )

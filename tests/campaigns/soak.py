@@ -28,12 +28,13 @@ from trainer_node.capture import Recipe, build, load_recipe
 from trainer_node.chain import JobView, TransactionManager
 from trainer_node.challenger import challenger
 from trainer_node.config import Mode
-from trainer_node.job_runner import JobRunner, Work
+from trainer_node.job_runner import JobRunner
 from trainer_node.loop import Loop
 from trainer_node.monitor.alerts import Kind, Rules
 from trainer_node.monitor.rounds import Monitor
 from trainer_node.monitor.trusted import Trusted
 from trainer_node.package import Package
+from trainer_node.packages import Work
 from trainer_node.participant import open_runner
 from trainer_node.posting import Offer, post_job
 from trainer_node.server import ArtifactServer

@@ -16,14 +16,14 @@ from repops.chains import KINDS, Chain
 from repops.exact import NANOSECONDS_A_TERM, decided
 
 from referee_py.element import Case, rule_of
-from referee_py.errors import InvalidProgram, Unavailable
+from referee_py.errors import Unavailable
 from referee_py.program import Program, SlotSource, TensorDescriptor, TensorType
 from referee_py.program.mode import MODE_EXACT
 from referee_py.rounding import Rounding
 from tests.referee_py.program.tiny import Writer, constant, slot
 from tests.referee_py.trial.parties import structure_of
 from trainer_node.chain import JobPhase, JobView
-from trainer_node.cost_estimate import MARGIN, SHORT_SUM, CostEstimate, hardest_s, measure
+from trainer_node.cost_estimate import MARGIN, SHORT_SUM, CostEstimate, StepTooLong, hardest_s, measure
 from trainer_node.decide import too_late, too_slow
 from trainer_node.min_stake import TRIAL_MOVES
 from trainer_node.package import Package
@@ -69,8 +69,65 @@ def test_what_the_first_run_starts_is_not_reckoned() -> None:
 
 
 def test_a_step_that_takes_too_long_is_left_in_the_middle() -> None:
-    with pytest.raises(InvalidProgram, match="node 4 when its time is over"):
-        measure(tiny_package(), repops.backend("cpu"), limit_s=5.5, clock=Clock(1.0))
+    with pytest.raises(StepTooLong, match="node 4 when its time is over"):
+        measure(tiny_package(), repops.backend("cpu"), limit_s=5.5, clock=Clock(1.0), busy=Clock(1.0))
+
+
+class Disturbed:
+    """A backend on a machine that is taken away once, for ``seconds`` of the clock and none of the processors."""
+
+    name, exact = "disturbed", False
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.now, self.used = seconds, 0.0, 0.0
+        self.calls = 0
+
+    def clock(self) -> float:
+        return self.now
+
+    def busy(self) -> float:
+        return self.used
+
+    def execute(self, *operator: Any) -> Any:
+        self.calls += 1
+        self.now += 0.001 + (self.seconds if self.calls == 2 else 0.0)
+        self.used += 0.001
+        return repops.backend("cpu").execute(*operator)
+
+
+@pytest.mark.parametrize("seconds", [6.0, 50.0, 100.0])
+def test_one_outlier_decides_nothing(seconds: float) -> None:
+    """The fault: one step that was timed at 60 times its cost left a job unchecked."""
+    one = Disturbed(seconds)
+    found = measure(tiny_package(), one, limit_s=60, clock=one.clock, busy=one.busy)
+    assert found.commit_s < 1
+    assert found.step_s < 1
+
+
+def test_a_step_that_computes_for_long_is_measured_once() -> None:
+    class Long(Disturbed):
+        def execute(self, *operator: Any) -> Any:
+            self.now += 1.0
+            self.used += 1.0
+            return super().execute(*operator)
+
+    one = Long(0.0)
+    assert measure(tiny_package(), one, limit_s=60, clock=one.clock, busy=one.busy).step_s > 1
+    per_step = len(tiny_package().program.nodes)
+    assert one.calls <= 2 * per_step
+
+
+def test_a_machine_that_has_no_time_for_us_says_nothing_about_the_job() -> None:
+    one = Disturbed(1000.0)
+    with pytest.raises(Unavailable, match="is only at node 1 after 1000 s"):
+        measure(tiny_package(), one, limit_s=60, clock=one.clock, busy=one.busy)
+
+
+def test_the_lower_of_two_measurements_counts() -> None:
+    high = CostEstimate(9.0, 1.0, TrialCost(1, "sum", 5, 3.0))
+    low = CostEstimate(2.0, 4.0, TrialCost(2, "mm", 5, 1.0))
+    for found in (high.least(low), low.least(high)):
+        assert (found.step_s, found.commit_s, found.trial.operator) == (2.0, 1.0, "mm")
 
 
 def test_a_trial_ends_when_the_node_stops() -> None:

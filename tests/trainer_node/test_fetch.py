@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -21,10 +22,13 @@ from referee_py.rounding.step_log import StepLog
 from tests.referee_py.rounding.logs import node_log
 from trainer_node.artifacts import Kind, Name
 from trainer_node.errors import ConfigError, Corrupt
-from trainer_node.fetch import Fetcher, check_uri
+from trainer_node.fetch import PARALLEL, Fetcher, check_uri
 from trainer_node.problems import Problems
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
+
+from .desk import until
+from .slow import Hand, slow_server
 
 PAYLOAD = b"the program " * 100
 WANTED = hashlib.sha256(PAYLOAD).digest()
@@ -136,6 +140,23 @@ def test_many_at_once(served: Store, server: ArtifactServer, mine: Store, fetche
     assert all(mine.has(name) for name in names)
     with pytest.raises(Unavailable):
         fetcher.fetch_all([*names, Name(Kind.TENSOR, h(7))], [server.uri])
+
+
+def test_what_is_asked_for_goes_out_side_by_side(served: Store, mine: Store, fetcher: Fetcher) -> None:
+    """Whatever its kind: a server that answers nothing until all are asked for answers all of them."""
+    trees = [Tree(Tag.STEP_TREE, [h(k)] * 3) for k in range(8)]
+    logs = [StepLog({3: node_log(10, {k: True})}) for k in range(8)]
+    names = [Name(Kind.TENSOR, served.put_tensor(np.full(6, k, np.float32))) for k in range(8)]
+    names += [Name(Kind.TREE, served.put_tree(tree), Tag.STEP_TREE, 3) for tree in trees]
+    names += [Name(Kind.RECORD, served.put_record(Record(h(k), (), (h(k),)))) for k in range(8)]
+    names += [Name(Kind.LOG, root, count=5) for root in served.put_logs(logs, 5)]
+    assert len(set(names)) == PARALLEL
+    with slow_server(served, Hand(), holds=True) as server, ThreadPoolExecutor(1) as thread:
+        fetching = thread.submit(fetcher.fetch_all, names, [server.uri])
+        until(lambda: len(server.seen) == len(names))
+        server.release.set()
+        fetching.result(120)
+    assert all(mine.has(name) for name in names)
 
 
 def test_fetch_inside_an_event_loop(served: Store, server: ArtifactServer, fetcher: Fetcher) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
@@ -14,10 +15,16 @@ import repops
 
 from referee_py.program.terms import Terms
 from trainer_node import job_runner as module
+from trainer_node import packages
+from trainer_node.chain import JobPhase
+from trainer_node.cost_estimate import measure
 from trainer_node.db import Database
+from trainer_node.decide import too_slow
 from trainer_node.job_runner import reports
+from trainer_node.waits import again_s
 
-from .desk import PROGRAM, TERMS, honest_run, job, runner, serving, until
+from .desk import PROGRAM, TERMS, honest_run, job, rules, runner, serving, until
+from .slow import Hand
 
 CLAIM = honest_run().commit_run().claim()
 
@@ -205,6 +212,67 @@ def test_what_is_still_to_be_done_is_reckoned(tmp_path: Path, database: Database
             )
         finally:
             other.claim.cancel()
+
+
+def test_a_job_that_seemed_too_slow_is_measured_again(tmp_path: Path, database: Database) -> None:
+    """The machine was busy when the job was measured; later it is not, and there is time to check the claim."""
+
+    class Busy(Slow):
+        def execute(self, *operator: Any) -> Any:
+            if not self.go.is_set():
+                time.sleep(0.1)
+            return repops.backend("cpu").execute(*operator)
+
+    backend, clock = Busy(), Hand()
+    claimed: dict[str, Any] = {"phase": JobPhase.CHALLENGE, "rules": rules(clock=8)}
+    with (
+        serving(tmp_path / "client") as uri,
+        runner(tmp_path / "node", database, backend=backend, clock=clock) as works,
+    ):
+        of = job(uri=uri, **claimed)
+        first = until(lambda: works.prepare(of))
+        assert too_slow(of, first) is not None
+        backend.go.set()
+        assert works.prepare(of) == first, "not at once"
+        clock.on(again_s(of, 0))
+        lower = until(lambda: (found := works.prepare(of)) != first and found)
+        assert too_slow(of, lower) is None
+        for times in range(1, 9):
+            clock.on(again_s(of, times))
+            until(lambda: works.prepare(of) and works._works[1].again is None)
+        assert works._works[1].measured == packages.MEASURED, "a few times"
+
+
+def test_a_first_step_that_took_too_long_is_looked_at_again(
+    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Hand()
+    with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database, clock=clock) as works:
+        monkeypatch.setattr(packages, "TRIALS_S", (-1.0, -1.0, -1.0))
+        until(lambda: works.prepare(job(uri=uri)) or works.refused(1))
+        assert "leave the job to faster machines" in (works.refused(1) or "")
+        monkeypatch.setattr(packages, "TRIALS_S", (60.0, 60.0, 60.0))
+        assert works.prepare(job(uri=uri)) is None, "not at once"
+        clock.on(again_s(job(), 0))
+        assert until(lambda: works.prepare(job(uri=uri)))
+        assert works.refused(1) is None
+
+
+def test_quick_first_steps_are_measured_before_long_ones(
+    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs whose first steps take long, one after the other, keep a quick one waiting for their first turns only."""
+    limits = list[float]()
+
+    def noted(*given: Any, limit_s: float, **options: Any) -> Any:
+        limits.append(limit_s)
+        return measure(*given, limit_s=limit_s, **options)
+
+    monkeypatch.setattr(module, "measure", noted)
+    monkeypatch.setattr(packages, "TRIALS_S", (-1.0, -2.0, 60.0))
+    with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database) as works:
+        assert until(lambda: works.prepare(job(uri=uri)))
+    assert limits == [-1.0, -2.0, 60.0]
 
 
 def test_closing_does_not_wait_for_a_strangers_package(tmp_path: Path, database: Database) -> None:

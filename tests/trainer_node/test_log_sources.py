@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,10 @@ class Served:
     def log_source(self, **limits: Any) -> FetchedLogs:
         fetcher = Fetcher(self.mine, timeout_s=60.0, attempts=1)
         bounds = {"step_bytes": 1 << 20, "run_bytes": 1 << 20, **limits}
-        return FetchedLogs(fetcher, lambda: [self.uri], TREE.root, STEPS, NODES, self.threads, **bounds)
+        return FetchedLogs(fetcher, lambda: [self.uri], TREE.root, STEPS, NODES, self.submit, **bounds)
+
+    def submit(self, _turn: int, fetch: Callable[[], None]) -> Future[None]:
+        return self.threads.submit(fetch)
 
     @property
     def here(self) -> set[int]:
@@ -195,7 +198,7 @@ class TestFollowed:
     def test_a_server_that_stalls_holds_nobody_up(
         self, served: Served, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(module, "PATIENCE_S", 0.05)
+        monkeypatch.setattr(module, "TURN_S", 0.05)
         served.publish()
         log_source, release = served.log_source(), threading.Event()
         for _ in range(2):
@@ -203,7 +206,8 @@ class TestFollowed:
         with pytest.raises(Unavailable, match="on its way"):
             log_source.get(1)
         release.set()
-        monkeypatch.setattr(module, "PATIENCE_S", 120)
+        monkeypatch.setattr(module, "TURN_S", 120)
+        log_source.begin_turn()
         assert log_source.get(1) == LOGS[0]
 
     def test_there_is_nothing_to_write(self, served: Served) -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from referee_py.commit import Record, Tag, Tree
 from trainer_node.fetch import Fetcher
-from trainer_node.opponent import BAN_S, BURST, MAX_BAN_S, SHARE, Opponents
+from trainer_node.opponent import BAN_S, BURST, MAX_BAN_S, Opponents
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
+from trainer_node.waits import TREES
 
 TREE = Tree(Tag.RUN_TREE, [bytes([k]) * 32 for k in range(5)])
 OTHER = Tree(Tag.RUN_TREE, [bytes([k]) * 32 for k in range(6)])
@@ -198,8 +199,8 @@ def test_right_answers_that_come_slowly_take_a_share_of_the_clock_however_many_m
         waited, rounds = waited + clock() - before, rounds + 1
         clock.added += 30.0
     # NOTE: an answer that is waited for is waited for to its end.
-    assert waited <= BURST * 60.0 + 60.0 + SHARE * (clock() - began)
-    assert rounds > (1 - SHARE) * 36_000 / 30.0 - 2 * BURST - 4, "all other time is ours"
+    assert waited <= BURST * 60.0 + 60.0 + float(TREES) * (clock() - began)
+    assert rounds > (1 - float(TREES)) * 36_000 / 30.0 - 2 * BURST - 4, "all other time is ours"
     opponents.close()
 
 

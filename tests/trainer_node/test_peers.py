@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from referee_py.errors import Unavailable
 from trainer_node.artifacts import Kind, Name
+from trainer_node.budget import Budget
 from trainer_node.db import Database
 from trainer_node.errors import Corrupt
 from trainer_node.fetch import Fetcher
@@ -22,6 +24,9 @@ from trainer_node.peers import DAY_S, MAX_HOSTS, MAX_SHOWN, Peers, host_of
 from trainer_node.problems import Problems
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
+
+from .desk import until
+from .slow import Hand, slow_server
 
 MIB = 1 << 20
 HOST = "peer.example:80"
@@ -238,3 +243,85 @@ def test_a_call_that_takes_too_long_says_how_much_came(tmp_path: Path, flood: Fl
     assert "1 of 2 artifacts came in the 1 s of limits.fetch_budget_s" in str(caught.value)
     assert mine.usage.received == (honest.find(Name(Kind.TENSOR, good)) or tmp_path).stat().st_size
     assert len(problems.topics()) == 1, "the flood was cut off because the time was over, which counts"
+
+
+class TestTheTimeOfAWork:
+    """Slow and right is the same as withheld once the time of a work is over."""
+
+    @pytest.fixture
+    def problems(self) -> Problems:
+        return Problems()
+
+    def stored(self, folder: Path, count: int) -> tuple[Store, list[Name]]:
+        store = Store(folder, sync=False)
+        return store, [Name(Kind.TENSOR, store.put_tensor(np.full(5, k, np.float32))) for k in range(count)]
+
+    def node(self, folder: Path, clock: Hand, problems: Problems) -> Fetcher:
+        peers = Peers(Database(None), Metrics(), problems, max_bytes=MIB, max_s=20.0)
+        store = Store(folder, sync=False)
+        fetcher = Fetcher(store, timeout_s=60.0, attempts=1, peers=peers, clock=clock)
+        return fetcher.for_job(1)
+
+    def test_right_answers_that_come_late_count_against_their_server_when_it_is_over(
+        self, tmp_path: Path, problems: Problems
+    ) -> None:
+        """The attack: each answer right, 9 s late, one after the other, for hours; and nobody was given up."""
+        clock = Hand()
+        budget = Budget(25.0, "an interval", clock=clock)
+        theirs, names = self.stored(tmp_path / "theirs", 9)
+        node = self.node(tmp_path / "mine", clock, problems)
+        work = node.within(budget)
+        with slow_server(theirs, clock, late=9.0) as slow:
+            for name in names[:2]:
+                work.fetch(name, [slow.uri])
+            assert not problems.topics(), "it may come in time"
+            with pytest.raises(Unavailable, match="an interval: the 25 s in which it had to come are over"):
+                self.one_by_one(work, names[2:], slow.uri)
+            assert len(slow.seen) == 3
+            assert problems.topics() == {f"job 1: server {slow.uri[7:]}"}
+            work.fetch(names[0], [slow.uri])  # what is here is here
+            other = Budget(25.0, "another interval", clock=clock)
+            with pytest.raises(Unavailable, match="without delivering"):
+                node.within(other).fetch_all(names, [slow.uri])
+            assert len(slow.seen) == 3, "another work of the job does not wait for it again"
+
+    @staticmethod
+    def one_by_one(work: Fetcher, names: list[Name], uri: str) -> None:
+        for name in names:
+            work.fetch(name, [uri])
+
+    def test_a_work_that_is_done_in_time_blames_nobody(self, tmp_path: Path, problems: Problems) -> None:
+        clock = Hand()
+        budget = Budget(1e6, "an interval", clock=clock)
+        theirs, names = self.stored(tmp_path / "theirs", 9)
+        work = self.node(tmp_path / "mine", clock, problems).within(budget)
+        with slow_server(theirs, clock, late=9.0) as slow:
+            for name in names:
+                work.fetch(name, [slow.uri])
+        assert not problems.topics()
+
+    def test_a_download_is_cut_off_when_the_time_is_over(self, tmp_path: Path, problems: Problems) -> None:
+        clock = Hand()
+        budget = Budget(25.0, "an interval", clock=clock)
+        _, names = self.stored(tmp_path / "theirs", 1)
+        work = self.node(tmp_path / "mine", clock, problems).within(budget)
+        with slow_server(None, clock, holds=True) as stalling, ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(work.fetch, names[0], [stalling.uri])
+            until(lambda: stalling.seen)
+            clock.on(25.0)
+            with pytest.raises(Unavailable, match="0 of 1 artifacts came"):
+                waiting.result(60)
+            assert len(problems.topics()) == 1, "it took 25 s, more than the 20 s of a day"
+
+    def test_a_turn_that_ends_blames_nobody(self, tmp_path: Path, problems: Problems) -> None:
+        clock = Hand()
+        turn = Budget(25.0, "a turn", blames=False, clock=clock)
+        _, names = self.stored(tmp_path / "theirs", 1)
+        work = self.node(tmp_path / "mine", clock, problems).within(turn)
+        with slow_server(None, clock, holds=True) as stalling, ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(work.fetch, names[0], [stalling.uri])
+            until(lambda: stalling.seen)
+            clock.on(25.0)
+            with pytest.raises(Unavailable, match="a turn: the 25 s"):
+                waiting.result(60)
+        assert not problems.topics()

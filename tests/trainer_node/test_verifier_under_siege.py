@@ -16,7 +16,7 @@ from tests.small_disk import Refusal
 from trainer_node import verifier as module
 from trainer_node.errors import DiskFull
 from trainer_node.holders import Holders
-from trainer_node.lanes import SHARE
+from trainer_node.judgement_lanes import SHARE
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 from trainer_node.verifier import LANES, Verifier, _OperatorSource

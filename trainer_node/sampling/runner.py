@@ -30,10 +30,11 @@ from ..audit.interval import Auditor
 from ..chain import Group, JobView
 from ..cost_estimate import CostEstimate
 from ..errors import DiskFailed, Malformed
-from ..job_runner import LANES, JobRunner
+from ..job_runner import JobRunner
 from ..package import Package
 from ..refuted import Refuted
 from ..replay import Interrupted, Replay
+from ..waits import LANES
 from .budget import ChainClock, Means, data_s
 from .checks import BudgetSpent, Checks, Plan, Root, provable
 from .decide import claimable_s

@@ -14,7 +14,7 @@ import pytest
 from referee_py.errors import Unavailable
 from tests.trainer_node.audit.runs import opened, publish
 from trainer_node.audit.interval import Auditor, computes
-from trainer_node.job_runner import Work
+from trainer_node.packages import Work
 from trainer_node.refuted import Refuted
 from trainer_node.sampling.budget import ChainClock, Means
 from trainer_node.sampling.challenger import Samples

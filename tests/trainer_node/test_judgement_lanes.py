@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from referee_py.errors import Unavailable
-from trainer_node.lanes import SHARE, Lanes, turn_s
+from trainer_node.judgement_lanes import SHARE, Lanes, turn_s
 
 from .desk import until
 

@@ -1,0 +1,242 @@
+"""A job before its run: its package is fetched and its first step measured, in lanes, in turns and within budgets.
+
+    fetch      a turn, then to the back of the queue; all turns within a share of the period (`waits`)
+    measure    one first step after the other: those that take less come first
+    again      what seems too slow is measured again later: one outlier of a busy machine decides nothing
+
+SAFETY: jobs are cheap to post. So neither a package that comes slowly nor a step that takes long keeps another job
+waiting for more than its turn. What we have worked on before has threads of its own, and no budget.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from referee_py.errors import Unavailable
+from referee_py.execute import RunClaim
+
+from .budget import Budget
+from .chain import JobView
+from .checkpoints import StoredCheckpoints
+from .cost_estimate import CostEstimate
+from .db import Database
+from .disk_estimate import disk_needed
+from .errors import DiskFailed
+from .fetch import Fetcher
+from .keeper import Keeper
+from .lanes import Lanes
+from .log_sources import FetchedLogs
+from .package import Package, load, package_names
+from .replay import Replay
+from .waits import LANES, again_s, package_s, serves, turn_s
+
+TRIAL_S = 60.0
+"""Seconds that the first step of a new job's program may take."""
+TRIALS_S = (4.0, 16.0, TRIAL_S)
+"""The same in each of its turns: one that takes longer is measured after those that take less."""
+MEASURED = 3
+"""How often a job that we have not taken up is measured again."""
+
+Measure = Callable[[JobView, Package, float], CostEstimate]
+"""Measures a job whose first step may take so many seconds. Raises as `cost_estimate.measure`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A package, and what the job costs this machine."""
+
+    package: Package
+    estimate: CostEstimate
+
+
+@dataclass(slots=True)
+class Fetched:
+    """A package, and its first measurement, which begins at once."""
+
+    package: Package
+    measuring: Future[Prepared] | None
+
+
+@dataclass
+class Work:
+    """INVARIANT: it is about one run. After a reorganisation the same number may stand for another job."""
+
+    job: JobView
+    key: int
+    package: Future[Fetched] | None = None
+    prepared: Future[Prepared] | None = None
+    claim: Future[RunClaim] | None = None
+    replay: Replay | None = None
+    log_source: FetchedLogs | None = None
+    refused: str | None = None
+    refused_until: float = math.inf
+    retry_at: float = 0.0
+    failures: int = 0
+    reached: int = 0
+    """The last step that its followed logs had reached when it failed last."""
+    period: str = ""
+    """The period that its package serves; `wait` is the budget for that, and `turn` that of its turn in a lane."""
+    wait: Budget | None = None
+    left: str | None = None
+    """Why we have left the job to others, once that is told."""
+    turn: Budget | None = None
+    turns: int = 0
+    trials: int = 0
+    """Turns in which its first step took too long."""
+    measured: int = 0
+    measure_at: float = math.inf
+    again: Future[CostEstimate] | None = None
+    """Another measurement of a job that we have not taken up."""
+    ours: bool = False
+    """Whether we have something at stake in the job."""
+
+    @property
+    def futures(self) -> tuple[Future[Any] | None, ...]:
+        """What goes on for the job, besides another measurement."""
+        return self.package, self.prepared, self.claim
+
+    @property
+    def busy(self) -> bool:
+        """True while the package is being fetched or measured, or the run executed."""
+        return any(future is not None and not future.done() for future in self.futures)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the job's run has begun and is not done."""
+        return self.claim is not None and not self.claim.done()
+
+    @property
+    def queued(self) -> bool:
+        """Whether the job's run waits for the processors."""
+        return self.claim is not None and not self.claim.running() and not self.claim.done()
+
+    @property
+    def late(self) -> str | None:
+        """Why its package is not waited for any longer, or None."""
+        return self.wait.reason if self.wait is not None and self.wait.over and self.package is None else None
+
+
+class Packages:
+    """Fetches and measures in threads; ``known`` are those for jobs that we have worked on before. ``clock`` gives the
+    seconds of all budgets."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        database: Database,
+        known: ThreadPoolExecutor,
+        measure: Measure,
+        *,
+        max_memory: int,
+        keeper: Keeper | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fetcher, self._database = fetcher, database
+        self._known, self._measure = known, measure
+        self._max_memory, self._keeper, self._clock = max_memory, keeper, clock
+        self._strangers = Lanes(LANES, LANES, "package")
+        self._trials = Lanes(0, 1, "trial")
+
+    def fetching(self, work: Work) -> Future[Fetched] | None:
+        """Return a job's package, once it is there; None if it has taken its time and is left to others."""
+        if work.package is None:
+            if self._worked_on(work):
+                work.turn, fetcher = None, self._fetcher.for_job(work.job.id)
+                work.package = self._known.submit(self._fetch, work, fetcher)
+            elif not self._take_turn(work):
+                return None
+        package = work.package
+        assert package is not None
+        if work.turn is None or not package.done() or not isinstance(package.exception(), Unavailable):
+            return package
+        if work.wait is not None and work.wait.over:
+            work.package = work.turn = None
+            return None
+        if work.turn.over:
+            work.turns, work.turn, work.package = work.turns + 1, None, None
+            return self.fetching(work)
+        return package
+
+    def measuring(self, work: Work, package: Package) -> Future[Prepared]:
+        """Begin to measure a job."""
+        if self._worked_on(work):
+            return self._known.submit(self._prepare, work.job, package, math.inf)
+        limit_s = TRIALS_S[min(work.trials, len(TRIALS_S) - 1)]
+        return self._trials.submit(work.trials, partial(self._prepare, work.job, package, limit_s))
+
+    def measured_again(self, work: Work, prepared: Prepared) -> Prepared:
+        """Return what is known of a job's cost by now.
+
+        SAFETY: a job that is too slow for us is left to others. One measurement on a machine that was busy must not
+        decide that, so a job that we have not taken up is measured again a few times, and the lowest counts.
+        """
+        if work.again is not None and work.again.done():
+            if work.again.exception() is None:
+                prepared = replace(prepared, estimate=prepared.estimate.least(work.again.result()))
+                work.prepared = Future()
+                work.prepared.set_result(prepared)
+            work.again = None
+        if work.measure_at == math.inf:
+            work.measure_at = self._clock() + again_s(work.job, work.measured)
+        idle = not work.ours and work.claim is None and work.replay is None and work.again is None
+        if idle and work.measured < MEASURED and self._clock() >= work.measure_at:
+            work.measured, work.measure_at = work.measured + 1, math.inf
+            again = partial(self._measure, work.job, prepared.package, TRIAL_S)
+            work.again = self._trials.submit(len(TRIALS_S), again)
+        return prepared
+
+    def too_long(self, work: Work) -> bool:
+        """Note that a first step has taken its time; return whether it has another turn at once. Otherwise the job is
+        to be refused, and is looked at again later."""
+        if work.trials < len(TRIALS_S) - 1:
+            work.trials += 1
+            return True
+        work.refused_until = self._clock() + again_s(work.job, work.measured)
+        work.measured += 1
+        return False
+
+    def close(self) -> None:
+        """Drop what has not begun. Does not wait for strangers."""
+        self._strangers.close()
+        self._trials.close()
+
+    # ------------------------------------------------------------------ inside
+
+    def _worked_on(self, work: Work) -> bool:
+        """Return whether we have worked on a job before, or have something at stake in it."""
+        return work.ours or StoredCheckpoints(self._database, work.key).last > 0
+
+    def _take_turn(self, work: Work) -> bool:
+        """Queue a stranger's package for its next turn; return False if its time is over."""
+        period, _ = serves(work.job)
+        if work.wait is None or work.period != period:
+            # NOTE: another period that it serves gives another budget.
+            of = f"the package of job {work.job.id}, for its {period}"
+            work.period, work.wait = period, Budget(package_s(work.job), of, clock=self._clock)
+        if work.wait.over:
+            return False
+        of = f"a turn of the package of job {work.job.id}"
+        work.turn = Budget(turn_s(work.turns), of, blames=False, clock=self._clock)
+        fetcher = self._fetcher.for_job(work.job.id).within(work.wait).within(work.turn)
+        work.package = self._strangers.submit(work.turns, partial(self._fetch, work, fetcher))
+        return True
+
+    def _fetch(self, work: Work, fetcher: Fetcher) -> Fetched:
+        job, keeper = work.job, self._keeper
+        fits = None if keeper is None else partial(keeper.fits, job.id)
+        package = load(fetcher, job.program, job.program_file, [job.uri], self._max_memory, fits)
+        with contextlib.suppress(DiskFailed):
+            fetcher.store.held_by(job.id).hold(*package_names(package.program, job.program_file))
+        if keeper is not None:
+            keeper.needs(job.id, disk_needed(package.program, package.terms))
+        return Fetched(package, self.measuring(work, package))
+
+    def _prepare(self, job: JobView, package: Package, limit_s: float) -> Prepared:
+        return Prepared(package, self._measure(job, package, limit_s))

@@ -1,0 +1,230 @@
+"""Every wait on a stranger has an end in protocol time: the table of waits, and the seconds that follow for a job.
+
+A wait serves a period or a clock of the job, and its end is a share of that, so that enough is left for what happens
+then. SAFETY: slow and right is the same as withheld once the time is over; a bound on each request alone is none,
+because a work makes as many requests as its data have parts.
+
+    INVARIANT: the shares of one period that may come one after the other leave half of it (`tests/trainer_node/
+    test_waits.py`): a package and then the logs of its run take at most PACKAGE + LOGS of the challenge period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .chain import JobPhase, JobView
+
+PACKAGE = Fraction(1, 4)
+"""Of the period before whose end the result is due: the seconds in which a job's package has to come."""
+LOGS = Fraction(1, 4)
+"""Of the challenge period: the seconds that a run waits for the rounding logs of another party, over all its steps.
+What is left is enough to request them on the chain, which gives a period of its own for each answer."""
+RETRY = Fraction(1, 32)
+"""Of the same periods: the longest delay until what was not served is asked for again."""
+AGAIN = Fraction(1, 8)
+"""Of the same periods: the delay until a job that seems too slow for this machine is measured again; then doubled."""
+TREES = Fraction(1, 8)
+"""Of any stretch of time: the seconds that we wait for what the servers of opponents have, in all matches together, so
+that many matches take no more of a clock than one."""
+TURN_S = 30.0
+"""Seconds of the first turn of a stranger's work in a lane (`lanes`); each later turn is twice as long. As long may a
+run wait for logs while another run waits for the processors."""
+LANES = 8
+"""Strangers' packages, and windows of logs, that come at the same time in first turns; and as many in later ones."""
+MINED_S = 60.0
+"""Seconds that a round of the node's loop waits for a transaction to be mined."""
+OPPONENT_S = 5.0
+"""Seconds that one round of the node's loop waits for the servers of one opponent."""
+
+
+def serves(job: JobView) -> tuple[str, int]:
+    """Return the period before whose end we need a job's package, in words, and its seconds."""
+    if job.phase is JobPhase.TRAINING:
+        return "training period", job.train_period
+    return "challenge period", job.challenge_period
+
+
+def package_s(job: JobView) -> float:
+    """Return the seconds in which a job's package has to come."""
+    return float(PACKAGE * serves(job)[1])
+
+
+def logs_s(job: JobView) -> float:
+    """Return the seconds that the whole run of a job waits for the logs that it follows."""
+    return float(LOGS * job.challenge_period)
+
+
+def retry_s(job: JobView) -> float:
+    """Return the longest delay, in seconds, until what a job needs is asked for again."""
+    return float(RETRY * serves(job)[1])
+
+
+def again_s(job: JobView, times: int) -> float:
+    """Return the seconds until a job is measured again that has been measured again so many times."""
+    return float(AGAIN * serves(job)[1] * 2**times)
+
+
+def turn_s(turn: int) -> float:
+    """Return the seconds of a turn in a lane, counted from 0."""
+    return TURN_S * 2.0**turn
+
+
+def behind_s(decoys: int, takes_s: float = TURN_S) -> float:
+    """Return how long a work that takes ``takes_s`` in one piece waits behind so many that stall in all their turns.
+
+    Each turn comes after the same turns of the others, and after those that hold the lanes: in the first turn these are
+    first turns, too. In a later one each may be the last turn of its work, which ends with its budget.
+    """
+    seconds, turn = 0.0, 0
+    while True:
+        seconds += (decoys / LANES + 1) * turn_s(turn)
+        if turn_s(turn) >= takes_s:
+            return seconds
+        turn += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A row of the table: at most ``share`` of ``of_period``, then ``then``; ``test`` drives it to its limit.
+
+    ``share``: a fraction of a period, or a number of seconds. Tests are named as in docs/security.md.
+    """
+
+    name: str
+    of_whom: str
+    share: Fraction | float
+    of_period: str
+    then: str
+    test: str
+
+    @property
+    def at_most(self) -> str:
+        if isinstance(self.share, float):
+            return f"{self.share:g} s {self.of_period}".strip()
+        if self.share.denominator == 1:
+            return f"{self.share} × {self.of_period}" if self.share > 1 else self.of_period
+        return f"{self.share} of {self.of_period}"
+
+
+WAITS = (
+    # ---------------------------------------------------------------- before a stake
+    Wait(
+        "a job's package, for a trainer or a watcher",
+        "client",
+        PACKAGE,
+        "the training period, counted while it is fetched",
+        "declined before staking; the client's servers are blamed for the seconds",
+        "N/test_decoys.py::test_a_package_that_comes_right_and_too_slowly_is_left_before_a_stake",
+    ),
+    Wait(
+        "a job's package, for a challenger",
+        "client",
+        PACKAGE,
+        "the challenge period, counted while it is fetched",
+        "declined before staking",
+        "N/test_decoys.py::test_a_challenger_has_a_share_of_the_challenge_period",
+    ),
+    Wait(
+        "a lane for a stranger's package",
+        "other strangers whose packages come slowly",
+        TURN_S,
+        f"for each turn, doubled each time: behind N of them, N / {LANES} + 1 turns for a package that comes in one",
+        "the lane goes to the next; what has come stays on disk",
+        "N/test_decoys.py::test_decoys_that_stall_hold_a_lane_for_one_turn",
+    ),
+    # ---------------------------------------------------------------- a followed run
+    Wait(
+        "the rounding logs of a run, over all its steps",
+        "trainer and later claimants",
+        LOGS,
+        "the challenge period, counted while the run waits for one",
+        "requested on the chain, though each answer came right",
+        "N/test_slow_logs.py::test_logs_that_come_right_and_slowly_are_requested_on_the_chain",
+    ),
+    Wait(
+        "the processors, for a run behind one that waits for logs",
+        "another job's trainer",
+        TURN_S,
+        "for each run before it",
+        "that run goes to the back of the queue",
+        "N/test_slow_logs.py::test_a_run_that_waits_for_logs_lets_others_go_first",
+    ),
+    Wait(
+        "the next attempt at what was not served",
+        "client, trainer, claimants",
+        RETRY,
+        "the period that it serves, and 600 s",
+        "asked again, after the first delay if something has come since",
+        "N/test_slow_logs.py::test_the_delay_of_a_run_that_gets_on_does_not_grow",
+    ),
+    Wait(
+        "a request for data on the chain",
+        "claimants",
+        Fraction(1),
+        "the verdict period, longer behind others (protocol.md, section 8)",
+        "closed: its claim or the job's acceptance is lost",
+        "e2e/test_data_requests.py::test_a_node_closes_what_a_liar_does_not_show",
+    ),
+    # ---------------------------------------------------------------- disputes
+    Wait(
+        "an opponent's trees and records in one round of a match, its outputs in one of a trial",
+        "the other side's servers",
+        OPPONENT_S,
+        "",
+        "the move that the chain alone needs; who has wasted the time is banned, longer each time",
+        "N/test_opponent.py::test_64_stalling_servers_cost_one_patience_and_then_nothing",
+    ),
+    Wait(
+        "opponents' trees, records and outputs, in all matches and trials together",
+        "the other sides' servers",
+        TREES,
+        "any clock",
+        "played with what the chain shows: the other side has to reveal",
+        "N/test_opponent.py::test_right_answers_that_come_slowly_take_a_share_of_the_clock_however_many_matches",
+    ),
+    Wait(
+        "an opponent's move in a match or a trial",
+        "the other side",
+        Fraction(1),
+        "its clock",
+        "timeout: it has lost",
+        "N/test_match_player.py::test_the_opponent_withholds_expect_my_half_and_then_silence",
+    ),
+    Wait(
+        "a verdict, an appeal, somebody to stand by a verdict",
+        "verifiers, spokesmen",
+        Fraction(1),
+        "the verdict or appeal period",
+        "the hearing goes on without: to the court, or with the next signer",
+        "C/panel/Appeals.t.sol::test_withoutAVerdictTheOperatorIsTried",
+    ),
+    # ---------------------------------------------------------------- the chain's endpoints
+    Wait(
+        "an answer about the chain",
+        "an RPC endpoint",
+        Fraction(2),
+        "limits.rpc_timeout_s",
+        "another endpoint is asked",
+        "N/test_endpoints.py::test_a_header_that_drips_is_given_up",
+    ),
+    Wait(
+        "a transaction to be mined, in a round",
+        "makers of blocks",
+        MINED_S,
+        "",
+        "the round goes on; it is sent again with a higher fee",
+        "N/test_service.py::test_a_transaction_that_is_never_mined_does_not_keep_a_daemon_from_its_rounds",
+    ),
+)
+"""All waits on strangers. Data that only people look at (reports of progress, audits of published runs) are not here:
+nothing is staked on them, and each request has its own end (`watched_job`, `fetch`)."""
+
+
+def table(waits: tuple[Wait, ...] = WAITS) -> Iterator[str]:
+    """Yield the table's lines for docs/security.md."""
+    yield "| what is waited for | of whom | at most | then | test |"
+    yield "|---|---|---|---|---|"
+    for wait in waits:
+        yield f"| {wait.name} | {wait.of_whom} | {wait.at_most} | {wait.then} | {wait.test} |"
