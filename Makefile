@@ -117,6 +117,10 @@ mutants: setup ## Check that the contract tests notice errors
 playability: setup ## Check that the honest side can always conclude: cases at every limit, jobs played to the end
 	$(BIN)/pytest -q -s -m slow tests/playability $(ARGS)
 
+.PHONY: daemon-games
+daemon-games: setup ## Search all small games of the daemons' own decisions, and play larger ones at random
+	$(BIN)/pytest -q -s tests/games $(ARGS)
+
 .PHONY: delay
 delay: setup ## Measure how long liars can delay a job's end, and the cost: on the contracts, and in a search over strategies
 	$(BIN)/forge test --match-path 'tests/contracts/delay/*'

@@ -1,4 +1,4 @@
-"""A job from its post on, and what everybody can do in it: the contracts' rules in Python, with matches as their results.
+"""A job from its post on, and what everybody can do in it: the contracts' rules in Python, matches as their results.
 
 A side that is right and plays wins its match, within the longest time (tests/referee_py/game/test_exhaustive.py shows
 that of matches). Every other result occurs: both sides may belong to strangers, who give a match away, by evidence or
@@ -37,6 +37,7 @@ CHAIN, JOBS, REFEREE, PANEL, CLIENT = 31337, *("0x" + digit * 40 for digit in "1
 STAKE, REWARD = 1 << 20, 300 << 20
 INTERVALS = 3
 SALT = NO_LOGS = bytes(32)
+NO_ROOTS = bytes(32), bytes(32), bytes(32), bytes(32)
 JOB = 1
 
 RIGHT, WRONG = "r", ("w", "v")
@@ -55,7 +56,9 @@ HONEST = who(1)
 def run_tree(name: str) -> Tree:
     """Return the tree of a run."""
     first = LIES.get(name, INTERVALS)
-    return Tree(Tag.RUN_TREE, [f"{'r' if k < first else name}{k}".encode().rjust(32) for k in range(INTERVALS)])
+    return Tree(
+        Tag.RUN_TREE, [f"{'r' if k < first else name}{k}".encode().rjust(32) for k in range(INTERVALS)]
+    )
 
 
 @cache
@@ -90,9 +93,15 @@ def _refuted(name: str, index: int, computed: bytes) -> Refuted:
     root = fold_path(Tag.RUN_TREE, computed, index, path)
     last = computed if index == INTERVALS - 1 else tree.leaves[-1]
     return Refuted(
-        *(root, last, (), NO_LOGS),
-        **{"against": tree.root, "index": index, "claimed": tree.leaves[index]},
-        **{"computed": computed, "siblings": path},
+        root,
+        last,
+        (),
+        NO_LOGS,
+        against=tree.root,
+        index=index,
+        claimed=tree.leaves[index],
+        computed=computed,
+        siblings=path,
     )
 
 
@@ -106,8 +115,8 @@ NAMES = {root: name for name, root in ROOTS.items()}
 class Times:
     """Seconds. NOTE: a search visits every second, so a period has as few as it takes to commit, to wait and to claim.
 
-    ``period``: to challenge, to claim again, to respond; ``match``: the longest match; ``budget``: after which data that
-    have not come are withheld; ``whole``: to replay a run, at most; ``age``: of a commitment, at least.
+    ``period``: to challenge, to claim again, to respond; ``match``: the longest match; ``budget``: after which data
+    that have not come are withheld; ``whole``: to replay a run, at most; ``age``: of a commitment, at least.
     """
 
     period: int
@@ -135,7 +144,7 @@ class Board:
 
     def __init__(self, times: Times, slots: int, left: Left) -> None:
         model = ChainModel(CHAIN, JOBS, REFEREE, PANEL, commit_age=times.age)
-        program = Terms(1, MODE_REPOPS_F32, 1, 0, 0, INTERVALS, *[bytes(32)] * 4, (1,))
+        program = Terms(1, MODE_REPOPS_F32, 1, 0, 0, INTERVALS, *NO_ROOTS, (1,))
         rules = Rules(0, times.period, times.period, times.period)
         terms = JobTerms(program, slots, STAKE, 2, 1, times.period, rules, ())
         self.times, self.now = times, 100
@@ -207,7 +216,9 @@ class Board:
     @property
     def over(self) -> bool:
         """True if `finalize` is due."""
-        return self.phase is JobPhase.CLOSING and not self.job.open_matches and self.now >= self.job.reclaim_end
+        return (
+            self.phase is JobPhase.CLOSING and not self.job.open_matches and self.now >= self.job.reclaim_end
+        )
 
     def spend(self) -> None:
         """Count a stake of strangers."""

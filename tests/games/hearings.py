@@ -97,7 +97,9 @@ class Bench:
         return HearingInfo(state, self.terms, {}, Value(STAKE, STAKE))
 
     def play(self, move: Move, sender: str) -> None:
-        self.panel.play(self.terms.hearing_id, move, sender, STAKE if isinstance(move, Appeal) else 0, self.now)
+        self.panel.play(
+            self.terms.hearing_id, move, sender, STAKE if isinstance(move, Appeal) else 0, self.now
+        )
 
     def decided(self, losers: int) -> None:
         self.panel.trial_decided(self.terms.hearing_id, losers, False, self.now)
@@ -107,7 +109,9 @@ def opened(threshold: int) -> Bench:
     """Open a hearing in which so many votes make a verdict."""
     rules = Rules(threshold, PERIOD, PERIOD, PERIOD)
     records = dispute().records
-    at = Submission(1, JOBS, 1, 5, 3, PLAYERS, (records[0].hash(), records[1].hash()), dispute_hash(dispute()))
+    at = Submission(
+        1, JOBS, 1, 5, 3, PLAYERS, (records[0].hash(), records[1].hash()), dispute_hash(dispute())
+    )
     number = hearing_id(REFEREE, 1)
     terms = HearingTerms(number, at, dispute(), rules, STAKE, VERIFIERS, CHAIN, PANEL)
     registry = Registry(BOND, 10)
@@ -155,7 +159,10 @@ class Hearings:
             assert bench.panel.registry.held.get((ME, PANEL), 0) == 0
             return 1
         key = (
-            *(replace(state, until=max(state.until - bench.now, 0), voters=(), votes=()), bench.judged is None),
+            *(
+                replace(state, until=max(state.until - bench.now, 0), voters=(), votes=()),
+                bench.judged is None,
+            ),
             (tuple(sorted(state.votes)), tuple(sorted(state.voters))),
             tuple(verifier in bench.panel.registry.verifiers for verifier in VERIFIERS),
         )
@@ -185,9 +192,9 @@ class Hearings:
             may = not bench.info.voted(ME) or self.keeps
             if may:
                 yield "the inputs are there", self._judges
-        if due is None and not self._must_judge(bench) and not bench.info.state.in_trial:
-            if bench.now < bench.info.state.until:
-                yield "a second", self._passes
+        running = not bench.info.state.in_trial and bench.now < bench.info.state.until
+        if running and due is None and not self._must_judge(bench):
+            yield "a second", self._passes
 
     def _must_judge(self, bench: Bench) -> bool:
         return self.keeps and bench.judged is None and bench.info.voted(ME)

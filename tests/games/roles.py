@@ -18,9 +18,9 @@ from typing import Protocol
 from referee_py.execute import RunClaim
 from trainer_node.chain import JobView
 from trainer_node.config import Mode
+from trainer_node.cost_estimate import MARGIN
 from trainer_node.decide import JobAction, challenger_actions, closing, trainer_actions
 from trainer_node.refuted import Refuted
-from trainer_node.cost_estimate import MARGIN
 from trainer_node.sampling.budget import Means
 from trainer_node.sampling.decide import claimable_s, sampler_actions
 
@@ -32,6 +32,10 @@ Named = tuple[str, Act]
 
 class Role(Protocol):
     """An honest party. ``knows`` of a board is what this role keeps there."""
+
+    def begins(self, board: Board) -> Board:
+        """Return a board on which it knows nothing yet."""
+        ...
 
     def beginnings(self, times: Times, left: Left) -> Iterator[Board]:
         """Yield the positions from which all games begin."""
@@ -57,7 +61,7 @@ class Role(Protocol):
         """Return what it knows about a run, and its commitments about that: a part of the state."""
         ...
 
-    def could_know(self, board: Board, name: str) -> bool:
+    def could_know(self, board: Board, name: str, /) -> bool:
         """Return whether it must not let a wrong run be accepted."""
         ...
 
@@ -115,15 +119,19 @@ def revealed(times: Times, left: Left, slots: int) -> Iterator[Board]:
     for shown in range(1, min(slots, left.stakes) + 1):
         for names in product((RIGHT, *WRONG), repeat=shown):
             wrong = [name for name in names if name != RIGHT]
-            if wrong and wrong[0] != WRONG[0]:
-                continue
-            board = Board(times, slots, replace(left, stakes=left.stakes - shown))
-            owners = [_took(board, name) for name in names]
-            board.now = board.job.commit_end
-            for owner in owners:
-                board.reveal(owner)
-            board.now = board.job.reveal_end
-            yield board
+            if not wrong or wrong[0] == WRONG[0]:
+                yield trained(times, left, slots, names)
+
+
+def trained(times: Times, left: Left, slots: int, names: Sequence[str]) -> Board:
+    """Return a board at the end of its reveal phase, in which strangers have revealed these runs."""
+    board = Board(times, slots, replace(left, stakes=left.stakes - len(names)))
+    owners = [_took(board, name) for name in names]
+    board.now = board.job.commit_end
+    for owner in owners:
+        board.reveal(owner)
+    board.now = board.job.reveal_end
+    return board
 
 
 def _took(board: Board, name: str) -> str:
@@ -160,8 +168,8 @@ FOUND, WITHHELD = "found", "withheld"
 
 @dataclass
 class Sampler:
-    """A sampler that draws a wrong interval of every run in ``draws``. It looks at a run from its first claim on, as long
-    as its budget lasts; where data are withheld, it replays the whole if the daemon would (`Means`).
+    """A sampler that draws a wrong interval of every run in ``draws``. It looks at a run from its first claim on, as
+    long as its budget lasts; where data are withheld, it replays the whole if the daemon would (`Means`).
 
     ``knows`` of a board: by wrong run the seconds since its first claim, FOUND, or WITHHELD; and of the whole run the
     seconds since its replay began, or FOUND; and whether there was time to replay the whole and to claim its root.
@@ -177,10 +185,12 @@ class Sampler:
     strict: bool = False
     """No run that it has drawn may be accepted, though its data are withheld and no other root can be claimed."""
 
+    def begins(self, board: Board) -> Board:
+        board.knows = (None, None, None, False)
+        return board
+
     def beginnings(self, times: Times, left: Left) -> Iterator[Board]:
-        for board in revealed(times, left, self.slots):
-            board.knows = (None, None, None, False)
-            yield board
+        yield from map(self.begins, revealed(times, left, self.slots))
 
     def _looks(self, board: Board) -> tuple[object, ...]:
         """Return what it knows; a run that has been claimed is looked at."""
@@ -233,7 +243,7 @@ class Sampler:
         # NOTE: a new root is admitted in the challenge phase alone. A run that is claimed in its last second and that
         # nobody serves is beyond a sampler if nobody has claimed the right one (docs/security.md, what is left).
         owed = self.strict or board.knows[WRONG.index(name)] is FOUND or board.knows[3]
-        return name in self.draws and owed
+        return name in self.draws and bool(owed)
 
 
 def _knows(k: int, what: object) -> Act:
@@ -284,10 +294,12 @@ class Challenger:
     slots: int
     decide: Callable[[Board], list[JobAction]] = challenges
 
+    def begins(self, board: Board) -> Board:
+        board.knows = (0,)
+        return board
+
     def beginnings(self, times: Times, left: Left) -> Iterator[Board]:
-        for board in revealed(times, left, self.slots):
-            board.knows = (0,)
-            yield board
+        yield from map(self.begins, revealed(times, left, self.slots))
 
     def learns(self, board: Board) -> list[Named]:
         return [("has the whole", _knows(0, FOUND))] if isinstance(board.knows[0], int) else []
@@ -305,7 +317,7 @@ class Challenger:
     def known(self, board: Board, name: str) -> object:
         return (board.knows[0], _age(board, result(RIGHT))) if name == RIGHT else None
 
-    def could_know(self, board: Board, name: str) -> bool:
+    def could_know(self, _: Board, __: str) -> bool:
         return True
 
 
@@ -316,10 +328,12 @@ class Trainer:
     slots: int
     responds: bool = True
 
-    def beginnings(self, times: Times, left: Left) -> Iterator[Board]:
-        board = Board(times, self.slots, left)
+    def begins(self, board: Board) -> Board:
         board.knows = (None,)
-        yield board
+        return board
+
+    def beginnings(self, times: Times, left: Left) -> Iterator[Board]:
+        yield self.begins(Board(times, self.slots, left))
 
     def learns(self, board: Board) -> list[Named]:
         mine = board.view.trainer(HONEST)
@@ -344,5 +358,5 @@ class Trainer:
     def known(self, board: Board, name: str) -> object:
         return board.knows if name == RIGHT else None
 
-    def could_know(self, board: Board, name: str) -> bool:
+    def could_know(self, board: Board, _: str) -> bool:
         return board.view.claim_of(HONEST) is not None

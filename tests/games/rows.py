@@ -1,5 +1,4 @@
-"""The spaces that are searched: which honest party, how strangers begin, what they can do. `python -m tests.games.rows`
-searches all and prints a line for each.
+"""The spaces that are searched: which honest party, how strangers begin, what they can do.
 
 Three strangers with two accounts each are six accounts; since any account may claim once and refute at will, who of
 them acts changes nothing, and a space is bounded by the number of their stakes (claims and refutations) and requests.
@@ -7,7 +6,6 @@ them acts changes nothing, and a space is bounded by the number of their stakes 
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 
@@ -34,7 +32,9 @@ class Row:
         times = self.times
         each = times.match + 2 * times.period
         reopened = times.period + times.match
-        return 3 + times.period + reopened + (self.stakes + 1) * each + self.requests * (2 * times.period + 20)
+        return (
+            3 + times.period + reopened + (self.stakes + 1) * each + self.requests * (2 * times.period + 20)
+        )
 
     def __str__(self) -> str:
         fineness = f"{self.times.period} s a period"
@@ -72,12 +72,3 @@ def searched(row: Row) -> Search:
         f"at most {search.longest} s of the job, violations: {len(search.violations)}"
     )
     return search
-
-
-def main() -> None:
-    failed = [row for row in ROWS if searched(row).violations]
-    sys.exit(1 if failed else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 
 from referee_py.jobs import JobPhase
 from referee_py.walk.refusals import Refusal
@@ -55,13 +54,13 @@ class Search:
         if not self._holds(board):
             return 0, 1
         if board.job.ended:
-            self.ends[self._ending(board)] += 1
+            self.ends[self.ending(board)] += 1
             return 0, 1
         key = self._key(board)
         if key in self.seen:
             return self.seen[key]
         seconds = games = 0
-        for name, act, passes in self._all(board):
+        for name, act, passes in self.steps(board):
             after = board.copied()
             try:
                 act(after)
@@ -76,7 +75,7 @@ class Search:
 
     # --- acts -----------------------------------------------------------------------------------------------------
 
-    def _all(self, board: Board) -> Iterator[tuple[str, Act, int]]:
+    def steps(self, board: Board) -> Iterator[tuple[str, Act, int]]:
         """Yield every act, with the seconds that it takes."""
         learns, due = self.role.learns(board), self._due(board)
         for name, act in (*learns, *((due,) if due else ()), *self._strangers(board)):
@@ -84,7 +83,12 @@ class Search:
         running = board.running()
         if board.over:
             yield "anybody finalizes", Board.finalize, 0
-        if due is None and not board.over and not self.role.must_learn(board) and not any(board.late(k) for k, _ in running):
+        if (
+            due is None
+            and not board.over
+            and not self.role.must_learn(board)
+            and not any(board.late(k) for k, _ in running)
+        ):
             yield "a second", self._passes, 1
 
     def _due(self, board: Board) -> Named | None:
@@ -149,12 +153,12 @@ class Search:
     # --- what must hold -------------------------------------------------------------------------------------------
 
     def _holds(self, board: Board) -> bool:
-        told = self._wrong(board)
+        told = self.wrong(board)
         if told is not None:
             self.violations.append((told, tuple(self._path)))
         return told is None
 
-    def _wrong(self, board: Board) -> str | None:
+    def wrong(self, board: Board) -> str | None:
         """Return what is violated, or None."""
         job, model = board.job, board.model
         lost = [one for one in job.claims if one.owner == HONEST and one.lost]
@@ -173,9 +177,13 @@ class Search:
             return f"the honest party gets {got} of {board.paid} wei"
         return None
 
-    def _ending(self, board: Board) -> str:
+    def ending(self, board: Board) -> str:
         accepted = board.job.accepted
-        return board.job.ended.name if accepted is None else f"accepted {'right' if board.named(accepted) == RIGHT else 'wrong'}"
+        return (
+            board.job.ended.name
+            if accepted is None
+            else f"accepted {'right' if board.named(accepted) == RIGHT else 'wrong'}"
+        )
 
     # --- states ---------------------------------------------------------------------------------------------------
 
@@ -184,13 +192,14 @@ class Search:
         job, now = board.job, board.now
         wrong = sorted(self._number(self._of(board, name)) for name in WRONG)
         if in_training(board):
-            trainers = tuple(
-                (t.owner == HONEST, board.chosen.get(t.owner), t.revealed) for t in job.trainers
-            )
+            trainers = tuple((t.owner == HONEST, board.chosen.get(t.owner), t.revealed) for t in job.trainers)
         else:
             trainers = ()
         whole = (
-            *(max(at - now, 0) for at in (job.commit_end, job.reveal_end, job.challenge_end, job.reclaim_end)),
+            *(
+                max(at - now, 0)
+                for at in (job.commit_end, job.reveal_end, job.challenge_end, job.reclaim_end)
+            ),
             *(bool(job.reopened), board.left, trainers, any(t.revealed for t in job.trainers)),
         )
         return self._number(whole), self._number(self._of(board, RIGHT)), *wrong
@@ -203,7 +212,11 @@ class Search:
         job, group = board.job, board.group(name)
         request = board.requested(name)
         asked = None if request is None else (max(request.until - board.now, -1), request.life)
-        known = self.role.known(board, name), asked, (board.subject(name), PLACE) in board.model.data_availability.requests
+        known = (
+            self.role.known(board, name),
+            asked,
+            (board.subject(name), PLACE) in board.model.data_availability.requests,
+        )
         if group is None:
             return known
         life = group.deaths if known[2] or board.left.requests else 0

@@ -20,7 +20,9 @@ def found(role: Role, times: Times, left: Left) -> Search:
     return Search(role, times, left, most=1).run()
 
 
-@pytest.mark.parametrize("row", [pytest.param(r, id=str(r), marks=pytest.mark.slow if r.slow else ()) for r in ROWS])
+@pytest.mark.parametrize(
+    "row", [pytest.param(r, id=str(r), marks=pytest.mark.slow if r.slow else ()) for r in ROWS]
+)
 @pytest.mark.timeout(7200)
 def test_every_game(row: Row) -> None:
     search = searched(row)
@@ -49,6 +51,7 @@ def test_the_search_finds_an_ally_who_plays_first_where_a_lost_refutation_opens_
     monkeypatch.setattr(Pairing, "_end_refutation", forgets)
     told, path = found(Sampler(1, withholds=False), FINE, Left(2)).violations[0]
     assert told == "w is accepted"
+    assert any(step.startswith("/ loses") for step in path)
 
 
 def test_the_search_finds_one_claim_for_each_account() -> None:
@@ -104,8 +107,8 @@ def test_the_search_finds_a_trainer_that_answers_no_request() -> None:
 
 
 def test_the_search_finds_what_is_left_of_a_late_root_that_nobody_serves() -> None:
-    """Known and told (docs/security.md, what is left): nobody has claimed the right root, a lie comes in the last second
-    of the challenge phase, and its data are withheld. The sampler knows the right root then, and cannot claim it."""
+    """Known and told (docs/security.md, what is left): nobody has claimed the right root, a lie comes in the last
+    second of the challenge phase, and its data are withheld. The sampler knows the right root, and cannot claim it."""
     told, path = found(Sampler(1, strict=True), FINE, Left(2)).violations[0]
     assert told == "v is accepted"
     assert {"claim of v", "gets nothing of v"} <= set(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from referee_py.model.chain_model import ChainModel
 from referee_py.model.jobs import Job, JobTerms
@@ -47,23 +48,40 @@ def job_view(model: ChainModel, job_id: int, now: int) -> JobView:
 
 def _claims(job: Job) -> tuple[ClaimView, ...]:
     return tuple(
-        ClaimView(k, c.owner, c.stake, c.group, c.slot, c.lost, c.collected, "http://party")
-        for k, c in enumerate(job.claims)
+        ClaimView(
+            index=number,
+            owner=claim.owner,
+            stake=claim.stake,
+            group=claim.group,
+            slot=claim.slot,
+            lost=claim.lost,
+            collected=claim.collected,
+            uri="http://party",
+        )
+        for number, claim in enumerate(job.claims)
     )
 
 
 def _groups(job: Job) -> tuple[Group, ...]:
     return tuple(
         Group(
-            *(k, g.root, g.last, g.match_id, g.spokesman, g.deaths, g.until, g.refutable_until),
-            *(tuple(g.members), g.refutes),
+            index=number,
+            root=group.root,
+            last=group.last,
+            match_id=group.match_id,
+            spokesman=group.spokesman,
+            deaths=group.deaths,
+            until=group.until,
+            refutable_until=group.refutable_until,
+            members=tuple(group.members),
+            refutes=group.refutes,
         )
-        for k, g in enumerate(job.groups)
+        for number, group in enumerate(job.groups)
     )
 
 
 @cache
-def _terms(terms: JobTerms, referee: str) -> dict[str, object]:
+def _terms(terms: JobTerms, referee: str) -> dict[str, Any]:
     """Return the fields of a view that a job's terms decide."""
     return {
         "program": terms.program,

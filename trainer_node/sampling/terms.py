@@ -2,7 +2,7 @@
 
 A liar that is not found gets the reward. One that is found loses its stake, but not all of it: it sees the commitment
 to a refutation coming, has an ally refute it first, and gives that match away, so half of the stake comes back as the
-ally's prize (docs/economics.md, section 2). So lying does not pay if
+ally's prize (docs/economics.md, section 10). So lying does not pay if
 
     p * stake / 2 >= (1 - p) * reward,    p >= reward / (reward + stake / 2)
 
