@@ -6,7 +6,8 @@
 Money is staked, and a claim disputed, only if `agree` endpoints give the same answers at a block of the same hash. All
 else goes on in doubt: moves in open disputes, reveals, responses. A move names the position that it was made for, so a
 false view costs the gas of a refused transaction; a missed clock costs a stake. While endpoints contradict each other
-and no majority decides, they serve in turns, so that every second look or so shows the true chain.
+and no majority decides, those serve whose chain has a block that most had shown before (:mod:`.known`), however slow
+they are. If that decides nothing either, they serve in turns, so that every second look or so shows the true chain.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ..errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
 from .block import Block, block_of, block_request
 from .endpoint import Endpoint
 from .endpoints import PATIENCE_S, Endpoints
+from .known import Known
 from .notes import BLOCK, Note
 
 T = TypeVar("T")
@@ -72,6 +74,7 @@ class Agreement:
         self._endpoints = endpoints
         self._policy = policy
         self._wall_clock = wall_clock
+        self._known = Known(endpoints, self._block)
         self._turn = 0
         self._split = False
         """Whether the endpoints serve in turns."""
@@ -102,27 +105,26 @@ class Agreement:
 
     def look(self) -> Look:
         """Choose the block to read and the endpoint that serves. Raises RpcUnavailable or RpcCorrupt if none can."""
-        heads = self._heads()
-        policy, numbers = self._policy, sorted((head.number for head in heads.values()), reverse=True)
-        common = numbers[min(policy.agree, len(numbers)) - 1]
-        ranked = self._ranked(list(heads))
-        near = [e for e in ranked if heads[e].number >= common - NEAR_BLOCKS] or ranked
-        if self._split:
-            turn = self._turn % len(near)
-            near = near[turn:] + near[:turn]
-        lead, block, doubt = self._first_with_block(near, heads, common)
-        self._endpoints.serving = lead
-        votes = self._votes(block, heads, lead)
+        policy, known = self._policy, self._known
+        lead, heads, votes, block, doubt = self._seen()
         same, other = _parted(votes, block, heads, heads[lead])
-        if len(other) > len(same) and len(other) >= policy.agree:
-            # NOTE: a majority has this block with another hash, so one of its members serves.
-            lead = next(e for e in ranked if e in other)
-            block, self._endpoints.serving = votes[lead], lead
-            same, other = _parted(votes, block, heads, heads[lead])
-        decided = len(same) >= policy.agree and len(same) > len(other)
+        if not known.most(same):
+            new = known.sort(votes)
+            for endpoint in new:
+                self._mark(endpoint, "shows another chain than most endpoints had shown, unlike the others")
+            self._endpoints.apart |= new
+            if lead in known.strangers:
+                if new:
+                    return self.look()
+                raise _elsewhere(votes)
+        rivals = [e for e in other if e not in known.strangers]
+        decided = len(same) >= policy.agree and len(same) > len(rivals)
+        known.learn(block, same, other)
+        silent = self._endpoints.apart - votes.keys()
+        self._endpoints.apart = (known.strangers | silent | set(other)) - {lead}
         self._note_odd(block, votes, other if decided else [])
-        apart = any(not _near(heads[lead], head) for head in heads.values())
-        self._split = self._conflict is not None or (not decided and (bool(other) or apart))
+        far = any(not _near(heads[lead], heads[e]) for e in heads.keys() - known.strangers)
+        self._split = self._conflict is not None or (not decided and (bool(rivals) or far))
         self._turn += self._split
         if self._conflict is not None:
             doubt = doubt or self._conflict
@@ -135,10 +137,43 @@ class Agreement:
         self._tell(doubt or self._stale(heads[lead]))
         return Look(block, heads[lead], self.doubt)
 
+    def _seen(self) -> tuple[Endpoint, dict[Endpoint, Block], dict[Endpoint, Block], Block, str | None]:
+        """Return who leads, the newest blocks and the votes by endpoint, the block that counts, and a doubt."""
+        heads, strangers = self._heads(), self._known.strangers
+        mine = {e: head for e, head in heads.items() if e not in strangers}
+        if not mine and not self._known.most(heads):
+            raise _elsewhere(heads)
+        mine = mine or heads
+        policy, numbers = self._policy, sorted((head.number for head in mine.values()), reverse=True)
+        common = numbers[min(policy.agree, len(numbers)) - 1]
+        ranked = self._ranked(list(mine))
+        near = [e for e in ranked if heads[e].number >= common - NEAR_BLOCKS] or ranked
+        if self._split:
+            turn = self._turn % len(near)
+            near = near[turn:] + near[:turn]
+        lead, block, doubt = self._first_with_block(near, heads, common)
+        self._endpoints.serving = lead
+        self._endpoints.apart -= {lead}
+        votes = self._votes(block, heads, lead)
+        same, other = _parted(votes, block, heads, heads[lead])
+        if not self._known.most(other):
+            other = [e for e in other if e not in strangers]
+        if len(other) > len(same) and len(other) >= policy.agree:
+            # NOTE: a majority has this block with another hash, so one of its members serves.
+            lead = self._ranked(other)[0]
+            block, self._endpoints.serving = votes[lead], lead
+            self._endpoints.apart -= {lead}
+        return lead, heads, votes, block, doubt
+
     def _heads(self) -> dict[Endpoint, Block]:
-        """Return the newest blocks, by endpoint; without those of endpoints that are behind, if another one is not."""
+        """Return the newest blocks, by endpoint; without those of endpoints that are behind, if another one is not.
+
+        SAFETY: somebody of our own chain is asked at every look, even just after it has failed.
+        """
         every = self._endpoints.every
-        asked = [e for e in every if not e.waits] or every
+        asked = [e for e in every if not e.waits]
+        if not set(asked) - self._endpoints.apart:
+            asked = list(every)
         found = self._endpoints.each(lambda _: self._block("latest"), asked)
         heads = {e: head for e, head in found.items() if isinstance(head, Block)}
         if not heads:
@@ -221,7 +256,7 @@ class Agreement:
         endpoints, policy = self._endpoints, self._policy
         if not endpoints.several:
             return
-        others = [e for e in endpoints.every if e is not endpoints.serving]
+        others = [e for e in endpoints.ours if e is not endpoints.serving]
         every, over = len(endpoints.every), threading.Event()
 
         def enough(answers: Iterable[str | ChainError | None]) -> bool:
@@ -247,6 +282,7 @@ class Agreement:
             self._end_conflict(found)
             return
         reasons = [f"RPC {e.name}: {told}" for e, told in found.items() if told is not None]
+        reasons += [f"RPC {e.name} shows another chain" for e in endpoints.every if e in endpoints.apart]
         told = f"{same} of {len(endpoints.every)} endpoints agree with RPC {endpoints.serving.name} (agree = "
         told += f"{policy.agree}): {'; '.join(reasons)}"
         if unlike:
@@ -278,7 +314,7 @@ class Agreement:
         def alike(answers: Iterable[T | ChainError]) -> int:
             return 1 + sum(answer == found for answer in answers)
 
-        others = [e for e in endpoints.every if e is not endpoints.serving and e.ready]
+        others = [e for e in endpoints.ours if e is not endpoints.serving and e.ready]
         if 1 + len(others) < agree:
             return False
         answers = endpoints.each(
@@ -323,7 +359,7 @@ class Agreement:
         return Note.of(note.method, note.params, self._endpoints.make_request(note.method, note.params))
 
     def _ranked(self, among: list[Endpoint]) -> list[Endpoint]:
-        now = time.monotonic()
+        now = self._endpoints.clock()
         self._odd = {e: (since, told) for e, (since, told) in self._odd.items() if now - since < DISTRUST_S}
         return sorted(self._endpoints.ranked(among), key=lambda endpoint: endpoint in self._odd)
 
@@ -337,7 +373,7 @@ class Agreement:
     def _mark(self, endpoint: Endpoint, told: str) -> None:
         if endpoint not in self._odd:
             _log.warning("rpc.endpoint_differs", endpoint=endpoint.name, reason=told)
-        self._odd[endpoint] = time.monotonic(), told
+        self._odd[endpoint] = self._endpoints.clock(), told
 
     def _note_odd(self, block: Block, votes: dict[Endpoint, Block], other: list[Endpoint]) -> None:
         for endpoint in other:
@@ -367,6 +403,14 @@ def _parted(
     """
     same = [e for e, vote in votes.items() if vote == block and _near(lead, heads[e])]
     return same, [e for e, vote in votes.items() if vote != block]
+
+
+def _elsewhere(answered: Iterable[Endpoint]) -> RpcUnavailable:
+    """Return the error if nobody of our chain answers."""
+    names = ", ".join(endpoint.name for endpoint in answered)
+    return RpcUnavailable(
+        f"only {names} answers, and shows another chain than most endpoints had shown before"
+    )
 
 
 def _contradiction(number: int, votes: dict[Endpoint, Block]) -> str:
