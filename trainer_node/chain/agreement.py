@@ -97,6 +97,11 @@ class Agreement:
         return found + ([f"{self.doubt}; nothing is staked until then"] if self.doubt else [])
 
     @property
+    def known(self) -> Block | None:
+        """The newest block that most endpoints have shown, by which another chain is told from ours."""
+        return self._known.block
+
+    @property
     def conflict(self) -> bool:
         """Whether endpoints contradict each other without a majority."""
         return self._conflict is not None
