@@ -22,7 +22,7 @@ WAIT_S = 600.0
 
 def assay(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "trainer_node.cli", *map(str, arguments)]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
 
 
 def below(pid: int) -> dict[int, tuple[str, str]]:

@@ -16,43 +16,15 @@ from eth_account import Account
 from tests.campaigns.proxy import STALE_BLOCKS, FaultProxy, Trouble
 from tests.conftest import Anvil
 from tests.trainer_node.endpoint import DEPLOYMENT
+from tests.trainer_node.endpoint_bench import WHO, Bench
 from trainer_node.access import open_client
 from trainer_node.chain import Call, ChainClient, TransactionManager, ViewPolicy, connect
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.endpoint import MAX_BACKOFF_S
-from trainer_node.chain.endpoints import Endpoints, endpoints_of
-from trainer_node.chain.notes import Notes
+from trainer_node.chain.endpoints import Endpoints
 from trainer_node.config import load_settings
 from trainer_node.db import Database
 from trainer_node.errors import ChainError, ConfigError, Disagreement, RpcUnavailable, WrongChain
-from trainer_node.metrics import Metrics
-
-WHO = "0x000000000000000000000000000000000000dEaD"
-
-
-class Bench:
-    """Proxies before one chain, and a view over them."""
-
-    def __init__(self, anvil: Anvil, proxies: list[FaultProxy]) -> None:
-        self.anvil, self.proxies = anvil, proxies
-        self.direct = connect(anvil.url, 31337)
-        self.metrics = Metrics()
-        urls = [proxy.url for proxy in proxies]
-        self.web3 = connect(urls, 31337, timeout_s=1.0, max_bytes=1 << 19, metrics=self.metrics)
-        self.endpoints: Endpoints = endpoints_of(self.web3)
-
-    def view(self, **policy: object) -> Agreement:
-        return Agreement(self.endpoints, ViewPolicy(**policy))  # type: ignore[arg-type]
-
-    def mine(self, blocks: int) -> None:
-        self.direct.provider.make_request("anvil_mine", [hex(blocks), hex(12)])  # type: ignore[arg-type]
-
-    def notes(self, number: int) -> Notes:
-        """Read a balance at a block, and return what was read."""
-        notes = Notes()
-        with self.endpoints.noting(notes.add):
-            self.web3.eth.get_balance(WHO, number)  # type: ignore[arg-type]
-        return notes
 
 
 @pytest.fixture

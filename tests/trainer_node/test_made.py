@@ -96,7 +96,7 @@ def test_whoever_is_stopped_while_a_folder_is_emptied_can_go_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(made.shutil, "rmtree", stop)
+        patch.setattr("shutil.rmtree", stop)
         with pytest.raises(KeyboardInterrupt):
             made.emptied(folder, BY)
     assert made.made(folder, BY)

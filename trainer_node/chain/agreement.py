@@ -15,8 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import structlog
 
@@ -26,13 +25,11 @@ from .endpoint import Endpoint
 from .endpoints import PATIENCE_S, Endpoints
 from .known import Known
 from .notes import BLOCK, Note
+from .view import FINALITY_S, Look, ViewPolicy
 
 T = TypeVar("T")
-Finality = Literal["confirmations", "safe", "finalized"]
 NEAR_BLOCKS, NEAR_S = 3, 10
 """Heads of endpoints that see the same chain are at most this far apart: so many blocks or so many seconds."""
-FINALITY_S = {"confirmations": 0, "safe": 768, "finalized": 1152}
-"""Age, in seconds, at which a block of Ethereum has this tag at the latest: 64 and 96 slots. Rollups follow it."""
 STALLED = 2
 """The chain is called stalled if a tag's block is so many times as old as it should be."""
 NOTE_S = 0.3
@@ -43,26 +40,6 @@ DISTRUST_S = 60.0
 """Seconds for which an endpoint that a majority contradicts serves only if no other one does."""
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A look at the chain. ``head``: its newest block; ``doubt``: why nothing may be staked on it, if so."""
-
-    block: Block
-    head: Block
-    doubt: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ViewPolicy:
-    """``depth``: blocks on top of one that counts; ``finality``: or the tag that it must have; ``agree``: number of
-    endpoints; ``max_head_age_s``: zero does not look at the age."""
-
-    depth: int = 0
-    finality: Finality = "confirmations"
-    agree: int = 1
-    max_head_age_s: float = 0.0
 
 
 class Agreement:
