@@ -15,15 +15,28 @@ from trainer_node.metrics import Metrics
 WHO = "0x000000000000000000000000000000000000dEaD"
 
 
+class Clock:
+    """Moves on only if a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class Bench:
     """Proxies before one chain, and a view over them."""
 
-    def __init__(self, anvil: Anvil, proxies: Sequence[FaultProxy], timeout_s: float = 1.0) -> None:
+    def __init__(self, anvil: Anvil, proxies: Sequence[FaultProxy]) -> None:
         self.anvil, self.proxies = anvil, proxies
         self.direct = connect(anvil.url, 31337)
         self.metrics = Metrics()
+        self.clock = Clock()
         urls = [proxy.url for proxy in proxies]
-        self.web3 = connect(urls, 31337, timeout_s=timeout_s, max_bytes=1 << 19, metrics=self.metrics)
+        self.web3 = connect(
+            urls, 31337, timeout_s=60.0, max_bytes=1 << 19, metrics=self.metrics, clock=self.clock
+        )
         self.endpoints: Endpoints = endpoints_of(self.web3)
 
     def view(self, **policy: object) -> Agreement:

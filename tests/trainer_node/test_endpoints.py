@@ -75,8 +75,9 @@ def test_an_endpoint_that_has_been_away_for_days_is_asked_each_minute(pair: Benc
     for _ in range(2_000):
         endpoint.failed(RpcUnavailable("no answer"))
     assert endpoint.waits
-    assert endpoint._retry_at <= time.monotonic() + MAX_BACKOFF_S
     assert pair.view(agree=1).look().doubt is None, "the other one serves"
+    pair.clock.now += MAX_BACKOFF_S
+    assert not endpoint.waits
 
 
 def test_without_enough_endpoints_nothing_is_staked_and_this_is_said(pair: Bench) -> None:
@@ -92,7 +93,7 @@ def test_without_enough_endpoints_nothing_is_staked_and_this_is_said(pair: Bench
     assert "HTTP" in said
     assert pair.metrics.value("rpc_agreeing") == 1
     pair.proxies[1].always = None
-    pair.endpoints.every[1]._retry_at = 0.0
+    pair.clock.now += MAX_BACKOFF_S
     assert view.look().doubt is None
     assert view.problems == []
     assert pair.metrics.value("rpc_agreeing") == 2
@@ -166,11 +167,10 @@ def test_a_liar_that_serves_and_is_late_when_asked_again_is_set_aside(three: Ben
     for _ in range(3):
         look = view.look()
         notes = three.notes(look.block.number).kept
-        liar.late_s = 0.7  # the two others have decided by then
+        liar.gate.clear()  # the two others decide meanwhile
         with contextlib.suppress(Disagreement):
             view.confirm(look.block, notes)
-        liar.late_s = 0.0
-        time.sleep(0.8)
+        liar.gate.set()
     assert not view.conflict
     for _ in range(3):
         look = view.look()

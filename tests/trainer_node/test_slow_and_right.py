@@ -51,7 +51,7 @@ def liars(module_anvil: Anvil) -> Iterator[list[Refuser]]:
 
 
 def bench_of(anvil: Anvil, liars: list[Refuser]) -> Bench:
-    bench = Bench(anvil, liars, timeout_s=60.0)
+    bench = Bench(anvil, liars)
     bench.direct.provider.make_request("anvil_setCode", [ADDRESS, SEVEN])  # type: ignore[arg-type]
     bench.mine(3 * STALE_BLOCKS)
     return bench
@@ -190,7 +190,7 @@ def test_a_fork_after_what_is_known_is_decided_by_nobody(pair: Bench) -> None:
     served = set()
     for _ in range(4):
         slow_down(pair.endpoints.every[0])
-        pair.endpoints.every[0]._retry_at = 0.0
+        pair.clock.now += 1  # others are preferred, and it is asked
         assert "disagree" in (view.look().doubt or "")
         served.add(pair.endpoints.serving)
         pair.web3.eth.get_balance(WHO)  # type: ignore[arg-type]
