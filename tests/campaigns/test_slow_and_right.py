@@ -139,10 +139,8 @@ def play(anvil: Anvil, folder: Path, bundle: Bundle, seed: int) -> None:
 
         played.between = leave
         outcome = played.play()
-        print(
-            f"\nrun {seed}: {turns} turns, {quick.made[Trouble.FORKED]} answers of another chain",
-            file=sys.__stderr__,
-        )
+        other = quick.made[Trouble.FORKED]
+        print(f"\nrun {seed}: {turns} turns, {other} answers of another chain", file=sys.__stderr__)
         assert other > 0, "it never left our chain"
         expect_justice(played, outcome, bundle)
         assert outcome.matches == [(EXPECTED[Fault.POISON_DATA], {played.address("trainer-1")})]
