@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,15 +15,19 @@ from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, with_settings
 from trainer_node.cli.flags import flag, only_given, with_flags
 from trainer_node.config import Settings
+from trainer_node.made import check as check_folder
+from trainer_node.made import removed
 from trainer_node.suggest import did_you_mean
 
-from .demo import MANY, NETWORK, STRIDES, Result, Scenario, check, digits, middle, play
+from .demo import BY, MANY, NETWORK, STRIDES, Result, Scenario, check, digits, middle, play
 from .faults import Fault, Lie, fits
+from .processes import ended_by_signals
 
 ALL = "all"
 
 
 @with_mode
+@ended_by_signals()
 def demo(
     mode: ModeFlags,
     fault: Annotated[
@@ -53,7 +56,11 @@ def demo(
         bool, typer.Option("--explorer", help="Also show it in a web page, which stays until Ctrl-C.")
     ] = False,
     folder: Annotated[
-        Path, typer.Option(help="Folder for everything that is written; emptied first.")
+        Path,
+        typer.Option(
+            help=f"Folder for everything that is written; in it, {NETWORK}, which an earlier demonstration has made, "
+            "is emptied first."
+        ),
     ] = Path(".build/demo"),
 ) -> None:
     """Start a chain, deploy, train, cheat, dispute, and check that the truth has won."""
@@ -68,6 +75,7 @@ def demo(
         ) from None
     if explorer and len(lies) > 1:
         raise typer.BadParameter(f"--explorer shows one demonstration; choose a fault in place of {ALL}")
+    check_folder(folder / NETWORK, BY)
     strides = MANY if chosen is Scenario.SAMPLING else STRIDES
     name = f"digits-{steps}-{strides[0]}"
     program = Bundle.read(bundle) if bundle else digits(folder / name, steps, strides)
@@ -96,7 +104,7 @@ def demo(
         out.print(_summary(results))
     if not all(result.just for result in results.values()):
         raise typer.Exit(1)
-    shutil.rmtree(folder / NETWORK, ignore_errors=True)
+    removed(folder / NETWORK, BY)
 
 
 def _summary(results: dict[Fault, Result]) -> Table:

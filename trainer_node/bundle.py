@@ -27,10 +27,15 @@ from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 
 from .artifacts import Array, parse_hash
+from .made import made, mark
 from .plain_file import read_plain
 from .store import Store
 
 FORMAT = 1
+JOB = "job.json"
+BY = "assay program build"
+"""What the mark in a bundle's folder says."""
+_CONTENTS = (JOB, "program.cbor", "labels.json", "extras", "artifacts")
 MAX_EXTRAS = 64
 MAX_EXTRA_BYTES = 64 << 20
 EXTRA_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -77,9 +82,15 @@ class Bundle:
         return replace(self, terms=terms)
 
     def write(self, folder: Path) -> Path:
-        """Write the bundle; return the folder. Writing the same bundle twice changes nothing."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write the bundle; return the folder. Writing the same bundle twice changes nothing.
+
+        Raises InvalidInput for a folder with the bundle of another program, or with such files of anybody else. What is
+        left of a bundle that we were stopped at is written over.
+        """
         program = self.program.to_bytes()
+        _check_folder(folder, hashlib.sha256(program).hexdigest())
+        folder.mkdir(parents=True, exist_ok=True)
+        mark(folder, BY)
         self.put(Store(folder / "artifacts"))
         (folder / "program.cbor").write_bytes(program)
         named = {name: hashlib.sha256(data).hexdigest() for name, data in self.extras.items()}
@@ -88,7 +99,9 @@ class Bundle:
         for name, digest in named.items():
             (folder / "extras" / digest).write_bytes(self.extras[name])
         _write_json(folder / "labels.json", {"format": FORMAT, "extras": named, **self.labels})
-        _write_json(folder / "job.json", self._job(program))
+        # INVARIANT: this file is written last and at once, so a folder that has it has the whole bundle.
+        _write_json(folder / f".{JOB}.new", self._job(program))
+        (folder / f".{JOB}.new").replace(folder / JOB)
         return folder
 
     def put(self, store: Store) -> bytes:
@@ -112,7 +125,7 @@ class Bundle:
         """Read a bundle, checking every hash. Raises InvalidEncoding, HashMismatch or Unavailable."""
         try:
             # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.
-            job = from_json(read_plain(folder / "job.json", MAX_FILE_BYTES))
+            job = from_json(read_plain(folder / JOB, MAX_FILE_BYTES))
             labels = from_json(read_plain(folder / "labels.json", MAX_FILE_BYTES))
             if job["format"] != FORMAT or labels.pop("format") != FORMAT:
                 raise UnknownVersion(f"{folder} is of another format; this build reads {FORMAT}")
@@ -146,6 +159,21 @@ class Bundle:
             labels,
             {name: _read_extra(folder / "extras" / digest.hex(), digest) for name, digest in extras.items()},
         )
+
+
+def _check_folder(folder: Path, program_file: str) -> None:
+    """Raise InvalidInput for a folder that a bundle of this program may not be written to."""
+    remedy = "name another folder, or move it away"
+    if (folder / JOB).exists():
+        try:
+            found = from_json(read_plain(folder / JOB, MAX_FILE_BYTES))
+            other, name = found["program_file"] != program_file, str(found["name"])
+        except (InvalidInput, OSError, ValueError, KeyError, TypeError) as error:
+            raise InvalidInput(f"{folder / JOB} is not a bundle's; {remedy}") from error
+        if other:
+            raise InvalidInput(f"{folder} holds the bundle of another program, {name[:80]!r}; {remedy}")
+    elif not made(folder, BY) and (held := [name for name in _CONTENTS if (folder / name).exists()]):
+        raise InvalidInput(f"{folder} is no bundle and holds {held[0]!r}; {remedy}")
 
 
 def _check_count(extras: Mapping[str, bytes]) -> None:

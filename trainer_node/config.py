@@ -41,7 +41,7 @@ from pydantic_settings import (
 from referee_py.errors import InvalidInput
 
 from .chain import Finality, ViewPolicy
-from .chain.agreement import FINALITY_S
+from .chain.view import FINALITY_S
 from .config_sections import DAY_S, Address, Fees, Keep, Limits, Policy
 from .errors import ConfigError
 from .fetch import check_uri

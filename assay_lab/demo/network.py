@@ -1,6 +1,7 @@
 """The network: a local chain, the contracts on it, and a process for each party.
 
-Everything is below one folder. When the network is left, every process is ended by its own process id.
+Everything is below one folder, which is emptied first if an earlier network has made it. When the network is left,
+by a signal too (`assay_lab.processes`), every process is ended by its own process id.
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ from trainer_node.db import Database
 from trainer_node.deploy import ETHER, Parameters, deploy
 from trainer_node.errors import ConfigError
 from trainer_node.keys import create_key
+from trainer_node.made import emptied
 
+from ..processes import end, heed, undisturbed
 from .roles import Role
 
 CHAIN_ID = 31337
 MNEMONIC = "test test test test test test test test test test test junk"
 """anvil's well-known development mnemonic: its accounts hold 10000 ether on local chains, and nowhere else."""
 START_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 10.0
+BY = "assay demo"
+"""What the mark in a network's folder says."""
 POLL_S = 0.25
 _WORK_FACTOR = 1 << 10  # NOTE: low, because these keys are public
 
@@ -48,12 +52,13 @@ def development_keys(count: int) -> list[LocalAccount]:
 
 
 class Network:
-    """A running network, as a context manager. ``accounts`` maps names to addresses."""
+    """A running network, as a context manager. ``accounts`` maps names to addresses.
+
+    Raises InvalidInput if the folder is not empty and no network has made it.
+    """
 
     def __init__(self, folder: Path, names: list[str]) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        self.folder = folder
+        self.folder = emptied(folder, BY)
         self.password = folder / "password"
         self.password.touch(0o600)
         self.password.write_text(secrets.token_hex(16))
@@ -66,14 +71,14 @@ class Network:
         try:
             self._start_chain()
         except BaseException:
-            self._stop()
+            end(self._processes.values())
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop()
+        end(self._processes.values())
 
     # ------------------------------------------------------------------ the chain
 
@@ -95,6 +100,7 @@ class Network:
         while not _listens(port):
             if time.monotonic() > deadline or self._processes["anvil"].poll() is not None:
                 raise ConfigError(f"anvil did not start on port {port}; see {self.log('anvil')}")
+            heed()
             time.sleep(0.05)
 
     def deploy(self) -> ChainClient:
@@ -206,20 +212,10 @@ class Network:
         log.parent.mkdir(parents=True, exist_ok=True)
         # NOTE: one thread for each process: the parties share this machine, and results do not depend on it.
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        with log.open("wb") as file:
+        with log.open("wb") as file, undisturbed():
             self._processes[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment
             )
-
-    def _stop(self) -> None:
-        for process in self._processes.values():
-            process.terminate()
-        for process in self._processes.values():
-            try:
-                process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def _anvil() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from trainer_node.store import Store
 from trainer_node.trial_cost import NO_TRIAL
 
 from ..faults import Lie
+from ..processes import heed, output_of
 from .checks import Dispute, check_outcome, disputes, table, verdicts, wealth
 from .narrator import Narrator, samples, unfinished
 from .network import Network
@@ -176,9 +176,9 @@ def digits(folder: Path, steps: int, strides: tuple[int, ...] = STRIDES) -> Bund
             command = [sys.executable, "-m", "trainer_node.cli", "program", "build", RECIPE, str(folder)]
             command += ["--steps", str(steps)]
             command += ["--strides", ",".join(str(stride) for stride in strides if stride < steps)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise AssayError(f"`assay program build` has failed: {done.stderr.strip()[-2000:]}")
+            status, told = output_of(command)
+        if status:
+            raise AssayError(f"`assay program build` has failed: {told.strip()[-2000:]}")
     return Bundle.read(folder)
 
 
@@ -276,6 +276,7 @@ def _watch(
             if ends:
                 phase += f", {max(0, ends - snapshot.now)} s left"
             status.update(f"block {snapshot.block.number}: {phase}{_progress(network, parts)}")
+            heed()
             if network.dead():
                 raise AssayError(f"{', '.join(network.dead())} ended; see {network.log(network.dead()[0])}")
             if time.monotonic() > deadline:
@@ -288,6 +289,7 @@ def _linger(network: Network) -> None:
     out.print("[bold]the pages stay until Ctrl-C[/bold]")
     with contextlib.suppress(KeyboardInterrupt):
         while not network.dead():
+            heed()
             time.sleep(POLL_S)
 
 

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from trainer_node.made import check, emptied, mark, removed
+
 from . import code, commands, contracts, links, python
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -18,6 +20,7 @@ DOCS = ROOT / "docs"
 CONFIGURATION = Path(__file__).parent / "zensical.toml"
 SOURCE = ROOT / ".build/docs-source"
 SITE = ROOT / ".build/docs"
+BY = "make docs"
 ZENSICAL = Path(sys.executable).parent / "zensical"
 
 
@@ -47,8 +50,8 @@ def write_pages(folder: Path) -> None:
 
 
 def main() -> int:
-    shutil.rmtree(SOURCE, ignore_errors=True)
-    SOURCE.mkdir(parents=True)
+    check(SITE, BY)
+    emptied(SOURCE, BY)
     shutil.copy(CONFIGURATION, SOURCE)
     write_pages(SOURCE / "pages")
     done = subprocess.run([ZENSICAL, "build", "--strict"], cwd=SOURCE, check=False)
@@ -61,7 +64,8 @@ def main() -> int:
     if problems:
         print(f"the site has {len(problems)} problems", file=sys.stderr)
         return 1
-    shutil.rmtree(SITE, ignore_errors=True)
+    removed(SITE, BY)
+    mark(built, BY)
     built.rename(SITE)
     print(f"{len(list(SITE.glob('**/*.html')))} pages in {SITE.relative_to(ROOT)}, no broken link")
     return 0

@@ -59,6 +59,9 @@ class FaultProxy:
         self.always: Trouble | None = None
         self.late_s = 0.0
         """Seconds that pass before each answer."""
+        self.gate = threading.Event()
+        """Answers wait until it is set, as it is at first."""
+        self.gate.set()
         self.made: Counter[str] = Counter()
         """Broken answers, by trouble."""
         self.asked: Counter[str] = Counter()
@@ -92,6 +95,7 @@ class FaultProxy:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.gate.set()
         self._server.shutdown()
         self._server.server_close()
         self._client.close()
@@ -108,6 +112,7 @@ class FaultProxy:
         with self._lock:
             self.asked[method] += 1
             trouble, draw = self._drawn(), self._random.random()
+        self.gate.wait()
         time.sleep(self.late_s)
         if trouble is Trouble.STALE:
             request = self._in_the_past(request)

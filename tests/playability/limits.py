@@ -29,7 +29,9 @@ HUGE = (
     1 << 39,
 )
 LAST = (MAX_ELEMENTS - 1, MAX_ELEMENTS, MAX_ELEMENTS + 1)
-WORDS = (*LAST, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
+MOST = (1 << 64) - 1
+"""The largest number that an attribute can hold."""
+WORDS = (*LAST, 1 << 62, (1 << 63) - 1, 1 << 63, MOST)
 LIMIT_OF_WINDOW = 1 << 31
 
 
@@ -164,7 +166,7 @@ class Limits:
                 value = self.dtype()
             case int():
                 value = self.choose(value + 1, max(value - 1, 0), self.random.choice(WORDS), 0)
-                value = min(value, (1 << 64) - 1)
+                value = min(value, MOST)
             case tuple():
                 longer = (*value, self.choose(1, self.size()))
                 value = self.choose(value[:-1], longer, (*value, *(1,) * (255 - len(value))), value[::-1])
@@ -278,7 +280,8 @@ def _reshape(limits: Limits) -> Call:
     if not count and limits.random.random() < 0.7:  # another shape without elements
         other = list(limits.shape(1)) or [0]
         other[limits.random.randrange(len(other))] = 0
-    return [(limits.dtype(), shape)], {"shape": tuple(other)}
+    # NOTE: a spoiled shape has products that no attribute holds.
+    return [(limits.dtype(), shape)], {"shape": tuple(min(dim, MOST) for dim in other)}
 
 
 def _permute(limits: Limits) -> Call:

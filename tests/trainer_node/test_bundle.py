@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -132,3 +133,69 @@ def test_terms_that_are_no_numbers_are_refused(folder: Path, changes: dict[str, 
 def test_metrics_that_do_not_fit_the_program_are_left_out(folder: Path, metrics: Any) -> None:
     edit(folder / "labels.json", metrics=metrics)
     assert Bundle.read(folder).metrics == {}
+
+
+def another() -> Bundle:
+    """Return the bundle of another program: weight += weight."""
+    add = Structure.make("add", [Operand(Kind.SLOT, 0)] * 2, [TensorType(F32, (3,))])
+    program = Program((add,), (SlotSource(0, 0),), (), (TensorDescriptor.of(WEIGHT),))
+    return Bundle("other", program, Terms.of(program, 100, (10, 1)), (), (WEIGHT,))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_bundle_of_another_program_is_not_written_over(folder: Path) -> None:
+    before = contents(folder)
+    with pytest.raises(
+        InvalidInput, match=r"holds the bundle of another program, 'tiny'; name another folder"
+    ):
+        another().write(folder)
+    assert contents(folder) == before
+
+
+def test_a_bundle_of_the_same_program_is_built_again(folder: Path) -> None:
+    again = bundle()
+    terms = Terms.of(again.program, 50, (10, 1))
+    dataclasses.replace(again, terms=terms).write(folder)
+    assert Bundle.read(folder).terms == terms
+
+
+@pytest.mark.parametrize("name", ["program.cbor", "labels.json", "artifacts", "extras"])
+def test_files_of_others_by_these_names_are_not_written_over(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(InvalidInput, match=f"is no bundle and holds '{name}'"):
+        bundle().write(tmp_path)
+    assert contents(tmp_path) == {str(tmp_path / name): b"mine"}
+
+
+@pytest.mark.parametrize("text", ["{}", "no JSON", '{"program_file": 5}'])
+def test_a_job_of_others_is_not_written_over(tmp_path: Path, text: str) -> None:
+    (tmp_path / "job.json").write_text(text)
+    with pytest.raises(InvalidInput, match=r"job.json is not a bundle's"):
+        bundle().write(tmp_path)
+    assert contents(tmp_path) == {str(tmp_path / "job.json"): text.encode()}
+
+
+@pytest.mark.parametrize("stopped_at", ["labels.json", ".job.json.new"])
+def test_what_is_left_of_an_interrupted_build_is_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped_at: str
+) -> None:
+    """By whatever program: nobody can have used what was not whole."""
+    write = Path.write_text
+
+    def stop(path: Path, text: str) -> int:
+        if path.name == stopped_at:
+            write(path, text[:5])
+            raise KeyboardInterrupt
+        return write(path, text)
+
+    folder = tmp_path / "job"
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", stop)
+        with pytest.raises(KeyboardInterrupt):
+            bundle().write(folder)
+    assert not (folder / "job.json").exists()
+    another().write(folder)
+    assert Bundle.read(folder).program == another().program

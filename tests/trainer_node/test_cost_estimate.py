@@ -53,9 +53,9 @@ class Clock:
 
 
 def test_a_step_and_a_committed_step_are_measured() -> None:
-    estimate = measure(tiny_package(), repops.backend("cpu"), limit_s=60)
-    assert 0 < estimate.step_s < 10
-    assert 0 < estimate.commit_s < 10
+    estimate = measure(tiny_package(), repops.backend("cpu"), limit_s=60, clock=Clock(0.001))
+    assert estimate.step_s > 0
+    assert estimate.commit_s > 0
 
 
 def test_what_the_first_run_starts_is_not_reckoned() -> None:

@@ -16,43 +16,15 @@ from eth_account import Account
 from tests.campaigns.proxy import STALE_BLOCKS, FaultProxy, Trouble
 from tests.conftest import Anvil
 from tests.trainer_node.endpoint import DEPLOYMENT
+from tests.trainer_node.endpoint_bench import WHO, Bench
 from trainer_node.access import open_client
 from trainer_node.chain import Call, ChainClient, TransactionManager, ViewPolicy, connect
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.endpoint import MAX_BACKOFF_S
-from trainer_node.chain.endpoints import Endpoints, endpoints_of
-from trainer_node.chain.notes import Notes
+from trainer_node.chain.endpoints import Endpoints
 from trainer_node.config import load_settings
 from trainer_node.db import Database
 from trainer_node.errors import ChainError, ConfigError, Disagreement, RpcUnavailable, WrongChain
-from trainer_node.metrics import Metrics
-
-WHO = "0x000000000000000000000000000000000000dEaD"
-
-
-class Bench:
-    """Proxies before one chain, and a view over them."""
-
-    def __init__(self, anvil: Anvil, proxies: list[FaultProxy]) -> None:
-        self.anvil, self.proxies = anvil, proxies
-        self.direct = connect(anvil.url, 31337)
-        self.metrics = Metrics()
-        urls = [proxy.url for proxy in proxies]
-        self.web3 = connect(urls, 31337, timeout_s=1.0, max_bytes=1 << 19, metrics=self.metrics)
-        self.endpoints: Endpoints = endpoints_of(self.web3)
-
-    def view(self, **policy: object) -> Agreement:
-        return Agreement(self.endpoints, ViewPolicy(**policy))  # type: ignore[arg-type]
-
-    def mine(self, blocks: int) -> None:
-        self.direct.provider.make_request("anvil_mine", [hex(blocks), hex(12)])  # type: ignore[arg-type]
-
-    def notes(self, number: int) -> Notes:
-        """Read a balance at a block, and return what was read."""
-        notes = Notes()
-        with self.endpoints.noting(notes.add):
-            self.web3.eth.get_balance(WHO, number)  # type: ignore[arg-type]
-        return notes
 
 
 @pytest.fixture
@@ -103,8 +75,9 @@ def test_an_endpoint_that_has_been_away_for_days_is_asked_each_minute(pair: Benc
     for _ in range(2_000):
         endpoint.failed(RpcUnavailable("no answer"))
     assert endpoint.waits
-    assert endpoint._retry_at <= time.monotonic() + MAX_BACKOFF_S
     assert pair.view(agree=1).look().doubt is None, "the other one serves"
+    pair.clock.now += MAX_BACKOFF_S
+    assert not endpoint.waits
 
 
 def test_without_enough_endpoints_nothing_is_staked_and_this_is_said(pair: Bench) -> None:
@@ -120,7 +93,7 @@ def test_without_enough_endpoints_nothing_is_staked_and_this_is_said(pair: Bench
     assert "HTTP" in said
     assert pair.metrics.value("rpc_agreeing") == 1
     pair.proxies[1].always = None
-    pair.endpoints.every[1]._retry_at = 0.0
+    pair.clock.now += MAX_BACKOFF_S
     assert view.look().doubt is None
     assert view.problems == []
     assert pair.metrics.value("rpc_agreeing") == 2
@@ -194,11 +167,11 @@ def test_a_liar_that_serves_and_is_late_when_asked_again_is_set_aside(three: Ben
     for _ in range(3):
         look = view.look()
         notes = three.notes(look.block.number).kept
-        liar.late_s = 0.7  # the two others have decided by then
+        if three.endpoints.serving is not three.endpoints.every[0]:
+            liar.gate.clear()  # the two others decide meanwhile
         with contextlib.suppress(Disagreement):
             view.confirm(look.block, notes)
-        liar.late_s = 0.0
-        time.sleep(0.8)
+        liar.gate.set()
     assert not view.conflict
     for _ in range(3):
         look = view.look()

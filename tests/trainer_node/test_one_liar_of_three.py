@@ -34,6 +34,8 @@ from .liar import Liar
 
 SEVEN = "0x60075f5260205ff3"
 """A contract whose views all answer 7."""
+HELD = threading.Event()
+"""Never set: who waits for it is later than anybody waits for."""
 Lie = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -80,7 +82,7 @@ def of_a_number(request: dict[str, Any]) -> bool:
         None,
         lambda _: {"error": {"code": -32000, "message": "header not found"}, "result": None},
         lambda _: {"result": {"number": "0x1"}},
-        lambda true: {"result": threading.Event().wait(4) or true["result"]},
+        lambda true: {"result": HELD.wait(60) or true["result"]},
     ],
     ids=["nothing", "an error", "nonsense", "late"],
 )
@@ -100,7 +102,9 @@ def test_who_shows_only_the_newest_block_keeps_nobody_from_the_chain(
 def test_a_quick_wrong_answer_leaves_the_others_their_time(
     module_anvil: Anvil, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agreement_of, "PATIENCE_S", 0.1)
+    # NOTE: what is left to the others is then only what each request adds.
+    monkeypatch.setattr(agreement_of, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(agreement_of, "NOTE_S", 60.0)
     with endpoints(module_anvil) as (web3, (_, liar, slow)):
         provider = endpoints_of(web3)
         view = Agreement(provider, ViewPolicy(agree=2))

@@ -2,7 +2,6 @@
 
 from referee_py.jobs import JobPhase
 
-from .agreement import Finality, ViewPolicy
 from .client import ChainClient, Snapshot
 from .codec.hearing import HearingInfo
 from .codec.job import ClaimView, Group, JobView, Trainer
@@ -16,6 +15,7 @@ from .releases import Releases
 from .retrace import MatchTrace, recorded, retrace, retraced, transactions_of
 from .rpc import guarded
 from .transactions import TransactionManager
+from .view import Finality, ViewPolicy
 
 __all__ = [
     "Call",

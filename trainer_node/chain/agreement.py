@@ -6,7 +6,8 @@
 Money is staked, and a claim disputed, only if `agree` endpoints give the same answers at a block of the same hash. All
 else goes on in doubt: moves in open disputes, reveals, responses. A move names the position that it was made for, so a
 false view costs the gas of a refused transaction; a missed clock costs a stake. While endpoints contradict each other
-and no majority decides, they serve in turns, so that every second look or so shows the true chain.
+and no majority decides, those serve whose chain has a block that most had shown before (:mod:`.known`), however slow
+they are. If that decides nothing either, they serve in turns, so that every second look or so shows the true chain.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import structlog
 
@@ -23,14 +23,13 @@ from ..errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
 from .block import Block, block_of, block_request
 from .endpoint import Endpoint
 from .endpoints import PATIENCE_S, Endpoints
+from .known import Known
 from .notes import BLOCK, Note
+from .view import FINALITY_S, Look, ViewPolicy
 
 T = TypeVar("T")
-Finality = Literal["confirmations", "safe", "finalized"]
 NEAR_BLOCKS, NEAR_S = 3, 10
 """Heads of endpoints that see the same chain are at most this far apart: so many blocks or so many seconds."""
-FINALITY_S = {"confirmations": 0, "safe": 768, "finalized": 1152}
-"""Age, in seconds, at which a block of Ethereum has this tag at the latest: 64 and 96 slots. Rollups follow it."""
 STALLED = 2
 """The chain is called stalled if a tag's block is so many times as old as it should be."""
 NOTE_S = 0.3
@@ -43,26 +42,6 @@ DISTRUST_S = 60.0
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A look at the chain. ``head``: its newest block; ``doubt``: why nothing may be staked on it, if so."""
-
-    block: Block
-    head: Block
-    doubt: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ViewPolicy:
-    """``depth``: blocks on top of one that counts; ``finality``: or the tag that it must have; ``agree``: number of
-    endpoints; ``max_head_age_s``: zero does not look at the age."""
-
-    depth: int = 0
-    finality: Finality = "confirmations"
-    agree: int = 1
-    max_head_age_s: float = 0.0
-
-
 class Agreement:
     """Compares the endpoints of a connection."""
 
@@ -72,6 +51,7 @@ class Agreement:
         self._endpoints = endpoints
         self._policy = policy
         self._wall_clock = wall_clock
+        self._known = Known(endpoints, self._block)
         self._turn = 0
         self._split = False
         """Whether the endpoints serve in turns."""
@@ -94,6 +74,11 @@ class Agreement:
         return found + ([f"{self.doubt}; nothing is staked until then"] if self.doubt else [])
 
     @property
+    def known(self) -> Block | None:
+        """The newest block that most endpoints have shown, by which another chain is told from ours."""
+        return self._known.block
+
+    @property
     def conflict(self) -> bool:
         """Whether endpoints contradict each other without a majority."""
         return self._conflict is not None
@@ -102,27 +87,26 @@ class Agreement:
 
     def look(self) -> Look:
         """Choose the block to read and the endpoint that serves. Raises RpcUnavailable or RpcCorrupt if none can."""
-        heads = self._heads()
-        policy, numbers = self._policy, sorted((head.number for head in heads.values()), reverse=True)
-        common = numbers[min(policy.agree, len(numbers)) - 1]
-        ranked = self._ranked(list(heads))
-        near = [e for e in ranked if heads[e].number >= common - NEAR_BLOCKS] or ranked
-        if self._split:
-            turn = self._turn % len(near)
-            near = near[turn:] + near[:turn]
-        lead, block, doubt = self._first_with_block(near, heads, common)
-        self._endpoints.serving = lead
-        votes = self._votes(block, heads, lead)
+        policy, known = self._policy, self._known
+        lead, heads, votes, block, doubt = self._seen()
         same, other = _parted(votes, block, heads, heads[lead])
-        if len(other) > len(same) and len(other) >= policy.agree:
-            # NOTE: a majority has this block with another hash, so one of its members serves.
-            lead = next(e for e in ranked if e in other)
-            block, self._endpoints.serving = votes[lead], lead
-            same, other = _parted(votes, block, heads, heads[lead])
-        decided = len(same) >= policy.agree and len(same) > len(other)
+        if not known.most(same):
+            new = known.sort(votes)
+            for endpoint in new:
+                self._mark(endpoint, "shows another chain than most endpoints had shown, unlike the others")
+            self._endpoints.apart |= new
+            if lead in known.strangers:
+                if new:
+                    return self.look()
+                raise _elsewhere(votes)
+        rivals = [e for e in other if e not in known.strangers]
+        decided = len(same) >= policy.agree and len(same) > len(rivals)
+        known.learn(block, same, other)
+        silent = self._endpoints.apart - votes.keys()
+        self._endpoints.apart = (known.strangers | silent | set(other)) - {lead}
         self._note_odd(block, votes, other if decided else [])
-        apart = any(not _near(heads[lead], head) for head in heads.values())
-        self._split = self._conflict is not None or (not decided and (bool(other) or apart))
+        far = any(not _near(heads[lead], heads[e]) for e in heads.keys() - known.strangers)
+        self._split = self._conflict is not None or (not decided and (bool(rivals) or far))
         self._turn += self._split
         if self._conflict is not None:
             doubt = doubt or self._conflict
@@ -135,10 +119,43 @@ class Agreement:
         self._tell(doubt or self._stale(heads[lead]))
         return Look(block, heads[lead], self.doubt)
 
+    def _seen(self) -> tuple[Endpoint, dict[Endpoint, Block], dict[Endpoint, Block], Block, str | None]:
+        """Return who leads, the newest blocks and the votes by endpoint, the block that counts, and a doubt."""
+        heads, strangers = self._heads(), self._known.strangers
+        mine = {e: head for e, head in heads.items() if e not in strangers}
+        if not mine and not self._known.most(heads):
+            raise _elsewhere(heads)
+        mine = mine or heads
+        policy, numbers = self._policy, sorted((head.number for head in mine.values()), reverse=True)
+        common = numbers[min(policy.agree, len(numbers)) - 1]
+        ranked = self._ranked(list(mine))
+        near = [e for e in ranked if heads[e].number >= common - NEAR_BLOCKS] or ranked
+        if self._split:
+            turn = self._turn % len(near)
+            near = near[turn:] + near[:turn]
+        lead, block, doubt = self._first_with_block(near, heads, common)
+        self._endpoints.serving = lead
+        self._endpoints.apart -= {lead}
+        votes = self._votes(block, heads, lead)
+        same, other = _parted(votes, block, heads, heads[lead])
+        if not self._known.most(other):
+            other = [e for e in other if e not in strangers]
+        if len(other) > len(same) and len(other) >= policy.agree:
+            # NOTE: a majority has this block with another hash, so one of its members serves.
+            lead = self._ranked(other)[0]
+            block, self._endpoints.serving = votes[lead], lead
+            self._endpoints.apart -= {lead}
+        return lead, heads, votes, block, doubt
+
     def _heads(self) -> dict[Endpoint, Block]:
-        """Return the newest blocks, by endpoint; without those of endpoints that are behind, if another one is not."""
+        """Return the newest blocks, by endpoint; without those of endpoints that are behind, if another one is not.
+
+        SAFETY: somebody of our own chain is asked at every look, even just after it has failed.
+        """
         every = self._endpoints.every
-        asked = [e for e in every if not e.waits] or every
+        asked = [e for e in every if not e.waits]
+        if not set(asked) - self._endpoints.apart:
+            asked = list(every)
         found = self._endpoints.each(lambda _: self._block("latest"), asked)
         heads = {e: head for e, head in found.items() if isinstance(head, Block)}
         if not heads:
@@ -221,7 +238,7 @@ class Agreement:
         endpoints, policy = self._endpoints, self._policy
         if not endpoints.several:
             return
-        others = [e for e in endpoints.every if e is not endpoints.serving]
+        others = [e for e in endpoints.ours if e is not endpoints.serving]
         every, over = len(endpoints.every), threading.Event()
 
         def enough(answers: Iterable[str | ChainError | None]) -> bool:
@@ -247,6 +264,7 @@ class Agreement:
             self._end_conflict(found)
             return
         reasons = [f"RPC {e.name}: {told}" for e, told in found.items() if told is not None]
+        reasons += [f"RPC {e.name} shows another chain" for e in endpoints.every if e in endpoints.apart]
         told = f"{same} of {len(endpoints.every)} endpoints agree with RPC {endpoints.serving.name} (agree = "
         told += f"{policy.agree}): {'; '.join(reasons)}"
         if unlike:
@@ -278,7 +296,7 @@ class Agreement:
         def alike(answers: Iterable[T | ChainError]) -> int:
             return 1 + sum(answer == found for answer in answers)
 
-        others = [e for e in endpoints.every if e is not endpoints.serving and e.ready]
+        others = [e for e in endpoints.ours if e is not endpoints.serving and e.ready]
         if 1 + len(others) < agree:
             return False
         answers = endpoints.each(
@@ -323,7 +341,7 @@ class Agreement:
         return Note.of(note.method, note.params, self._endpoints.make_request(note.method, note.params))
 
     def _ranked(self, among: list[Endpoint]) -> list[Endpoint]:
-        now = time.monotonic()
+        now = self._endpoints.clock()
         self._odd = {e: (since, told) for e, (since, told) in self._odd.items() if now - since < DISTRUST_S}
         return sorted(self._endpoints.ranked(among), key=lambda endpoint: endpoint in self._odd)
 
@@ -337,7 +355,7 @@ class Agreement:
     def _mark(self, endpoint: Endpoint, told: str) -> None:
         if endpoint not in self._odd:
             _log.warning("rpc.endpoint_differs", endpoint=endpoint.name, reason=told)
-        self._odd[endpoint] = time.monotonic(), told
+        self._odd[endpoint] = self._endpoints.clock(), told
 
     def _note_odd(self, block: Block, votes: dict[Endpoint, Block], other: list[Endpoint]) -> None:
         for endpoint in other:
@@ -367,6 +385,14 @@ def _parted(
     """
     same = [e for e, vote in votes.items() if vote == block and _near(lead, heads[e])]
     return same, [e for e, vote in votes.items() if vote != block]
+
+
+def _elsewhere(answered: Iterable[Endpoint]) -> RpcUnavailable:
+    """Return the error if nobody of our chain answers."""
+    names = ", ".join(endpoint.name for endpoint in answered)
+    return RpcUnavailable(
+        f"only {names} answers, and shows another chain than most endpoints had shown before"
+    )
 
 
 def _contradiction(number: int, votes: dict[Endpoint, Block]) -> str:

@@ -392,6 +392,7 @@ class Snapshot:
         if source is not None and source not in self._sources:
             with endpoints.through(source):
                 if not self.still_canonical():
+                    endpoints.leave(source)
                     raise RpcUnavailable(
                         f"RPC {source.name} has another block {self.block.number}; the chain is read again"
                     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from web3 import Web3
 
-from .agreement import Agreement, ViewPolicy
+from .agreement import Agreement
 from .block import Block, block_of, block_request
 from .codec.job import JobView
 from .contracts import Contracts, Deployment
@@ -12,6 +12,7 @@ from .endpoints import endpoints_of
 from .events import EventCache
 from .majority import agreed
 from .notes import BLOCK, Notes
+from .view import ViewPolicy
 
 DEFAULT_LOG_RANGE = 10_000
 """Blocks that one request for logs spans at most; public endpoints refuse more."""

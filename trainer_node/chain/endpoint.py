@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from web3.types import RPCEndpoint, RPCResponse
@@ -28,14 +29,24 @@ class Endpoint:
     """An RPC endpoint and what is known of its health. Safe for several threads."""
 
     def __init__(
-        self, url: str, name: str, chain_id: int, metrics: Metrics, *, timeout_s: float, max_bytes: int
+        self,
+        url: str,
+        name: str,
+        chain_id: int,
+        metrics: Metrics,
+        *,
+        timeout_s: float,
+        max_bytes: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``clock``: seconds by which the endpoint's health is told."""
         self.url, self.name = url, name
         self._provider = BoundedProvider(url, timeout_s=timeout_s, max_bytes=max_bytes)
         self._timeout_s = timeout_s
         self._chain_id = chain_id
         self._chain_is_right = False
         self._metrics = metrics
+        self._clock = clock
         self._retry_at = 0.0
         self.latency_s = 0.0
         """Time of an answer of late; zero before the first."""
@@ -50,12 +61,12 @@ class Endpoint:
     @property
     def waits(self) -> bool:
         """Whether it has failed and is left alone for a while."""
-        return time.monotonic() < self._retry_at
+        return self._clock() < self._retry_at
 
     @property
     def hangs(self) -> bool:
         """Whether it has let somebody wait in vain of late."""
-        return time.monotonic() < self._hung_until
+        return self._clock() < self._hung_until
 
     @property
     def ready(self) -> bool:
@@ -87,7 +98,7 @@ class Endpoint:
         self._chain_is_right = True
 
     def _timed(self, method: str, params: Any) -> RPCResponse:
-        began = time.monotonic()
+        began = self._clock()
         with self._lock:
             self._behind += 1
         try:
@@ -98,12 +109,12 @@ class Endpoint:
                 # NOTE: a request that asks for too much says nothing about the endpoint.
                 self._metrics.add("rpc_failures", self.name)
                 raise named from error.__cause__
-            waited = time.monotonic() - began > SLOW_S
+            waited = self._clock() - began > SLOW_S
             raise (self.hung(named) if waited else self.failed(named)) from error.__cause__
         finally:
             with self._lock:
                 self._behind -= 1
-        took = time.monotonic() - began
+        took = self._clock() - began
         self.latency_s = 0.7 * self.latency_s + 0.3 * took if self.latency_s else took
         self.failures, self.trouble, self._retry_at = 0, None, 0.0
         self._metrics.set("rpc_latency_seconds", took, self.name)
@@ -113,14 +124,14 @@ class Endpoint:
     def failed(self, error: ChainError) -> ChainError:
         """Note a request that was not answered: the endpoint is left alone for a while, longer each time."""
         self.failures, self.trouble = self.failures + 1, str(error)
-        self._retry_at = time.monotonic() + min(2.0 ** min(self.failures - 1, 16), MAX_BACKOFF_S)
+        self._retry_at = self._clock() + min(2.0 ** min(self.failures - 1, 16), MAX_BACKOFF_S)
         self._metrics.add("rpc_failures", self.name)
         self._metrics.set("rpc_endpoint_up", 0, self.name)
         return error
 
     def hung(self, error: ChainError) -> ChainError:
         """Note a request that was waited for in vain: others are preferred for a minute, whatever it answers then."""
-        self._hung_until = time.monotonic() + MAX_BACKOFF_S
+        self._hung_until = self._clock() + MAX_BACKOFF_S
         return self.failed(error)
 
     def _within(self, method: str, params: Any) -> RPCResponse:

@@ -1,6 +1,6 @@
 """One connection to the chain over one or several RPC endpoints.
 
-    read         the endpoint that serves; if it fails, the next one, which serves from then on
+    read         the endpoint that serves; if it fails, the next one of our chain, which serves from then on
     send         all endpoints: a transaction is sent if one of them takes it
     through(e)   this thread asks only `e`
     each(act)    all at once, each in a thread that asks only one
@@ -54,12 +54,18 @@ class Endpoints(JSONBaseProvider):
 
     global_ccip_read_enabled = False  # SAFETY: no contract may send us to URLs of its choice
 
-    def __init__(self, every: Sequence[Endpoint], metrics: Metrics) -> None:
+    def __init__(
+        self, every: Sequence[Endpoint], metrics: Metrics, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__()
         self.every = tuple(every)
         self.metrics = metrics
+        self.clock = clock
         self.serving = self.every[0]
         """The endpoint that reads go to."""
+        self.apart: frozenset[Endpoint] = frozenset()
+        """Endpoints that show another block than the one that is read, or than one that we know: no alternative to slow
+        ones, however quick they are. The one that serves is never among them."""
         self._here = _Here()
 
     @property
@@ -67,9 +73,19 @@ class Endpoints(JSONBaseProvider):
         return len(self.every) > 1
 
     @property
+    def ours(self) -> list[Endpoint]:
+        """The endpoints that are not known to be apart; at least the one that serves."""
+        return [endpoint for endpoint in self.every if endpoint not in self.apart]
+
+    @property
     def source(self) -> Endpoint | None:
         """The endpoint that gave this thread its last answer."""
         return self._here.source
+
+    def leave(self, endpoint: Endpoint) -> None:
+        """Read from others until it shows the block that they show, if there are others of our chain."""
+        if rest := self.ranked([one for one in self.ours if one is not endpoint]):
+            self.serving, self.apart = rest[0], self.apart | {endpoint}
 
     @contextlib.contextmanager
     def through(self, endpoint: Endpoint) -> Iterator[None]:
@@ -114,7 +130,7 @@ class Endpoints(JSONBaseProvider):
 
         Whoever answers ``patience_s`` after the first one, or later, has failed; ``alone_s`` after it, if that is later
         and only one has answered. Once those that have answered are ``enough``, the others are not waited for, and are
-        left out.
+        left out. SAFETY: an answer from another chain hurries nobody, or who is quick and wrong would decide.
         """
         asked = self.every if among is None else tuple(among)
 
@@ -139,8 +155,9 @@ class Endpoints(JSONBaseProvider):
             if not done:
                 break
             for future in done:
-                found[begun[future]] = future.result()
-                if not isinstance(found[begun[future]], ChainError):
+                endpoint = begun[future]
+                found[endpoint] = future.result()
+                if not isinstance(found[endpoint], ChainError) and endpoint not in self.apart:
                     more = patience_s if len(found) > 1 else max(patience_s, alone_s)
                     until = min(until, time.monotonic() + more)
             if enough(found.values()):
@@ -151,9 +168,9 @@ class Endpoints(JSONBaseProvider):
         return found
 
     def ranked(self, among: Sequence[Endpoint] | None = None) -> list[Endpoint]:
-        """Return endpoints by preference: those that answer, then those that are not slow, then in the order of the
-        settings."""
-        asked = self.every if among is None else among
+        """Return endpoints, by default those of our chain, by preference: those that answer, then those that are not
+        slow, then in the order of the settings."""
+        asked = self.ours if among is None else among
 
         def rank(endpoint: Endpoint) -> tuple[bool, bool, int]:
             return endpoint.failures > 0, self._slow(endpoint, asked), self.every.index(endpoint)
@@ -168,9 +185,10 @@ class Endpoints(JSONBaseProvider):
         """Return the first answer. Endpoints that were left alone are asked only if no other one answers at all.
 
         NOTE: an endpoint that serves and becomes slow serves no longer, or a round of many requests would take hours.
+        SAFETY: only those of our chain are a choice; nobody can mix what another chain shows with what was read.
         """
         ranked = self.ranked()
-        every = ranked if self._slow(self.serving, self.every) else [self.serving, *ranked]
+        every = ranked if self._slow(self.serving, ranked) else [self.serving, *ranked]
         every = list(dict.fromkeys(every))
         order = [e for e in every if not e.waits]
         failed: ChainError | None = None
@@ -206,6 +224,7 @@ class Endpoints(JSONBaseProvider):
         answers = {THREADS.begin(lambda e=e: e.request(SEND, params)): e for e in self.every}  # type: ignore[misc]
         left, until, wanted = set(answers), float("inf"), "0x" + keccak(HexBytes(params[0])).hex()
         refusals, failed = dict[Endpoint, RPCResponse](), list[BaseException]()
+        ours = frozenset(self.ours)
         while left:
             timeout = None if until == float("inf") else max(until - time.monotonic(), 0.0)
             done, left = wait(left, timeout, FIRST_COMPLETED)
@@ -226,8 +245,9 @@ class Endpoints(JSONBaseProvider):
                 if "error" not in answer:
                     self._here.source = endpoint
                     return answer
-                refusals[endpoint] = answer
-                until = time.monotonic() + PATIENCE_S
+                if endpoint in ours:  # what another chain refuses says nothing about ours
+                    refusals[endpoint] = answer
+                    until = time.monotonic() + PATIENCE_S
         if not refusals:
             raise failed[0]
         every = sorted(refusals, key=lambda endpoint: endpoint is not self.serving)
@@ -235,7 +255,7 @@ class Endpoints(JSONBaseProvider):
         most = 2 * sum(about.values()) > len(every)
         endpoint = next((one for one in every if about[one] == most), every[0])
         used = any(about.values())
-        if used and len(refusals) < len(self.every):
+        if used and len(refusals) < len(ours):
             # SAFETY: an endpoint whose answer was lost may have sent it: then it is this one that has used the nonce.
             # Whoever sent it again with the next nonce would do the act twice.
             raise RpcUnavailable(
@@ -252,8 +272,10 @@ def connect(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     max_bytes: int = DEFAULT_MAX_BYTES,
     metrics: Metrics | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Web3:
-    """Return a connection to the chain with that id, over one or several endpoints.
+    """Return a connection to the chain with that id, over one or several endpoints. ``clock`` counts seconds, for what
+    is known of their health.
 
     Raises WrongChain if one of them serves another chain, RpcUnavailable or RpcCorrupt if none answers.
     """
@@ -264,10 +286,10 @@ def connect(
         name if shown.count(name) == 1 else f"{name} ({at})" for at, name in enumerate(shown, 1)
     ]  # one host may serve several
     every = [
-        Endpoint(url, name, chain_id, metrics, timeout_s=timeout_s, max_bytes=max_bytes)
+        Endpoint(url, name, chain_id, metrics, timeout_s=timeout_s, max_bytes=max_bytes, clock=clock)
         for url, name in zip(listed, names, strict=True)
     ]
-    provider = Endpoints(every, metrics)
+    provider = Endpoints(every, metrics, clock)
     # NOTE: only the middleware of web3 that shapes answers: no ENS, no implicit gas or fees.
     web3 = Web3(provider, middleware=[(AttributeDictMiddleware, "attrdict")])
     web3.codec = Codec()

@@ -1,7 +1,7 @@
-"""What most endpoints say. With one endpoint it is what that says.
+"""What most endpoints of our chain say. With one endpoint it is what that says.
 
 SAFETY: an endpoint can lie in any answer, and be slow with any. So where there are several, no answer of one alone
-counts while others answer; see docs/decisions.md, 130.
+counts while others answer; see docs/decisions.md, 130. One that is apart (`Endpoints.apart`) is not asked.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ def answers(
         )
         return any(count >= most for count in alike.values())
 
-    asked = [endpoint for endpoint in endpoints.ranked() if endpoint.ready]
-    if not asked or len(asked) < most > 2:
+    ours = endpoints.ranked()
+    asked = [endpoint for endpoint in ours if endpoint.ready]
+    if not asked or (len(asked) < most and len(ours) > 2):
         # SAFETY: two that are slow are heard all the same, before the third one decides alone.
-        asked = list(endpoints.every)
+        asked = list(ours)
     asked.sort(key=lambda endpoint: endpoint is not endpoints.serving)
     alone_s = 2 * PATIENCE_S if len(asked) > 2 else PATIENCE_S
     found = endpoints.each(lambda _: act(), asked, PATIENCE_S, enough=enough, alone_s=alone_s)
