@@ -54,6 +54,7 @@ from .problems import Problems
 from .progress import Board, Report, Reporter, told_outputs
 from .replay import Interrupted, Replay
 from .store import Store
+from .turns import Turns
 
 RETRY_S = 5.0
 MAX_RETRY_S = {True: 600.0, False: 60.0}
@@ -150,6 +151,7 @@ class JobRunner:
         self._known = ThreadPoolExecutor(2, thread_name_prefix="known")
         self._logs = ThreadPoolExecutor(LANES, thread_name_prefix="logs")
         self._trial = threading.Lock()
+        self._turns = Turns()
         self._stop = threading.Event()
 
     def prepare(self, job: JobView) -> CostEstimate | None:
@@ -403,6 +405,7 @@ class JobRunner:
             metrics=outputs,
             result=self._store(work.job.id, result=True),
             unkept=partial(self._unkept, work),
+            turns=self._turns,
         )
         reporter = Reporter(work.job.id, terms.hash(), outputs, checkpoints.last, terms.steps)
         if checkpoints.last:
