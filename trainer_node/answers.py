@@ -123,13 +123,13 @@ class Answers:
         """Return the unit that is due first and does not rest. Called with the lock."""
         now = time.monotonic()
         due = (
-            (until, key[1], _unit(job_id, key))
+            (until, _unit(job_id, key))
             for job_id, job in self._jobs.items()
             for key, until in job.wanted.items()
             if key not in job.ready and self._failed.get(_unit(job_id, key), now) <= now
         )
         first = min(due, default=None)
-        return None if first is None else first[2]
+        return None if first is None else first[1]
 
     def _compute(self, unit: Unit) -> None:
         job_id, of_logs = unit[:2]
@@ -157,6 +157,8 @@ class Answers:
             before = replay.approach(step, lambda: self._stop.is_set() or not places_of(unit))
             reached = _Reached(replay, step, before)
         places = places_of(unit)
+        if not places:
+            return
         leaves = Leaves(place for place in places if place.piece is Piece.LEAF)
         trace = reached.trace
         if trace is None or leaves.wanted:

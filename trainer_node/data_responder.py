@@ -17,21 +17,15 @@ import structlog
 
 from referee_py.availability import Place, Response
 from referee_py.availability.pieces import check
-from referee_py.params import ANSWER_GAS, BYTE_GAS, RESPONSE_BYTES
+from referee_py.params import ANSWER_GAS, BYTE_GAS
 
 from .answers import Answers, Key
 from .chain import Call, Contracts, Group, JobView, Snapshot, TransactionManager
 from .chain.codec.availability import close_call, provide_call
 from .due import Due
 from .errors import Reverted
+from .flood import ENTRY_BYTES, MAX_BATCH_BYTES, MAX_BATCH_GAS
 from .replay import Replay
-
-MAX_BATCH_BYTES, MAX_BATCH_GAS = 100_000, 12_000_000
-"""Limits of one transaction: public nodes relay 131,072 bytes; a transaction may have 16.7 million gas (EIP-7825)."""
-ENTRY_BYTES = 128
-"""Upper bound on the bytes that a batch adds to a response: its offset, its length, padding, the batch's head."""
-LEAST_BATCH = MAX_BATCH_BYTES // (RESPONSE_BYTES + ENTRY_BYTES)
-"""Records and leaves that one transaction takes at least, however long they are."""
 
 _log = structlog.get_logger(__name__)
 

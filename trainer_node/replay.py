@@ -187,7 +187,8 @@ class Replay:
         with self.turns.move():
             if key not in self._trees:
                 stride = self.terms.strides[level]
-                # NOTE: at the last stride every step is committed, so we serve each step's tree before anybody descends.
+                # NOTE: at the last stride every step is committed, so we serve each step's tree before anybody
+                # descends.
                 keep = self._keep_step if stride == 1 else None
                 interval = self._run.commit_interval(self.state(start), end, stride, on_step=keep)
                 self._keep(*key, interval.tree)
