@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from trainer_node.participant import open_runner
 from trainer_node.posting import Offer
 from trainer_node.service import Daemon
 
-from .arena import STAKE, Arena, transactions
+from .arena import STAKE, TIME_STEP_S, Arena, transactions
 
 STEP_S = 3
 """Seconds of a step: an interval of 20 steps takes 60."""
@@ -55,12 +56,16 @@ class FloodArena(Arena):
         self.steps = 0
         """Steps that the victim has computed since `slow` is set."""
         self.slow = False
+        self.leisure_s = 0
+        """If set, seconds that pass while nobody has anything to do."""
         self._computing, self._go = threading.Event(), threading.Event()
         super().__init__(*args, **named)
 
     # ------------------------------------------------------------------ time
 
     def skip(self, seconds: int) -> None:
+        if seconds == TIME_STEP_S and self.leisure_s:
+            seconds = self.leisure_s
         now = int(self.web3.eth.get_block("latest")["timestamp"])
         for method, params in (("evm_setNextBlockTimestamp", [now + seconds]), ("evm_mine", [])):
             self.web3.provider.make_request(method, params)  # type: ignore[arg-type]
@@ -115,8 +120,6 @@ class FloodArena(Arena):
         return open_runner(node, follows=follows, replay=ticking(self._tick))
 
     def _terms(self, slots: int, threshold: int) -> Offer:
-        from dataclasses import replace
-
         return replace(super()._terms(slots, threshold), verdict_period=self._verdict_s)
 
 

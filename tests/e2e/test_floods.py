@@ -61,6 +61,8 @@ def play(arena: FloodArena, flooder: Flooder) -> Outcome:
     """Play to the end, with the flooder closing whatever is late."""
     while not (job := arena.client.snapshot().job(arena.job_id)).phase.ended:
         assert not flooder.close_late(job), "something was not answered in time"
+        if not job.open_matches and not ledger_of(arena).open:
+            arena.leisure_s = 1000  # what is requested has put the end off by an hour
         arena.turn()
     return arena.play()
 
@@ -190,7 +192,7 @@ def test_no_move_is_later_under_a_flood_than_without_by_more_than_a_block(
             if places:
                 assert flooder.profit < 0
     (calm, before), (flooded, after) = played
-    assert len(before) == len(after) > 3
+    assert len(before) == len(after) > 1
     assert max(b - a for a, b in zip(before, after, strict=True)) <= BLOCK_S, (before, after)
     assert flooded.profit[victim] >= calm.profit[victim]
 
