@@ -92,7 +92,7 @@ class FloodArena(Arena):
             return
         self._go.clear()
         self._computing.set()
-        turns = self.member(self._victim).runner._turns  # type: ignore[union-attr]
+        turns = self.member(self._victim).runner._turns
         while not self._go.wait(_POLL_S):
             if turns._moves and self._computing.is_set():
                 # A move waits in its loop for this step, and so does everybody for the move.
@@ -101,7 +101,7 @@ class FloodArena(Arena):
                 return
 
     def _answering(self) -> bool:
-        return self.member(self._victim).part.answering  # type: ignore[union-attr]
+        return bool(self.member(self._victim).part.answering)
 
     # ------------------------------------------------------------------ parties
 

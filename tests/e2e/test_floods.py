@@ -13,11 +13,15 @@ from assay_lab.faults import Fault
 from referee_py.availability import Piece, Place
 from referee_py.availability.state import OUTPUTS
 from referee_py.params import MAX_OPEN
+from referee_py.program.mode import Rounding
+from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase, JobView
+from trainer_node.errors import Reverted
 from trainer_node.service import Daemon
 
+from . import brink
 from .arena import REWARD, STAKE, Arena, Outcome
 from .flood import BLOCK_S, FloodArena, Flooder, answers_of, delays, ledger_of, measured_as
 from .test_disputes import honest_root
@@ -225,3 +229,66 @@ def test_a_job_in_which_a_flood_beside_a_match_would_be_answered_late_is_left_to
             f"verdict period has {TIGHT_S} s" in why and "requested under a checkpoint" in why
             for why in reasons
         )
+
+
+@pytest.mark.slow
+def test_a_trainer_answers_a_flood_of_requests_for_its_logs(anvil: Anvil, tmp_path: Path) -> None:
+    """Digests of every step, and blocks of every node, also such as do not exist."""
+    job_of = brink.bundle(Rounding(32))
+    with FloodArena(
+        anvil,
+        tmp_path,
+        job_of,
+        trainers=[Fault.NONE],
+        challenger=None,
+        verifiers=0,
+        threshold=0,
+        victim="trainer-0",
+        verdict_s=ROOMY_S,
+    ) as arena:
+        job, flooder = claimed(arena), Flooder(arena)
+        arena.slow = True
+        steps, nodes = range(1, job.program.steps + 1), range(job.program.node_count)
+        places = [Place(Piece.DIGESTS, step, 0) for step in steps]
+        places += [
+            Place(Piece.BLOCKS, step, node, 0, part)
+            for part in (0, 1 << 40, *range(1, 9))
+            for node in nodes
+            for step in steps
+        ]
+        flooder.request(job, job.logs, places[:MAX_OPEN])
+        outcome = play(arena, flooder)
+        assert outcome.job.phase is JobPhase.ACCEPTED
+        assert len(ledger_of(arena).answered) == MAX_OPEN
+        assert not arena.steps, "its logs are on its disk"
+        assert flooder.profit < 0
+
+
+@pytest.mark.slow
+def test_a_flood_about_a_refuted_root_keeps_its_refuter_from_nothing(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
+) -> None:
+    """Nothing can be requested of a refuter: it claims no run."""
+    with FloodArena(
+        anvil,
+        tmp_path,
+        bundle,
+        trainers=[Fault.WRONG_OP_OUTPUT],
+        check="sample:1",
+        verifiers=0,
+        threshold=0,
+        victim="nobody",
+        verdict_s=ROOMY_S,
+    ) as arena:
+        flooder = Flooder(arena)
+        while not (job := arena.client.snapshot().job(arena.job_id)).open_matches:
+            arena.turn()
+        refuting, refuted = job.groups[-1], job.groups[0]
+        assert refuting.refutes == refuted.index
+        with pytest.raises(Reverted, match="NotClaimed"):
+            flooder.request(job, refuting.root, leaves(1, 1))
+        flooder.request(job, refuted.root, everything(bundle.terms.node_count))
+        outcome = arena.play()
+        assert outcome.job.phase is JobPhase.UNCLAIMED
+        assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]
+        assert outcome.profit["challenger"] == STAKE // 2

@@ -22,7 +22,6 @@ from referee_py.rounding.entries import Log
 from tests.slow_run import ticking
 from trainer_node import answers as module
 from trainer_node.answers import Answers
-from trainer_node.replay import Replay
 from trainer_node.store import Store
 from trainer_node.turns import Turns
 

@@ -58,7 +58,7 @@ class Chain(Sent):
     def mined(self) -> None:
         """Mine what is open."""
         self.number += 1
-        self.outcomes |= {number: ("mined", self.number) for number in self.open()}
+        self.outcomes |= dict.fromkeys(self.open(), ("mined", self.number))
 
     def answered(self, places: Iterable[Place]) -> None:
         """The newest block shows these as answered."""
