@@ -19,7 +19,7 @@ import pytest
 from assay_lab.faults import Fault, Lie
 from referee_py.availability import Place
 from tests.slow_run import ticking
-from trainer_node import job_runner
+from trainer_node import cost_estimate, job_runner
 from trainer_node.chain import Call, JobView, TransactionManager
 from trainer_node.chain.codec.availability import Ledger, close_call, request_call
 from trainer_node.cost_estimate import CostEstimate
@@ -39,10 +39,9 @@ _POLL_S = 0.002
 
 def measured_as(monkeypatch: pytest.MonkeyPatch, step_s: float = STEP_S) -> None:
     """Let every party's measurement say what the victim's steps take."""
-    measure = job_runner.measure
 
     def slow(*args: Any, **named: Any) -> CostEstimate:
-        found = measure(*args, **named)
+        found = cost_estimate.measure(*args, **named)
         return CostEstimate(step_s, step_s, found.trial, found.worst)
 
     monkeypatch.setattr(job_runner, "measure", slow)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import repops
 
 from referee_py.availability import LeafShown, Piece, Place, Response
 from referee_py.availability.pieces import check
-from referee_py.availability.solver import response_of
+from referee_py.availability.solver import blocks_of, response_of
 from referee_py.availability.state import OUTPUTS
 from referee_py.commit import Record, Tree
 from referee_py.commit.tensor import Array
 from referee_py.errors import Unavailable
-from referee_py.execute import Run
+from referee_py.execute import Run, State
 from referee_py.rounding.entries import Log
 from tests.slow_run import ticking
 from trainer_node import answers as module
@@ -62,10 +63,10 @@ class Machine:
     def all_of(self, wanted: Mapping[Place, int]) -> dict[Place, Response]:
         """Return the answers once nothing is being computed any more."""
         self.ask(wanted)
-        self.settle()
+        self.rest()
         return self.ask(wanted)
 
-    def settle(self) -> None:
+    def rest(self) -> None:
         self.answers._thread.submit(int).result()
 
 
@@ -103,8 +104,8 @@ class Known:
     def log(self, step: int, node: int) -> Log | None:
         raise AssertionError(step, node)
 
-    def _before(self, step: int) -> object:
-        return self.run.advance(self.run.initial(), step - 1)  # type: ignore[return-value]
+    def _before(self, step: int) -> State:
+        return self.run.advance(self.run.initial(), step - 1)
 
 
 def leaf(tree: int, node: int, tensor: int = OUTPUTS, part: int = 0) -> Place:
@@ -160,7 +161,7 @@ def test_what_is_asked_while_an_interval_is_computed_is_answered_with_it(machine
 
     machine.during = more
     machine.ask({places[0]: 100})
-    machine.settle()
+    machine.rest()
     assert set(machine.ask(dict.fromkeys(places, 100))) == set(places)
     assert machine.steps == {"run": STRIDE - 1, "shown": 1}
 
@@ -207,7 +208,7 @@ def test_what_nobody_asks_any_more_is_not_computed_to_its_end(machine: Machine) 
 
     machine.during = none
     machine.ask({leaf(FIRST, NODE): 100})
-    machine.settle()
+    machine.rest()
     assert machine.steps == {"run": 1}
     assert not machine.answers.busy
     assert machine.answers._reached is None
@@ -254,9 +255,18 @@ def test_a_steps_logs_are_read_once_and_each_nodes_log_is_hashed_once(
     replay = Trainer(tmp_path).replay()
     replay.train()
     read, hashed = list[int](), list[int]()
-    step_log, tree = replay.step_log, module.blocks_of
-    monkeypatch.setattr(replay, "step_log", lambda step: read.append(step) or step_log(step))
-    monkeypatch.setattr(module, "blocks_of", lambda *of: hashed.append(len(of[0])) or tree(*of))
+    step_log = replay.step_log
+
+    def reads(step: int) -> object:
+        read.append(step)
+        return step_log(step)
+
+    def hashes(places: Sequence[Place], *of: Any) -> object:
+        hashed.append(len(places))
+        return blocks_of(places, *of)
+
+    monkeypatch.setattr(replay, "step_log", reads)
+    monkeypatch.setattr(module, "blocks_of", hashes)
     logs = replay.run_log_tree()
     assert logs is not None
     places = [Place(Piece.BLOCKS, step, near.TIES, 0, part) for step in (1, 2) for part in range(100)]

@@ -91,10 +91,10 @@ class Claimant:
         """Return the places that it answers once it has computed all it can."""
         self.chain.ask(*requests)
         first = self.round()
-        self.settle()
+        self.rest()
         return first + self.round()
 
-    def settle(self) -> None:
+    def rest(self) -> None:
         self.responder._answers._thread.submit(int).result()
 
 
@@ -140,7 +140,7 @@ def test_no_turn_of_the_loop_waits_for_what_is_computed(claimant: Claimant) -> N
     with claimant.replay.turns.move():
         assert claimant.round() == []
         assert claimant.round() == []
-    claimant.settle()
+    claimant.rest()
     assert [place.node for place in claimant.round()] == [0]
 
 
@@ -163,7 +163,7 @@ def test_what_is_mined_is_not_sent_again_before_its_block_counts(claimant: Claim
     claimant.chain.open_before = [record(root, 0), record(root, 1)]
     claimant.chain.open_at_head = [record(root, 1)]
     claimant.round()
-    claimant.settle()
+    claimant.rest()
     assert [place.node for place in claimant.round()] == [1]
 
 
@@ -171,7 +171,7 @@ def test_what_another_has_answered_is_not_answered(claimant: Claimant) -> None:
     root = claimant.group.root
     claimant.chain.ask(record(root, 0), record(root, 1))
     claimant.round()
-    claimant.settle()
+    claimant.rest()
     claimant.chain.number += 1
     claimant.chain.answered([record(root, 0).place])
     assert [place.node for place in claimant.round()] == [1]
@@ -206,7 +206,7 @@ def test_one_transaction_at_a_time_is_on_its_way(claimant: Claimant) -> None:
         )
     )
     claimant.round()
-    claimant.settle()
+    claimant.rest()
     found, rounds = list[Place](), 0
     while left := claimant.round():
         assert claimant.round() == []
