@@ -11,7 +11,7 @@ from typing import Any
 import repops
 
 from referee_py.commit import Record
-from referee_py.execute import Executor, NodeValues, State
+from referee_py.execute import Executor, NodeHook, NodeValues, State, StepTrace
 from referee_py.trial.solver import Operator
 from trainer_node import challenger, trainer
 from trainer_node.chain import HearingInfo, JobView, TransactionManager
@@ -24,7 +24,7 @@ from trainer_node.replay import Replay
 from trainer_node.service import Daemon, Service, open_daemon
 from trainer_node.verifier import Judgement, Verifier, servers
 
-from .faults import Fault, Lie, Target, executor_of, values_of
+from .faults import Fault, Lie, Target, executor_of, values_of, watched
 
 
 def lying(lie: Lie) -> type[Replay]:
@@ -45,6 +45,10 @@ def lying(lie: Lie) -> type[Replay]:
 
         def _values(self, state: State, node: int) -> NodeValues:
             return values_of(lie.fault, self._target, state, node)
+
+        def _watched(self, before: State, hook: NodeHook) -> StepTrace:
+            watched(lie.fault, self._target, before, hook)
+            return self._run.commit_step(before)[1]
 
         def right(self, step: int, node: int) -> Record:
             return self.record(step, node) if lie.appeals else super().right(step, node)

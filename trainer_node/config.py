@@ -279,6 +279,12 @@ class Settings(BaseSettings):
         return max(self.confirmations * block_s, counts_s) + 2 * block_s + self.poll_s
 
     @property
+    def mined_s(self) -> float:
+        """Seconds from one transaction to the next, if each is sent once the one before is mined, in a long row; zero
+        on a development chain."""
+        return self.block_time_s + self.poll_s if self.block_time_s else 0.0
+
+    @property
     def view_policy(self) -> ViewPolicy:
         """Which view of the chain to act on."""
         age = self.max_head_age_s

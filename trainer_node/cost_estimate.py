@@ -88,6 +88,24 @@ class CostEstimate:
         # One replay for each refinement; then the disputed step and the step before it, whose records may be evidence.
         return (len(strides) + 1) * strides[0] * self.step_s + leaves * self._extra_s + 2 * self.commit_s
 
+    def answer_s(self, terms: Terms) -> float:
+        """Return the seconds of computing, at most, for all that is requested under one checkpoint: its interval, and
+        the last step once, committed, of which every tensor may have to be hashed again for its leaves.
+
+        NOTE: what is requested of one step's logs takes less: they are read and hashed.
+        """
+        return min(terms.strides[0], terms.steps) * self.step_s + self.shown_s
+
+    @property
+    def shown_s(self) -> float:
+        """Seconds of the longest turn that an answer takes: that last step."""
+        return 2 * self.commit_s
+
+    def waits_s(self, terms: Terms) -> float:
+        """Return the seconds that a match waits, at most, for turns of answers that have begun: one for each time that
+        it computes, which is a refinement for each stride, the disputed step, the step before it and its operator."""
+        return (len(terms.strides) + 3) * self.shown_s
+
     @property
     def _extra_s(self) -> float:
         return max(self.commit_s - self.step_s, 0.0)

@@ -1,33 +1,31 @@
 """Answers data requests for our root and the job's logs, and closes late requests for logs.
 
-A claimant that does not respond loses its claim, so responses are as urgent as moves in matches.
+A claimant that does not respond loses its claim, so responses are as urgent as moves in matches. They are computed
+beside the loop (`answers`) and sent as they are ready: in the order of their deadlines, one transaction at a time, for
+which nothing waits.
+
+    open, in the state that counts ─▶ computed ─▶ open in the newest block, too ─▶ sent, unless our last is on its way
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import structlog
 
 from referee_py.availability import Place, Response
 from referee_py.availability.pieces import check
-from referee_py.availability.solver import response_of
-from referee_py.errors import AssayError
 from referee_py.params import ANSWER_GAS, BYTE_GAS
 
-from .chain import Call, Contracts, Group, JobView, Snapshot
+from .answers import Answers, Key
+from .chain import Call, Contracts, Group, JobView, Snapshot, TransactionManager
 from .chain.codec.availability import close_call, provide_call
 from .due import Due
 from .errors import Reverted
+from .flood import ENTRY_BYTES, MAX_BATCH_BYTES, MAX_BATCH_GAS
 from .replay import Replay
-
-MAX_BATCH_BYTES, MAX_BATCH_GAS = 100_000, 12_000_000
-"""Limits of one transaction: public nodes relay 131,072 bytes; a transaction may have 16.7 million gas (EIP-7825)."""
-ENTRY_BYTES = 128
-"""Upper bound on the bytes that a batch adds to a response: its offset, its length, padding, the batch's head."""
-MAX_BATCHES = 4
-"""Batches sent before other jobs have their turn: a flood of requests must not keep us from a match."""
 
 _log = structlog.get_logger(__name__)
 
@@ -35,11 +33,23 @@ Answered = tuple[bytes, Place, Response]
 
 
 class DataResponder:
-    """``simulate`` raises Reverted if the contract would refuse a call."""
+    """Sends with ``transactions``. ``newest`` returns the state at the newest block. Works until ``stop`` is set."""
 
-    def __init__(self, contracts: Contracts, simulate: Callable[[Call], object]) -> None:
+    def __init__(
+        self,
+        contracts: Contracts,
+        transactions: TransactionManager,
+        newest: Callable[[], Snapshot],
+        stop: threading.Event,
+    ) -> None:
         self._contracts = contracts
-        self._simulate = simulate
+        self._transactions = transactions
+        self._newest = newest
+        self._answers = Answers(stop)
+        self._sent: dict[int, int] = {}
+        """By job: our last transaction with answers, by its number in the outbox."""
+        self._earlier = set(transactions.open())
+        """Open transactions of an earlier process, which may be answers."""
 
     def due(self, snapshot: Snapshot, job: JobView, own: Group, replay: Replay) -> Iterator[Due]:
         """Yield answers to the requests for the job's logs and for our root. Raises RpcUnavailable and RpcCorrupt.
@@ -47,6 +57,7 @@ class DataResponder:
         NOTE: requests from former lives of our root can no longer cost a claim, so they need no response.
         """
         if not snapshot.pending(job, own):
+            self.forget(job.id)
             return
         ours = (own.root, own.life), (job.logs, 0)
         due = [d for d in snapshot.ledger(job).open.values() if (d.root, d.life) in ours]
@@ -55,41 +66,66 @@ class DataResponder:
             if snapshot.now > request.until and request.place.piece.of_logs:
                 made = close_call(self._contracts.subject(job.id, request.root), request.place)
                 yield Due(Call.batch(self._contracts.data_availability, made))
+        wanted = {(d.root, d.place): d.until for d in due if snapshot.now <= d.until}
+        ready = self._answers.ask(job.id, replay, wanted)
+        if not ready:
+            return
+        head = self._newest()
+        if self._on_its_way(job.id, head.block.number):
+            return
+        # SAFETY: the snapshot is some blocks old, and for what is answered by now, by us or another, nobody pays again.
+        # What a reorganisation takes back is open in the newest block again, and is sent again.
+        if head.block.number > snapshot.block.number:
+            ready = {key: ready[key] for key in head.ledger(head.job(job.id)).open if key in ready}
         # SAFETY: in this order, computing one interval a period and sending 100,000 bytes a minute is always in time.
-        due.sort(key=lambda request: (request.until, request.place))
-        places = [(d.root, d.place) for d in due if snapshot.now <= d.until]
-        for batch in islice(self._batches(job, places, replay), MAX_BATCHES):
-            about = {"job": job.id, "answers": len(batch), "open": len(places)}
-            yield Due(self._call(job, *batch), "data_request.answer", about)
+        order = sorted(ready, key=lambda key: (wanted[key], key[1]))
+        batch = self._batch(job, order, ready, replay)
+        if batch:
+            about = {"job": job.id, "answers": len(batch), "ready": len(order), "open": len(wanted)}
+            sent = partial(self._sent.__setitem__, job.id)
+            yield Due(self._call(job, *batch), "data_request.answer", about, sent=sent)
 
-    def _batches(
-        self, job: JobView, places: Sequence[tuple[bytes, Place]], replay: Replay
-    ) -> Iterator[list[Answered]]:
-        """Yield batches of responses that the contract accepts, each for one transaction."""
+    def forget(self, job_id: int) -> None:
+        """Drop what is computed for a job of which nothing is asked any more."""
+        self._answers.forget(job_id)
+        self._sent.pop(job_id, None)
+
+    @property
+    def busy(self) -> bool:
+        """True while answers are being computed."""
+        return self._answers.busy
+
+    def _on_its_way(self, job_id: int, head: int) -> bool:
+        """Return whether the last answers to a job's requests may still be mined, or are in a block after ``head``.
+
+        SAFETY: one transaction at a time, so that a move of a match, which is mined after it, is a block late at most.
+        """
+        self._earlier &= set(self._transactions.open())
+        if self._earlier or job_id not in self._sent:
+            return bool(self._earlier)
+        status, block = self._transactions.outcome(self._sent[job_id])
+        return status == "open" or (block is not None and block > head)
+
+    def _batch(
+        self, job: JobView, order: Sequence[Key], ready: Mapping[Key, Response], replay: Replay
+    ) -> list[Answered]:
+        """Return the first answers that the contract accepts, as many as one transaction takes."""
         batch: list[Answered] = []
         size = gas = 0
-        for root, place in places:
-            try:
-                answer = root, place, response_of(replay.terms, place, replay)
-                call = self._call(job, answer)
-                self._simulate(call)
-            except Reverted as error:
-                _log.info("data_request.refused", place=str(place), reason=str(error))  # somebody was faster
-                continue
-            except AssayError as error:
-                # NOTE: we show the other pieces even if one is lost.
-                _log.error(
-                    "data_request.failed", place=str(place), error=type(error).__name__, reason=str(error)
-                )
-                continue
+        for root, place in order:
+            answer = root, place, ready[root, place]
+            call = self._call(job, answer)
             bytes_, cost = len(call.data) + ENTRY_BYTES, self._cost(replay, answer)
             if batch and (size + bytes_ > MAX_BATCH_BYTES or gas + cost > MAX_BATCH_GAS):
-                yield batch
-                batch, size, gas = [], 0, 0
+                break
+            try:
+                self._transactions.simulate(call)
+            except Reverted as error:
+                _log.info("data_request.refused", place=str(place), reason=str(error))  # closed meanwhile
+                continue
             batch.append(answer)
             size, gas = size + bytes_, gas + cost
-        if batch:
-            yield batch
+        return batch
 
     def _call(self, job: JobView, *answers: Answered) -> Call:
         """Return one transaction that gives all of these answers, or none of them."""

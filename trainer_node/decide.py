@@ -19,6 +19,7 @@ from .chain import Group, JobPhase, JobView, MatchInfo
 from .chain.codec.job import NEVER
 from .config import Mode
 from .cost_estimate import MARGIN, CostEstimate
+from .flood import too_many_pieces
 from .min_stake import TRIAL_MOVES, match_moves
 from .patience import Market, Patience
 from .refuted import Refuted
@@ -83,23 +84,33 @@ def unripe(job: JobView, root: bytes, commit_age: int, now: int) -> str | None:
     return f"a commitment must be {commit_age} s old before the claim; {left} s are left to claim the root"
 
 
-def too_slow(job: JobView, estimate: CostEstimate, latency_s: float = 0.0, commit_age: int = 0) -> str | None:
+def too_slow(
+    job: JobView, estimate: CostEstimate, latency_s: float = 0.0, commit_age: int = 0, mined_s: float = 0.0
+) -> str | None:
     """Return why this node should not stake on a job, or None: a clock or a period of the job may be too short for it.
-    ``latency_s``: seconds until a move is seen and the next one mined; ``commit_age``: see `too_late`.
+    ``latency_s``: seconds until a move is seen and the next one mined; ``commit_age``: see `too_late`; ``mined_s``:
+    seconds until a transaction in a row is mined.
 
-    NOTE: an appeal needs the disputed step again, and a request for records (in the verdict period) needs an interval
-    again; a match needs both. A trial has a clock of its own, but may be one of several.
+    NOTE: an appeal needs the disputed step again; a match needs an interval again for each stride, and that step. What
+    strangers request of us is computed between the parts of these: at most one interval in each verdict period. A trial
+    has a clock of its own, but may be one of several.
     """
+    return _short_term(job, estimate, latency_s, commit_age) or too_many_pieces(job, estimate, mined_s)
+
+
+def _short_term(job: JobView, estimate: CostEstimate, latency_s: float, commit_age: int) -> str | None:
+    """Return which clock or period may be too short, or None."""
     match_s, trial_s = estimate.match_s(job.program), estimate.trial.seconds
+    waits_s, answer_s = estimate.waits_s(job.program), estimate.answer_s(job.program)
     moves = max(match_moves(job.program), TRIAL_MOVES)
     needed = {
-        "clock": (job.rules.clock, match_s + trial_s, moves),
-        "verdict period": (job.rules.verdict_period, match_s, 2),
+        "clock": (job.rules.clock, match_s + waits_s + trial_s, moves),
+        "verdict period": (job.rules.verdict_period, match_s + answer_s, 2),
         "reveal period": (job.reveal_period, 0.0, 2),
         "challenge period": (job.challenge_period, float(commit_age), 3),
     }
     if job.rules.has_verifiers:
-        needed["appeal period"] = (job.rules.appeal_period, match_s, 2)
+        needed["appeal period"] = (job.rules.appeal_period, match_s + waits_s, 2)
     takes = {name: MARGIN * (busy + count * latency_s) for name, (_, busy, count) in needed.items()}
     name = max(needed, key=lambda name: takes[name] - needed[name][0])
     limit, busy, count = needed[name]
@@ -108,6 +119,8 @@ def too_slow(job: JobView, estimate: CostEstimate, latency_s: float = 0.0, commi
     told = f"a dispute may take us {takes[name]:.0f} s; its {name} has {limit} s: {MARGIN * busy:.0f} s to compute"
     if name == "clock":
         told += f" ({MARGIN * trial_s:.0f} s of that for a trial, {estimate.trial})"
+    elif name == "verdict period":
+        told += f" ({MARGIN * answer_s:.0f} s of that for what may be requested under a checkpoint)"
     elif name == "challenge period":
         told = f"a claim takes {takes[name]:.0f} s; its {name} has {limit} s: {MARGIN * busy:.0f} s to wait"
     return f"{told}, and {count} moves of {MARGIN * latency_s:.0f} s (block_s, confirmations)"

@@ -24,5 +24,7 @@ class Due:
     exposes: bool = False
     """True if it puts money at risk, or disputes a claim, without anything of ours at stake yet: it waits until enough
     RPC endpoints agree about the chain."""
+    sent: Callable[[int], None] | None = None
+    """If given, nothing waits for the transaction: this is told its number in the outbox, which takes care of it."""
     then: Callable[[Receipt | None], None] = lambda _: None
     """Called afterwards, with the receipt if the transaction was mined in time."""

@@ -54,6 +54,7 @@ from .problems import Problems
 from .progress import Board, Report, Reporter, told_outputs
 from .replay import Interrupted, Replay
 from .store import Store
+from .turns import Turns
 from .waits import LANES, logs_s, retry_s
 
 RETRY_S = 5.0
@@ -116,6 +117,7 @@ class JobRunner:
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="runner")
         self._known = ThreadPoolExecutor(2, thread_name_prefix="known")
         self._logs, self._own_logs = Lanes(LANES, LANES, "logs"), Lanes(0, LANES, "own-logs")
+        self._turns = Turns()
         self._stop = threading.Event()
         self._packages = Packages(
             fetcher, database, self._known, self._measure, max_memory=max_memory, keeper=keeper, clock=clock
@@ -393,6 +395,7 @@ class JobRunner:
             metrics=outputs,
             result=self._store(work.job.id, result=True),
             unkept=partial(self._unkept, work),
+            turns=self._turns,
         )
         reporter = Reporter(work.job.id, terms.hash(), outputs, checkpoints.last, terms.steps)
         if checkpoints.last:

@@ -129,12 +129,17 @@ class Participant(Role):
         opponents, contracts = Opponents.of(node.store, node.stop), node.client.contracts
         self._matches = MatchPlayer(contracts.referee, opponents)
         self._hearings = HearingPlayer(contracts, key.address, opponents, node.stop)
-        self._responder = DataResponder(contracts, key.simulate)
+        self._responder = DataResponder(contracts, key, node.client.at_head, node.stop)
         self._closer = Closer(contracts, key.address)
 
     def works_at(self, job_id: int) -> bool:
         """Return whether the job's package is being fetched, or its run executed."""
         return self._runner.works_at(job_id)
+
+    @property
+    def answering(self) -> bool:
+        """True while answers to data requests are being computed."""
+        return self._responder is not None and self._responder.busy
 
     def pressed(self) -> bool:
         """Return whether our jobs may take more than the account has."""
@@ -155,6 +160,8 @@ class Participant(Role):
         # SAFETY: this comes before any request that may fail, so that the job's reserve is not staked on another job.
         if at_stake and me is not None:
             reserve.seen(job.id, kept(job, me, self._max_fee), snapshot.block.number)
+        if not at_stake and self._responder is not None:
+            self._responder.forget(job.id)
         turns = list[Turn]()
         watcher, requester = self._watcher, self._requester
         watched = watcher is not None and _add(turns, "bounty", lambda: watcher.due(snapshot, job))
@@ -238,8 +245,12 @@ class Participant(Role):
     def _responses(self, snapshot: Snapshot, job: JobView, own: RunClaim) -> Iterator[Due]:
         """Yield answers to the requests for data of the root that we have claimed."""
         group = job.group_of_root(own.root)
-        if self._responder is not None and group is not None and not group.dead:
+        if self._responder is None:
+            return
+        if group is not None and not group.dead:
             yield from self._responder.due(snapshot, job, group, self._runner.replay(job.id))
+        else:
+            self._responder.forget(job.id)
 
     # ------------------------------------------------------------------ disputes
 

@@ -6,6 +6,8 @@
     publish    the disputed operator's inputs and outputs, for verifiers and the opponent
     operator   the same tensors, to play a trial about the operator
     right      the operator's right record, to decide on an appeal
+    approach   the state before a step, one step a turn, to answer requests beside the moves of disputes (`answers`)
+    watch      that step once, committed, every tensor shown to a hook
 
 In mode rounded-f64 the run uses rounding logs: its own, which it writes, or the trainer's, which it follows. All
 committed data go to the store, where the artifact server offers them.
@@ -19,13 +21,14 @@ from dataclasses import replace
 
 from referee_py.adjudication import adjudicate
 from referee_py.commit import NO_LOG, Record, Tree
-from referee_py.commit.tensor import Array, canonical
+from referee_py.commit.tensor import canonical
 from referee_py.errors import AssayError, Unavailable
 from referee_py.execute import (
     Backend,
     Capture,
     Executor,
     Interpreter,
+    NodeHook,
     NodeValues,
     Run,
     RunClaim,
@@ -33,8 +36,7 @@ from referee_py.execute import (
     StepTrace,
 )
 from referee_py.program import SlotSource
-from referee_py.rounding.entries import Log
-from referee_py.rounding.step_log import NodeLog
+from referee_py.rounding.step_log import NodeLog, StepLog
 from referee_py.trial.solver import Operator
 
 from .artifacts import Kind, Name
@@ -44,6 +46,7 @@ from .errors import DiskFailed
 from .log_sources import RunLogs
 from .package import Package
 from .store import Store
+from .turns import Turns
 
 MAX_TRACES = 4
 """Number of disputed steps whose traces are kept: a dispute needs one step and the step before it."""
@@ -67,6 +70,8 @@ class Replay:
     ``unkept`` is told what the disk has refused, and None when it keeps things again; by default it raises. A run whose
     ``unkept`` returns goes on without keeping its states and without offering its data. SAFETY: so it can be finished
     and defended on a full disk: what the opponent cannot fetch is shown on the chain, from memory.
+
+    ``turns`` say who computes when: what a dispute asks for is a move, and may be asked in any thread.
     """
 
     def __init__(
@@ -80,10 +85,12 @@ class Replay:
         metrics: Mapping[str, SlotSource] | None = None,
         result: Store | None = None,
         unkept: Callable[[DiskFailed | None], None] = _raise,
+        turns: Turns | None = None,
     ) -> None:
         terms, program = package.terms, package.program
         self.program = program
         self.terms = terms
+        self.turns = turns or Turns()
         self._package = package
         self._backend = backend
         self._run = Run(
@@ -162,28 +169,32 @@ class Replay:
 
     def state(self, step: int) -> State:
         """Return the state after a step, computed from the nearest kept state up to it that can be restored."""
-        state = self._run.initial()
+        return self._run.advance(self._nearest(step), step)
+
+    def _nearest(self, step: int) -> State:
+        """Return the last kept state up to a step that can be restored."""
         for checkpoint in sorted(self._checkpoints.all(), key=lambda known: known.step, reverse=True):
             if checkpoint.step <= step:
                 with contextlib.suppress(Unavailable):
-                    state = self._restore(checkpoint)
-                    break
-        return self._run.advance(state, step)
+                    return self._restore(checkpoint)
+        return self._run.initial()
 
     # ------------------------------------------------------------------ what the dispute asks for (OwnRun)
 
     def run_tree(self, level: int, start: int, end: int) -> Tree:
         """Return the run tree of ``(start, end]`` at the stride of that level; the first call executes the interval."""
         key = (level, start, end)
-        if key not in self._trees:
-            stride = self.terms.strides[level]
-            # NOTE: at the last stride every step is committed, so we serve each step's tree before anybody descends.
-            keep = self._keep_step if stride == 1 else None
-            interval = self._run.commit_interval(self.state(start), end, stride, on_step=keep)
-            self._keep(*key, interval.tree)
-        for missed, tree in list(self._unserved.items()):
-            self._keep(*missed, tree)
-        return self._trees[key]
+        with self.turns.move():
+            if key not in self._trees:
+                stride = self.terms.strides[level]
+                # NOTE: at the last stride every step is committed, so we serve each step's tree before anybody
+                # descends.
+                keep = self._keep_step if stride == 1 else None
+                interval = self._run.commit_interval(self.state(start), end, stride, on_step=keep)
+                self._keep(*key, interval.tree)
+            for missed, tree in list(self._unserved.items()):
+                self._keep(*missed, tree)
+            return self._trees[key]
 
     def step_tree(self, step: int) -> Tree:
         """Return the tree under ``C_step``."""
@@ -195,7 +206,8 @@ class Replay:
 
     def log_tree(self, step: int) -> Tree | None:
         """Return the tree over the digests of a step's rounding logs; None in a mode without them."""
-        log = self._log_source.get(step) if self._log_source else None
+        with self.turns.move():
+            log = self._log_source.get(step) if self._log_source else None
         return log.tree(self.terms.node_count) if log else None
 
     def run_log_tree(self) -> Tree | None:
@@ -218,7 +230,8 @@ class Replay:
 
     def operator(self, step: int, node: int) -> Operator:
         """Return the inputs and outputs of a node in a step, as this run computes them, with its log."""
-        found, log = self._values(self.state(step - 1), node), self._log(step, node)
+        with self.turns.move():
+            found, log = self._values(self.state(step - 1), node), self._log(step, node)
         tensors = [*map(canonical, found.inputs)], [*map(canonical, found.outputs)]
         return Operator(*tensors, log.opened() if log else None)
 
@@ -230,24 +243,50 @@ class Replay:
         own = self.record(step, node)
         structure, inputs = self.program.nodes[node], self.operator(step, node).inputs
         backend = backend_of("cpu", self.terms.mode)
-        return adjudicate(structure, own, inputs, backend, self.terms.mode, self._log(step, node))
+        with self.turns.move():
+            log = self._log(step, node)
+        return adjudicate(structure, own, inputs, backend, self.terms.mode, log)
 
     def _log(self, step: int, node: int) -> NodeLog | None:
         """Return the rounding log that the run uses for a node in a step; None if there is none."""
         log = self._log_source.get(step) if self._log_source else None
         return log.nodes.get(node) if log else None
 
-    # ------------------------------------------------------------------ what a request asks for (HasRun)
+    # ------------------------------------------------------------------ what a request asks for
 
-    def tensors(self, step: int, node: int) -> tuple[list[Array], list[Array]]:
-        """Return the inputs and the outputs of a node in a step."""
-        operator = self.operator(step, node)
-        return list(operator.inputs), list(operator.outputs)
+    def approach(self, step: int, stop: Callable[[], bool]) -> State:
+        """Return the state before a step, computed one step a turn. Raises Interrupted if told to stop."""
+        with self.turns.answer():
+            state = kept = self._nearest(step - 1)
+        while state.step < step - 1:
+            if stop():
+                raise Interrupted(f"told to stop before step {state.step + 1}")
+            with self.turns.answer():
+                if state is not kept:
+                    state.offer()
+                state = self._run.advance(state, state.step + 1)
+        return state
 
-    def log(self, step: int, node: int) -> Log | None:
-        """Return the entries of a node's rounding log; None if it has none."""
-        found = self._log(step, node)
-        return found.read() if found else None
+    def watch(self, before: State, hook: NodeHook) -> StepTrace:
+        """Compute the step after a state once more, and return its records; ``hook`` sees the tensors of each node."""
+        with self.turns.answer():
+            return self._watched(before, hook)
+
+    def _watched(self, before: State, hook: NodeHook) -> StepTrace:
+        interpreter = Interpreter(self.program, self._package.constants, self._backend, hook)
+        trace = interpreter.step(before, True)[1]
+        assert trace is not None
+        return trace
+
+    def step_log(self, step: int) -> tuple[Tree, Tree, StepLog]:
+        """Return the trees over the logs of all steps and of a step, and the logs of the step. Raises Unavailable."""
+        with self.turns.answer():
+            log = self._log_source.get(step) if self._log_source else None
+            if log is None or self._log_source is None:
+                raise Unavailable(f"the rounding logs of step {step} are not here")
+            return self._log_source.tree, log.tree(self.terms.node_count), log
+
+    # ------------------------------------------------------------------ what a case shows of the program
 
     def structure(self, node: int) -> bytes:
         return self.program.nodes[node].encode()
@@ -277,9 +316,10 @@ class Replay:
     # ------------------------------------------------------------------ inside
 
     def _step(self, step: int) -> StepTrace:
-        if step not in self._traces:
-            self._keep_step(*self._run.commit_step(self.state(step - 1)))
-        return self._traces[step]
+        with self.turns.move():
+            if step not in self._traces:
+                self._keep_step(*self._run.commit_step(self.state(step - 1)))
+            return self._traces[step]
 
     def _keep_step(self, state: State, trace: StepTrace | None) -> None:
         """Offer a step's tree, and keep the last `MAX_TRACES` traces."""

@@ -116,7 +116,7 @@ class Watcher:
                 return False
             latency_s = settings.latency_s
             reason = too_late(job, ready_in_s + latency_s, now) or too_hasty(job, latency_s)
-            reason = reason or too_slow(job, estimate, latency_s, self._commit_age)
+            reason = reason or too_slow(job, estimate, latency_s, self._commit_age, settings.mined_s)
             full = self._runner.too_full(job.id)
             self._node.problems.job(job.id, "disk", full, ours=False)
             reason = reason or full

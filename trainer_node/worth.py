@@ -51,7 +51,10 @@ class Worth:
         dear = dear or too_long(job, settings.limits.max_period_s)
         dear = dear or unpaid(job, settings.fees.expected_fee, max_fee)
         estimate = self._runner.prepare(job)
-        slow = None if estimate is None else too_slow(job, estimate, settings.latency_s, self._commit_age)
+        slow = None
+        if estimate is not None:
+            paces = settings.latency_s, self._commit_age, settings.mined_s
+            slow = too_slow(job, estimate, *paces)
         full = None if estimate is None else self._runner.too_full(job.id)
         self._node.problems.job(job.id, "disk", full, ours=False)
         slow = slow or full

@@ -200,7 +200,8 @@ class Periods:
         """
         shared = max(1.0, len(parts) / FEW)
         margin = SHARED * shared * MARGIN
-        train, dispute = margin * estimate.train_s(terms), margin * estimate.dispute_s(terms)
+        flood = estimate.answer_s(terms) + estimate.waits_s(terms)
+        train, dispute = margin * estimate.train_s(terms), margin * (estimate.dispute_s(terms) + flood)
         later = is_rounded(terms.mode) or any(part.check != "all" for part in parts)
         challenge = 30 + train if later else 15 * shared
         limit = 300 * shared**2 + 2 * train + 6 * dispute + challenge

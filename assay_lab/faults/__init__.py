@@ -4,7 +4,7 @@ A liar here is consistent: it really computes with its lie, commits to what it c
 with the same player as everybody. What decides against it is the table `EXPECTED`.
 """
 
-from .executors import executor_of, values_of
+from .executors import executor_of, values_of, watched
 from .kinds import EXPECTED, HONEST, Fault, Lie, Target, fits
 
-__all__ = ["EXPECTED", "HONEST", "Fault", "Lie", "Target", "executor_of", "fits", "values_of"]
+__all__ = ["EXPECTED", "HONEST", "Fault", "Lie", "Target", "executor_of", "fits", "values_of", "watched"]

@@ -37,10 +37,14 @@ def executor_of(fault: Fault, target: Target) -> Executor | None:
 def values_of(fault: Fault, target: Target, state: State, node: int) -> NodeValues:
     """The tensors of a node in the step after ``state`` as the liar says they are; for an honest one as they are."""
     capture = Capture(node)
-    lies = fault in _HOOKS
-    hook: NodeHook = Chain(hook_of(fault, target), capture) if lies else capture
-    Interpreter(target.program, target.constants, target.backend, hook).step(state, False)
+    watched(fault, target, state, capture)
     return capture.found[node]
+
+
+def watched(fault: Fault, target: Target, state: State, reader: NodeHook) -> None:
+    """Show a reader the tensors of the step after ``state`` as the liar says they are."""
+    hook = Chain(hook_of(fault, target), reader) if fault in _HOOKS else reader
+    Interpreter(target.program, target.constants, target.backend, hook).step(state, False)
 
 
 class _Liar:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ..commit import LEAF_BYTES, NO_LOG, Record, Tree, canonical, data_tree
-from ..commit.tensor import dtype_of
+from ..commit.tensor import Array, dtype_of
 from ..errors import Unavailable
 from ..program.terms import Terms, leaf_end
 from ..rounding.blocks import LogTree
@@ -54,7 +55,7 @@ def response_of(program: Terms, place: Place, own: HasRun) -> Response:
     """Return the response to a request of ``place``. Raises Unavailable if the run's data is no longer stored."""
     match place.piece:
         case Piece.DIGESTS:
-            return _digests(place, own)
+            return digests_of(place, *_logs(place, own))
         case Piece.BLOCKS:
             return _blocks(place, own)
         case Piece.RECORD:
@@ -63,63 +64,86 @@ def response_of(program: Terms, place: Place, own: HasRun) -> Response:
             return _leaf(program, place, own)
 
 
-def _logs(place: Place, own: HasRun) -> tuple[Tree, StepProof]:
+def _logs(place: Place, own: HasRun) -> tuple[Tree, Tree]:
+    """Return the trees over the logs of all steps and of the place's step."""
     run, step = own.run_log_tree(), own.log_tree(place.tree)
     if run is None or step is None:
         raise Unavailable(f"the rounding logs of step {place.tree} are not here")
-    return step, StepProof(step.root, tuple(run.path(place.tree - 1)))
+    return run, step
 
 
-def _digests(place: Place, own: HasRun) -> Digests:
-    tree, step = _logs(place, own)
-    levels = page_levels(tree.depth, DIGEST_LEVELS)
-    digests = tree.descendants(levels, place.node, levels)
-    return Digests(tuple(digests), tuple(tree.path(place.node, levels)), step)
+def _proof(place: Place, run: Tree, step: Tree) -> StepProof:
+    return StepProof(step.root, tuple(run.path(place.tree - 1)))
+
+
+def digests_of(place: Place, run: Tree, step: Tree) -> Digests:
+    """Return the response to a request of digests from the trees over the logs of all steps and of this one."""
+    levels = page_levels(step.depth, DIGEST_LEVELS)
+    digests = step.descendants(levels, place.node, levels)
+    return Digests(tuple(digests), tuple(step.path(place.node, levels)), _proof(place, run, step))
 
 
 def _blocks(place: Place, own: HasRun) -> Blocks:
-    tree, step = _logs(place, own)
-    digest, path = tree.node(0, place.node), tuple(tree.path(place.node))
-    log = own.log(place.tree, place.node)
+    run, step = _logs(place, own)
+    return blocks_of([place], run, step, own.log(place.tree, place.node))[0]
+
+
+def blocks_of(places: Sequence[Place], run: Tree, step: Tree, log: Log | None) -> list[Blocks]:
+    """Return the responses to requests of pages of one node's log. It is hashed once for all of them."""
+    node, proof = places[0].node, _proof(places[0], run, step)
+    digest, path = step.node(0, node), tuple(step.path(node))
     if digest == NO_LOG or log is None:
-        return Blocks(digest, path, step)
+        return [Blocks(digest, path, proof)] * len(places)
     found = LogTree(log)
     levels = page_levels(found.depth, BLOCK_LEVELS)
-    if place.part >> (found.depth - levels):
-        return Blocks(digest, path, step, found.elements, found.root)
-    blocks, page_path = found.page(place.part, levels)
-    return Blocks(digest, path, step, found.elements, found.root, tuple(blocks), tuple(page_path))
+
+    def page(part: int) -> Blocks:
+        if part >> (found.depth - levels):
+            return Blocks(digest, path, proof, found.elements, found.root)
+        blocks, page_path = found.page(part, levels)
+        return Blocks(digest, path, proof, found.elements, found.root, tuple(blocks), tuple(page_path))
+
+    return [page(place.part) for place in places]
 
 
 def _record(program: Terms, place: Place, own: HasRun) -> RecordShown:
-    run = own.run_tree(0, 0, program.steps)
-    tree = own.step_tree(_step(program, place))
-    return RecordShown(
-        record=own.record(_step(program, place), place.node),
-        record_path=tuple(tree.path(place.node)),
-        checkpoint=tree.root,
-        checkpoint_path=tuple(run.path(place.tree)),
-    )
+    step = step_of(program, place)
+    run, tree = own.run_tree(0, 0, program.steps), own.step_tree(step)
+    return record_of(place, run, tree, own.record(step, place.node))
+
+
+def record_of(place: Place, run: Tree, step: Tree, record: Record) -> RecordShown:
+    """Return a record with its paths in the trees of its step and of the run."""
+    paths = tuple(step.path(place.node)), tuple(run.path(place.tree))
+    return RecordShown(record, paths[0], step.root, paths[1])
 
 
 def _leaf(program: Terms, place: Place, own: HasRun) -> LeafShown:
     shown = _record(program, place, own)
-    inputs, outputs = own.tensors(_step(program, place), place.node)
+    inputs, outputs = own.tensors(step_of(program, place), place.node)
     output = place.tensor >= OUTPUTS
     tensors, number = (outputs, place.tensor - OUTPUTS) if output else (inputs, place.tensor)
     if number >= len(tensors):
         return LeafShown(shown)
-    array = canonical(tensors[number])
+    return LeafShown(shown, leaves_of(tensors[number], [place.part])[0])
+
+
+def leaves_of(tensor: Array, parts: Sequence[int]) -> list[TensorShown]:
+    """Return these leaves of a tensor with their paths, without a leaf where there is none. It is hashed once."""
+    array = canonical(tensor)
     data = array.tobytes()
     tree = data_tree(data)
     shape = Shape(int(dtype_of(array)), tuple(array.shape))
-    if place.part >= len(tree.leaves):
-        return LeafShown(shown, TensorShown(shape, tree.root))
-    start = place.part * LEAF_BYTES
-    leaf = data[start : start + LEAF_BYTES]
-    return LeafShown(shown, TensorShown(shape, tree.root, leaf, tuple(tree.path(place.part))))
+
+    def leaf(part: int) -> TensorShown:
+        if part >= len(tree.leaves):
+            return TensorShown(shape, tree.root)
+        start = part * LEAF_BYTES
+        return TensorShown(shape, tree.root, data[start : start + LEAF_BYTES], tuple(tree.path(part)))
+
+    return [leaf(part) for part in parts]
 
 
-def _step(program: Terms, place: Place) -> int:
-    """Return the step of the place's checkpoint."""
+def step_of(program: Terms, place: Place) -> int:
+    """Return the step of a place under a claim: that of its checkpoint."""
     return leaf_end(0, program.steps, program.strides[0], place.tree)

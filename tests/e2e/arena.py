@@ -86,6 +86,12 @@ class Member:
     def __post_init__(self) -> None:
         self.start(self.part)
 
+    @property
+    def busy(self) -> bool:
+        """Whether it computes something beside its loop, so that no time passes on the chain."""
+        answering = isinstance(self.part, Participant) and self.part.answering
+        return answering or (self.runner is not None and self.runner.busy)
+
     def start(self, part: Participant | Verifier) -> None:
         """Play this role from now on."""
         self.part, self.loop = part, Loop(self.node, part)
@@ -168,7 +174,7 @@ class Arena:
             member.loop.tick()
         if self.web3.eth.block_number != before:
             return False
-        if any(member.runner is not None and member.runner.busy for member in self.members):
+        if any(member.busy for member in self.members):
             time.sleep(0.02)
         elif not self._over(self.client.snapshot()):
             self.skip(TIME_STEP_S)

@@ -23,7 +23,7 @@ from trainer_node.bundle import Bundle
 from trainer_node.chain import Call, JobPhase, JobView
 from trainer_node.chain.codec.availability import Ledger, close_call, request_call
 from trainer_node.config import Mode
-from trainer_node.data_responder import MAX_BATCH_BYTES, MAX_BATCH_GAS
+from trainer_node.flood import MAX_BATCH_BYTES, MAX_BATCH_GAS
 from trainer_node.service import Daemon
 
 from . import brink

@@ -111,12 +111,25 @@ class Sent:
 
     address: str = "0x" + "aa" * 20
     calls: list[Call] = field(default_factory=list)
+    outcomes: dict[int, tuple[str, int | None]] = field(default_factory=dict)
+    """By number of those for which nothing waits: how they ended, in which block."""
 
     def simulate(self, call: Call) -> None:
         """Accept the call."""
 
     def send(self, dues: Iterable[Due]) -> None:
-        self.calls += [due.call for due in dues]
+        for due in dues:
+            self.calls.append(due.call)
+            if due.sent is not None:
+                self.outcomes[len(self.calls)] = "open", None
+                due.sent(len(self.calls))
+
+    def open(self) -> list[int]:
+        """Return the numbers of those that may still be mined."""
+        return [number for number, (status, _) in self.outcomes.items() if status == "open"]
+
+    def outcome(self, number: int) -> tuple[str, int | None]:
+        return self.outcomes[number]
 
     def places(self, contract: Contract, call: Call) -> list[Place]:
         """Return the places that a call to the contract of requests names."""

@@ -146,6 +146,10 @@ def test_training_and_disputes_are_reckoned() -> None:
     assert tried.dispute_s(terms) == estimate.dispute_s(terms) + 70
     short = replace(terms, steps=50)
     assert estimate.dispute_s(short) == 4 * 50 + 15 * 2 + 2 * 3
+    # An interval, and its last step once with all its tensors hashed; a match may meet that step six times.
+    assert estimate.answer_s(terms) == 100 + 2 * 3
+    assert estimate.answer_s(short) == 50 + 2 * 3
+    assert estimate.waits_s(terms) == 6 * 2 * 3
 
 
 def test_data_may_make_later_steps_of_the_mode_exact_slower() -> None:
@@ -210,7 +214,7 @@ def test_a_job_that_cannot_be_trained_in_time_is_left_to_others() -> None:
 
 def test_a_job_whose_clock_is_shorter_than_our_dispute_is_left_to_others() -> None:
     estimate = CostEstimate(1.0, 1.0, NO_TRIAL)
-    needed = MARGIN * estimate.dispute_s(TERMS)
+    needed = MARGIN * (estimate.dispute_s(TERMS) + estimate.waits_s(TERMS))
     for threshold in (0, 1):
         assert too_slow(job(rules=rules(int(needed), threshold=threshold)), estimate) is None
         hasty = rules(int(needed) - 1, threshold=threshold)
@@ -239,7 +243,8 @@ def test_time_for_moves_to_be_seen_and_mined_is_asked_for(
 ) -> None:
     """Even with little to compute, a clock of a minute is too short where a move takes a minute."""
     estimate, moves = CostEstimate(0.1, 0.1, NO_TRIAL), TRIAL_MOVES if term == "clock" else 2
-    seconds = MARGIN * (estimate.match_s(TERMS) + moves * L1_S) if seconds is None else seconds
+    beside = estimate.answer_s(TERMS) if term == "verdict_period" else estimate.waits_s(TERMS)
+    seconds = seconds or MARGIN * (estimate.match_s(TERMS) + beside + moves * L1_S)
     long = replace(rules(10**6), verdict_period=10**6, appeal_period=10**6)
     roomy = job(rules=long, reveal_period=10**6, challenge_period=10**6)
 
@@ -263,7 +268,7 @@ def test_time_for_moves_to_be_seen_and_mined_is_asked_for(
 def test_a_trial_that_is_longer_than_the_clock_is_not_staked_on_and_the_reason_says_where() -> None:
     trial = TrialCost(17, "sum", 38_597_376, 900.0)
     estimate = CostEstimate(1.0, 1.0, trial)
-    needed = math.ceil(MARGIN * estimate.dispute_s(TERMS))
+    needed = math.ceil(MARGIN * (estimate.dispute_s(TERMS) + estimate.waits_s(TERMS)))
     for threshold in (0, 1):
         assert too_slow(job(rules=rules(needed, threshold=threshold)), estimate) is None
         reason = too_slow(job(rules=rules(needed - 1, threshold=threshold)), estimate) or ""
@@ -273,7 +278,10 @@ def test_a_trial_that_is_longer_than_the_clock_is_not_staked_on_and_the_reason_s
 
 def test_a_trial_need_not_be_over_in_the_appeal_period() -> None:
     estimate = CostEstimate(1.0, 1.0, TrialCost(17, "sum", 38_597_376, 900.0))
-    hasty = replace(rules(clock=10_000), appeal_period=math.ceil(MARGIN * estimate.match_s(TERMS)))
+    hasty = replace(
+        rules(clock=10_000),
+        appeal_period=math.ceil(MARGIN * (estimate.match_s(TERMS) + estimate.waits_s(TERMS))),
+    )
     assert too_slow(job(rules=hasty), estimate) is None
 
 

@@ -188,6 +188,11 @@ class TransactionManager:
         """Return the ids of transactions that may still be mined, by nonce."""
         return [row.id for row in self._outbox.open_rows()]
 
+    def outcome(self, transaction_id: int) -> tuple[str, int | None]:
+        """Return how one of our transactions has ended, or "open", and the block that it was mined in."""
+        row = self._outbox.row(transaction_id)
+        return row.status, row.block
+
     def balance(self) -> int:
         """Return the wei of the account in the latest block."""
         return self._reader.balance()

@@ -1,0 +1,185 @@
+"""The works that strangers can cause a node, each bounded by what its author pays and by our clock.
+
+The table is shown in docs/security.md. A work that has no row here is one whose bound nobody has thought about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """``bound``: the most that it takes of us, and what keeps it there; ``paid_by``: what it costs its author.
+    ``test`` drives it to that bound, and is named as in docs/security.md."""
+
+    name: str
+    caused_by: str
+    bound: str
+    paid_by: str
+    test: str
+
+
+WORKS = (
+    Work(
+        "computing answers under a checkpoint",
+        "a request of records or leaves of our root",
+        "one interval and its last step, however many of the 512 pieces are of it; beside the loop; reckoned with a "
+        "match at once, twice, before a stake",
+        "a deposit that doubles with each other open checkpoint; half of what is above the first is burned",
+        "e2e/test_floods.py::test_64_leaves_of_a_checkpoint_take_its_interval_once",
+    ),
+    Work(
+        "computing answers about a step's logs",
+        "a request of digests or blocks",
+        "the step's logs are read and hashed once, and each node's log once for all of its pages",
+        "a deposit for each page, of which the answer is paid",
+        "N/test_answers.py::test_a_steps_logs_are_read_once_and_each_nodes_log_is_hashed_once",
+    ),
+    Work(
+        "memory for answers",
+        "requests",
+        "the answers to what is open (512 pieces under a root, 512 of logs) and the state before one step",
+        "the deposits",
+        "N/test_answers.py::test_with_nothing_open_nothing_is_kept",
+    ),
+    Work(
+        "moves that wait for an answer's step",
+        "requests during a match",
+        "one step for each time that a match computes; reckoned in the clock before a stake",
+        "the deposits",
+        "e2e/test_floods.py::test_no_move_is_later_under_a_flood_than_without_by_more_than_a_block",
+    ),
+    Work(
+        "sending answers",
+        "requests",
+        "one transaction of a job at a time, 100,000 bytes and 12 million gas; nothing waits for it; each piece once",
+        "the fee of each answer is more than its gas",
+        "N/test_data_responder.py::test_one_transaction_at_a_time_is_on_its_way",
+    ),
+    Work(
+        "sending all pieces of a flood in time",
+        "512 requests at once",
+        "10 s for each record or leaf, 60 s for a page of logs, twice as much as we need, or the job is left to others",
+        "32 times the deposits of 512 first requests; half of what is above them is burned",
+        "N/test_flood.py::test_the_pieces_of_a_flood_must_be_sent_in_the_seconds_that_the_protocol_gives",
+    ),
+    Work(
+        "reading requests of a root that we would close",
+        "requests of another's root",
+        "once when one may be late, and once a verdict period",
+        "the deposits",
+        "N/test_closer.py::test_the_ledger_is_read_again_when_something_may_be_late",
+    ),
+    Work(
+        "reading long events",
+        "answers, moves and requests of strangers",
+        "`limits.rpc_bytes` for one reading; ranges are halved down to a block",
+        "the gas of the events",
+        "N/test_events.py::test_a_range_of_more_bytes_than_we_take_is_read_in_halves",
+    ),
+    Work(
+        "computing the moves of a match",
+        "a claim or a refutation against our root",
+        "an interval for each stride and the disputed step, one match of a root at a time; twice that fits the clock",
+        "a stake; the next against the same root costs more",
+        "N/test_cost_estimate.py::test_a_job_whose_clock_is_shorter_than_our_dispute_is_left_to_others",
+    ),
+    Work(
+        "matches about a right root, one after the other",
+        "wrong claims and refutations",
+        "logarithmic in what their authors stake",
+        "a stake each, doubled with every refutation of a root",
+        "R/game/test_refuted_matches.py::test_an_honest_claim_wins_against_every_refutation",
+    ),
+    Work(
+        "computing the moves of a trial",
+        "an appeal, or silent verifiers",
+        "the longest chain of the job's operators, measured before a stake; threads beside the loop",
+        "the bond of an appeal, or a stake",
+        "N/test_cost_estimate.py::test_a_trial_that_is_longer_than_the_clock_is_not_staked_on_and_the_reason_says_where",
+    ),
+    Work(
+        "tensors of trials at the same time",
+        "several hearings",
+        "the tensors of four operators",
+        "a stake or a bond for each",
+        "N/test_hearings_beside.py::test_more_trials_than_tensors_are_kept_expect_every_one_to_go_on",
+    ),
+    Work(
+        "judging an operator",
+        "a match that ends in a hearing",
+        "limits on memory and on the trial; a judgement that takes long holds up nobody",
+        "a stake",
+        "N/test_verifier.py::test_a_judgement_that_takes_long_holds_up_nobody",
+    ),
+    Work(
+        "looking at jobs",
+        "anybody who posts them",
+        "some of others' in each round, ours in every one",
+        "the gas of posting",
+        "N/test_job_queue.py::test_ten_thousand_jobs_of_strangers_do_not_slow_a_round",
+    ),
+    Work(
+        "measuring a job",
+        "a posted job",
+        "a first step of 60 s, ended between two operators; one at a time",
+        "the gas of posting",
+        "N/test_cost_estimate.py::test_a_step_that_takes_too_long_is_left_in_the_middle",
+    ),
+    Work(
+        "reading a program file",
+        "a posted job",
+        "its bytes and nodes are limited; what is unsound is refused before any tensor is fetched",
+        "the gas of posting",
+        "N/test_package.py::test_an_unsound_program_file_is_refused_and_no_tensor_is_fetched",
+    ),
+    Work(
+        "memory for a job",
+        "a posted job",
+        "`limits.memory_bytes`, reckoned from the program before any tensor is fetched",
+        "the gas of posting",
+        "N/test_package.py::test_more_memory_than_allowed_is_refused_before_any_tensor_is_fetched",
+    ),
+    Work(
+        "fetching from a server that delivers nothing",
+        "who names it",
+        "`limits.peer_bytes` and `limits.peer_s` a day, for one job and one host",
+        "the gas of posting or a stake",
+        "N/test_peers.py::test_a_flood_costs_its_budget_and_no_more",
+    ),
+    Work(
+        "logs on our disk and in our memory",
+        "a trainer in rounded-f64",
+        "`limits.log_bytes` for a run; a step's logs get what memory is left",
+        "a stake",
+        "N/test_log_sources.py::test_logs_that_take_too_much_disk_end_the_run",
+    ),
+    Work(
+        "telling of forged entries",
+        "a trainer in rounded-f64",
+        "100 lines",
+        "a stake",
+        "N/test_rounded.py::test_a_flood_of_forged_entries_is_told_of_in_few_words",
+    ),
+    Work(
+        "serving artifacts",
+        "anybody",
+        "256 connections; the others are told to come again",
+        "nothing",
+        "N/test_fetch.py::test_more_connections_than_allowed_are_told_to_come_again",
+    ),
+    Work(
+        "series of metrics",
+        "hosts, jobs and matches without number",
+        "a fixed number; the oldest give way",
+        "nothing",
+        "N/test_metrics.py::test_the_series_of_hostile_peers_are_bounded_and_the_oldest_give_way",
+    ),
+)
+
+
+def table() -> list[str]:
+    """Return the lines of the table in docs/security.md."""
+    lines = ["| work | caused by | bound | its author pays | test |", "|---|---|---|---|---|"]
+    return lines + [f"| {w.name} | {w.caused_by} | {w.bound} | {w.paid_by} | {w.test} |" for w in WORKS]
