@@ -277,7 +277,7 @@ class JobRunner:
         """Return the result of ``future``, or None. After an error, refuse the job or delay the next attempt."""
         if not future.done():
             return None
-        part = "run" if future is work.claim else "package"
+        part = "package" if future is work.package or future is work.prepared else "run"
         error = future.exception()
         if error is None:
             self._problems.job(work.job.id, part, None, ours=work.ours)
@@ -329,15 +329,15 @@ class JobRunner:
         told = f"{type(error).__name__}: {error}"
         self._problems.job(work.job.id, part, told, ours=work.ours or of != "peer")
 
-    def _unkept(self, work: Work, error: DiskFailed | None) -> None:
+    def _unkept(self, job_id: int, error: DiskFailed | None) -> None:
         """Tell that the disk does not keep what a run gives, or that it does again."""
-        topic = f"job {work.job.id}: disk"
+        topic = f"job {job_id}: disk"
         if error is None:
             if topic in self._problems:
                 self._problems.clear(topic)
             return
         if topic not in self._problems:
-            _log.error("job.not_kept", job=work.job.id, reason=str(error))
+            _log.error("job.not_kept", job=job_id, reason=str(error))
         self._metrics.add("failures", "disk")
         self._problems[topic] = f"the run goes on, but its data are not kept: {error}"
 
@@ -394,7 +394,7 @@ class JobRunner:
             log_source=log_source,
             metrics=outputs,
             result=self._store(work.job.id, result=True),
-            unkept=partial(self._unkept, work),
+            unkept=partial(self._unkept, work.job.id),
             turns=self._turns,
         )
         reporter = Reporter(work.job.id, terms.hash(), outputs, checkpoints.last, terms.steps)

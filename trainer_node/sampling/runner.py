@@ -73,8 +73,8 @@ class SampleRunner(JobRunner):
     def __init__(
         self, *args: Any, samples: Sampling, clock: Callable[[], float] = time.monotonic, **kwargs: Any
     ) -> None:
-        super().__init__(*args, **kwargs)
-        self._samples, self._clock = samples, clock
+        super().__init__(*args, clock=clock, **kwargs)
+        self._samples = samples
         self._checks: dict[int, Checks] = {}
         self._lanes = ThreadPoolExecutor(CHECKED_AT_ONCE, thread_name_prefix="checks")
         self._staked = ThreadPoolExecutor(LANES, thread_name_prefix="staked checks")
@@ -315,7 +315,7 @@ class SampleRunner(JobRunner):
         store = self._store(job.id)
         with contextlib.suppress(DiskFailed):
             store.hold(*claimed.names(checked))
-        told = partial(self._unkept, self._works[job.id])
+        told = partial(self._unkept, job.id)
         part = Part(auditor, checked, computed, store, unkept=told)
         root.left.remove(interval)
         return part
