@@ -21,13 +21,14 @@ from typing import Any, Generic, TypeVar
 
 from referee_py.errors import Unavailable
 
-SHARE = 1 / 8
-"""The share of its period that a judgement waits for its turn, at most."""
+from .waits import JUDGEMENT
 
 T = TypeVar("T")
 
 
-def turn_s(began: float, waiting: Sequence[tuple[float, float]], lanes: int, share: float = SHARE) -> float:
+def turn_s(
+    began: float, waiting: Sequence[tuple[float, float]], lanes: int, share: float = float(JUDGEMENT)
+) -> float:
     """Return the seconds for which a judgement that began at ``began`` may keep its lane; infinite if none waits.
 
     ``waiting``: since when each of those that wait has waited, and the period that it serves, in seconds, in the order

@@ -46,9 +46,8 @@ from .service import Daemon, Service, open_daemon
 from .store import Store
 from .trial_cost import TrialCost, cost_of
 from .verdicts import Act, Caution, Decision, Judged, decide, may_stake
+from .waits import JUDGED_S
 
-PATIENCE_S = 5.0
-"""Seconds that a round waits for new judgements, all together; later rounds ask again for those that take longer."""
 LANES = 8
 """Judgements for votes at the same time. A server that stalls holds up its own hearing, and others for a turn."""
 DEFENCE_LANES = 4
@@ -169,7 +168,7 @@ class Verifier(Role):
     def _due(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> list[Due]:
         """Return our vote, if that is due; otherwise what keeps the hearing going and defends our bond."""
         if self._round[0] is not snapshot:
-            self._round = snapshot, PATIENCE_S
+            self._round = snapshot, JUDGED_S
         if hearing.state.phase not in (HearingPhase.VOTING, HearingPhase.DEFENCE, HearingPhase.STAND):
             # NOTE: the tensors may be large, and are rarely needed again.
             self._drop(hearing.id)

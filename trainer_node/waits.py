@@ -25,6 +25,11 @@ RETRY = Fraction(1, 32)
 """Of the same periods: the longest delay until what was not served is asked for again."""
 AGAIN = Fraction(1, 8)
 """Of the same periods: the delay until a job that seems too slow for this machine is measured again; then doubled."""
+INTERVAL = Fraction(1, 4)
+"""Of the time that can be spared (`sampling.budget.data_s`): the seconds in which the data of an interval have to come;
+the next one gets its share of the rest."""
+JUDGEMENT = Fraction(1, 8)
+"""Of its own period: the seconds after which a judgement that waits has a lane (`judgement_lanes`)."""
 TREES = Fraction(1, 8)
 """Of any stretch of time: the seconds that we wait for what the servers of opponents have, in all matches together, so
 that many matches take no more of a clock than one."""
@@ -35,6 +40,8 @@ LANES = 8
 """Strangers' packages, and windows of logs, that come at the same time in first turns; and as many in later ones."""
 MINED_S = 60.0
 """Seconds that a round of the node's loop waits for a transaction to be mined."""
+JUDGED_S = 5.0
+"""Seconds that one round of the node's loop waits for new judgements, all together."""
 OPPONENT_S = 5.0
 """Seconds that one round of the node's loop waits for the servers of one opponent."""
 
@@ -167,7 +174,39 @@ WAITS = (
         "closed: its claim or the job's acceptance is lost",
         "e2e/test_data_requests.py::test_a_node_closes_what_a_liar_does_not_show",
     ),
+    Wait(
+        "the data of an interval that is checked",
+        "claimants",
+        INTERVAL,
+        "what is left of the challenge period when a whole replay, its commitment and its transactions have their time",
+        "withheld: the whole run is replayed where that fits and is allowed, the rest of the draw where it does not",
+        "e2e/test_sampled_data.py::test_right_and_slow_is_withheld_before_the_challenges_end",
+    ),
     # ---------------------------------------------------------------- disputes
+    Wait(
+        "a lane for a vote",
+        "other hearings whose inputs come slowly",
+        JUDGEMENT,
+        "the verdict period of the one that waits",
+        "the slow one gives up its lane; what has come stays on disk",
+        "N/test_judgement_lanes.py::test_who_waits_has_a_lane_after_a_share_of_its_own_period",
+    ),
+    Wait(
+        "a lane for a defence of our bond",
+        "other hearings that hold our bond",
+        JUDGEMENT,
+        "the appeal period or the clock, whichever is shorter",
+        "the same; votes have other lanes",
+        "N/test_verifier_under_siege.py::test_a_defence_never_waits_behind_strangers_votes",
+    ),
+    Wait(
+        "new judgements in a round",
+        "strangers' hearings",
+        JUDGED_S,
+        "in all",
+        "the round goes on; a later one finds them",
+        "N/test_verifier_under_siege.py::test_many_judgements_that_last_do_not_make_a_round_long",
+    ),
     Wait(
         "an opponent's trees and records in one round of a match, its outputs in one of a trial",
         "the other side's servers",

@@ -163,6 +163,27 @@ WORKS = (
         "N/test_rounded.py::test_a_flood_of_forged_entries_is_told_of_in_few_words",
     ),
     Work(
+        "a judgement",
+        "a hearing of a stranger",
+        "8 lanes, in turns; 8 more that can only compute, and 4 lanes of their own for hearings that hold our bond",
+        "the stakes of a match",
+        "N/test_judgement_lanes.py::test_what_computes_keeps_no_lane_after_its_turn_and_there_is_an_end_to_it",
+    ),
+    Work(
+        "inputs of judgements in memory",
+        "a hearing while our disk is full",
+        "`limits.memory_bytes` for all jobs together; what does not fit is not signed",
+        "the stakes of a match",
+        "N/test_memory.py::test_the_limit_is_for_all_jobs_together_and_what_is_let_go_makes_room",
+    ),
+    Work(
+        "looking for an interval that malformed states prove wrong",
+        "a claimant",
+        "log2 of the intervals, and one more, states; then one interval; within `max_check_cpu_h` and `max_check_bytes`",
+        "its stake",
+        "N/sampling/test_runner.py::test_the_search_for_what_is_provable_looks_at_few_states",
+    ),
+    Work(
         "serving artifacts",
         "anybody",
         "256 connections; the others are told to come again",

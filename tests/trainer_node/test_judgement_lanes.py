@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from referee_py.errors import Unavailable
-from trainer_node.judgement_lanes import SHARE, Lanes, turn_s
+from trainer_node.judgement_lanes import Lanes, turn_s
+from trainer_node.waits import JUDGEMENT
 
 from .desk import until
 
 PERIOD_S = 800.0
-TURN_S = SHARE * PERIOD_S
+TURN_S = float(JUDGEMENT) * PERIOD_S
 
 
 @dataclass
@@ -178,7 +179,7 @@ def test_turns_are_short_enough_for_all_who_wait(periods: list[float], lanes: in
     while waiting:
         now += turn_s(now, waiting, lanes)
         for since, period in waiting[:lanes]:
-            assert now <= since + SHARE * period * (1 + 1e-9)
+            assert now <= since + float(JUDGEMENT) * period * (1 + 1e-9)
         waiting = waiting[lanes:]
     assert turn_s(now, waiting, lanes) == float("inf")
 

@@ -145,7 +145,7 @@ def test_jobs_that_cannot_be_judged_do_not_keep_us_from_the_next(court: Court) -
 def test_a_judgement_that_takes_long_holds_up_nobody(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(court)
     second = court.add(court.jobs[0].uri)
-    monkeypatch.setattr(module, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(module, "JUDGED_S", 0.3)
     slow = court.verifier._judge
 
     def judge(found: JobView, hearing: HearingInfo, *fetcher: Any) -> Any:

@@ -16,7 +16,7 @@ from tests.small_disk import Refusal
 from trainer_node import verifier as module
 from trainer_node.errors import DiskFull
 from trainer_node.holders import Holders
-from trainer_node.judgement_lanes import SHARE
+from trainer_node.waits import JUDGEMENT
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 from trainer_node.verifier import LANES, Verifier, _OperatorSource
@@ -78,14 +78,14 @@ def slow_hearings(court: Court, uri: str, number: int) -> None:
 def test_eight_slow_hearings_keep_no_ninth_vote_from_being_made_in_time(
     court: Court, clock: Clock, stalling: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(module, "JUDGED_S", 0.05)
     honest = court.heard.pop(101)
     slow_hearings(court, stalling, LANES)
     court.tick()
     court.heard[101] = honest
     assert [court.tick() for _ in range(3)] == [[], [], []], "all lanes are taken"
 
-    clock.now += SHARE * court.jobs[0].rules.verdict_period
+    clock.now += float(JUDGEMENT) * court.jobs[0].rules.verdict_period
     assert until(court.tick) == [101], "after an eighth of its verdict period"
 
 
@@ -94,7 +94,7 @@ def test_a_defence_never_waits_behind_strangers_votes(
     court: Court, stalling: str, slow: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No time passes: it needs none of their lanes."""
-    monkeypatch.setattr(module, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(module, "JUDGED_S", 0.05)
     court.now_is(phase=HearingPhase.RULED, verdict=court.right.hash(), voters=(ME,))
     slow_hearings(court, stalling, slow)
     court.tick()
@@ -115,7 +115,7 @@ def test_many_judgements_that_last_do_not_make_a_round_long(
     slow_hearings(court, stalling, 20)
     court.tick()
     assert len(waits) == 21
-    assert max(wait or 0.0 for wait in waits) <= module.PATIENCE_S
+    assert max(wait or 0.0 for wait in waits) <= module.JUDGED_S
     for _ in range(3):
         court.tick()
     assert len(waits) == 21, "later rounds wait for nothing that one has waited for"

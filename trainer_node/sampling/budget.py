@@ -1,7 +1,7 @@
 """How long the data of an interval are waited for, in the chain's time.
 
     now ──────────── data ────────────┤                       the rest, for other intervals
-    ├── SHARE of what can be spared ──┤
+    ├─ INTERVAL of what can be spared ┤
     ├───────────────── can be spared ────────────────┼──── after: a whole replay, its commitment ────┤ end of challenges
 
 A claimant's server may answer everything right, and each answer late. SAFETY: so what is waited for is all that one
@@ -18,9 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..cost_estimate import MARGIN
-
-SHARE = 0.25
-"""Of the time that can be spared, for the data of one interval; the next ones get theirs of the rest."""
+from ..waits import INTERVAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ def data_s(means: Means, whole_s: float, part_s: float, left_s: float) -> float:
     nothing can be claimed or refuted any more.
     """
     needed = whole_s if means.takes_whole(whole_s, left_s) else part_s
-    return SHARE * max(0.0, left_s - means.claimed_in(needed))
+    return float(INTERVAL) * max(0.0, left_s - means.claimed_in(needed))
 
 
 class ChainClock:

@@ -7,7 +7,8 @@ import math
 import pytest
 
 from trainer_node.cost_estimate import MARGIN
-from trainer_node.sampling.budget import SHARE, ChainClock, Means, data_s
+from trainer_node.sampling.budget import ChainClock, Means, data_s
+from trainer_node.waits import INTERVAL
 
 MEANS = Means(commit_age=60, acts_s=24)
 
@@ -26,9 +27,11 @@ def test_however_often_a_server_takes_all_its_time_a_whole_replay_still_fits(
 
 def test_who_would_not_replay_the_whole_keeps_time_for_its_parts() -> None:
     busy = Means(60, 24, max_whole_s=10)
-    assert data_s(busy, 1000, 50, 3600) == SHARE * (3600 - busy.claimed_in(50))
-    assert data_s(MEANS, 1e9, 50, 3600) == SHARE * (3600 - MEANS.claimed_in(50)), "it would not fit at all"
-    assert data_s(MEANS, 1000, 50, 3600) == SHARE * (3600 - MEANS.claimed_in(1000))
+    assert data_s(busy, 1000, 50, 3600) == float(INTERVAL) * (3600 - busy.claimed_in(50))
+    assert data_s(MEANS, 1e9, 50, 3600) == float(INTERVAL) * (3600 - MEANS.claimed_in(50)), (
+        "it would not fit at all"
+    )
+    assert data_s(MEANS, 1000, 50, 3600) == float(INTERVAL) * (3600 - MEANS.claimed_in(1000))
 
 
 def test_where_nothing_can_be_spared_nothing_is_waited_for() -> None:
