@@ -9,6 +9,7 @@ clock is injected, so that a test moves the time itself.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -91,3 +92,19 @@ class Budget:
         with self._lock:
             taken, self._took = self._took, {}
         return taken
+
+
+class Until(Budget):
+    """A budget that ends with ``over``, and not after seconds of this machine: at an instant of the chain, say."""
+
+    def __init__(self, over: Callable[[], bool], of: str) -> None:
+        super().__init__(math.inf, of)
+        self._ended = over
+
+    @property
+    def over(self) -> bool:
+        return self._ended()
+
+    @property
+    def reason(self) -> str:
+        return f"{self.of}: the time that the job leaves for it is over"

@@ -132,7 +132,6 @@ class Fetcher:
         self._backoff_s = backoff_s
         self._budget_s = budget_s
         self._stop = stop or threading.Event()
-        self._over: Callable[[], bool] = bool
 
     def for_job(
         self, job: int, *, store: Store | None = None, stop: threading.Event | None = None
@@ -145,13 +144,6 @@ class Fetcher:
         other._job = job
         other.store = self.store.held_by(job) if store is None else store
         other._stop = self._stop if stop is None else stop
-        return other
-
-    def until(self, over: Callable[[], bool]) -> Fetcher:
-        """Return a fetcher whose calls end once ``over`` is true, as if ``budget_s`` were spent: a budget in other time
-        than this machine's."""
-        other = copy.copy(self)
-        other._over = over
         return other
 
     def within(self, budget: Budget) -> Fetcher:
@@ -232,8 +224,7 @@ class Fetcher:
             deadline = asyncio.get_running_loop().time() + self._budget_s
             while not (await asyncio.wait({task}, timeout=_GLANCE_S))[0]:
                 over = next((budget for budget in self._budgets if budget.over), None)
-                spent, ended = asyncio.get_running_loop().time() >= deadline, self._over()
-                late = spent or ended
+                late = asyncio.get_running_loop().time() >= deadline
                 if not (over or late or self._stop.is_set()):
                     continue
                 call.late = late or (over is not None and over.blames)
@@ -242,10 +233,8 @@ class Fetcher:
                 await asyncio.wait({task})
                 if over is not None:
                     self._end_of(over, call)
-                why = "before the node stops"
-                if late:
-                    limit = f"the {self._budget_s:.0f} s of limits.fetch_budget_s"
-                    why = f"in {'the time that the job leaves for them' if ended else limit}"
+                limit = f"in the {self._budget_s:.0f} s of limits.fetch_budget_s"
+                why = limit if late else "before the node stops"
                 raise Unavailable(f"{call.came} {why}, {call.arrived} bytes in all; it is tried again")
             task.result()
 

@@ -179,7 +179,8 @@ WORKS = (
     Work(
         "looking for an interval that malformed states prove wrong",
         "a claimant",
-        "log2 of the intervals, and one more, states; then one interval; within `max_check_cpu_h` and `max_check_bytes`",
+        "log2 of the intervals, and one more, states; then one interval; within `max_check_cpu_h` and "
+        "`max_check_bytes`",
         "its stake",
         "N/sampling/test_runner.py::test_the_search_for_what_is_provable_looks_at_few_states",
     ),

@@ -16,10 +16,10 @@ from tests.small_disk import Refusal
 from trainer_node import verifier as module
 from trainer_node.errors import DiskFull
 from trainer_node.holders import Holders
-from trainer_node.waits import JUDGEMENT
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 from trainer_node.verifier import LANES, Verifier, _OperatorSource
+from trainer_node.waits import JUDGED_S, JUDGEMENT
 
 from .courtroom import KEY, Court, publish
 from .desk import ENOUGH, put_package, until
@@ -115,7 +115,7 @@ def test_many_judgements_that_last_do_not_make_a_round_long(
     slow_hearings(court, stalling, 20)
     court.tick()
     assert len(waits) == 21
-    assert max(wait or 0.0 for wait in waits) <= module.JUDGED_S
+    assert max(wait or 0.0 for wait in waits) <= JUDGED_S
     for _ in range(3):
         court.tick()
     assert len(waits) == 21, "later rounds wait for nothing that one has waited for"

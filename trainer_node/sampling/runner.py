@@ -27,6 +27,7 @@ from referee_py.execute import RunClaim
 
 from ..audit.claimed import ClaimedRun, Served
 from ..audit.interval import Auditor
+from ..budget import Until
 from ..chain import Group, JobView
 from ..cost_estimate import CostEstimate
 from ..errors import DiskFailed, Malformed
@@ -258,7 +259,11 @@ class SampleRunner(JobRunner):
 
     def _auditor(self, job: JobView, group: Group, checks: Checks, package: Package) -> Auditor:
         root = checks.roots[group.root]
-        fetcher = self._fetcher.for_job(job.id).until(lambda: checks.over or root.late(checks.clock.now))
+        time_left = Until(
+            lambda: checks.over or root.late(checks.clock.now),
+            f"the data of an interval of {group.root.hex()[:12]}",
+        )
+        fetcher = self._fetcher.for_job(job.id).within(time_left)
         source = Served(fetcher, [job.uri, *job.uris(group)])
         claimed = ClaimedRun(source, job.program, package.program, job.program_file, group.root, job.logs)
         return Auditor(claimed, self._max_memory, partial(self._computes, job), package=package)
