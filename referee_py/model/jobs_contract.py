@@ -106,7 +106,8 @@ class JobsContract(Pairing):
         self._claim(job_id, claim, sender, stake, slot=True, now=now)
         self.credit(sender, trainer.stake + value - stake)
 
-    def commit_challenge(self, job_id: int, commitment: bytes, sender: str, now: int) -> None:
+    def commit_challenge(self, job_id: int, commitment: bytes, now: int) -> None:
+        """Keep the first instant of a commitment, whoever makes it: it binds the account that it is of."""
         job = self.jobs[job_id]
         require(commitment != EMPTY_COMMITMENT, refusals.EmptyCommitment)
         job.committed_at.setdefault(commitment, now + self.behind)

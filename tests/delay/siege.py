@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from referee_py.commit import Tag, Tree
+from referee_py.commit import Tag, Tree, fold_path
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, Rules, commitment
 from referee_py.model.chain_model import ChainModel
-from referee_py.model.jobs import Claim, Job, JobTerms, Match
+from referee_py.model.jobs import Claim, Job, JobTerms, Match, Refutation
 from referee_py.params import BURNED
 from referee_py.program.mode import MODE_REPOPS_F32
 from referee_py.program.terms import Terms
@@ -65,6 +65,10 @@ class Strategy:
         """Return the roots that liars claim now."""
         open_ = siege.job.phase(siege.now) is JobPhase.CHALLENGE
         return list(range(100, 100 + self.liars)) if open_ and not siege.job.founded else []
+
+    def refutes(self, _: Siege) -> list[int]:
+        """Return the roots that liars refute now."""
+        return []
 
     def ending(self, _: Siege, __: Match) -> Ending:
         """Return the ending of a match that opens. NOTE: an honest party never loses, whatever this returns."""
@@ -122,9 +126,27 @@ class Siege:
         self.roots[shown.root] = number
         price = self.model.price_of(self.id, shown.root)
         hashed = commitment(CHAIN, JOBS, self.id, person, shown.root, shown.last, SALT, SALT)
-        self.model.commit_challenge(self.id, hashed, person, self.now)
+        self.model.commit_challenge(self.id, hashed, self.now)
         self.model.challenge(self.id, shown, SALT, person, price, self.now)
         self.paid[person] = price
+
+    def refute(self, number: int) -> None:
+        """Let a liar state that the last checkpoint of a claimed run is wrong."""
+        shown, person = run(number), self._person(honest=False)
+        told = Refutation(shown.root, 1, shown.last, person.encode()[-32:], shown.last_path)
+        root = fold_path(Tag.RUN_TREE, told.computed, 1, told.path)
+        price = self.model.refutation_price_of(self.id, shown.root)
+        hashed = commitment(CHAIN, JOBS, self.id, person, root, told.computed, told.root, SALT)
+        self.model.commit_challenge(self.id, hashed, self.now)
+        self.model.refute(self.id, told, SALT, person, price, self.now)
+        self.paid[person] = price
+
+    def refutable(self, number: int) -> bool:
+        """Return whether the rules let anybody refute this root now."""
+        phase, group = self.job.phase(self.now), self.job.group_of(run(number).root)
+        if group is None or group.dead:
+            return False
+        return phase is JobPhase.CHALLENGE or (phase is JobPhase.CLOSING and group.refutable(self.now))
 
     def claimable(self, number: int) -> bool:
         """Return whether the rules let a challenger claim this root now."""
@@ -172,6 +194,10 @@ class Siege:
                 if self.claimable(number):
                     self.claim(number)
                     self._open()
+            for number in self.strategy.refutes(self):
+                if self.refutable(number):
+                    self.refute(number)
+                    self._open()
             self._act_honestly()
             self._open()
             first = self.job.challenge_end
@@ -191,10 +217,13 @@ class Siege:
         job, owed = self.job, self.model.credits
         liars = [person for person in self.paid if person not in self.honest]
         accepted = None if job.accepted is None else self.roots[job.groups[job.accepted].root]
+        refutations = sum(group.refutes is not None for group in job.groups)
         return Outcome(
             accepted=accepted,
             seconds=self.now - start,
-            groups=len(job.groups),
+            groups=len(job.groups) - refutations,
+            refutations=refutations,
+            reopened=job.reopened,
             spares=len(job.claims) - len(job.groups),
             matches=self.matches,
             liars_paid=sum(self.paid[person] for person in liars),
@@ -208,11 +237,14 @@ class Siege:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """``seconds`` from the end of the challenge phase to that of the job; ``spares``: claims of a root that was
-    claimed before. Amounts are wei; money that liars win from each other is not lost."""
+    claimed before; ``reopened``: the end of the challenge period that a refutation has opened, or 0. Amounts are wei;
+    money that liars win from each other is not lost."""
 
     accepted: int | None
     seconds: int
     groups: int
+    refutations: int
+    reopened: int
     spares: int
     matches: int
     liars_paid: int
@@ -223,4 +255,7 @@ class Outcome:
 
     @property
     def bound(self) -> int:
-        return delay_bound(self.groups, self.spares, LONGEST, PERIOD)
+        spares = self.spares + self.refutations
+        # NOTE: a second challenge period begins at most a match after the first, and the count begins again at its end.
+        again = delay_bound(self.groups, spares, LONGEST, PERIOD) + PERIOD if self.reopened else 0
+        return delay_bound(self.groups, spares, LONGEST, PERIOD) + again

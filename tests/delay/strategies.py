@@ -76,6 +76,40 @@ class Behind(Strategy):
         return [LIE] * self.liars
 
 
+class Refuting(Strategy):
+    """The right root is refuted `times` times, each time in the last second in which that is possible; with ``at_once``
+    all in the challenge phase."""
+
+    def __init__(self, times: int, *, at_once: bool = False) -> None:
+        super().__init__(0, (TRUTH,))
+        self._left, self._at_once = times, at_once
+
+    def claims(self, _: Siege) -> list[int]:
+        return []
+
+    def refutes(self, siege: Siege) -> list[int]:
+        group, job = siege.job.group_of(run(TRUTH).root), siege.job
+        assert group is not None
+        last = job.challenge_end - 1 if group.refutable_until == 0 else group.refutable_until - 1
+        count = self._left if self._at_once else min(1, self._left)
+        if siege.now != last or group.match_id:
+            return []
+        self._left -= count
+        return [TRUTH] * count
+
+    def ending(self, _: Siege, __: Match) -> Ending:
+        return Ending(LONGEST, 2)
+
+    def wait(self, siege: Siege) -> int | None:
+        return _last_seconds(siege)
+
+
+def _last_seconds(siege: Siege) -> int | None:
+    """Return the next instant that is the last one for something."""
+    ends = siege.job.challenge_end, siege.job.reclaim_end, *(g.refutable_until for g in siege.job.groups)
+    return min((end - 1 for end in ends if end - 1 > siege.now), default=None)
+
+
 class AtRandom(Strategy):
     """Any claim at any time. ``liars``: number of claims of new roots."""
 
@@ -87,6 +121,7 @@ class AtRandom(Strategy):
         )
         self._left = liars
         self._again = self._random.randint(0, 12)
+        self._refutations = self._random.choice([0, 0, 2, 8])
         self._eager = self._random.random()
 
     def claims(self, siege: Siege) -> list[int]:
@@ -97,18 +132,25 @@ class AtRandom(Strategy):
         ):
             found.append(LIE + self._left)
             self._left -= 1
-        known = [siege.roots[group.root] for group in siege.job.groups]
+        known = [siege.roots[group.root] for group in siege.job.groups if group.refutes is None]
         while self._again and known and rng.random() < self._eager:
             found.append(rng.choice(known))
             self._again -= 1
+        return found
+
+    def refutes(self, siege: Siege) -> list[int]:
+        known = [siege.roots[group.root] for group in siege.job.groups if group.refutes is None]
+        found = []
+        while self._refutations and known and self._random.random() < self._eager:
+            found.append(self._random.choice(known))
+            self._refutations -= 1
         return found
 
     def ending(self, _: Siege, __: Match) -> Ending:
         return Ending(self._random.choice([1, LONGEST, LONGEST]), self._random.choice([1, 2, 3]))
 
     def wait(self, siege: Siege) -> int | None:
-        before = siege.job.challenge_end - 1, siege.job.reclaim_end - 1
-        return min((instant for instant in before if instant > siege.now), default=None)
+        return _last_seconds(siege)
 
 
 class Choices:
@@ -137,12 +179,15 @@ class Choices:
 
 
 class Every(Strategy):
-    """Follows the choices: at each event a claim or none, for each match its seconds and its losers."""
+    """Follows the choices: at each event a claim or none and a refutation or none, for each match its seconds and its
+    losers."""
 
-    def __init__(self, choices: Choices, trainers: tuple[int, ...], claims: int) -> None:
+    def __init__(
+        self, choices: Choices, trainers: tuple[int, ...], claims: int, refutations: int = 0
+    ) -> None:
         super().__init__(claims, trainers)
         self._choices = choices
-        self._left = claims
+        self._left, self._refutations = claims, refutations
 
     def claims(self, siege: Siege) -> list[int]:
         if not self._left:
@@ -157,11 +202,20 @@ class Every(Strategy):
         self._left -= 1
         return [chosen]
 
+    def refutes(self, siege: Siege) -> list[int]:
+        if not self._refutations:
+            return []
+        menu = [None, *(number for number in (TRUTH, LIE, LIE + 1) if siege.refutable(number))]
+        chosen = menu[self._choices.pick(menu)]
+        if chosen is None:
+            return []
+        self._refutations -= 1
+        return [chosen]
+
     def ending(self, siege: Siege, match: Match) -> Ending:
         losers = (1, 2, 3) if siege.honest.isdisjoint(match.terms.players) else (0,)
         seconds = (1, LONGEST)
         return Ending(seconds[self._choices.pick(seconds)], losers[self._choices.pick(losers)])
 
     def wait(self, siege: Siege) -> int | None:
-        before = siege.job.challenge_end - 1, siege.job.reclaim_end - 1
-        return min((instant for instant in before if instant > siege.now), default=None)
+        return _last_seconds(siege)

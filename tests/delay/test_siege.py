@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .siege import PERIOD, REWARD, STAKE, TRUTH, Outcome, Siege, Strategy
-from .strategies import LIE, AtOnce, AtRandom, Behind, Choices, Every, GiveAway, OneByOne
+from .siege import LONGEST, PERIOD, REWARD, STAKE, TRUTH, Outcome, Siege, Strategy
+from .strategies import LIE, AtOnce, AtRandom, Behind, Choices, Every, GiveAway, OneByOne, Refuting
 
 
 def held(outcome: Outcome) -> Outcome:
@@ -51,6 +51,16 @@ def test_speakers_behind_a_lie_expect_a_round_each_at_twice_the_price(depth: int
     assert outcome.liars_lost >= (STAKE << depth) // 2
 
 
+@pytest.mark.parametrize("times", [1, 2, 5, 10])
+def test_refuting_the_right_root_expect_a_match_and_a_period_each_at_twice_the_price(times: int) -> None:
+    outcome = held(Siege(Refuting(times)).play())
+    assert outcome.refutations == times
+    assert outcome.seconds == times * (LONGEST + PERIOD) - times
+    assert 2 * outcome.burned == STAKE * (2**times - 1), "half of each is burned"
+    at_once = held(Siege(Refuting(times, at_once=True)).play())
+    assert at_once.seconds == times * LONGEST + PERIOD - 1
+
+
 def test_a_thousand_liars_expect_eleven_rounds() -> None:
     outcome = held(Siege(AtOnce(1000)).play())
     assert outcome.groups == 1002
@@ -65,11 +75,12 @@ def test_strategies_at_random_expect_nothing_above_the_bound(count: int) -> None
         held(Siege(AtRandom(seed % 40, seed)).play())
 
 
-def every(trainers: tuple[int, ...], claims: int) -> tuple[int, float]:
-    """Play all games with this many claims; return their number, and the longest as a fraction of its bound."""
+def every(trainers: tuple[int, ...], claims: int, refutations: int = 0) -> tuple[int, float]:
+    """Play all games with this many claims and refutations; return their number, and the longest as a fraction of its
+    bound."""
     choices, games, worst = Choices(), 0, 0.0
     for play in choices.plays():
-        outcome = held(Siege(Every(play, trainers, claims)).play())
+        outcome = held(Siege(Every(play, trainers, claims, refutations)).play())
         games, worst = games + 1, max(worst, outcome.seconds / outcome.bound)
     return games, worst
 
@@ -79,6 +90,23 @@ def test_every_game_of_two_claims_expect_nothing_above_the_bound(trainers: tuple
     games, worst = every(trainers, 2 if len(trainers) == 1 else 1)
     assert games > 50
     assert worst > 0.4, "the play is worth something only if it lasts"
+
+
+@pytest.mark.parametrize("trainers", [(LIE,), (TRUTH,), (TRUTH, LIE)])
+def test_every_game_of_a_claim_and_a_refutation_expect_nothing_above_the_bound(
+    trainers: tuple[int, ...],
+) -> None:
+    games, worst = every(trainers, 2 - len(trainers), 1)
+    assert games > 10
+    print(f"{trainers}: {games} games, the longest {worst:.4f} of the bound")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("trainers", [(LIE,), (TRUTH,), (TRUTH, LIE)])
+def test_every_game_with_two_refutations_expect_nothing_above_the_bound(trainers: tuple[int, ...]) -> None:
+    games, worst = every(trainers, 1, 2)
+    print(f"{trainers}: {games} games, the longest {worst:.4f} of the bound")
 
 
 @pytest.mark.slow

@@ -327,7 +327,7 @@ def withdraw(settings: Settings, jobs: Collected = None) -> None:
 
 
 def _collections(client: ChainClient, number: int, account: str) -> list[Call]:
-    """Return the calls that credit an account with its share of a finished job: claim, refutations, watching, own bounty."""
+    """Return the calls that credit an account with what a job that is over owes it: claims, watching, own bounty."""
     snapshot, contracts = client.snapshot(), client.contracts
     job = snapshot.job(number)
     bounty = contracts.bounty(number, job.client)

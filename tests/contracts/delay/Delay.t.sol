@@ -18,6 +18,8 @@ contract DelayTest is Siege {
     uint256 private _which;
     /// @dev Whether they claim it only when it is dead.
     bool private _dies;
+    /// @dev How often they still refute the truth, each time in the last second in which it can be refuted.
+    uint256 private _refuting;
     bool private _told;
 
     /// @dev Goes to the last second but one of the challenge phase: a commitment now is claimed in the last second.
@@ -112,6 +114,28 @@ contract DelayTest is Siege {
         _measure("given away and let die 4 times", 4, 0);
     }
 
+    /// @dev The right root is refuted again and again: each refutation loses, and the next one comes in the last second.
+    function test_refuted() public {
+        besiege(_list(LIE, 1));
+        _toTheLastSecond();
+        tell();
+        _refuting = 6;
+        _refuteInTime(jobs.jobOf(_job).challengeEnd);
+        _measure("refuted 6 times", 0, 0);
+    }
+
+    /// @dev All refutations are there before the challenge phase ends, and play one after the other.
+    function test_refutedAtOnce() public {
+        besiege(_list(LIE, 1));
+        vm.warp(jobs.jobOf(_job).challengeEnd - 10);
+        tell();
+        for (uint256 n = 1; n < 7; ++n) {
+            refute(TRUTH, LIE + n);
+        }
+        vm.warp(jobs.jobOf(_job).challengeEnd - 1);
+        _measure("refuted 6 times at once", 0, 0);
+    }
+
     /// @dev Sixteen trainers have a root each.
     function test_sixteenTrainers() public {
         uint256[] memory outputs = new uint256[](16);
@@ -173,6 +197,10 @@ contract DelayTest is Siege {
 
     /// @dev Claims a dead root again, in the last second; claims the truth when it is given away for good.
     function onEvent() internal override {
+        if (_refuting != 0) {
+            Group memory refuted = groupOf(_job, TRUTH);
+            if (refuted.matchId == 0) _refuteInTime(refuted.refutableUntil);
+        }
         if (_which == 0) return;
         Group memory group = groupOf(_job, _which);
         uint256 speakers = group.members.length - group.spokesman;
@@ -195,13 +223,21 @@ contract DelayTest is Siege {
         }
     }
 
+    /// @dev Refutes the truth in the last second before an instant.
+    function _refuteInTime(uint256 until) private {
+        vm.warp(until - 2);
+        refute(TRUTH, LIE + _refuting--);
+    }
+
     /// @dev Plays the job to its end, and compares with the bound. `spares`: claims of roots that were claimed before.
     function _measure(string memory name, uint256 spares, uint256 paused) private {
         uint256 took = finish();
         Job memory job = jobs.jobOf(_job);
         eq(uint256(job.claims) - job.groups, spares, "claims of roots that were claimed already");
+        // NOTE: a refutation makes one more match follow those of a root, as a spare does.
+        spares += _refutations;
         uint256 rounds = spares;
-        for (uint256 rest = job.groups - 1; rest != 0; rest >>= 1) {
+        for (uint256 rest = job.groups - _refutations - 1; rest != 0; rest >>= 1) {
             ++rounds;
         }
         uint256 limit = rounds * LONGEST + (2 * spares + 1) * PERIOD + paused;

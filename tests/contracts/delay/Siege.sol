@@ -6,7 +6,7 @@ import {Statements} from "../support/Statements.sol";
 import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Dispute, TrialPosition} from "contracts/interfaces/ICourt.sol";
-import {Group, Job, JobPhase} from "contracts/interfaces/IJobs.sol";
+import {Group, Job, JobPhase, Refutation} from "contracts/interfaces/IJobs.sol";
 import {MatchTerms} from "contracts/interfaces/IReferee.sol";
 
 /// @title Siege
@@ -43,6 +43,7 @@ abstract contract Siege is Market {
     /// @dev Stakes of the liars and of the honest challenger, including bonds of appeals.
     uint256 internal _liars;
     uint256 internal _honest;
+    uint256 internal _refutations;
     /// @dev Of two liars the one that claims the truth loses; else the truth wins, and between lies side 0 loses.
     bool internal _givesAway;
 
@@ -70,6 +71,27 @@ abstract contract Siege is Market {
             _liars += claimNow(_job, who, same ? output : output + i);
             _accounts.push(who);
         }
+        look();
+    }
+
+    /// @dev A new liar states that the claim of an output is wrong, and that another is right.
+    function refute(uint256 output, uint256 computed) internal {
+        address who = person(++_people);
+        // NOTE: remembers the output of the root.
+        commitTo(_job, who, computed);
+        Refutation memory r;
+        (r.root, r.claimed, r.computed) = (root(output), root(output), root(computed));
+        bytes32 commitment = jobs.commitmentOf(_job, who, r.computed, r.computed, r.root, "salt");
+        vm.prank(who);
+        jobs.commitChallenge(_job, commitment);
+        pass(1);
+        uint256 price = jobs.refutationPriceOf(_job, r.root);
+        if (who.balance < price) vm.deal(who, price);
+        vm.prank(who);
+        jobs.refute{value: price}(_job, r, "salt");
+        _liars += price;
+        _accounts.push(who);
+        ++_refutations;
         look();
     }
 

@@ -109,7 +109,7 @@ contract ChallengesTest is Market {
         uint256 job = claimed(7);
         bytes32 commitment = jobs.commitmentOf(job, person(2), root(8), root(8), 0, bytes32(uint256(8)));
         commitTo(job, person(2), 8);
-        uint256 first = block.timestamp;
+        uint256 first = currentSecond();
         pass(47);
         vm.prank(person(3));
         vm.recordLogs();

@@ -52,6 +52,14 @@ contract RefutationsTest is Market {
         jobs.refute{value: price}(job, r, "salt");
     }
 
+    /// @dev The refutation that plays a claim wins, while the claimant is silent.
+    function _refutationWins(uint256 job, uint256 claimed_, uint256 computed) private {
+        uint256 id = matchOf(job, claimed_);
+        referee.openRecord(id, here(id), 1, record(computed));
+        vm.warp(referee.deadline(id) + 1);
+        referee.timeout(id);
+    }
+
     function _refused(uint256 job, uint160 n, Refutation memory r, uint256 value, bytes4 selector) private {
         vm.deal(person(n), value);
         vm.prank(person(n));
@@ -207,7 +215,7 @@ contract RefutationsTest is Market {
         _refuteAt(job, 3, until - 1);
         vm.expectRevert(abi.encodeWithSelector(IJobs.MatchesOpen.selector, job, 1));
         jobs.finalize(job);
-        winByDefault(job, 7);
+        _refutationWins(job, 8, 7);
         credited(person(3), STAKE / 2, "the prize");
         inPhase(job, JobPhase.Challenge);
         vm.warp(jobs.jobOf(job).challengeEnd + PERIOD);
@@ -252,7 +260,7 @@ contract RefutationsTest is Market {
         eq(spokesman(job, 8), person(2), "the next speaks");
         eq(groupOf(job, 8).refutableUntil, currentSecond() + PERIOD, "and its root can be refuted");
         _refuteAt(job, 4, currentSecond() + PERIOD - 1);
-        winByDefault(job, 7);
+        _refutationWins(job, 8, 7);
         yes(!isClaimed(job, 8), "nobody is left");
     }
 
@@ -271,7 +279,6 @@ contract RefutationsTest is Market {
     function test_aPeriodFollowsInTheSecondChallengePeriodToo() public {
         uint256 job = claimed(8);
         _refute(job, 2, 8, 7);
-        pass(PERIOD);
         winByDefault(job, 7);
         uint256 end = jobs.jobOf(job).reopened;
         vm.warp(end - 2);
@@ -283,7 +290,7 @@ contract RefutationsTest is Market {
         eq(until, currentSecond() + PERIOD, "a period");
         vm.warp(until - 2);
         _refute(job, 5, 9, 7);
-        winByDefault(job, 7);
+        _refutationWins(job, 9, 7);
         eq(jobs.jobOf(job).reopened, end, "but no third challenge period");
         toTheEnd(job);
         finalize(job);
@@ -309,9 +316,10 @@ contract RefutationsTest is Market {
         _refute(job, 2, 8, 7);
         winByDefault(job, 8);
         yes(currentSecond() < groupOf(job, 8).refutableUntil, "it can be refuted");
+        (bytes32 refuted, uint64 now_) = (root(8), uint64(currentSecond()));
         vm.prank(address(dataAvailability));
         refuses(IJobs.WrongPhase.selector);
-        jobs.extend(job, root(8), 0, uint64(currentSecond()));
+        jobs.extend(job, refuted, 0, now_);
     }
 
     // ------------------------------------------------------------------ many of one account
@@ -330,10 +338,7 @@ contract RefutationsTest is Market {
         yes(jobs.committedAt(job, c) < start, "each commitment is as old as it was");
         challengeRefused(job, person(1), 7, STAKE, IJobs.AlreadyClaimed.selector);
         winByDefault(job, 7);
-        uint256 id = matchOf(job, 9);
-        referee.openRecord(id, here(id), 1, record(7));
-        pass(CLOCK + 1);
-        referee.timeout(id);
+        _refutationWins(job, 9, 7);
         toTheEnd(job);
         finalize(job);
         eq(jobs.jobOf(job).acceptedRoot, root(7), "the right root");
@@ -358,7 +363,7 @@ contract RefutationsTest is Market {
         submit(id, 8, 7);
         decide(id, 8);
         appeal(id, person(1));
-        eq(panel.getHearing(hearingOf(id)).side, 1, "for the root that the verdict is against");
+        eq(panel.getHearing(hearingOf(id)).appellant, 1, "for the root that the verdict is against");
         tryHonestly(id, 8, 7);
         pass(PERIOD + 1);
         proceed(id);

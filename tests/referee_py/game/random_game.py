@@ -303,7 +303,7 @@ class Game:
     def _commit_challenge(self, party: Person, sender: str) -> Action:
         arguments = (self.job_id, self._commitment(party, NO_LOG))
         apply = partial(self.model.commit_challenge, *arguments)
-        return self._job_call("commitChallenge", sender, arguments, apply)
+        return self._job_call("commitChallenge", sender, arguments, lambda _, now: apply(now))
 
     def _commitment(self, party: Person, logs: bytes) -> bytes:
         if self.rng.random() < 0.05:

@@ -355,7 +355,8 @@ def _row(job: Job, group: Group) -> tuple[object, ...]:
         sum(claim.stake for claim in claims if not claim.lost),
     )
     return (
-        *(group.root, group.last, group.match_id, group.spokesman, slots, group.deaths, group.until, at_risk),
+        *(group.root, group.last, group.match_id, group.spokesman, slots, group.deaths),
+        *(group.until, group.refutable_until, at_risk),
         0 if group.refutes is None else group.refutes + 1,
         tuple(group.members),
     )

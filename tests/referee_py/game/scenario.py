@@ -70,7 +70,7 @@ class Scenario:
         """Commit to a challenge with that claim, and let a second pass."""
         where = (31337, JOBS, self.id, who(number))
         hashed = commitment(*where, shown.root, shown.last, bytes(32), bytes(32))
-        self.model.commit_challenge(self.id, hashed, who(number), self.now)
+        self.model.commit_challenge(self.id, hashed, self.now)
         self.now += 1
         return self
 

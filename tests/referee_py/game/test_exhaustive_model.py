@@ -26,7 +26,7 @@ from referee_py.commit import Tag, fold_path
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, commitment
 from referee_py.model.chain_model import ChainModel
-from referee_py.model.jobs import Job, Match, Refutation
+from referee_py.model.jobs import Group, Job, Match, Refutation
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
 from tests.delay.bounds import delay_bound
@@ -38,6 +38,7 @@ RIGHT, WRONG = "r", ("w", "v")
 NO_LOGS = SALT = bytes(32)
 MATCH_SECONDS = 40
 """Both clocks, and a hearing."""
+SLOW = (pytest.mark.slow, pytest.mark.timeout(7200))
 REFUTES = "/"
 """What a person has committed to: the name of a run, or this and the name of a run that it refutes."""
 TRAIN, REVEAL, CHALLENGE = 100, 50, 90
@@ -134,7 +135,7 @@ class History:
         self.model.reveal(1, claim(self.chosen[person]), NO_LOGS, SALT, person, 0, self.now)
 
     def commit_challenge(self, person: str, name: str) -> None:
-        self.model.commit_challenge(1, _hashed(person, name), person, self.now)
+        self.model.commit_challenge(1, _hashed(person, name), self.now)
         self.meant[person] = name
 
     def challenge(self, person: str, name: str) -> None:
@@ -391,10 +392,30 @@ def test_every_job_with_refutations(others: int, slots: int, trains: bool) -> No
     explored(others, slots, trains, refutes=True)
 
 
-@pytest.mark.parametrize(("others", "slots"), [(1, 1), pytest.param(2, 1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("refutes", [False, True], ids=["claims", "refutations"])
-def test_every_job_that_a_sampler_watches(others: int, slots: int, refutes: bool) -> None:
-    world = World(OTHERS[:others], False, slots, refutes, samples=True)
+def sampled(others: int, slots: int, often: int) -> World:
+    """Explore the jobs that one sampler watches, in which each of the others refutes up to ``often`` times."""
+    world = World(OTHERS[:others], False, slots, often > 0, samples=True, often=often)
     world.explore()
+    return world
+
+
+@pytest.mark.parametrize(
+    ("others", "slots", "often"),
+    [
+        *((1, 1, often) for often in range(4)),
+        *(pytest.param(2, slots, often, marks=SLOW) for slots in (1, 2) for often in (0, 1)),
+    ],
+)
+def test_every_job_that_a_sampler_watches(others: int, slots: int, often: int) -> None:
+    world = sampled(others, slots, often)
     assert (JobPhase.UNCLAIMED, others + 1, others) in world.ends
     print(f"{len(world.seen)} states, {len(world.ends)} ends, at most {world.most_matches} matches")
+
+
+def test_a_sampler_that_lets_an_ally_play_first_needs_the_period_that_opens_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sampled(1, 1, 3)
+    monkeypatch.setattr(Group, "refutable", lambda group, now: not group.dead and now < group.until)
+    with pytest.raises(AssertionError):
+        sampled(1, 1, 3)

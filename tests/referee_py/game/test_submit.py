@@ -51,7 +51,7 @@ class Dispute:
         model.reveal(self.job, _claim(true), logs, SALT, TRAINER, 0, self.now)
         lie = self.runs[1]
         hashed = commitment(31337, JOBS, self.job, CHALLENGER, lie.root, lie.last, NO_LOG, SALT)
-        model.commit_challenge(self.job, hashed, CHALLENGER, self.now)
+        model.commit_challenge(self.job, hashed, self.now)
         self.now += 1
         model.challenge(self.job, _claim(lie), SALT, CHALLENGER, STAKE, self.now)
 

@@ -129,7 +129,7 @@ def test_challenge_of_another_expect_refused() -> None:
     refused(
         scenario,
         "EmptyCommitment",
-        lambda: scenario.model.commit_challenge(scenario.id, bytes(32), who(3), scenario.now),
+        lambda: scenario.model.commit_challenge(scenario.id, bytes(32), scenario.now),
     )
     scenario.meaning(3, claim("b"))
     refused_as("NothingCommitted", 3, "c")
