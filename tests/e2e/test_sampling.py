@@ -15,7 +15,8 @@ from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import Group, JobPhase, JobView
 from trainer_node.sampling.challenger import Samples
-from trainer_node.sampling.runner import Plan, SampleRunner
+from trainer_node.sampling.checks import Plan
+from trainer_node.sampling.runner import SampleRunner
 
 from .arena import STAKE, Arena
 from .test_disputes import honest_root

@@ -266,7 +266,7 @@ class Board:
     def claims(self, name: str) -> None:
         """Let a stranger claim a run. NOTE: it may have committed to everything long before."""
         owner = self._account()
-        self._committed(owner, _hashed(owner, name))
+        self._committed(_hashed(owner, name))
         self._sent(owner, "committed before", result(name))
         self.challenge(owner, name)
         self.spend()
@@ -274,7 +274,7 @@ class Board:
     def refutes(self, told: Refuted) -> None:
         """Let a stranger refute a run."""
         owner = self._account()
-        self._committed(owner, _hashed_refutation(owner, told))
+        self._committed(_hashed_refutation(owner, told))
         self._sent(owner, "committed before", told)
         self.refute(owner, told)
         self.spend()
@@ -358,7 +358,7 @@ class Board:
         return self.job.committed_at.get(hashed_of(of))
 
     def commits(self, of: RunClaim) -> None:
-        self.model.commit_challenge(JOB, hashed_of(of), HONEST, self.now)
+        self.model.commit_challenge(JOB, hashed_of(of), self.now)
         self._sent(HONEST, "commitChallenge", of)
 
     def deliver(self, of: RunClaim) -> Callable[[Board], None] | None:
@@ -375,8 +375,8 @@ class Board:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _committed(self, owner: str, hashed: bytes) -> None:
-        self.model.commit_challenge(JOB, hashed, owner, self.now - self.model.commit_age)
+    def _committed(self, hashed: bytes) -> None:
+        self.model.commit_challenge(JOB, hashed, self.now - self.model.commit_age)
 
     def _sent(self, sender: str, function: str, of: object, value: int = 0) -> None:
         if self.calls is not None:

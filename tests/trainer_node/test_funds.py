@@ -52,6 +52,20 @@ def test_a_new_root_is_claimed_for_a_little_more_than_its_price(
     assert offer(situation, root).wanted == want
 
 
+def test_each_stake_in_a_job_keeps_what_its_dispute_may_take() -> None:
+    """A claim and two refutations may be disputed side by side; what is lost keeps nothing."""
+    claims = tuple(ClaimView(k, ME, 1, k, False, k == 3, False, "") for k in range(4))
+    groups = tuple(
+        Group(k, bytes([k]) * 32, bytes(32), 0, int(k == 3), 0, 0, (k,), None if k == 0 else 0)
+        for k in range(4)
+    )
+    situation = job(phase=JobPhase.CHALLENGE, claims=claims, groups=groups)
+    one = quarrel(situation, DEAR)
+    assert kept(situation, ME, DEAR) == 3 * one
+    assert kept(situation, ME, DEAR, more=2) == 5 * one
+    assert kept(situation, OTHER, DEAR) == kept(situation, OTHER, DEAR, more=1) == one
+
+
 STAKE_GAS = min_stake.least_stake(1)
 TERMS: dict[str, Any] = {
     "low_fee": 20 * GWEI,

@@ -111,6 +111,18 @@ def test_salts_are_those_of_a_key_here_and_outlive_a_signer_that_never_signs_twi
     assert len(signer.signed) == asked
 
 
+def test_no_salt_that_is_shown_tells_another_or_what_is_drawn(signer: Web3Signer) -> None:
+    """The salt of a claim or of a refutation is on the chain once it is revealed; draws and other refutations go on."""
+    where, salts = (31337, "0x" + "ab" * 20, 7), Salts(account(signer), Database(None))
+    roots = bytes(32), b"\x01" * 32
+    shown = [
+        salts.of(*where),
+        *(salts.of_refutation(*where, against, root) for against in roots for root in roots),
+    ]
+    assert len({salts.secret(*where), *shown}) == 6
+    assert salts.of_refutation(*where, *roots) == Salts(LOCAL, Database(None)).of_refutation(*where, *roots)
+
+
 def test_a_bare_hash_is_not_signed(signer: Web3Signer) -> None:
     with pytest.raises(KeystoreError, match="use a keystore"):
         account(signer).unsafe_sign_hash(bytes(32))

@@ -172,7 +172,7 @@ class SampleRunner(JobRunner):
             root = checks.roots.setdefault(group.root, Root())
             staked = self._samples.staked(job, group)
             root.stake(tuple(k for k in staked if (group.root, k) not in checks.parts))
-            done = whole or group.dead or checks.settled(group.root, partial(self._samples.lost, job))
+            done = whole or group.dead or checks.proven_wrong(group.root, partial(self._samples.lost, job))
             if not done and root.plan is None:
                 root.draw(self._samples.plan(job, group))
             left = [k for k in root.left if k in root.staked or not done]
@@ -188,7 +188,7 @@ class SampleRunner(JobRunner):
         return [
             group
             for group, root in of
-            if root is not None and root.withheld and not checks.settled(group.root, lost)
+            if root is not None and root.withheld and not checks.proven_wrong(group.root, lost)
         ]
 
     def _estimate(self, job: JobView) -> CostEstimate | None:
