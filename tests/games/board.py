@@ -12,7 +12,7 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from referee_py.availability.refusals import ResponseLate
 from referee_py.availability.state import Piece, Place, RequestState
@@ -148,7 +148,7 @@ class Call:
     at: int
     sender: str
     function: str
-    of: object
+    of: Any
     value: int = 0
 
 
