@@ -12,7 +12,7 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from referee_py.availability.refusals import ResponseLate
 from referee_py.availability.state import Piece, Place, RequestState
@@ -49,7 +49,7 @@ def who(number: int) -> str:
     return "0x" + number.to_bytes(20, "big").hex()
 
 
-HONEST = who(1)
+HONEST = who(1 << 32)
 
 
 @cache
@@ -124,6 +124,8 @@ class Times:
     budget: int
     whole: int
     age: int
+    training: int = 2
+    reveal: int = 1
 
 
 FINE = Times(period=4, match=3, budget=1, whole=1, age=1)
@@ -139,21 +141,35 @@ class Left:
     requests: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What an account sends at an instant: a function of the contract Jobs, or the end of a match."""
+
+    at: int
+    sender: str
+    function: str
+    of: Any
+    value: int = 0
+
+
 class Board:
     """A job, the instant, and what the honest party knows. ``paid``: the wei that it has staked."""
 
-    def __init__(self, times: Times, slots: int, left: Left) -> None:
+    def __init__(self, times: Times, slots: int, left: Left, start: int = 100) -> None:
         model = ChainModel(CHAIN, JOBS, REFEREE, PANEL, commit_age=times.age)
         program = Terms(1, MODE_REPOPS_F32, 1, 0, 0, INTERVALS, *NO_ROOTS, (1,))
         rules = Rules(0, times.period, times.period, times.period)
-        terms = JobTerms(program, slots, STAKE, 2, 1, times.period, rules, ())
-        self.times, self.now = times, 100
+        terms = JobTerms(program, slots, STAKE, times.training, times.reveal, times.period, rules, ())
+        self.times, self.now = times, start
         self.model, self.left = model, left
         model.post(terms, CLIENT, REWARD, self.now)
         self.opened: dict[int, int] = {}
         self.paid = self.staked = 0
         """Wei staked by the honest party, and by all."""
-        self.accounts = 1
+        self.accounts = 1 << 32 | start
+        """NOTE: numbers of this size are nobody else's accounts on a chain."""
+        self.calls: list[Call] | None = None
+        """What was sent, if that is recorded."""
         self.chosen: dict[str, str] = {}
         """By slot holder: the run that it has committed to."""
         self._view: JobView | None = None
@@ -187,6 +203,7 @@ class Board:
         for number in self.opened:
             model.matches[number] = _match(model.matches[number])
         twin.opened, twin.chosen, twin._view = dict(self.opened), dict(self.chosen), None
+        twin.calls = None if self.calls is None else self.calls[:]
         return twin
 
     # --- what can be read -----------------------------------------------------------------------------------------
@@ -234,26 +251,31 @@ class Board:
         owner = owner or self._account()
         self.model.join(JOB, owner, STAKE, self.now)
         self._stakes(owner, STAKE)
+        self._sent(owner, "join", None, STAKE)
 
     def commit(self, owner: str, name: str) -> None:
         self.model.commit(JOB, _hashed(owner, name), owner, self.now)
         self.chosen[owner] = name
+        self._sent(owner, "commit", name)
 
     def reveal(self, owner: str) -> None:
         self.model.reveal(JOB, claim(self.chosen[owner]), NO_LOGS, SALT, owner, 0, self.now)
+        self._sent(owner, "reveal", self.chosen[owner])
         self._watch_matches()
 
     def claims(self, name: str) -> None:
         """Let a stranger claim a run. NOTE: it may have committed to everything long before."""
         owner = self._account()
-        self._committed(owner, _hashed(owner, name))
+        self._committed(_hashed(owner, name))
+        self._sent(owner, "committed before", result(name))
         self.challenge(owner, name)
         self.spend()
 
     def refutes(self, told: Refuted) -> None:
         """Let a stranger refute a run."""
         owner = self._account()
-        self._committed(owner, _hashed_refutation(owner, told))
+        self._committed(_hashed_refutation(owner, told))
+        self._sent(owner, "committed before", told)
         self.refute(owner, told)
         self.spend()
 
@@ -262,6 +284,7 @@ class Board:
         price = self.model.price_of(JOB, shown.root)
         self.model.challenge(JOB, shown, SALT, owner, price, self.now)
         self._stakes(owner, price)
+        self._sent(owner, "challenge", name, price)
         self._watch_matches()
 
     def refute(self, owner: str, told: Refuted) -> None:
@@ -269,21 +292,24 @@ class Board:
         stated = Refutation(told.against, told.index, told.claimed, told.computed, told.siblings)
         self.model.refute(JOB, stated, SALT, owner, price, self.now)
         self._stakes(owner, price)
+        self._sent(owner, "refute", told, price)
         self._watch_matches()
 
     def ends(self, number: int, losers: int) -> None:
         match = self.model.matches[number]
         match.state = replace(match.state, phase=Phase.DONE, losers=losers, reason=Reason.TIMEOUT)
         self.model._resolve(match, (), self.now)
-        del self.opened[number]
+        self._sent(CLIENT, "match", (number, losers, self.opened.pop(number)))
         self._watch_matches()
 
     def finalize(self) -> None:
         """End the job, and collect every claim."""
         self.model.finalize(JOB, self.now)
+        self._sent(CLIENT, "finalize", None)
         for number, one in enumerate(self.job.claims):
             if not one.lost:
                 self.model.collect(JOB, number)
+                self._sent(one.owner, "collect", number)
 
     # --- requests for data ----------------------------------------------------------------------------------------
 
@@ -332,7 +358,8 @@ class Board:
         return self.job.committed_at.get(hashed_of(of))
 
     def commits(self, of: RunClaim) -> None:
-        self.model.commit_challenge(JOB, hashed_of(of), HONEST, self.now)
+        self.model.commit_challenge(JOB, hashed_of(of), self.now)
+        self._sent(HONEST, "commitChallenge", of)
 
     def deliver(self, of: RunClaim) -> Callable[[Board], None] | None:
         """Return what the honest party's node sends for a claim or a refutation: its commitment, then the act once that
@@ -348,8 +375,12 @@ class Board:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _committed(self, owner: str, hashed: bytes) -> None:
-        self.model.commit_challenge(JOB, hashed, owner, self.now - self.model.commit_age)
+    def _committed(self, hashed: bytes) -> None:
+        self.model.commit_challenge(JOB, hashed, self.now - self.model.commit_age)
+
+    def _sent(self, sender: str, function: str, of: object, value: int = 0) -> None:
+        if self.calls is not None:
+            self.calls.append(Call(self.now, sender, function, of, value))
 
     def _stakes(self, owner: str, amount: int) -> None:
         self.staked += amount

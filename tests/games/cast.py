@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 
 from referee_py.walk.refusals import Refusal
 
 from .board import RIGHT, WRONG, Board, Left, Times
-from .roles import Challenger, Role, Sampler, Trainer, trained
+from .roles import Challenger, Role, Sampler, Trainer, train
 from .search import Search
 
 ACCOUNTS = 6 * 3
@@ -59,22 +59,38 @@ def play(seed: object, played: Played, draws: tuple[str, ...] = WRONG) -> Board:
     return go(rng, role, slots, seed, played)
 
 
-def go(rng: Random, role: Role, slots: int, seed: object, played: Played, first: str | None = None) -> Board:
-    """Play a game of this honest party. ``first``: the run that the first slot reveals, if that is fixed."""
-    times = times_of(rng)
-    left = Left(rng.randint(slots, ACCOUNTS), rng.randint(0, 3))
+def go(
+    rng: Random,
+    role: Role,
+    slots: int,
+    seed: object,
+    played: Played,
+    first: str | None = None,
+    on_chain: Board | None = None,
+) -> Board:
+    """Play a game of this honest party. ``first``: the run that the first slot reveals, if that is fixed; ``on_chain``:
+    the job, where what is sent is recorded for a chain, on which matches are decided by time."""
+    times = times_of(rng) if on_chain is None else on_chain.times
+    left = Left(rng.randint(slots, ACCOUNTS), rng.randint(0, 3)) if on_chain is None else on_chain.left
     search = Search(role, times, left)
-    if isinstance(role, Trainer):
-        board = role.begins(Board(times, slots, left))
-    else:
-        names = [rng.choice((RIGHT, *WRONG)) for _ in range(rng.randint(1, slots))]
-        board = role.begins(trained(times, left, slots, [first or names[0], *names[1:]]))
+    board = Board(times, slots, left) if on_chain is None else on_chain
+    if not isinstance(role, Trainer):
+        names = [rng.choice((RIGHT, *WRONG)) for _ in range(rng.randint(1, min(slots, left.stakes)))]
+        board.left = replace(left, stakes=left.stakes - len(names))
+        train(board, [first or names[0], *names[1:]])
+    role.begins(board)
     servers = {name: rng.choice(list(Server)) for name in WRONG}
     played.servers.update(servers.values())
     eager = rng.choice((0.2, 1.0, 4.0))
     played.games += 1
     while not board.job.ended:
         acts = [step for step in search.steps(board) if _allowed(step[0], board, servers)]
+        if on_chain is not None:
+            acts = [
+                step
+                for step in acts
+                if " loses match " not in step[0] or board.late(int(step[0].split()[-1]))
+            ]
         weights = [1.0 if name == "a second" else eager for name, _, _ in acts]
         # NOTE: a position without acts is a fault of the game.
         name, act, _ = rng.choices(acts, weights)[0]

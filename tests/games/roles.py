@@ -125,7 +125,11 @@ def revealed(times: Times, left: Left, slots: int) -> Iterator[Board]:
 
 def trained(times: Times, left: Left, slots: int, names: Sequence[str]) -> Board:
     """Return a board at the end of its reveal phase, in which strangers have revealed these runs."""
-    board = Board(times, slots, replace(left, stakes=left.stakes - len(names)))
+    return train(Board(times, slots, replace(left, stakes=left.stakes - len(names))), names)
+
+
+def train(board: Board, names: Sequence[str]) -> Board:
+    """Let strangers take slots of a job, and reveal these runs."""
     owners = [_took(board, name) for name in names]
     board.now = board.job.commit_end
     for owner in owners:

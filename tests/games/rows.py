@@ -54,10 +54,11 @@ ROWS = [
     Row("sampler, three slots", Sampler(3), COARSE, 4, 0, slow=True),
     Row("sampler, two slots", Sampler(2), COARSE, 3, 1, slow=True),
     Row("challenger, two slots", Challenger(2), FINE, 4, 0, slow=True),
-    Row("challenger, three slots", Challenger(3), COARSE, 5, 0, slow=True),
+    Row("sampler, two slots, all data served", Sampler(2, withholds=False), COARSE, 5, 0, slow=True),
+    Row("challenger, three slots", Challenger(3), COARSE, 6, 0, slow=True),
     Row("challenger, two slots", Challenger(2), COARSE, 3, 1, slow=True),
     Row("trainer, two slots", Trainer(2), FINE, 4, 0, slow=True),
-    Row("trainer, three slots", Trainer(3), COARSE, 4, 0, slow=True),
+    Row("trainer, three slots", Trainer(3), COARSE, 6, 0, slow=True),
     Row("trainer, two slots", Trainer(2), COARSE, 3, 1, slow=True),
 ]
 
