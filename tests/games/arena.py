@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import astuple, fields, replace
 from itertools import groupby
 from random import Random
+from typing import Any
 
 from eth_abi.abi import decode
 
@@ -42,7 +43,7 @@ from .board import (
     result,
     run_tree,
 )
-from .cast import ACCOUNTS, Played, go
+from .players import ACCOUNTS, Played, go
 from .roles import Challenger, Role, Sampler, Trainer
 
 WAITS_S = 5
@@ -136,7 +137,7 @@ class Replay:
 
     def _move(self, call: Call) -> Transaction:
         """Return the winner's half of a match, or the end of a match by time."""
-        number, losers, *_ = call.of  # type: ignore[misc]
+        number, losers, *_ = call.of
         terms, state = self._match(number)
         opened = state.tick
         if losers != 3:
@@ -153,7 +154,7 @@ class Replay:
         terms = self.board.model.matches[number].terms
         match_id, count = self.matches[number - 1]
         terms = replace(terms, match_id=match_id, number=count)
-        (at,) = [call.of[2] for call in self.calls if call.function == "match" and call.of[0] == number]  # type: ignore[index]
+        (at,) = [call.of[2] for call in self.calls if call.function == "match" and call.of[0] == number]
         return terms, rules.opened(terms, at)
 
     def _sends(self, call: Call, move: Reveal | Timeout, state: MatchState, terms: MatchTerms) -> Transaction:
@@ -211,7 +212,7 @@ class Replay:
         phase, raw, trainers, claims, groups = self.chain.jobs.decode("viewOf", answer)
         assert phase == job.ended
         assert raw[1:] == job_fields(job)
-        held, *rest = rows(job)
+        held, *rest = list[Any](rows(job))
         # NOTE: a commitment holds the address of the contract, which is another one in Python.
         assert [trainer[:-1] for trainer in trainers] == [trainer[:-1] for trainer in held]
         assert [claims, groups] == rest

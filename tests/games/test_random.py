@@ -14,7 +14,7 @@ from trainer_node.sampling.draw import drawn, public_seed
 from trainer_node.sampling.terms import deterrence
 
 from .board import COARSE, REWARD, STAKE, Board, Left, found
-from .cast import Played, go, play
+from .players import Played, go, play
 from .roles import Sampler, trained
 
 QUICK, MANY = 400, 20_000
