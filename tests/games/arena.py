@@ -136,7 +136,7 @@ class Replay:
 
     def _move(self, call: Call) -> Transaction:
         """Return the winner's half of a match, or the end of a match by time."""
-        number, losers, *_ = call.of  # type: ignore[misc]
+        number, losers, *_ = call.of
         terms, state = self._match(number)
         opened = state.tick
         if losers != 3:
@@ -153,7 +153,7 @@ class Replay:
         terms = self.board.model.matches[number].terms
         match_id, count = self.matches[number - 1]
         terms = replace(terms, match_id=match_id, number=count)
-        (at,) = [call.of[2] for call in self.calls if call.function == "match" and call.of[0] == number]  # type: ignore[index]
+        (at,) = [call.of[2] for call in self.calls if call.function == "match" and call.of[0] == number]
         return terms, rules.opened(terms, at)
 
     def _sends(self, call: Call, move: Reveal | Timeout, state: MatchState, terms: MatchTerms) -> Transaction:
@@ -211,10 +211,10 @@ class Replay:
         phase, raw, trainers, claims, groups = self.chain.jobs.decode("viewOf", answer)
         assert phase == job.ended
         assert raw[1:] == job_fields(job)
-        held, *rest = rows(job)
+        _, staked, grouped = rows(job)
         # NOTE: a commitment holds the address of the contract, which is another one in Python.
-        assert [trainer[:-1] for trainer in trainers] == [trainer[:-1] for trainer in held]
-        assert [claims, groups] == rest
+        assert [trainer[:3] for trainer in trainers] == [(t.owner, t.revealed, t.stake) for t in job.trainers]
+        assert (claims, groups) == (staked, grouped)
         for account, amount in self._credits(sorted(before)).items():
             assert amount - before[account] == self.board.model.credits.get(account, 0), account
 
