@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import astuple, fields, replace
 from itertools import groupby
 from random import Random
-from typing import Any
 
 from eth_abi.abi import decode
 
@@ -212,10 +211,10 @@ class Replay:
         phase, raw, trainers, claims, groups = self.chain.jobs.decode("viewOf", answer)
         assert phase == job.ended
         assert raw[1:] == job_fields(job)
-        held, *rest = list[Any](rows(job))
+        _, staked, grouped = rows(job)
         # NOTE: a commitment holds the address of the contract, which is another one in Python.
-        assert [trainer[:-1] for trainer in trainers] == [trainer[:-1] for trainer in held]
-        assert [claims, groups] == rest
+        assert [trainer[:3] for trainer in trainers] == [(t.owner, t.revealed, t.stake) for t in job.trainers]
+        assert (claims, groups) == (staked, grouped)
         for account, amount in self._credits(sorted(before)).items():
             assert amount - before[account] == self.board.model.credits.get(account, 0), account
 
