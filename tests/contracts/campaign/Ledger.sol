@@ -112,6 +112,10 @@ abstract contract Ledger is Actors {
             bool idle = groups[g].refutes != 0 && groups[g].matchId == 0;
             if (groups[g].refutes != 0) ++refutations;
             yes(!idle || job.waiting != g + 1, "a refutation never waits");
+            yes(
+                !(idle && alive) || job.waiting != groups[g].refutes,
+                "a root that waits has met its refutations"
+            );
             if (alive && !idle) ++living;
             yes(alive || groups[g].matchId == 0, "a dead group plays no match");
             yes(alive || job.waiting != g + 1, "nor does it wait");
