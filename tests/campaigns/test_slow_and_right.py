@@ -1,10 +1,9 @@
 """Two endpoints, one slow and right, one quick and on another chain: a whole job ends as with a sound one.
 
 The right one is late with every answer, now and then by more than a look waits for. From a moment on the quick one is
-on another chain, where nothing happens any more, and keeps to itself what it is sent. In half of the runs one endpoint
-is enough to stake, as the other's chain is known to be another; in the others both must agree, and the quick one
-leaves once the honest trainer has staked. Its chain has other blocks than ours from the start, or, in some runs of the
-second kind, only from then on: then no known block tells who is right, and both serve in turns.
+on another chain, with other blocks than ours, where nothing happens any more, and keeps to itself what it is sent. In
+half of the runs one endpoint is enough to stake, as the other's chain is known to be another; in the others both must
+agree, and the quick one leaves once the honest trainer has staked.
 """
 
 from __future__ import annotations
@@ -55,20 +54,19 @@ class SlowProxy(FaultProxy):
 
 
 class Fork(FaultProxy):
-    """An endpoint that can leave the chain, with all its past or from some block on."""
+    """An endpoint that can leave the chain: all its blocks are others then."""
 
     def __init__(self, upstream: str, seed: int) -> None:
         super().__init__(upstream, seed)
         self._left: int | None = None
-        self._shared = 0
 
     @property
     def left(self) -> bool:
         return self._left is not None
 
-    def leave(self, at: int, *, shared: int) -> None:
-        """Show the state of block ``at`` for ever, under blocks of which those up to ``shared`` are ours."""
-        self._left, self._shared = at, shared
+    def leave(self, at: int) -> None:
+        """Show the state of block ``at`` for ever."""
+        self._left = at
 
     def answer(self, handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
         if self._left is None:
@@ -80,7 +78,7 @@ class Fork(FaultProxy):
             result: Any = "0x" + keccak(hexstr=params[0]).hex()
         elif method.startswith("eth_getBlock"):
             result = self._ask(request)
-            if result is not None and int(result["number"], 16) > self._shared:
+            if result is not None:
                 result = {**result, "hash": result["hash"][:-4] + "dead"}
         elif method == "eth_getLogs":
             last = min(int(params[0]["toBlock"], 16), self._left)
@@ -134,8 +132,7 @@ def play(anvil: Anvil, folder: Path, bundle: Bundle, seed: int) -> None:
             turns += 1
             known = honest.client.agreement.known
             if not quick.left and known and (turns > leaves_at if agree == 1 else staked(played)):
-                now = played.web3.eth.block_number
-                quick.leave(now, shared=now if agree == 2 and seed % 4 == 1 else 0)
+                quick.leave(played.web3.eth.block_number)
 
         played.between = leave
         outcome = played.play()
