@@ -258,9 +258,12 @@ class Snapshot:
         seen.update(dict.fromkeys(self._jobs[job_id].match_ids() if job_id in self._jobs else []))
         return list(dict.fromkeys([*(event.args["matchId"] for event in events), *seen]))
 
-    def job_events(self, job_id: int) -> list[Event]:
-        """Return the events of the Jobs contract about a job, in order."""
-        return self._events(Query(self._contracts.jobs, (job_id,)), job_id)
+    def job_events(self, job_id: int, *names: str) -> list[Event]:
+        """Return the events of the Jobs contract about a job that have these names (none: all of them), in order.
+
+        SAFETY: anybody commits to challenges for gas alone, without end. So what we must know is asked for by name.
+        """
+        return self._events(Query(self._contracts.jobs, (job_id,), names or None), job_id)
 
     def events(self, match_id: int, job_id: int | None = None) -> list[Event]:
         """Return the events of the referee about a match, in order."""

@@ -39,14 +39,18 @@ class Means:
         return whole_s <= self.max_whole_s and self.claimed_in(whole_s) <= left_s
 
 
-def data_s(means: Means, whole_s: float, part_s: float, left_s: float) -> float:
+def data_s(means: Means, whole_s: float, part_s: float, claims_s: float, refutations_s: float) -> float:
     """Return the seconds, on the chain, after which the data of an interval count as withheld.
 
-    ``whole_s`` and ``part_s``: the computation of the whole run, and of what we have drawn of it; ``left_s``: until
-    nothing can be claimed or refuted any more.
+    ``whole_s`` and ``part_s``: the computation of the whole run, and of what we have drawn of it; ``claims_s``: until
+    the right root cannot be claimed any more; ``refutations_s``: until this root cannot be refuted any more.
+
+    SAFETY: the wait leaves time for what comes after it. A root may be refuted for longer than the right one may be
+    claimed.
     """
-    needed = whole_s if means.takes_whole(whole_s, left_s) else part_s
-    return float(INTERVAL) * max(0.0, left_s - means.claimed_in(needed))
+    whole = means.takes_whole(whole_s, claims_s)
+    left_s = min(claims_s, refutations_s) if whole else refutations_s
+    return float(INTERVAL) * max(0.0, left_s - means.claimed_in(whole_s if whole else part_s))
 
 
 class ChainClock:

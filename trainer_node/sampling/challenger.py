@@ -91,8 +91,8 @@ class Samples:
         groups = [] if me is None else own_refutations(job, me, group)
         if not groups:
             return ()
-        events = self._node.client.snapshot().job_events(job.id)
-        intervals = {e.args["group"]: int(e.args["interval"]) + 1 for e in events if e.name == "Refuted"}
+        events = self._node.client.snapshot().job_events(job.id, "Refuted")
+        intervals = {e.args["group"]: int(e.args["interval"]) + 1 for e in events}
         return tuple(dict.fromkeys(intervals[own.index] for own in groups if own.index in intervals))
 
     def lost(self, job: JobView, lie: Refuted) -> bool:
@@ -151,7 +151,7 @@ class Samples:
         afterwards would know the draw.
         """
         snapshot = self._node.client.snapshot()
-        events = snapshot.job_events(job.id)
+        events = snapshot.job_events(job.id, "Claimed")
         claims = [e.block for e in events if e.name == "Claimed" and e.args["group"] == group.index]
         if not claims or claims[0] >= snapshot.block.number:
             return None

@@ -89,6 +89,11 @@ class Checks:
         """Return all that was found wrong, in the order in which it was found."""
         return [part.claim for part in list(self.parts.values())]
 
+    @property
+    def wrong(self) -> set[bytes]:
+        """The roots that were found wrong."""
+        return {root for root, _ in list(self.parts)}
+
     def proven_wrong(self, root: bytes, lost: Callable[[Refuted], bool]) -> bool:
         """Return whether a root was found wrong, by a statement that was not lost."""
         return any(lie.against == root and not lost(lie) for lie in self.found())

@@ -117,8 +117,7 @@ class SampleRunner(JobRunner):
         checks, whole_s = self._checks.get(job.id), self._whole_s(job)
         if checks is not None and checks.whole:
             return True
-        wrong = {against for against, _ in checks.parts} if checks is not None else set()
-        left_s = claimable_s(job, wrong, now)
+        left_s = claimable_s(job, checks.wrong if checks is not None else (), now)
         return whole_s is not None and self._samples.means().takes_whole(whole_s, left_s)
 
     def spent(self, job_id: int) -> tuple[float, int]:
@@ -275,8 +274,10 @@ class SampleRunner(JobRunner):
             whole_s, part_s = self._whole_s(job), self._part_s(job)
             assert whole_s is not None
             assert part_s is not None
-            left_s = max(job.challenge_end, group.until, group.refutable_until) - now
-            root.until[interval] = now + data_s(self._samples.means(), whole_s, part_s, left_s)
+            claims_s = claimable_s(job, checks.wrong, now)
+            refutations_s = max(job.challenge_end, group.until, group.refutable_until) - now
+            means = self._samples.means()
+            root.until[interval] = now + data_s(means, whole_s, part_s, claims_s, refutations_s)
 
     def _check(
         self,
@@ -305,6 +306,8 @@ class SampleRunner(JobRunner):
             computed = self._compute(checks, auditor, checked, meter, ours)
         except Interrupted:
             raise
+        except DiskFailed:
+            raise  # ours, and not the claim's: the interval is checked again
         except AssayError as error:
             if not isinstance(error, Unavailable):
                 root.left.remove(interval)

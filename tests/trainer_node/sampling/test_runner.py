@@ -283,7 +283,7 @@ def test_a_draw_is_of_the_claim_and_not_of_a_refutation_with_its_root() -> None:
         SimpleNamespace(name="Claimed", block=block, args={"group": group, "root": root})
         for block, group in ((10, 1), (20, 2))
     ]
-    snapshot = SimpleNamespace(job_events=lambda _: events, block=SimpleNamespace(number=30))
+    snapshot = SimpleNamespace(job_events=lambda *_: events, block=SimpleNamespace(number=30))
     block = lambda number: SimpleNamespace(hash=number)  # noqa: E731
     client = SimpleNamespace(snapshot=lambda: snapshot, block=block)
     samples = Samples(SimpleNamespace(client=client, settings=NOTHING))  # type: ignore[arg-type]
