@@ -5,6 +5,6 @@ board      a job from its post on, and what everybody can do in it
 roles      the honest party: the functions that its daemon runs, and what it does with their answers
 search     all games from given beginnings: each state once
 hearings   all hearings of a verifier, judged by the rules of the panel
-cast       games at random, of larger casts
+crowd      games at random, of many strangers
 arena      the same games on the contracts
 """

@@ -42,7 +42,7 @@ from .board import (
     result,
     run_tree,
 )
-from .players import ACCOUNTS, Played, go
+from .crowd import ACCOUNTS, Played, go
 from .roles import Challenger, Role, Sampler, Trainer
 
 WAITS_S = 5

@@ -22,7 +22,7 @@ from trainer_node.cost_estimate import MARGIN
 from trainer_node.decide import JobAction, challenger_actions, closing, trainer_actions
 from trainer_node.refuted import Refuted
 from trainer_node.sampling.budget import Means
-from trainer_node.sampling.decide import claimable_s, sampler_actions
+from trainer_node.sampling.decide import at_large, claimable_s, sampler_actions
 
 from .board import HONEST, RIGHT, ROOTS, WRONG, Board, Left, Times, found, result
 
@@ -262,24 +262,24 @@ def _withheld(k: int) -> Act:
     return _knows(k, WITHHELD)
 
 
-def _is_withheld(board: Board) -> bool:
-    groups = [(board.knows[k], board.group(name)) for k, name in enumerate(WRONG)]
-    return any(known is WITHHELD and group is not None and not group.dead for known, group in groups)
-
-
 def _begins_whole(board: Board, time_left: Callable[[Board, set[bytes]], float]) -> bool:
-    """Return whether the daemon begins to replay the whole: a run is withheld, and there is time to claim another."""
+    """Return whether the daemon begins to replay the whole: a run is withheld that may still be accepted, and there is
+    time to claim another."""
+    view = board.view
+    groups = [(board.knows[k], view.group_of_root(ROOTS[name])) for k, name in enumerate(WRONG)]
+    withheld = any(
+        known is WITHHELD and g is not None and at_large(view, g, board.now) for known, g in groups
+    )
     wrong = {ROOTS[name] for k, name in enumerate(WRONG) if board.knows[k] is FOUND}
     # NOTE: a claim comes before the end, not at it, which matters where a period has four seconds.
     left = time_left(board, wrong) - 1
-    means = Means(commit_age=board.times.age)
-    return _is_withheld(board) and means.takes_whole(board.times.whole / MARGIN, left)
+    return withheld and Means(commit_age=board.times.age).takes_whole(board.times.whole / MARGIN, left)
 
 
 def _owes(board: Board) -> bool:
     """Return whether a run is withheld while there is time to replay the whole and to claim the right root."""
     left = (board.view.claimable_until(ROOTS[RIGHT]) or 0) - 1 - board.now
-    return _is_withheld(board) and left >= board.times.whole + board.times.age
+    return WITHHELD in board.knows[:2] and left >= board.times.whole + board.times.age
 
 
 def _age(board: Board, of: RunClaim) -> object:

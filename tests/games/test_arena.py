@@ -13,7 +13,7 @@ from tests.referee_py.game.chain import ANVIL_OPTIONS, Chain
 from tests.referee_py.game.random_game import LEAVE_DELAY
 
 from .arena import Replay, generate
-from .players import Played
+from .crowd import Played
 
 ON_ONE_CHAIN = 20
 

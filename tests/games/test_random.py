@@ -1,4 +1,4 @@
-"""Games at random of larger casts, and what sampling promises in them."""
+"""Games at random of many strangers, and what sampling promises in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainer_node.sampling.draw import drawn, public_seed
 from trainer_node.sampling.terms import deterrence
 
 from .board import COARSE, REWARD, STAKE, Board, Left, found
-from .players import Played, go, play
+from .crowd import Played, go, play
 from .roles import Sampler, trained
 
 QUICK, MANY = 400, 20_000
@@ -27,7 +27,7 @@ QUICK, MANY = 400, 20_000
 def test_games_at_random(count: int) -> None:
     played, began = Played(), time.process_time()
     for seed in range(count):
-        play(("cast", seed), played)
+        play(("crowd", seed), played)
     print(
         f"{played.games} games at random, {sum(played.acts.values())} acts, {time.process_time() - began:.0f} s,"
     )

@@ -9,6 +9,7 @@ from referee_py.model.chain_model import ChainModel
 from referee_py.model.pairing import Pairing
 from trainer_node.decide import JobAction
 
+from . import roles
 from .board import COARSE, FINE, HONEST, RIGHT, ROOTS, Board, Left, Times
 from .roles import Challenger, Role, Sampler, Trainer, challenges, decides
 from .rows import ROWS, Row, searched
@@ -88,6 +89,17 @@ def test_the_search_finds_a_whole_run_that_is_not_begun_once_the_challenges_are_
     told, path = found(Sampler(1, time_left=before_the_end), FINE, Left(2)).violations[0]
     assert told == "w is accepted"
     assert "gets nothing of w" in path
+
+
+def test_the_search_finds_a_withheld_root_that_dies_and_comes_back_in_the_last_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sampler that looks at living roots alone begins too late to replay the whole."""
+    monkeypatch.setattr(roles, "at_large", lambda _, group, __: not group.dead)
+    told, path = found(Sampler(1, draws=("w",)), FINE, Left(3)).violations[0]
+    assert told == "w is accepted"
+    assert "gets nothing of w" in path
+    assert any(step.startswith(("w loses", "r+w loses")) for step in path)
 
 
 def test_the_search_finds_a_challenger_that_leaves_a_claimed_root_to_its_claimants() -> None:

@@ -51,9 +51,18 @@ def lost(job: JobView, me: str, lie: Refuted) -> bool:
 
 def claimable_s(job: JobView, wrong: Collection[bytes], now: float) -> float:
     """Return the seconds for which a root that may be the right one can still be claimed: any new one in the challenge
-    phase, later those that were lost and may be claimed again. ``wrong``: the roots that we have found wrong."""
-    lost = [g.until for g in job.groups if g.refutes is None and g.dead and g.root not in wrong]
-    return max(job.challenge_end, *lost, now) - now
+    phase; later those that have lost a claim, with no end while another claim of theirs lives. ``wrong``: the roots
+    that we have found wrong."""
+    roots = [group.root for group in job.groups if group.refutes is None and group.root not in wrong]
+    return max(job.challenge_end, *(job.claimable_until(root) or 0 for root in roots), now) - now
+
+
+def at_large(job: JobView, group: Group, now: float) -> bool:
+    """Return whether a claimed root may be accepted as far as we can know: it lives, or can be claimed again.
+
+    SAFETY: a root that has died can come back in the last second, when it is too late to replay anything.
+    """
+    return not group.dead or now < (job.claimable_until(group.root) or 0)
 
 
 def own_refutations(job: JobView, me: str, target: Group) -> list[Group]:

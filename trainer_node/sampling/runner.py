@@ -38,7 +38,7 @@ from ..replay import Interrupted, Replay
 from ..waits import LANES
 from .budget import ChainClock, Means, data_s
 from .checks import BudgetSpent, Checks, Plan, Root, provable
-from .decide import claimable_s
+from .decide import at_large, claimable_s
 from .part import Part
 
 ATTEMPTS = 3
@@ -173,7 +173,8 @@ class SampleRunner(JobRunner):
             root = checks.roots.setdefault(group.root, Root())
             staked = self._samples.staked(job, group)
             root.stake(tuple(k for k in staked if (group.root, k) not in checks.parts))
-            done = whole or group.dead or checks.proven_wrong(group.root, partial(self._samples.lost, job))
+            gone = not at_large(job, group, checks.clock.now)
+            done = whole or gone or checks.proven_wrong(group.root, partial(self._samples.lost, job))
             if not done and root.plan is None:
                 root.draw(self._samples.plan(job, group))
             left = [k for k in root.left if k in root.staked or not done]
@@ -184,7 +185,8 @@ class SampleRunner(JobRunner):
         if checks is None:
             return []
         lost = partial(self._samples.lost, job)
-        groups = [group for group in job.groups if group.refutes is None and not group.dead]
+        now = checks.clock.now
+        groups = [group for group in job.groups if group.refutes is None and at_large(job, group, now)]
         of = [(group, checks.roots.get(group.root)) for group in groups]
         return [
             group

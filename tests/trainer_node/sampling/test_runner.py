@@ -112,13 +112,19 @@ def lying(tmp_path: Path) -> Auditor:
 
 
 def job_of(*roots: bytes, dead: bytes = b"", ends: int = HOUR) -> Any:
+    """Return a job in its challenge phase. ``dead``: a root that has died for good."""
     groups = [
         SimpleNamespace(index=k, root=root, refutes=None, dead=root == dead, until=0, refutable_until=0)
         for k, root in enumerate(roots)
     ]
     by_root = {group.root: group for group in groups}
     return SimpleNamespace(
-        id=1, groups=groups, group_of_root=by_root.get, challenge_end=ends, program=NOTHING
+        id=1,
+        groups=groups,
+        group_of_root=by_root.get,
+        claimable_until=lambda root: None if root == dead else ends,
+        challenge_end=ends,
+        program=NOTHING,
     )
 
 

@@ -24,7 +24,7 @@ WHOLE_S = 450.0
 
 
 class Stalled(Runner):
-    """A root's only server answers right, and so slowly that whoever asks gives up when the time of the work is over."""
+    """A server that answers right, and so slowly that whoever asks gives up when the time of the work is over."""
 
     machine = 0.0
 

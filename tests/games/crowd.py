@@ -1,4 +1,4 @@
-"""Games at random, of larger casts: up to six strangers with three accounts each, and servers of all kinds."""
+"""Games at random, of many strangers: up to six strangers with three accounts each, and servers of all kinds."""
 
 from __future__ import annotations
 
