@@ -221,7 +221,7 @@ class Play:
                 partial(self.model.join, self.job_id, account, STAKE),
                 value=STAKE,
             )
-            self._commit("commit", account, run, logs, self.model.commit)
+            self._commit("commit", account, run, logs)
         for account, run in order[: self.terms.slots]:
             claim, wire = self._claim(run)
             self._jobs_call(
@@ -233,7 +233,7 @@ class Play:
                 ),
             )
         for account, run in order[self.terms.slots :]:
-            self._commit("commitChallenge", account, run, bytes(32), self.model.commit_challenge)
+            self._commit("commitChallenge", account, run, bytes(32))
             self._idle()
             claim, wire = self._claim(run)
             self._jobs_call(
@@ -254,10 +254,17 @@ class Play:
         for _ in range(4):
             self.chain.mine([], self.now + 1)
 
-    def _commit(self, name: str, account: str, run: Run, logs: bytes, play: Any) -> None:
+    def _commit(self, name: str, account: str, run: Run, logs: bytes) -> None:
         where = self.model.chain_id, self.model.address, self.job_id, account
         made = commitment(*where, run.root, run.last, logs, value("salt"))
-        self._jobs_call(name, account, (self.job_id, made), lambda now: play(self.job_id, made, account, now))
+
+        def play(now: int) -> None:
+            if name == "commit":
+                self.model.commit(self.job_id, made, account, now)
+            else:
+                self.model.commit_challenge(self.job_id, made, now)
+
+        self._jobs_call(name, account, (self.job_id, made), play)
 
     def _claim(self, run: Run) -> tuple[Claim, tuple[object, ...]]:
         claim = Claim(run.root, run.last, tuple(run.last_path))

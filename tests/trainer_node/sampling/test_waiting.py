@@ -63,7 +63,12 @@ def test_a_slow_server_leaves_time_for_a_whole_replay(now: float, until: int, re
     )
     groups = {b"lie": group}
     job: Any = SimpleNamespace(
-        id=1, groups=[group], group_of_root=groups.get, challenge_end=PERIOD_S, program=None
+        id=1,
+        groups=[group],
+        group_of_root=groups.get,
+        challenge_end=PERIOD_S,
+        claimable_until=lambda _: PERIOD_S,
+        program=None,
     )
     package: Any = None
     checks = made._checks[1] = Checks(ChainClock(lambda: made.machine))
