@@ -31,7 +31,7 @@ from .chain.rpc import guarded
 from .errors import RpcCorrupt
 
 GAME_GAS = {
-    "commitChallenge": 70_000,
+    "commitChallenge": 50_000,
     "challenge": 530_000,
     "reveal": 64_000,
     "descend": 93_000,
