@@ -113,7 +113,9 @@ def restore(source: Path, data_dir: Path) -> Manifest:
 
     Raises ConfigError if the directory has a database or a key already, or if the file is no sound backup.
     """
-    for name in (*DATABASES, KEY):
+    # SAFETY: SQLite would play the journal of a database that was removed over the restored one.
+    journals = (f"{name}-{kind}" for name in DATABASES for kind in ("wal", "shm", "journal"))
+    for name in (*DATABASES, *journals, KEY):
         if (data_dir / name).exists():
             raise ConfigError(f"{data_dir / name} exists: a backup is restored into a new data directory")
     with disk_errors(data_dir):

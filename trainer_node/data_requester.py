@@ -10,6 +10,7 @@ The chain keeps the requests and responses, so a restarted node continues where 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 import structlog
 
@@ -80,7 +81,9 @@ class DataRequester:
         if job.finder is not None:
             return []
         shown = Shown(job.program, program, job.logs, ledger.answers)
-        missing = shown.missing()
+        # SAFETY: the run's author chooses how many places there are, and this is the loop's thread: we list no more of
+        # them than are open and can be requested at once.
+        missing = list(islice(shown.missing(), MAX_OPEN + STEP))
         if not missing:
             self._runner.deliver(job.id, shown)
             return []
@@ -93,7 +96,7 @@ class DataRequester:
             since = self._sent[job.id] = snapshot.head()
         if snapshot.block.number < since or not places or job.phase is not JobPhase.CHALLENGE:
             return []
-        return self._requests(snapshot, job, places, ledger)
+        return self._requests(snapshot, job, places, ledger, shown.least_gas())
 
     def refunds(self, snapshot: Snapshot, job: JobView, patience: Patience = NONE) -> list[Due] | None:
         """Return how to get our deposits back from an ended job, once gas is cheap; None if it holds none."""
@@ -110,10 +113,13 @@ class DataRequester:
         made = (close_call(subject(job.id, root), place) for root, place in keys[:MAX_CLOSINGS])
         return Due(Call.batch(self._contracts.data_availability, *made))
 
-    def _requests(self, snapshot: Snapshot, job: JobView, places: list[Place], ledger: Ledger) -> list[Due]:
+    def _requests(
+        self, snapshot: Snapshot, job: JobView, places: list[Place], ledger: Ledger, least_gas: int
+    ) -> list[Due]:
         """Return a request for the first of these places: as many as the present deposit applies to.
 
         The others follow once these are answered. Open requests of others raise the deposit; we pay up to the limit.
+        Nothing is requested where the limit is less than the fees of ``least_gas``, which all logs take at least.
         """
         # NOTE: the price of gas may rise until the request is mined; the excess is credited.
         price, enough = (
@@ -127,6 +133,10 @@ class DataRequester:
         crowd = CROWD * deposit_of(Piece.BLOCKS, enough)
         if left == self._max_wei < crowd:
             self._leave(job, f"to get them in time takes {crowd} wei of deposits")
+            return []
+        # SAFETY: pieces without the rest are of no use, and their fees are paid to who withheld them.
+        if left < enough * least_gas:
+            self._leave(job, f"their digests alone take {enough * least_gas} wei of fees")
             return []
         left = min(left, self._spare(job.id))
         rank = rank_of(len(opened), 0)
@@ -144,14 +154,14 @@ class DataRequester:
             batch.append(place)
         if not batch:
             if not mine:
-                self._leave(job, f"{len(places)} more pieces of them cost more than is left")
+                self._leave(job, "more pieces of them cost more than is left")
             return []
 
         def sent(receipt: Receipt | None) -> None:
             self._sent[job.id] = receipt.block if receipt is not None else None
 
         value = Value(*(sum(deposit_of(p.piece, at) << rank for p in batch) for at in (price, enough)))
-        about = {"job": job.id, "places": len(batch), "left": len(places) - len(batch), "rank": rank}
+        about = {"job": job.id, "places": len(batch), "rank": rank}
         made = request_call(self._contracts.subject(job.id, job.logs), batch)
         call = Call.batch(self._contracts.data_availability, made, value=value)
         return [Due(call, "data_request.made", about, then=sent, exposes=True)]

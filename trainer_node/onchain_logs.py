@@ -17,8 +17,9 @@ import numpy as np
 from referee_py.availability import Blocks, Digests, Piece, Place, Response
 from referee_py.availability.pieces import page_levels
 from referee_py.availability.state import BLOCK_LEVELS, DIGEST_LEVELS
-from referee_py.commit import NO_LOG, Tag, Tree, depth_of, digest, empty
+from referee_py.commit import HASH_BYTES, NO_LOG, Tag, Tree, depth_of, digest, empty
 from referee_py.commit.merkle import fold_descendants
+from referee_py.params import ANSWER_GAS, BYTE_GAS
 from referee_py.program import Program
 from referee_py.program.mode import Form
 from referee_py.program.terms import Terms
@@ -109,16 +110,22 @@ class Shown:
     """Everything known of a run's logs from a job's answers. ``logs`` is their root."""
 
     def __init__(self, terms: Terms, program: Program, logs: bytes, answers: Answers) -> None:
-        self._terms, self._logs, self._answers = terms, logs, answers
-        self._counts = [
-            {kind.count for kind in structure.outputs if kind.dtype.is_float} for structure in program.nodes
-        ]
+        self._terms, self._program, self._logs, self._answers = terms, program, logs, answers
         depth = depth_of(terms.node_count)
         self._levels = page_levels(depth, DIGEST_LEVELS)
 
-    def missing(self) -> list[Place]:
-        """Return the places to request next, as far as known; empty if all logs are complete."""
-        return [place for place in self._needed() if (self._logs, place) not in self._answers]
+    def missing(self) -> Iterator[Place]:
+        """Yield the places to request next, as far as known; none if all logs are complete.
+
+        SAFETY: a run may have steps and pages without number, all of them missing. Take only as many as are requested.
+        """
+        return (place for place in self._needed() if (self._logs, place) not in self._answers)
+
+    def least_gas(self) -> int:
+        """Return the gas that is paid at least for the pages of digests that are missing, blocks not counted."""
+        pages = self._terms.steps * self._pages_of_digests
+        shown = sum(root == self._logs and place.piece is Piece.DIGESTS for root, place in self._answers)
+        return (pages - shown) * (ANSWER_GAS + BYTE_GAS * (HASH_BYTES << self._levels))
 
     def steps(self) -> dict[int, OnchainStepLog]:
         """Return the logs of all steps. NOTE: only once nothing is missing."""
@@ -143,9 +150,13 @@ class Shown:
 
     # ------------------------------------------------------------------ inside
 
+    @property
+    def _pages_of_digests(self) -> int:
+        return -(-self._terms.node_count >> self._levels) or 1
+
     def _needed(self) -> Iterator[Place]:
         for step in range(1, self._terms.steps + 1):
-            for page in range(-(-self._terms.node_count >> self._levels) or 1):
+            for page in range(self._pages_of_digests):
                 place = Place(Piece.DIGESTS, step, page)
                 yield place
                 answer = self._answers.get((self._logs, place))
@@ -161,7 +172,8 @@ class Shown:
         INVARIANT: no move can need more: `trial.rules` asks for an element's block where the output is f32 and has the
         log's elements, for the first block of any other log of an f32 output, and else for none."""
         answer = self._answers.get((self._logs, Place(Piece.BLOCKS, step, node)))
-        counts = self._counts[node]
+        outputs = self._program.nodes[node].outputs
+        counts = {kind.count for kind in outputs if kind.dtype.is_float}
         elements = answer.elements if isinstance(answer, Blocks) else max(counts, default=0)
         depth = depth_of(block_count(elements)) if elements in counts else 0
         pages = 1 << (depth - page_levels(depth, BLOCK_LEVELS))

@@ -72,6 +72,14 @@ WORKS = (
         "N/test_closer.py::test_the_ledger_is_read_again_when_something_may_be_late",
     ),
     Work(
+        "listing withheld logs",
+        "a trainer in rounded-f64, with as many steps and operators as it likes",
+        "what is answered, and 576 pieces in a round; nothing is requested where the digests alone cost more than "
+        "the limit",
+        "a stake",
+        "N/test_data_requester.py::test_a_round_lists_no_more_pieces_than_can_be_requested",
+    ),
+    Work(
         "reading long events",
         "answers, moves and requests of strangers",
         "`limits.rpc_bytes` for one reading; ranges are halved down to a block",

@@ -76,7 +76,7 @@ def obtained(trainer: Withholder, program: Program = JOB.program) -> tuple[Shown
     root, answers = trainer.run_log_tree().root, dict[tuple[bytes, Place], Response]()
     for rounds in range(10):
         shown = Shown(terms, program, root, answers)
-        missing = shown.missing()
+        missing = list(shown.missing())
         if not missing:
             return shown, rounds
         for place in missing:
