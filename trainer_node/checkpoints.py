@@ -45,8 +45,7 @@ class StoredCheckpoints:
     @property
     def last(self) -> int:
         """The last step after which the state is kept; 0 if there is none."""
-        rows = self._database.checkpoints(self._key)
-        return max((step for step, (_, slots) in rows.items() if slots), default=0)
+        return self._database.last_state(self._key)
 
     def all(self) -> Sequence[Checkpoint]:
         rows = self._database.checkpoints(self._key)

@@ -20,13 +20,14 @@ import contextlib
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import create_engine, delete, event, select
+from sqlalchemy import Integer, cast, create_engine, delete, event, func, select
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
@@ -70,6 +71,9 @@ class Database:
         self.path = path
         self.on_full: Callable[[], object] = lambda: None
         """Called when the disk is full, to give the next transaction room."""
+        self._states = threading.RLock()
+        """Held while states are written: what is known of the last ones is that of the file."""
+        self._last_states: dict[int, int] = {}
         self._engine = _engine(path)
         self._sessions = sessionmaker(self._engine, expire_on_commit=False)
         try:
@@ -201,22 +205,43 @@ class Database:
     def put_checkpoint(self, job: int, step: int, checkpoint: bytes | None, state: list[bytes]) -> None:
         """Store the state after a step: ``C_step`` (None if not computed) and a tensor hash for each slot."""
         row = Checkpoint(job=job, step=step, checkpoint=checkpoint, state=b"".join(state))
-        with self.session() as session:
-            session.merge(row)
+        with self._states:
+            with self.session() as session:
+                session.merge(row)
+            if state and job in self._last_states:
+                self._last_states[job] = max(step, self._last_states[job])
 
     def checkpoints(self, job: int) -> dict[int, tuple[bytes | None, list[bytes]]]:
         """Return every kept state of a job by its step, ascending: ``(C_step or None, tensor hashes)``."""
+        columns = select(Checkpoint.step, Checkpoint.checkpoint, Checkpoint.state)
         with self.session() as session:
-            rows = session.scalars(select(Checkpoint).where(Checkpoint.job == job))
-            known = {row.step: (row.checkpoint, _split(row.state)) for row in rows}
+            rows = session.execute(columns.where(Checkpoint.job == job))
+            known = {step: (root, _split(state)) for step, root, state in rows}
         return dict(sorted(known.items()))
+
+    def last_state(self, job: int) -> int:
+        """Return the last step after which a run's state is kept; 0 if there is none.
+
+        NOTE: the loop asks this of each job that it considers, and a run may have a million checkpoints. So the answer
+        is kept: no other process writes to the file.
+        """
+        with self._states:
+            if job not in self._last_states:
+                last = func.max(cast(Checkpoint.step, Integer))
+                kept = select(last).where(Checkpoint.job == job, Checkpoint.state != b"")
+                with self.session() as session:
+                    self._last_states[job] = session.scalar(kept) or 0
+            return self._last_states[job]
 
     def drop_states(self, job: int, but: Collection[int] = ()) -> None:
         """Let go of a run's states, but for those after some steps. The checkpoints ``C_step`` stay."""
-        with self.session() as session:
-            for row in session.scalars(select(Checkpoint).where(Checkpoint.job == job)):
-                if row.step not in but:
-                    row.state = b""
+        with self._states:
+            self._last_states.pop(job, None)
+            with self.session() as session:
+                kept = select(Checkpoint).where(Checkpoint.job == job, Checkpoint.state != b"")
+                for row in session.scalars(kept):
+                    if row.step not in but:
+                        row.state = b""
 
     def runs(self) -> list[int]:
         """Return the runs that have checkpoints."""

@@ -91,14 +91,20 @@ class Holders:
 
     def held(self, job: int) -> Iterator[tuple[str, str]]:
         """Yield the stage and the path of each artifact of a job, oldest first. A torn last line is left out."""
-        path = self._path(job)
-        if not path.is_file():
-            return
-        with path.open() as file:
+        with contextlib.suppress(FileNotFoundError), self._path(job).open("rb") as file:
+            yield from filter(None, map(_artifact, file))
+
+    def lines_after(self, job: int, offset: int) -> tuple[list[tuple[str, str]], int]:
+        """Return what `held` yields from a place in the job's file on, and the place where the next line begins."""
+        found = list[tuple[str, str]]()
+        with contextlib.suppress(FileNotFoundError), self._path(job).open("rb") as file:
+            file.seek(offset)
             for line in file:
-                stage, _, name = line.rstrip("\n").partition(" ")
-                if stage in (WORK, RESULT) and name and line.endswith("\n"):
-                    yield stage, name
+                if line.endswith(b"\n"):
+                    offset += len(line)
+                if (artifact := _artifact(line)) is not None:
+                    found.append(artifact)
+        return found, offset
 
     def forget_known(self, job: int) -> None:
         """Free the memory that a job's lines take."""
@@ -113,3 +119,9 @@ class Holders:
         if job not in self._known:
             self._known[job] = {f"{stage} {name}" for stage, name in self.held(job)}
         return self._known[job]
+
+
+def _artifact(line: bytes) -> tuple[str, str] | None:
+    """Return the stage and the path that a line names; None for the first line, and for a torn one."""
+    stage, _, name = line.decode(errors="replace").partition(" ")
+    return (stage, name[:-1]) if stage in (WORK, RESULT) and len(name) > 1 and name.endswith("\n") else None

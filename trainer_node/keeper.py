@@ -20,6 +20,7 @@ from .db import Database
 from .disk import Ballast, free_bytes, on_disk
 from .disk_estimate import too_full
 from .errors import DiskFailed
+from .held_bytes import HeldBytes
 from .metrics import Metrics
 from .problems import Problems
 from .retention import URGENT_GRACE_S, Policy, Retention
@@ -53,6 +54,7 @@ class Keeper:
     ) -> None:
         self._store, self._database, self._ballast = store, database, ballast
         self._retention = Retention(store, database, policy)
+        self._held = HeldBytes(store)
         self._store_bytes, self._every_s = store_bytes, every_s
         self._metrics, self._problems = metrics, problems
         self.works_at = works_at
@@ -91,6 +93,7 @@ class Keeper:
             self._needs.pop(job, None)
         self._store.holders.end(job)
         self._store.holders.forget_known(job)
+        self._held.forget(job)
 
     def too_full(self, job: int) -> str | None:
         """Return why not to stake on a job, or None: it does not fit on the disk, beside the others."""
@@ -122,16 +125,7 @@ class Keeper:
             return tuple(self._staked)
 
     def _left(self, job: int) -> int:
-        return max(0, self._needs.get(job, 0) - self._held(job))
-
-    def _held(self, job: int) -> int:
-        size, root = 0, self._store.root
-        for _, path in self._store.holders.held(job):
-            try:
-                size += on_disk((root / path).stat().st_size)
-            except OSError:
-                continue
-        return size
+        return max(0, self._needs.get(job, 0) - self._held.of(job))
 
     # ------------------------------------------------------------------ a full disk
 
@@ -230,6 +224,7 @@ class Keeper:
         """Collect garbage, fold the database. Errors are told and tried again the next time."""
         try:
             swept = self._retention.collect()
+            self._held.recount()
             if self._over_quota():
                 self._urgently(lambda: not self._over_quota())
             self._metrics.add("store_freed_bytes", by=swept.freed)

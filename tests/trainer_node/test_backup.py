@@ -53,6 +53,21 @@ def test_a_backup_of_a_running_node_holds_what_it_has_and_no_key(tmp_path: Path)
         each.close()
 
 
+@pytest.mark.parametrize("journal", ["node.sqlite3-wal", "outbox.sqlite3-shm", "node.sqlite3-journal"])
+def test_journals_of_removed_databases_are_named_and_nothing_is_restored(
+    tmp_path: Path, journal: str
+) -> None:
+    """SQLite would play them over the restored databases."""
+    node(tmp_path / "node").close()
+    back_up(tmp_path / "node", tmp_path / "a.tar")
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / journal).write_bytes(b"of a database that was removed")
+    with pytest.raises(ConfigError, match=f"{journal} exists"):
+        restore(tmp_path / "a.tar", new)
+    assert [path.name for path in new.iterdir()] == [journal]
+
+
 def rewritten(source: Path, to: Path, change: Callable[[tarfile.TarInfo, bytes], tuple[Any, bytes]]) -> Path:
     with tarfile.open(source) as old, tarfile.open(to, "w") as new:
         for member in old:

@@ -78,3 +78,27 @@ def test_what_is_no_database(path: Path) -> None:
 def test_integers_out_of_range(path: Path) -> None:
     with pytest.raises(Exception, match="256 bits"):
         Database(path).put_job(HUGE + 1, "seen")
+
+
+def test_the_last_state_is_known_without_reading_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run may have a million checkpoints, and the loop asks for the last of each job that it considers."""
+    database = Database(tmp_path / "node.sqlite3")
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "checkpoints", lambda *_: pytest.fail("all of them are read"))
+        assert database.last_state(1) == 0
+        for step in (3, 1000, 20):
+            database.put_checkpoint(1, step, h(6), [h(1)])
+        assert database.last_state(1) == 1000, "a number, not its digits"
+        database.put_checkpoint(1, 2000, h(6), [])
+        assert database.last_state(1) == 1000, "no state is kept after step 2000"
+        database.close()
+        database = Database(tmp_path / "node.sqlite3")
+        assert database.last_state(1) == 1000
+        assert database.last_state(2) == 0
+    database.drop_states(1, but=[20])
+    assert database.last_state(1) == 20
+    database.drop_states(1)
+    assert database.last_state(1) == 0
+    assert [root for root, state in database.checkpoints(1).values() if not state] == [h(6)] * 4
