@@ -203,7 +203,7 @@ contract Handler is Ledger {
 
     function _runOfClaim(uint256 job, uint256 claim) private view returns (uint16) {
         (,,, StakedClaim[] memory claims, Group[] memory groups) = jobs.viewOf(job);
-        return runWith[groups[claims[claim].group].root];
+        return runBehind(job, groups[claims[claim].group].root, claims[claim].owner);
     }
 
     /// @dev Refutes an interval of a claimed run: the honest where it is wrong, others anywhere. NOTE: in the jobs that

@@ -100,7 +100,7 @@ abstract contract People is Stage {
         uint256 price = jobs.stakeOf(job);
         vm.prank(who);
         jobs.reveal{value: price}(job, c, logs, "salt");
-        runWith[c.root] = runOf[job][who];
+        plays(job, who, runOf[job][who]);
     }
 
     /// @dev Returns the logs that a trainer reveals: in half of its jobs a hostile one reveals nonsense.
@@ -136,7 +136,7 @@ abstract contract People is Stage {
         uint256 credit = jobs.credit(who);
         vm.prank(who);
         jobs.challenge{value: price + more}(job, c, "salt");
-        runWith[c.root] = run;
+        plays(job, who, run);
         if (jobs.credit(who) != credit + more) _break("what is more than the price is not credited");
         if (alive) ++queued;
         else if (jobs.groupsFrom(job, 0).length == groups) ++again;
@@ -165,7 +165,7 @@ abstract contract People is Stage {
         bool closed = jobs.phaseOf(job) == JobPhase.Closing;
         vm.prank(who);
         jobs.refute{value: price}(job, r, "salt");
-        runWith[rootOf(grafted)] = grafted;
+        plays(job, who, grafted);
         if (closed) ++refutedLate;
     }
 

@@ -63,8 +63,8 @@ abstract contract Stage is Tiny {
 
     /// @dev The run that each slot holder has computed, by job.
     mapping(uint256 job => mapping(address who => uint16)) internal runOf;
-    /// @dev The runs that somebody has claimed, or that are claimed with another interval, by root.
-    mapping(bytes32 root => uint16) internal runWith;
+    /// @dev One more than the run with which each person has claimed a root, or refuted another with it; zero for none.
+    mapping(uint256 job => mapping(bytes32 root => mapping(address who => uint32))) private _runBehind;
     /// @dev Whether the job's mode has logs, and then the trainer that has the slot.
     mapping(uint256 job => bool) internal rounded;
     mapping(uint256 job => address) internal trainerOf;
@@ -80,6 +80,18 @@ abstract contract Stage is Tiny {
         rules[9] = deploy("Sources.sol:Sources", "");
         address opset = deploy("Opset1.sol:Opset1", abi.encode(rules, rules, rules));
         return deploy("Examiner.sol:Examiner", abi.encode(opset));
+    }
+
+    // ------------------------------------------------------------------ runs
+
+    /// @dev Records what a person claims or refutes with. NOTE: runs may share a root; who claims it again keeps its run.
+    function plays(uint256 job, address who, uint16 run) internal {
+        mapping(address => uint32) storage runs = _runBehind[job][rootOf(run)];
+        if (runs[who] == 0) runs[who] = uint32(run) + 1;
+    }
+
+    function runBehind(uint256 job, bytes32 root, address who) internal view returns (uint16) {
+        return uint16(_runBehind[job][root][who] - 1);
     }
 
     // ------------------------------------------------------------------ matches
@@ -118,15 +130,15 @@ abstract contract Stage is Tiny {
         return _matchTerms[id].players[side];
     }
 
-    function _runOf(uint256 id, uint256 side) private view returns (uint16) {
-        return runWith[_matchTerms[id].roots[side]];
+    function _runOf(uint256 id, Match memory m, uint256 side) private view returns (uint16) {
+        return runBehind(m.jobId, _matchTerms[id].roots[side], playerOf(id, side));
     }
 
     /// @dev Makes the move that a side can make by itself, once.
     function publish(uint256 id, Match memory m, uint8 side, MatchTerms memory d, Position memory at)
         internal
     {
-        uint16 run = _runOf(id, side);
+        uint16 run = _runOf(id, m, side);
         if (m.phase == Phase.Walk) {
             referee.reveal(id, at, side, childrenOf(run, m));
         } else if (m.phase == Phase.Refine) {
@@ -145,7 +157,7 @@ abstract contract Stage is Tiny {
 
     /// @dev Makes the move of anybody who knows both runs.
     function conclude(uint256 id, Match memory m, MatchTerms memory d, Position memory at) internal {
-        (uint16 run0, uint16 run1) = (_runOf(id, 0), _runOf(id, 1));
+        (uint16 run0, uint16 run1) = (_runOf(id, m, 0), _runOf(id, m, 1));
         if (m.phase == Phase.Open) return referee.submit(id, d, at, exhibitOf(run0, run1, m));
         bytes32[] memory nodes0 = childrenOf(run0, m);
         bytes32[] memory nodes1 = childrenOf(run1, m);
@@ -175,7 +187,7 @@ abstract contract Stage is Tiny {
     }
 
     function valuesOf(uint256 id, Match memory m) internal view returns (uint256 value0, uint256 value1) {
-        return (valueOf(_runOf(id, 0), m.end, m.index), valueOf(_runOf(id, 1), m.end, m.index));
+        return (valueOf(_runOf(id, m, 0), m.end, m.index), valueOf(_runOf(id, m, 1), m.end, m.index));
     }
 
     function dispute(uint256 job, uint256 value0, uint256 value1) internal view returns (Dispute memory d) {
