@@ -219,9 +219,12 @@ def challenger_actions(
 
 def stands_for(own: RunClaim, pair: tuple[Group, Group]) -> bool:
     """Return whether a result of ours is one side of a match. NOTE: a refutation is about one interval of one root;
-    beside others, its root is somebody's claim of a whole run, which we do not have."""
+    beside others, its root is somebody's claim of a whole run, which we do not have. And a refutation with the root of
+    our claim is its author's own: a liar whose ally refutes it must not have its match played by us, and paid for."""
     mine, other = pair if pair[0].root == own.root else pair[::-1]
-    return mine.root == own.root and (not isinstance(own, Refuted) or other.root == own.against)
+    if mine.root != own.root:
+        return False
+    return other.root == own.against if isinstance(own, Refuted) else mine.refutes is None
 
 
 def seats(job: JobView, matches: list[MatchInfo], me: str | None, own: RunClaim | None) -> list[Seat]:

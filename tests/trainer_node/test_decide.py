@@ -20,9 +20,11 @@ from trainer_node.decide import (
     JobAction,
     challenger_actions,
     disagreements,
+    stands_for,
     too_uncertain,
     trainer_actions,
 )
+from trainer_node.refuted import Refuted
 from trainer_node.salt import Salts
 
 ME, OTHER = "0x" + "aa" * 20, "0x" + "bb" * 20
@@ -174,6 +176,18 @@ def test_disagreement_needs_an_own_result() -> None:
     situation = claimed(JobPhase.CHALLENGE, RIGHT, WRONG)
     assert [group.root for group in disagreements(situation, RESULT)] == [WRONG]
     assert disagreements(situation, None) == []
+
+
+def test_a_strangers_refutation_with_the_root_of_our_claim_is_its_own_to_play() -> None:
+    """A liar's root differs from the right one in one leaf, and its ally refutes it there: with the root of our claim."""
+    wrong = Group(1, WRONG, bytes(32), 7, 0, 0, 0, (1,))
+    refutation = Group(2, RIGHT, bytes(32), 7, 0, 0, 0, (2,), refutes=1)
+    claim = Group(0, RIGHT, bytes(32), 7, 0, 0, 0, (0,))
+    ours = Refuted(RIGHT, bytes(32), (), against=WRONG)
+    assert not stands_for(RESULT, (wrong, refutation))
+    assert stands_for(RESULT, (wrong, claim))
+    assert stands_for(ours, (refutation, wrong)), "our own refutation"
+    assert not stands_for(ours, (claim, Group(3, b"\x03" * 32, bytes(32), 7, 0, 0, 0, (3,))))
 
 
 def test_a_salt_is_stable_secret_and_bound_to_its_job() -> None:
