@@ -26,6 +26,7 @@ from ..campaigns.proxy import STALE_BLOCKS, Trouble
 from .endpoint import ADDRESS, DEPLOYMENT
 from .endpoint_bench import WHO, Bench
 from .liar import Liar
+from .moved_time import MovedTime
 
 SEVEN = "0x60075f5260205ff3"
 """A contract whose views all answer 7."""
@@ -50,8 +51,8 @@ def liars(module_anvil: Anvil) -> Iterator[list[Refuser]]:
         yield [stack.enter_context(Refuser(module_anvil.url)) for _ in range(3)]
 
 
-def bench_of(anvil: Anvil, liars: list[Refuser]) -> Bench:
-    bench = Bench(anvil, liars)
+def bench_of(anvil: Anvil, liars: list[Refuser], moved: MovedTime | None = None) -> Bench:
+    bench = Bench(anvil, liars, moved)
     bench.direct.provider.make_request("anvil_setCode", [ADDRESS, SEVEN])  # type: ignore[arg-type]
     bench.mine(3 * STALE_BLOCKS)
     return bench

@@ -36,7 +36,10 @@ class Known:
             return frozenset()
         found = {endpoint: vote for endpoint, vote in votes.items() if vote == known}
         if asked := [endpoint for endpoint in votes if endpoint not in found]:
-            answers = self._endpoints.each(lambda _: self._read(known.number), asked)
+            # SAFETY: who answers first must not keep those from being told apart that are slow.
+            answers = self._endpoints.each(
+                lambda _: self._read(known.number), asked, settled=lambda _: False
+            )
             found |= {endpoint: block for endpoint, block in answers.items() if isinstance(block, Block)}
         other = frozenset(endpoint for endpoint, block in found.items() if block != known)
         if len(other) == len(self._endpoints.every):
