@@ -32,9 +32,7 @@ class Clock:
 class Bench:
     """Proxies before one chain, and a view over them."""
 
-    def __init__(
-        self, anvil: Anvil, proxies: Sequence[FaultProxy], moved: MovedTime | None = None
-    ) -> None:
+    def __init__(self, anvil: Anvil, proxies: Sequence[FaultProxy], moved: MovedTime | None = None) -> None:
         """``moved``: the time by which proxies are late and endpoints are waited for, if that is not the machine's."""
         self.anvil, self.proxies = anvil, proxies
         self.direct = connect(anvil.url, 31337)
@@ -50,8 +48,9 @@ class Bench:
             clock=self.clock,
             wait=moved.wait if moved else wait,
         )
-        for proxy in proxies if moved else ():
-            proxy.sleep = moved.sleep
+        if moved is not None:
+            for proxy in proxies:
+                proxy.sleep = moved.sleep
         self.endpoints: Endpoints = endpoints_of(self.web3)
 
     def view(self, **policy: object) -> Agreement:

@@ -28,6 +28,11 @@ class MovedTime:
     def __call__(self) -> float:
         return self.now
 
+    def move(self, seconds: float) -> None:
+        """Let so many seconds pass."""
+        with self._changed:
+            self._move(self.now + seconds)
+
     def sleep(self, seconds: float) -> None:
         """Return once so many seconds have passed. NOTE: a request that nobody waits for with `wait` moves the time."""
         if seconds <= 0:

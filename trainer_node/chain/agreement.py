@@ -19,10 +19,11 @@ from typing import TypeVar
 
 import structlog
 
+from ..db import Database
 from ..errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
 from .block import Block, block_of, block_request
 from .endpoint import Endpoint
-from .endpoints import PATIENCE_S, Endpoints
+from .endpoints import Endpoints
 from .known import Known
 from .notes import BLOCK, Note
 from .view import FINALITY_S, Look, ViewPolicy
@@ -31,8 +32,6 @@ from .witnesses import NEAR_BLOCKS, Witnesses, near
 T = TypeVar("T")
 STALLED = 2
 """The chain is called stalled if a tag's block is so many times as old as it should be."""
-NOTE_S = 0.3
-"""Seconds that an endpoint may take for each request that is asked again, beside the usual patience."""
 VOUCH_S = 20.0
 """Seconds for which others are waited for that read a long range of logs again."""
 DISTRUST_S = 60.0
@@ -75,6 +74,10 @@ class Agreement:
         """The newest block that most endpoints have shown, by which another chain is told from ours."""
         return self._known.block
 
+    def keep_in(self, database: Database) -> None:
+        """Begin with the known block of a daemon's database, and keep newer ones there."""
+        self._known.keep_in(database)
+
     @property
     def conflict(self) -> bool:
         """Whether endpoints contradict each other without a majority."""
@@ -102,7 +105,7 @@ class Agreement:
                 raise _elsewhere(votes)
         rivals = [e for e in other if e not in known.strangers]
         decided = len(same) >= policy.agree and len(same) > len(rivals)
-        known.learn(block, same, other)
+        known.learn(block, same, other, votes)
         silent = self._endpoints.apart - votes.keys()
         self._endpoints.apart = (known.strangers | silent | set(other)) - {lead}
         self._note_odd(block, votes, other if decided else [])
@@ -209,11 +212,10 @@ class Agreement:
             alike = 1 + sum(answer is None for answer in answers)
             return alike >= policy.agree and 2 * alike > every
 
-        # SAFETY: an answer of one endpoint, right or wrong, leaves the others time for as many requests.
-        patience_s = PATIENCE_S + NOTE_S * len(notes)
         try:
+            # SAFETY: a contradiction hurries nobody, or who is quick and wrong would keep slow ones from confirming.
             found = endpoints.each(
-                lambda _: self._difference(block, notes, over), others, patience_s, enough=enough
+                lambda _: self._difference(block, notes, over), others, enough=enough, settled=enough
             )
         finally:
             over.set()

@@ -77,6 +77,11 @@ class Endpoint:
         return self._clock() < self._silent_until
 
     @property
+    def owes(self) -> bool:
+        """Whether it has been asked something that it has neither answered nor failed to answer yet."""
+        return self._behind > 0
+
+    @property
     def ready(self) -> bool:
         """Whether it does not wait, has let nobody wait, and does not owe too many answers."""
         return not self.waits and not self.hangs and self._behind < MAX_BEHIND
@@ -119,7 +124,8 @@ class Endpoint:
                 raise named from error.__cause__
             took = self._clock() - began
             if took > SILENT * self._timeout_s:
-                self._silent_until = self._clock() + MAX_BACKOFF_S
+                # INVARIANT: it is asked again within the back-off, and silent until that request has failed, too.
+                self._silent_until = self._clock() + MAX_BACKOFF_S + 2 * self._timeout_s
             raise (self.hung(named) if took > SLOW_S else self.failed(named)) from error.__cause__
         finally:
             with self._lock:

@@ -7,7 +7,7 @@ counts while others answer; see docs/decisions.md, 130. One that is apart (`Endp
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ..errors import ChainError, Reverted, RpcRefused, RpcUnavailable
@@ -67,9 +67,14 @@ def answers(
 def agreed(endpoints: Endpoints, act: Callable[[], T], *, what: str = "") -> T:
     """Return what most of those endpoints give that answer. On a tie it is what the serving one gives; but of ``what``
     is kept for good, a tie raises RpcUnavailable."""
-    found = answers(endpoints, act, for_good=bool(what))
+    return most_of(answers(endpoints, act, for_good=bool(what)), what)
+
+
+def most_of(found: Sequence[T], what: str = "") -> T:
+    """Return what occurs most often; on a tie the first of these, but of ``what`` is kept for good, a tie raises
+    RpcUnavailable."""
     counts = Counter(found)
-    most = max(found, key=lambda one: counts[one])  # the first of those with most votes
+    most = max(found, key=lambda one: counts[one])
     if what and list(counts.values()).count(counts[most]) > 1:
         told = ", ".join(str(one)[:80] for one in counts)
         raise RpcUnavailable(f"endpoints disagree about {what}: {told}")

@@ -34,6 +34,8 @@ class Witnesses:
         self._endpoints, self._policy, self._read, self._wall_clock = endpoints, policy, read, wall_clock
         self._at: dict[Endpoint, Block] = {}
         """By endpoint: the block of the last look, as this endpoint has it."""
+        self._asked: frozenset[Endpoint] = frozenset()
+        """The endpoints that were asked for their newest blocks at first."""
 
     @property
     def quorum(self) -> int:
@@ -52,6 +54,7 @@ class Witnesses:
             asked = [e for e in every if not (e.waits and e.silent)]
         if not set(asked) - apart:
             asked = list(every)
+        self._asked = frozenset(asked)
         found = self._newest(asked, {})
         heads = _blocks(found)
         if not heads:
@@ -59,8 +62,10 @@ class Witnesses:
         return heads
 
     def others(self, heads: dict[Endpoint, Block]) -> dict[Endpoint, Block]:
-        """Return the newest blocks of those that had been left alone, or were late: they may make a majority."""
-        asked = [e for e in self._endpoints.every if e not in heads and not e.silent]
+        """Return the newest blocks of those that had been left alone, or were late: they may make a majority. Those
+        whose requests have just failed are not asked again."""
+        failed = {e for e in self._asked if e.waits and not e.owes}
+        asked = [e for e in self._endpoints.every if e not in heads and e not in failed and not e.silent]
         return _blocks(self._newest(asked, heads)) if asked else {}
 
     def votes(self, block: Block, heads: dict[Endpoint, Block], lead: Endpoint) -> dict[Endpoint, Block]:
