@@ -35,22 +35,24 @@ TWENTY_MINUTES_S = 1200
 
 
 class Fork(Liar):
-    """Leaves the chain after a block, if that is set, and is so many blocks behind."""
+    """Leaves the chain after a block, if that is set. From then on it is so many blocks ahead, or behind."""
 
     after: int | None = None
-    behind = 0
+    ahead = 0
 
     def answer(self, handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
         if self.after is None or request["method"] != "eth_getBlockByNumber":
             super().answer(handler, request)
             return
-        block = self._asked(*request["params"])
-        if request["params"][0] == "latest" and self.behind:
-            block = self._asked(hex(int(block["number"], 16) - self.behind), False)
-        if block is not None and int(block["number"], 16) > self.after:
+        newest = self._asked("latest", False)
+        head = int(newest["number"], 16) + self.ahead
+        number = head if request["params"][0] == "latest" else int(request["params"][0], 16)
+        block = self._asked(hex(number), False) or {**newest, "number": hex(number)}
+        if number > self.after:
             block = {**block, "hash": block["hash"][:-4] + "dead"}
+        result = block if number <= head else None
         self._send(
-            handler, 200, json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": block}).encode()
+            handler, 200, json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode()
         )
 
     def _asked(self, *params: object) -> Any:
@@ -94,14 +96,14 @@ def kept(view: Agreement, database: Database) -> Agreement:
 
 
 @pytest.mark.parametrize("slow_s", SLOW_S)
-@pytest.mark.parametrize("behind", [0, 1])
+@pytest.mark.parametrize("ahead", [-1, 0, 1])
 def test_a_fork_after_what_is_known_loses_to_two_that_are_slow(
-    three: Bench, moved: MovedTime, slow_s: float, behind: int
+    three: Bench, moved: MovedTime, slow_s: float, ahead: int
 ) -> None:
     """One that is a block behind may seem to share a view with the first slow one; the votes tell."""
     view = three.view(agree=2)
     fork: Any = three.proxies[0]
-    fork.after, fork.behind = view.look().block.number, behind
+    fork.after, fork.ahead = view.look().block.number, ahead
     slow_but_the_first(three, slow_s, slow_s + PATIENCE_S + 1)
     three.mine(2)
     for _ in range(4):
@@ -166,6 +168,23 @@ def test_of_two_that_part_after_what_is_known_nobody_can_tell_expect_doubt_and_t
         assert "endpoints disagree about block" in (view.doubt or "")
         moved.move(61)
     assert seen.count(True) == 3
+
+
+@pytest.mark.parametrize("agree", [1, 2])
+def test_a_fork_that_is_far_ahead_loses_to_two_that_are_slow(
+    three: Bench, moved: MovedTime, agree: int
+) -> None:
+    """Nobody else has its blocks, so that it has no vote against it, and none for it."""
+    view = three.view(agree=agree)
+    fork: Any = three.proxies[0]
+    fork.after, fork.ahead = view.look().block.number, 50
+    slow_but_the_first(three, PATIENCE_S + 1, PATIENCE_S + 1)
+    three.mine(1)
+    for _ in range(4):
+        three.mine(1)
+        assert is_right(three, view)
+        assert view.doubt is None
+        moved.move(61)
 
 
 # ---------------------------------------------------------------- the dead

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
 
@@ -38,6 +38,19 @@ DISTRUST_S = 60.0
 """Seconds for which an endpoint that a majority contradicts serves only if no other one does."""
 
 _log = structlog.get_logger(__name__)
+
+
+class _Seen(NamedTuple):
+    """Who leads, the newest blocks and the votes by endpoint, the block that counts, a doubt, and the endpoints that
+    have this very block, or another of its number."""
+
+    lead: Endpoint
+    heads: dict[Endpoint, Block]
+    votes: dict[Endpoint, Block]
+    block: Block
+    doubt: str | None
+    same: list[Endpoint]
+    other: list[Endpoint]
 
 
 class Agreement:
@@ -88,12 +101,7 @@ class Agreement:
     def look(self) -> Look:
         """Choose the block to read and the endpoint that serves. Raises RpcUnavailable or RpcCorrupt if none can."""
         policy, known = self._policy, self._known
-        answered = self._witnesses.heads()
-        lead, heads, votes, block, doubt = self._seen(answered)
-        same, other = _parted(votes, block, heads, heads[lead])
-        if len(same) < self._witnesses.quorum and (more := self._witnesses.others(answered)):
-            lead, heads, votes, block, doubt = self._seen(answered | more)
-            same, other = _parted(votes, block, heads, heads[lead])
+        lead, heads, votes, block, doubt, same, other = self._widest()
         if not known.most(same):
             new = known.sort(votes)
             for endpoint in new:
@@ -123,12 +131,32 @@ class Agreement:
         self._tell(doubt or self._witnesses.stale(heads[lead]))
         return Look(block, heads[lead], self.doubt)
 
-    def _seen(
-        self, answered: dict[Endpoint, Block]
-    ) -> tuple[Endpoint, dict[Endpoint, Block], dict[Endpoint, Block], Block, str | None]:
-        """Return who leads, the newest blocks and the votes by endpoint, the block that counts, and a doubt."""
+    def _widest(self) -> _Seen:
+        """Return what is seen, by a quorum of the endpoints if there is one.
+
+        SAFETY: an endpoint alone can show blocks far ahead of all others', so that nobody has them to contradict it.
+        """
+        answered, quorum = self._witnesses.heads(), self._witnesses.quorum
+        seen = self._seen(answered)
+        if len(seen.same) < quorum and (more := self._witnesses.others(answered)):
+            answered |= more
+            seen = self._seen(answered)
+        ours = seen.heads.keys() - self._known.strangers
+        numbers = sorted((seen.heads[endpoint].number for endpoint in ours), reverse=True)
+        if len(self._endpoints.every) > 2 and len(seen.same) < quorum <= len(numbers):
+            ahead = seen.heads[seen.lead].number - numbers[quorum - 1]
+            if ahead > NEAR_BLOCKS:
+                wider = self._seen(answered, but=seen.lead)
+                if len(wider.same) >= quorum:
+                    self._mark(seen.lead, f"its newest block is {ahead} blocks ahead of the others'")
+                    return wider
+                self._endpoints.serving = seen.lead
+        return seen
+
+    def _seen(self, answered: dict[Endpoint, Block], but: Endpoint | None = None) -> _Seen:
+        """Return what is seen if the first endpoint in order leads, ``but`` this one."""
         heads, strangers = self._fresh(answered), self._known.strangers
-        mine = {e: head for e, head in heads.items() if e not in strangers}
+        mine = {e: head for e, head in heads.items() if e not in strangers and e is not but}
         if not mine and not self._known.most(heads):
             raise _elsewhere(heads)
         mine = mine or heads
@@ -151,7 +179,7 @@ class Agreement:
             lead = self._ranked(other)[0]
             block, self._endpoints.serving = votes[lead], lead
             self._endpoints.apart -= {lead}
-        return lead, heads, votes, block, doubt
+        return _Seen(lead, heads, votes, block, doubt, *_parted(votes, block, heads, heads[lead]))
 
     def _fresh(self, heads: dict[Endpoint, Block]) -> dict[Endpoint, Block]:
         """Return newest blocks without those of endpoints that are behind, if another one is not."""
