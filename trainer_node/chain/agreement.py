@@ -243,7 +243,7 @@ class Agreement:
         try:
             # SAFETY: a contradiction hurries nobody, or who is quick and wrong would keep slow ones from confirming.
             found = endpoints.each(
-                lambda _: self._difference(block, notes, over), others, enough=enough, settled=enough
+                lambda _: self._difference(block, notes, over), others, enough=enough, hurries=enough
             )
         finally:
             over.set()

@@ -130,14 +130,14 @@ class Endpoints(JSONBaseProvider):
         among: Sequence[Endpoint] | None = None,
         patience_s: float = PATIENCE_S,
         enough: Callable[[Iterable[T | ChainError]], bool] = lambda _: False,
-        settled: Callable[[Iterable[T | ChainError]], bool] | None = None,
+        hurries: Callable[[Iterable[T | ChainError]], bool] | None = None,
     ) -> dict[Endpoint, T | ChainError]:
         """Call ``act`` for each endpoint at once, in threads that ask only this one. Returns results or errors.
 
         Whoever answers ``patience_s`` after the first one, or later, has failed. Once those that have answered are
-        ``enough``, the others are not waited for, and are left out. With ``settled`` the first answer hurries nobody,
-        but only answers that are settled: until then all are waited for as long as their requests may take, except
-        silent ones (`Endpoint.silent`) and those that are apart; from then on those that hang are left out.
+        ``enough``, the others are not waited for, and are left out. With ``hurries`` it is not the first answer that
+        hurries the others, but those for which that holds: until then all are waited for as long as their requests may
+        take, except silent ones (`Endpoint.silent`) and those that are apart; from then on those that hang are left out.
 
         SAFETY: an answer from another chain hurries nobody, or who is quick and wrong would decide.
         """
@@ -166,12 +166,12 @@ class Endpoints(JSONBaseProvider):
             found |= {begun[future]: future.result() for future in done}
             if enough(found.values()):
                 return found
-            agreed = settled is not None and settled(found.values())
+            agreed = hurries is not None and hurries(found.values())
             if agreed and all(begun[future].hangs for future in left):
                 return found
             worth = any(begun[future] not in self.apart and not begun[future].silent for future in left)
             ours = any(not isinstance(found[e], ChainError) for e in found.keys() - self.apart)
-            if not hurried and ours and (settled is None or agreed or not worth):
+            if not hurried and ours and (hurries is None or agreed or not worth):
                 hurried, until = True, self.clock() + patience_s
         for future in left:
             late = RpcUnavailable(f"RPC {begun[future].name}: {patience_s:g} s later than another endpoint")

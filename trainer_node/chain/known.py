@@ -106,7 +106,7 @@ class Known:
         found = {endpoint: vote for endpoint, vote in votes.items() if vote.number == block.number}
         if asked := [endpoint for endpoint in votes if endpoint not in found]:
             # SAFETY: who answers first must not keep those from being told apart that are slow.
-            answers = self._endpoints.each(lambda _: self._read(block.number), asked, settled=lambda _: False)
+            answers = self._endpoints.each(lambda _: self._read(block.number), asked, hurries=lambda _: False)
             found |= {endpoint: shown for endpoint, shown in answers.items() if isinstance(shown, Block)}
         return found
 

@@ -40,7 +40,7 @@ def answers(
         )
         return any(count >= most for count in alike.values())
 
-    def settled(found: Iterable[T | ChainError]) -> bool:
+    def hurries(found: Iterable[T | ChainError]) -> bool:
         heard = [one for one in found if not _silent(one)]
         return len(heard) >= most if mark is None else enough(heard)
 
@@ -51,7 +51,7 @@ def answers(
         asked = list(ours)
     asked.sort(key=lambda endpoint: endpoint is not endpoints.serving)
     patient = for_good or len(asked) > 2
-    found = endpoints.each(lambda _: act(), asked, enough=enough, settled=settled if patient else None)
+    found = endpoints.each(lambda _: act(), asked, enough=enough, hurries=hurries if patient else None)
     heard = [found[endpoint] for endpoint in asked if endpoint in found]
     given = [answer for answer in heard if not isinstance(answer, ChainError)]
     errors = [answer for answer in heard if isinstance(answer, ChainError)]

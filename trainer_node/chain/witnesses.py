@@ -87,7 +87,7 @@ class Witnesses:
             found = self._endpoints.each(
                 lambda _: self._read(block.number),
                 asked,
-                settled=lambda answers: self._settled([*before, *answers]),
+                hurries=lambda answers: self._hurries([*before, *answers]),
             )
             votes |= _blocks(found)
         self._at = votes
@@ -115,10 +115,10 @@ class Witnesses:
         return self._endpoints.each(
             lambda _: self._read("latest"),
             asked,
-            settled=lambda answers: self._settled([*before, *answers]),
+            hurries=lambda answers: self._hurries([*before, *answers]),
         )
 
-    def _settled(self, answers: Iterable[Block | ChainError]) -> bool:
+    def _hurries(self, answers: Iterable[Block | ChainError]) -> bool:
         """Return whether so many of these blocks may belong to one view. What they are worth is said by the votes."""
         blocks = [one for one in answers if isinstance(one, Block)]
         return any(sum(_alike(one, other) for other in blocks) >= self.quorum for one in blocks)
