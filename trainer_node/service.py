@@ -178,7 +178,8 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
             notifier.ready()
             patiently = partial(_patiently, stop, problems, notifier)
             client = patiently(lambda: open_client(settings, metrics))
-            patiently(lambda: database.bind(client.identity()))
+            patiently(lambda: database.bind(client.identity(database.deployment)))
+            client.agreement.keep_in(database)
             client.cache = EventCache(database, depth=max(limits.log_range // 2, MIN_DEPTH))
             transactions = None
             if account is not None:

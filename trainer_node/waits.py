@@ -249,6 +249,14 @@ WAITS = (
         "N/test_endpoints.py::test_a_header_that_drips_is_given_up",
     ),
     Wait(
+        "a majority that shows one view of the chain, however quick one alone is",
+        "RPC endpoints",
+        Fraction(2),
+        "limits.rpc_timeout_s, for the newest block and again for the one that counts",
+        "who has failed in full is silent: for as long as it stays so it has 3 s, in one look a minute",
+        "N/test_quick_fork.py::test_a_dead_endpoint_slows_one_look_a_minute_at_most",
+    ),
+    Wait(
         "a transaction to be mined, in a round",
         "makers of blocks",
         MINED_S,

@@ -13,7 +13,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -59,6 +59,8 @@ class FaultProxy:
         self.always: Trouble | None = None
         self.late_s = 0.0
         """Seconds that pass before each answer."""
+        self.sleep: Callable[[float], None] = time.sleep
+        """How they pass."""
         self.gate = threading.Event()
         """Answers wait until it is set, as it is at first."""
         self.gate.set()
@@ -113,7 +115,7 @@ class FaultProxy:
             self.asked[method] += 1
             trouble, draw = self._drawn(), self._random.random()
         self.gate.wait()
-        time.sleep(self.late_s)
+        self.sleep(self.late_s)
         if trouble is Trouble.STALE:
             request = self._in_the_past(request)
         elif trouble is Trouble.SILENCE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import wait
 
 from tests.campaigns.proxy import FaultProxy
 from tests.conftest import Anvil
@@ -12,6 +13,9 @@ from trainer_node.chain.endpoints import Endpoints, endpoints_of
 from trainer_node.chain.notes import Notes
 from trainer_node.metrics import Metrics
 
+from .moved_time import MovedTime
+
+TIMEOUT_S = 60.0
 WHO = "0x000000000000000000000000000000000000dEaD"
 
 
@@ -28,15 +32,25 @@ class Clock:
 class Bench:
     """Proxies before one chain, and a view over them."""
 
-    def __init__(self, anvil: Anvil, proxies: Sequence[FaultProxy]) -> None:
+    def __init__(self, anvil: Anvil, proxies: Sequence[FaultProxy], moved: MovedTime | None = None) -> None:
+        """``moved``: the time by which proxies are late and endpoints are waited for, if that is not the machine's."""
         self.anvil, self.proxies = anvil, proxies
         self.direct = connect(anvil.url, 31337)
         self.metrics = Metrics()
-        self.clock = Clock()
+        self.clock: Clock | MovedTime = moved or Clock()
         urls = [proxy.url for proxy in proxies]
         self.web3 = connect(
-            urls, 31337, timeout_s=60.0, max_bytes=1 << 19, metrics=self.metrics, clock=self.clock
+            urls,
+            31337,
+            timeout_s=TIMEOUT_S,
+            max_bytes=1 << 19,
+            metrics=self.metrics,
+            clock=self.clock,
+            wait=moved.wait if moved else wait,
         )
+        if moved is not None:
+            for proxy in proxies:
+                proxy.sleep = moved.sleep
         self.endpoints: Endpoints = endpoints_of(self.web3)
 
     def view(self, **policy: object) -> Agreement:

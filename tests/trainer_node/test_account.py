@@ -14,13 +14,14 @@ from web3 import Web3
 
 from tests.campaigns.proxy import FaultProxy, Trouble
 from tests.conftest import Anvil
-from trainer_node.chain import Call, TransactionManager, connect, majority
-from trainer_node.chain.endpoints import endpoints_of
+from trainer_node.chain import Call, TransactionManager, connect
+from trainer_node.chain.endpoints import PATIENCE_S, endpoints_of
 from trainer_node.db import Database
 from trainer_node.errors import ChainError, SignerUnavailable, TransactionLost, TransactionPending
 
 from .endpoint import ADDRESS
 from .liar import ENDLESS, Liar
+from .moved_time import MovedTime
 from .outbox_bench import OTHER, Bench, Clock, url_of
 
 TO = Web3.to_checksum_address(ADDRESS)
@@ -260,16 +261,16 @@ def test_a_lost_transaction_does_not_wait_for_a_receipt_that_one_makes_up(
 
 
 @pytest.mark.parametrize("place", [0, 2], ids=["serving", "last"])
-def test_a_quick_receipt_of_one_is_not_the_receipt(
-    module_anvil: Anvil, liar: Liar, monkeypatch: pytest.MonkeyPatch, place: int
-) -> None:
-    monkeypatch.setattr(majority, "PATIENCE_S", 1.0)
-    about = "eth_getTransactionReceipt"
-    with Late(module_anvil.url, 1.2, about) as first, Late(module_anvil.url, 1.2, about) as second:
+def test_a_quick_receipt_of_one_is_not_the_receipt(module_anvil: Anvil, liar: Liar, place: int) -> None:
+    moved = MovedTime()
+    with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
         urls = [first.url, second.url]
         urls.insert(place, liar.url)
-        manager = manager_of(connect(urls, 31337), module_anvil.keys[8])
+        web3 = connect(urls, 31337, timeout_s=60.0, clock=moved, wait=moved.wait)
+        for late in (first, second):
+            late.late_s, late.sleep = 4 * PATIENCE_S, moved.sleep
         liar.lies["eth_getTransactionReceipt"] = failed
+        manager = manager_of(web3, module_anvil.keys[8])
         assert manager.send(Call("pay", ADDRESS, b"", 5), timeout_s=20).gas_used == 21000
 
 

@@ -18,7 +18,6 @@ from web3 import Web3
 from tests.campaigns.proxy import FaultProxy
 from tests.conftest import Anvil
 from trainer_node.chain import ChainClient, Deployment, ViewPolicy, connect
-from trainer_node.chain import agreement as agreement_of
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.agreement import Agreement
 from trainer_node.chain.coders import event_coders
@@ -99,12 +98,7 @@ def test_who_shows_only_the_newest_block_keeps_nobody_from_the_chain(
         assert any(endpoints_of(web3).every[0].name in problem for problem in view.problems)
 
 
-def test_a_quick_wrong_answer_leaves_the_others_their_time(
-    module_anvil: Anvil, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # NOTE: what is left to the others is then only what each request adds.
-    monkeypatch.setattr(agreement_of, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(agreement_of, "NOTE_S", 60.0)
+def test_a_quick_wrong_answer_leaves_the_others_their_time(module_anvil: Anvil) -> None:
     with endpoints(module_anvil) as (web3, (_, liar, slow)):
         provider = endpoints_of(web3)
         view = Agreement(provider, ViewPolicy(agree=2))

@@ -6,7 +6,7 @@ Nothing here rests on how quick this machine is: endpoints are called slow, or a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -22,10 +22,11 @@ from trainer_node.chain.endpoints import PATIENCE_S
 from trainer_node.chain.majority import answers
 from trainer_node.errors import Disagreement, RpcUnavailable
 
-from ..campaigns.proxy import STALE_BLOCKS, Trouble
+from ..campaigns.proxy import STALE_BLOCKS, FaultProxy, Trouble
 from .endpoint import ADDRESS, DEPLOYMENT
 from .endpoint_bench import WHO, Bench
 from .liar import Liar
+from .moved_time import MovedTime
 
 SEVEN = "0x60075f5260205ff3"
 """A contract whose views all answer 7."""
@@ -50,8 +51,8 @@ def liars(module_anvil: Anvil) -> Iterator[list[Refuser]]:
         yield [stack.enter_context(Refuser(module_anvil.url)) for _ in range(3)]
 
 
-def bench_of(anvil: Anvil, liars: list[Refuser]) -> Bench:
-    bench = Bench(anvil, liars)
+def bench_of(anvil: Anvil, liars: Sequence[FaultProxy], moved: MovedTime | None = None) -> Bench:
+    bench = Bench(anvil, liars, moved)
     bench.direct.provider.make_request("anvil_setCode", [ADDRESS, SEVEN])  # type: ignore[arg-type]
     bench.mine(3 * STALE_BLOCKS)
     return bench

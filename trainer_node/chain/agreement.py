@@ -15,31 +15,42 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
 
+from ..db import Database
 from ..errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
 from .block import Block, block_of, block_request
 from .endpoint import Endpoint
-from .endpoints import PATIENCE_S, Endpoints
+from .endpoints import Endpoints
 from .known import Known
 from .notes import BLOCK, Note
 from .view import FINALITY_S, Look, ViewPolicy
+from .witnesses import NEAR_BLOCKS, Witnesses, near
 
 T = TypeVar("T")
-NEAR_BLOCKS, NEAR_S = 3, 10
-"""Heads of endpoints that see the same chain are at most this far apart: so many blocks or so many seconds."""
 STALLED = 2
 """The chain is called stalled if a tag's block is so many times as old as it should be."""
-NOTE_S = 0.3
-"""Seconds that an endpoint may take for each request that is asked again, beside the usual patience."""
 VOUCH_S = 20.0
 """Seconds for which others are waited for that read a long range of logs again."""
 DISTRUST_S = 60.0
 """Seconds for which an endpoint that a majority contradicts serves only if no other one does."""
 
 _log = structlog.get_logger(__name__)
+
+
+class _Seen(NamedTuple):
+    """Who leads, the newest blocks and the votes by endpoint, the block that counts, a doubt, and the endpoints that
+    have this very block, or another of its number."""
+
+    lead: Endpoint
+    heads: dict[Endpoint, Block]
+    votes: dict[Endpoint, Block]
+    block: Block
+    doubt: str | None
+    same: list[Endpoint]
+    other: list[Endpoint]
 
 
 class Agreement:
@@ -50,13 +61,11 @@ class Agreement:
     ) -> None:
         self._endpoints = endpoints
         self._policy = policy
-        self._wall_clock = wall_clock
+        self._witnesses = Witnesses(endpoints, policy, self._block, wall_clock)
         self._known = Known(endpoints, self._block)
         self._turn = 0
         self._split = False
         """Whether the endpoints serve in turns."""
-        self._at: dict[Endpoint, Block] = {}
-        """By endpoint: the block of the last look, as this endpoint has it."""
         self._odd: dict[Endpoint, tuple[float, str]] = {}
         """Endpoints that others contradict: since when, and in what."""
         self._conflict: str | None = None
@@ -78,6 +87,10 @@ class Agreement:
         """The newest block that most endpoints have shown, by which another chain is told from ours."""
         return self._known.block
 
+    def keep_in(self, database: Database) -> None:
+        """Begin with the known block of a daemon's database, and keep newer ones there."""
+        self._known.keep_in(database)
+
     @property
     def conflict(self) -> bool:
         """Whether endpoints contradict each other without a majority."""
@@ -88,8 +101,7 @@ class Agreement:
     def look(self) -> Look:
         """Choose the block to read and the endpoint that serves. Raises RpcUnavailable or RpcCorrupt if none can."""
         policy, known = self._policy, self._known
-        lead, heads, votes, block, doubt = self._seen()
-        same, other = _parted(votes, block, heads, heads[lead])
+        lead, heads, votes, block, doubt, same, other = self._widest()
         if not known.most(same):
             new = known.sort(votes)
             for endpoint in new:
@@ -101,11 +113,11 @@ class Agreement:
                 raise _elsewhere(votes)
         rivals = [e for e in other if e not in known.strangers]
         decided = len(same) >= policy.agree and len(same) > len(rivals)
-        known.learn(block, same, other)
+        known.learn(block, same, other, votes)
         silent = self._endpoints.apart - votes.keys()
         self._endpoints.apart = (known.strangers | silent | set(other)) - {lead}
         self._note_odd(block, votes, other if decided else [])
-        far = any(not _near(heads[lead], heads[e]) for e in heads.keys() - known.strangers)
+        far = any(not near(heads[lead], heads[e]) for e in heads.keys() - known.strangers)
         self._split = self._conflict is not None or (not decided and (bool(rivals) or far))
         self._turn += self._split
         if self._conflict is not None:
@@ -116,13 +128,35 @@ class Agreement:
             count, every = len(same), len(self._endpoints.every)
             doubt = doubt or f"{count} of {every} endpoints show block {block.number}; agree = {policy.agree}"
         self._endpoints.metrics.set("rpc_agreeing", len(same))
-        self._tell(doubt or self._stale(heads[lead]))
+        self._tell(doubt or self._witnesses.stale(heads[lead]))
         return Look(block, heads[lead], self.doubt)
 
-    def _seen(self) -> tuple[Endpoint, dict[Endpoint, Block], dict[Endpoint, Block], Block, str | None]:
-        """Return who leads, the newest blocks and the votes by endpoint, the block that counts, and a doubt."""
-        heads, strangers = self._heads(), self._known.strangers
-        mine = {e: head for e, head in heads.items() if e not in strangers}
+    def _widest(self) -> _Seen:
+        """Return what is seen, by a quorum of the endpoints if there is one.
+
+        SAFETY: an endpoint alone can show blocks far ahead of all others', so that nobody has them to contradict it.
+        """
+        answered, quorum = self._witnesses.heads(), self._witnesses.quorum
+        seen = self._seen(answered)
+        if len(seen.same) < quorum and (more := self._witnesses.others(answered)):
+            answered |= more
+            seen = self._seen(answered)
+        ours = seen.heads.keys() - self._known.strangers
+        numbers = sorted((seen.heads[endpoint].number for endpoint in ours), reverse=True)
+        if len(self._endpoints.every) > 2 and len(seen.same) < quorum <= len(numbers):
+            ahead = seen.heads[seen.lead].number - numbers[quorum - 1]
+            if ahead > NEAR_BLOCKS:
+                wider = self._seen(answered, but=seen.lead)
+                if len(wider.same) >= quorum:
+                    self._mark(seen.lead, f"its newest block is {ahead} blocks ahead of the others'")
+                    return wider
+                self._endpoints.serving = seen.lead
+        return seen
+
+    def _seen(self, answered: dict[Endpoint, Block], but: Endpoint | None = None) -> _Seen:
+        """Return what is seen if the first endpoint in order leads, ``but`` this one."""
+        heads, strangers = self._fresh(answered), self._known.strangers
+        mine = {e: head for e, head in heads.items() if e not in strangers and e is not but}
         if not mine and not self._known.most(heads):
             raise _elsewhere(heads)
         mine = mine or heads
@@ -136,7 +170,7 @@ class Agreement:
         lead, block, doubt = self._first_with_block(near, heads, common)
         self._endpoints.serving = lead
         self._endpoints.apart -= {lead}
-        votes = self._votes(block, heads, lead)
+        votes = self._witnesses.votes(block, heads, lead)
         same, other = _parted(votes, block, heads, heads[lead])
         if not self._known.most(other):
             other = [e for e in other if e not in strangers]
@@ -145,36 +179,16 @@ class Agreement:
             lead = self._ranked(other)[0]
             block, self._endpoints.serving = votes[lead], lead
             self._endpoints.apart -= {lead}
-        return lead, heads, votes, block, doubt
+        return _Seen(lead, heads, votes, block, doubt, *_parted(votes, block, heads, heads[lead]))
 
-    def _heads(self) -> dict[Endpoint, Block]:
-        """Return the newest blocks, by endpoint; without those of endpoints that are behind, if another one is not.
-
-        SAFETY: somebody of our own chain is asked at every look, even just after it has failed.
-        """
-        every = self._endpoints.every
-        asked = [e for e in every if not e.waits]
-        if not set(asked) - self._endpoints.apart:
-            asked = list(every)
-        found = self._endpoints.each(lambda _: self._block("latest"), asked)
-        heads = {e: head for e, head in found.items() if isinstance(head, Block)}
-        if not heads:
-            errors = [error for error in found.values() if isinstance(error, ChainError)]
-            raise errors[0]
+    def _fresh(self, heads: dict[Endpoint, Block]) -> dict[Endpoint, Block]:
+        """Return newest blocks without those of endpoints that are behind, if another one is not."""
         newest = max(heads.values(), key=lambda head: head.timestamp)
-        self._endpoints.metrics.set("head_age_seconds", self._wall_clock() - newest.timestamp)
-        fresh = {e: head for e, head in heads.items() if self._stale(head) is None}
+        self._endpoints.metrics.set("head_age_seconds", self._witnesses.age_s(newest))
+        fresh = {e: head for e, head in heads.items() if self._witnesses.stale(head) is None}
         for endpoint in heads.keys() - fresh.keys() if fresh else ():
             self._mark(endpoint, f"its newest block, {heads[endpoint].number}, is old")
         return fresh or heads
-
-    def _stale(self, head: Block) -> str | None:
-        age, limit = self._wall_clock() - head.timestamp, self._policy.max_head_age_s
-        if not limit or abs(age) <= limit:
-            return None
-        if age < 0:
-            return f"block {head.number} is {-age:.0f} s in the future: check this machine's clock"
-        return f"the newest block, {head.number}, is {age:.0f} s old (max_head_age_s = {limit:g})"
 
     def _first_with_block(
         self, near: list[Endpoint], heads: dict[Endpoint, Block], common: int
@@ -206,25 +220,6 @@ class Agreement:
             number = max(top - policy.depth, 0)
             return (head if number == head.number else self._block(number)), doubt
 
-    def _votes(self, block: Block, heads: dict[Endpoint, Block], lead: Endpoint) -> dict[Endpoint, Block]:
-        """Return the block of that number, by endpoint. NOTE: it is asked for once, unless the lead's has changed."""
-        votes = {lead: block}
-        asked = list[Endpoint]()
-        for endpoint, head in heads.items():
-            kept = self._at.get(endpoint)
-            if endpoint is lead:
-                continue
-            if head.number == block.number:
-                votes[endpoint] = head
-            elif kept == block:
-                votes[endpoint] = kept
-            elif head.number > block.number and not endpoint.hangs:
-                asked.append(endpoint)
-        found = self._endpoints.each(lambda _: self._block(block.number), asked) if asked else {}
-        votes |= {endpoint: vote for endpoint, vote in found.items() if isinstance(vote, Block)}
-        self._at = votes
-        return votes
-
     # ------------------------------------------------------------------ what was read
 
     def confirm(self, block: Block, notes: Sequence[Note], doubt: str | None = None) -> None:
@@ -245,11 +240,10 @@ class Agreement:
             alike = 1 + sum(answer is None for answer in answers)
             return alike >= policy.agree and 2 * alike > every
 
-        # SAFETY: an answer of one endpoint, right or wrong, leaves the others time for as many requests.
-        patience_s = PATIENCE_S + NOTE_S * len(notes)
         try:
+            # SAFETY: a contradiction hurries nobody, or who is quick and wrong would keep slow ones from confirming.
             found = endpoints.each(
-                lambda _: self._difference(block, notes, over), others, patience_s, enough=enough
+                lambda _: self._difference(block, notes, over), others, enough=enough, hurries=enough
             )
         finally:
             over.set()
@@ -371,11 +365,6 @@ class Agreement:
         self.doubt = doubt
 
 
-def _near(head: Block, other: Block) -> bool:
-    """Return whether two newest blocks may belong to endpoints that see the same chain."""
-    return abs(other.number - head.number) <= NEAR_BLOCKS or abs(other.timestamp - head.timestamp) <= NEAR_S
-
-
 def _parted(
     votes: dict[Endpoint, Block], block: Block, heads: dict[Endpoint, Block], lead: Block
 ) -> tuple[list[Endpoint], list[Endpoint]]:
@@ -383,7 +372,7 @@ def _parted(
 
     SAFETY: an endpoint that is far ahead of ``lead``, the head of the serving one, does not vouch for an old block.
     """
-    same = [e for e, vote in votes.items() if vote == block and _near(lead, heads[e])]
+    same = [e for e, vote in votes.items() if vote == block and near(lead, heads[e])]
     return same, [e for e, vote in votes.items() if vote != block]
 
 

@@ -10,7 +10,7 @@ from .codec.job import JobView
 from .contracts import Contracts, Deployment
 from .endpoints import endpoints_of
 from .events import EventCache
-from .majority import agreed
+from .majority import agreed, answers, most_of
 from .notes import BLOCK, Notes
 from .view import ViewPolicy
 
@@ -64,10 +64,20 @@ class Connection:
         """Check the deployment (:meth:`Contracts.verify`). Call it once at the start."""
         self.contracts.verify()
 
-    def identity(self) -> str:
-        """Return chain id, genesis hash and Jobs address: a daemon's database belongs to these."""
-        genesis = agreed(self.endpoints, lambda: self.block(0), what="the chain's first block")
-        return f"{self.deployment.chain_id}:{genesis.hash.hex()}:{self.deployment.jobs.lower()}"
+    def identity(self, pinned: str | None = None) -> str:
+        """Return chain id, genesis hash and Jobs address: a daemon's database belongs to these. ``pinned``: to which it
+        belongs already. Raises RpcUnavailable if endpoints disagree, unless some show the pinned one.
+
+        NOTE: a daemon must come up in the middle of a match, though half of its endpoints have another first block. The
+        known block (:mod:`.known`) tells them apart then.
+        """
+        found = [
+            f"{self.deployment.chain_id}:{genesis.hash.hex()}:{self.deployment.jobs.lower()}"
+            for genesis in answers(self.endpoints, lambda: self.block(0), for_good=True)
+        ]
+        if pinned is not None and 2 * found.count(pinned) >= len(found):
+            return pinned
+        return most_of(found, "the chain's first block")
 
     def agreed_block(self, number: int) -> Block:
         """Return the block of a number that most endpoints have."""

@@ -18,6 +18,8 @@ from .threads import Threads
 MAX_BACKOFF_S = 60.0
 SLOW_S = 1.0
 """Seconds that an answer may take, or a failure, before its endpoint counts as slow."""
+SILENT = 0.9
+"""An endpoint is silent if a request has failed after this share of the shortest time-out, or later."""
 MAX_BEHIND = 8
 """Requests that an endpoint may owe an answer to, before it is left out where others will do."""
 LONG = frozenset(("eth_call", "eth_getLogs", "eth_estimateGas"))
@@ -57,6 +59,7 @@ class Endpoint:
         self._behind = 0
         self._lock = threading.Lock()
         self._hung_until = 0.0
+        self._silent_until = 0.0
 
     @property
     def waits(self) -> bool:
@@ -67,6 +70,16 @@ class Endpoint:
     def hangs(self) -> bool:
         """Whether it has let somebody wait in vain of late."""
         return self._clock() < self._hung_until
+
+    @property
+    def silent(self) -> bool:
+        """Whether it has left a request without an answer of late, for as long as any request may take."""
+        return self._clock() < self._silent_until
+
+    @property
+    def owes(self) -> bool:
+        """Whether it has been asked something that it has neither answered nor failed to answer yet."""
+        return self._behind > 0
 
     @property
     def ready(self) -> bool:
@@ -109,8 +122,11 @@ class Endpoint:
                 # NOTE: a request that asks for too much says nothing about the endpoint.
                 self._metrics.add("rpc_failures", self.name)
                 raise named from error.__cause__
-            waited = self._clock() - began > SLOW_S
-            raise (self.hung(named) if waited else self.failed(named)) from error.__cause__
+            took = self._clock() - began
+            if took > SILENT * self._timeout_s:
+                # INVARIANT: it is asked again within the back-off, and silent until that request has failed, too.
+                self._silent_until = self._clock() + MAX_BACKOFF_S + 2 * self._timeout_s
+            raise (self.hung(named) if took > SLOW_S else self.failed(named)) from error.__cause__
         finally:
             with self._lock:
                 self._behind -= 1

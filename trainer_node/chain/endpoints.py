@@ -55,12 +55,18 @@ class Endpoints(JSONBaseProvider):
     global_ccip_read_enabled = False  # SAFETY: no contract may send us to URLs of its choice
 
     def __init__(
-        self, every: Sequence[Endpoint], metrics: Metrics, clock: Callable[[], float] = time.monotonic
+        self,
+        every: Sequence[Endpoint],
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[..., Any] = wait,
     ) -> None:
+        """``wait`` waits for futures as that of `concurrent.futures` does, by ``clock``."""
         super().__init__()
         self.every = tuple(every)
         self.metrics = metrics
         self.clock = clock
+        self._wait = wait
         self.serving = self.every[0]
         """The endpoint that reads go to."""
         self.apart: frozenset[Endpoint] = frozenset()
@@ -124,13 +130,16 @@ class Endpoints(JSONBaseProvider):
         among: Sequence[Endpoint] | None = None,
         patience_s: float = PATIENCE_S,
         enough: Callable[[Iterable[T | ChainError]], bool] = lambda _: False,
-        alone_s: float = 0.0,
+        hurries: Callable[[Iterable[T | ChainError]], bool] | None = None,
     ) -> dict[Endpoint, T | ChainError]:
         """Call ``act`` for each endpoint at once, in threads that ask only this one. Returns results or errors.
 
-        Whoever answers ``patience_s`` after the first one, or later, has failed; ``alone_s`` after it, if that is later
-        and only one has answered. Once those that have answered are ``enough``, the others are not waited for, and are
-        left out. SAFETY: an answer from another chain hurries nobody, or who is quick and wrong would decide.
+        Whoever answers ``patience_s`` after the first one, or later, has failed. Once those that have answered are
+        ``enough``, the others are not waited for, and are left out. With ``hurries`` it is not the first answer that
+        hurries the others, but those for which that holds: until then all are waited for as long as their requests may
+        take, except silent ones (`Endpoint.silent`) and those that are apart; from then on those that hang are left out.
+
+        SAFETY: an answer from another chain hurries nobody, or who is quick and wrong would decide.
         """
         asked = self.every if among is None else tuple(among)
 
@@ -148,20 +157,22 @@ class Endpoints(JSONBaseProvider):
             return {asked[0]: one(asked[0])}
         begun = {THREADS.begin(lambda endpoint=endpoint: one(endpoint)): endpoint for endpoint in asked}  # type: ignore[misc]
         found = dict[Endpoint, T | ChainError]()
-        left, until = set(begun), float("inf")
+        left, until, hurried = set(begun), float("inf"), False
         while left:
-            timeout = None if until == float("inf") else max(until - time.monotonic(), 0.0)
-            done, left = wait(left, timeout, FIRST_COMPLETED)
+            timeout = None if until == float("inf") else max(until - self.clock(), 0.0)
+            done, left = self._wait(left, timeout, FIRST_COMPLETED)
             if not done:
                 break
-            for future in done:
-                endpoint = begun[future]
-                found[endpoint] = future.result()
-                if not isinstance(found[endpoint], ChainError) and endpoint not in self.apart:
-                    more = patience_s if len(found) > 1 else max(patience_s, alone_s)
-                    until = min(until, time.monotonic() + more)
+            found |= {begun[future]: future.result() for future in done}
             if enough(found.values()):
                 return found
+            agreed = hurries is not None and hurries(found.values())
+            if agreed and all(begun[future].hangs for future in left):
+                return found
+            worth = any(begun[future] not in self.apart and not begun[future].silent for future in left)
+            ours = any(not isinstance(found[e], ChainError) for e in found.keys() - self.apart)
+            if not hurried and ours and (hurries is None or agreed or not worth):
+                hurried, until = True, self.clock() + patience_s
         for future in left:
             late = RpcUnavailable(f"RPC {begun[future].name}: {patience_s:g} s later than another endpoint")
             found[begun[future]] = begun[future].hung(late)
@@ -226,8 +237,8 @@ class Endpoints(JSONBaseProvider):
         refusals, failed = dict[Endpoint, RPCResponse](), list[BaseException]()
         ours = frozenset(self.ours)
         while left:
-            timeout = None if until == float("inf") else max(until - time.monotonic(), 0.0)
-            done, left = wait(left, timeout, FIRST_COMPLETED)
+            timeout = None if until == float("inf") else max(until - self.clock(), 0.0)
+            done, left = self._wait(left, timeout, FIRST_COMPLETED)
             if not done:
                 break
             for future in done:
@@ -247,7 +258,7 @@ class Endpoints(JSONBaseProvider):
                     return answer
                 if endpoint in ours:  # what another chain refuses says nothing about ours
                     refusals[endpoint] = answer
-                    until = time.monotonic() + PATIENCE_S
+                    until = self.clock() + PATIENCE_S
         if not refusals:
             raise failed[0]
         every = sorted(refusals, key=lambda endpoint: endpoint is not self.serving)
@@ -273,9 +284,10 @@ def connect(
     max_bytes: int = DEFAULT_MAX_BYTES,
     metrics: Metrics | None = None,
     clock: Callable[[], float] = time.monotonic,
+    wait: Callable[..., Any] = wait,
 ) -> Web3:
     """Return a connection to the chain with that id, over one or several endpoints. ``clock`` counts seconds, for what
-    is known of their health.
+    is known of their health; ``wait`` waits for futures by it.
 
     Raises WrongChain if one of them serves another chain, RpcUnavailable or RpcCorrupt if none answers.
     """
@@ -289,7 +301,7 @@ def connect(
         Endpoint(url, name, chain_id, metrics, timeout_s=timeout_s, max_bytes=max_bytes, clock=clock)
         for url, name in zip(listed, names, strict=True)
     ]
-    provider = Endpoints(every, metrics, clock)
+    provider = Endpoints(every, metrics, clock, wait)
     # NOTE: only the middleware of web3 that shapes answers: no ENS, no implicit gas or fees.
     web3 = Web3(provider, middleware=[(AttributeDictMiddleware, "attrdict")])
     web3.codec = Codec()

@@ -7,23 +7,28 @@ counts while others answer; see docs/decisions.md, 130. One that is apart (`Endp
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ..errors import ChainError, Reverted, RpcRefused, RpcUnavailable
-from .endpoints import PATIENCE_S, Endpoints
+from .endpoints import Endpoints
 
 T = TypeVar("T")
 
 
 def answers(
-    endpoints: Endpoints, act: Callable[[], T], mark: Callable[[T], Any] | None = lambda answer: answer
+    endpoints: Endpoints,
+    act: Callable[[], T],
+    mark: Callable[[T], Any] | None = lambda answer: answer,
+    *,
+    for_good: bool = False,
 ) -> list[T]:
     """Return what the endpoints give, that of the serving one first. Raises if more refuse; on a tie, the serving one
     decides. Those that do not answer, or not with sense, do not count.
 
     Nobody waits for the others once most give the same, by ``mark``: one that is slow holds up nothing. Without a mark
-    all are heard.
+    all are heard. Until most have answered alike, of three or more, or ``for_good`` of two as well, all are waited for
+    as long as their requests may take: one alone must not decide because it is quick.
     """
     most = len(endpoints.every) // 2 + 1
 
@@ -35,14 +40,18 @@ def answers(
         )
         return any(count >= most for count in alike.values())
 
+    def hurries(found: Iterable[T | ChainError]) -> bool:
+        heard = [one for one in found if not _silent(one)]
+        return len(heard) >= most if mark is None else enough(heard)
+
     ours = endpoints.ranked()
-    asked = [endpoint for endpoint in ours if endpoint.ready]
+    asked = [endpoint for endpoint in ours if endpoint.ready or for_good]
     if not asked or (len(asked) < most and len(ours) > 2):
         # SAFETY: two that are slow are heard all the same, before the third one decides alone.
         asked = list(ours)
     asked.sort(key=lambda endpoint: endpoint is not endpoints.serving)
-    alone_s = 2 * PATIENCE_S if len(asked) > 2 else PATIENCE_S
-    found = endpoints.each(lambda _: act(), asked, PATIENCE_S, enough=enough, alone_s=alone_s)
+    patient = for_good or len(asked) > 2
+    found = endpoints.each(lambda _: act(), asked, enough=enough, hurries=hurries if patient else None)
     heard = [found[endpoint] for endpoint in asked if endpoint in found]
     given = [answer for answer in heard if not isinstance(answer, ChainError)]
     errors = [answer for answer in heard if isinstance(answer, ChainError)]
@@ -58,9 +67,14 @@ def answers(
 def agreed(endpoints: Endpoints, act: Callable[[], T], *, what: str = "") -> T:
     """Return what most of those endpoints give that answer. On a tie it is what the serving one gives; but of ``what``
     is kept for good, a tie raises RpcUnavailable."""
-    found = answers(endpoints, act)
+    return most_of(answers(endpoints, act, for_good=bool(what)), what)
+
+
+def most_of(found: Sequence[T], what: str = "") -> T:
+    """Return what occurs most often; on a tie the first of these, but of ``what`` is kept for good, a tie raises
+    RpcUnavailable."""
     counts = Counter(found)
-    most = max(found, key=lambda one: counts[one])  # the first of those with most votes
+    most = max(found, key=lambda one: counts[one])
     if what and list(counts.values()).count(counts[most]) > 1:
         told = ", ".join(str(one)[:80] for one in counts)
         raise RpcUnavailable(f"endpoints disagree about {what}: {told}")

@@ -1,0 +1,137 @@
+"""What the endpoints show of the chain's blocks, and how long they are waited for.
+
+Who answers first decides nothing, and so not how long the others have, either. Until a majority (and `agree` of them)
+shows what may be one view, all are waited for as long as their requests may take. Then the others have the usual
+patience, and those that have let us wait of late have none. A dead endpoint lets us wait in full once a minute at most:
+after that it is silent (`Endpoint.silent`), and has no more than the usual patience for as long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from ..errors import ChainError
+from .block import Block
+from .endpoint import Endpoint
+from .endpoints import Endpoints
+from .view import ViewPolicy
+
+NEAR_BLOCKS, NEAR_S = 3, 10
+"""Heads of endpoints that see the same chain are at most this far apart: so many blocks or so many seconds."""
+
+
+class Witnesses:
+    """Asks the endpoints for blocks. ``read`` returns a block by number or tag, from the endpoint of the thread."""
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        policy: ViewPolicy,
+        read: Callable[[int | str], Block],
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._endpoints, self._policy, self._read, self._wall_clock = endpoints, policy, read, wall_clock
+        self._at: dict[Endpoint, Block] = {}
+        """By endpoint: the block of the last look, as this endpoint has it."""
+        self._asked: frozenset[Endpoint] = frozenset()
+        """The endpoints that were asked for their newest blocks at first."""
+
+    @property
+    def quorum(self) -> int:
+        """The number of endpoints that must show one view before the others are hurried."""
+        return max(self._policy.agree, len(self._endpoints.every) // 2 + 1)
+
+    def heads(self) -> dict[Endpoint, Block]:
+        """Return the newest blocks, by endpoint. Raises the first error if nobody answers.
+
+        SAFETY: if those of our chain that have not just failed are no quorum, the others are asked all the same; and
+        somebody of our own chain is asked at every look.
+        """
+        every, apart = self._endpoints.every, self._endpoints.apart
+        asked = [e for e in every if not e.waits]
+        if len(set(asked) - apart) < self.quorum:
+            asked = [e for e in every if not (e.waits and e.silent)]
+        if not set(asked) - apart:
+            asked = list(every)
+        self._asked = frozenset(asked)
+        found = self._newest(asked, {})
+        heads = _blocks(found)
+        if not heads:
+            raise next(error for error in found.values() if isinstance(error, ChainError))
+        return heads
+
+    def others(self, heads: dict[Endpoint, Block]) -> dict[Endpoint, Block]:
+        """Return the newest blocks of those that had been left alone, or were late: they may make a majority. Those
+        whose requests have just failed are not asked again."""
+        failed = {e for e in self._asked if e.waits and not e.owes}
+        asked = [e for e in self._endpoints.every if e not in heads and e not in failed and not e.silent]
+        return _blocks(self._newest(asked, heads)) if asked else {}
+
+    def votes(self, block: Block, heads: dict[Endpoint, Block], lead: Endpoint) -> dict[Endpoint, Block]:
+        """Return the block of that number, by endpoint. NOTE: it is asked for once, unless the lead's has changed."""
+        votes = {lead: block}
+        asked = list[Endpoint]()
+        for endpoint, head in heads.items():
+            kept = self._at.get(endpoint)
+            if endpoint is lead:
+                continue
+            if head.number == block.number:
+                votes[endpoint] = head
+            elif kept == block:
+                votes[endpoint] = kept
+            elif head.number > block.number and not endpoint.silent:
+                asked.append(endpoint)
+        if asked:
+            before = list(votes.values())
+            found = self._endpoints.each(
+                lambda _: self._read(block.number),
+                asked,
+                hurries=lambda answers: self._hurries([*before, *answers]),
+            )
+            votes |= _blocks(found)
+        self._at = votes
+        return votes
+
+    def stale(self, head: Block) -> str | None:
+        """Return why a newest block is too old, or in the future; None if it is neither."""
+        age, limit = self._wall_clock() - head.timestamp, self._policy.max_head_age_s
+        if not limit or abs(age) <= limit:
+            return None
+        if age < 0:
+            return f"block {head.number} is {-age:.0f} s in the future: check this machine's clock"
+        return f"the newest block, {head.number}, is {age:.0f} s old (max_head_age_s = {limit:g})"
+
+    def age_s(self, head: Block) -> float:
+        """Return the seconds since a block's time."""
+        return self._wall_clock() - head.timestamp
+
+    # ------------------------------------------------------------------ inside
+
+    def _newest(
+        self, asked: list[Endpoint], heads: dict[Endpoint, Block]
+    ) -> dict[Endpoint, Block | ChainError]:
+        before = list(heads.values())
+        return self._endpoints.each(
+            lambda _: self._read("latest"),
+            asked,
+            hurries=lambda answers: self._hurries([*before, *answers]),
+        )
+
+    def _hurries(self, answers: Iterable[Block | ChainError]) -> bool:
+        """Return whether so many of these blocks may belong to one view. What they are worth is said by the votes."""
+        blocks = [one for one in answers if isinstance(one, Block)]
+        return any(sum(_alike(one, other) for other in blocks) >= self.quorum for one in blocks)
+
+
+def near(head: Block, other: Block) -> bool:
+    """Return whether two newest blocks may belong to endpoints that see the same chain."""
+    return abs(other.number - head.number) <= NEAR_BLOCKS or abs(other.timestamp - head.timestamp) <= NEAR_S
+
+
+def _alike(head: Block, other: Block) -> bool:
+    return head == other if head.number == other.number else near(head, other)
+
+
+def _blocks(found: dict[Endpoint, Block | ChainError]) -> dict[Endpoint, Block]:
+    return {endpoint: block for endpoint, block in found.items() if isinstance(block, Block)}
