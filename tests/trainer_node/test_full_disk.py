@@ -14,7 +14,7 @@ from trainer_node.artifacts import Kind, Name
 from trainer_node.checkpoints import StoredCheckpoints
 from trainer_node.db import Database
 from trainer_node.disk import Ballast, free_bytes
-from trainer_node.disk_estimate import disk_needed, package_bytes, too_full
+from trainer_node.disk_estimate import Needs, disk_needed, needs_of, package_bytes, too_full
 from trainer_node.errors import DiskFailed, DiskFull
 from trainer_node.keeper import DISK, Keeper
 from trainer_node.metrics import Metrics
@@ -125,8 +125,8 @@ def test_a_job_that_does_not_fit_is_left_and_what_others_may_take_is_kept_for_th
         kept, _, _ = keeper(store, database, Ballast(disk, 1 << 20))
         kept.round()
         free = free_bytes(disk)
-        kept.needs(1, free // 2)
-        kept.needs(2, free // 2 + (1 << 20))
+        kept.needs(1, Needs(free // 2))
+        kept.needs(2, Needs(free // 2 + (1 << 20)))
         assert kept.too_full(1) is None
         kept.stake(1, True)
         assert "make room" in (kept.too_full(2) or "")
@@ -167,7 +167,7 @@ def test_jobs_come_and_go_while_garbage_is_collected(tmp_path: Path, monkeypatch
     store, database = Store(tmp_path, sync=False), Database(None)
     kept, problems, metrics = keeper(store, database, Ballast(tmp_path, 0))
     for job in range(3):
-        kept.needs(job, 1 << 20)
+        kept.needs(job, Needs(1 << 20))
         kept.stake(job, True)
         kept.stake(job + 100, False)
     coming, held = iter(range(1_000, 1_100)), store.holders.held

@@ -212,7 +212,7 @@ class Sampler:
     def _affordable(self, job: JobView, chosen: list[Refuted], price: int) -> bool:
         """Return whether so many wei can be staked beside what was chosen before."""
         before = sum(refuting(job, lie.against).wanted for lie in chosen)
-        return self._worth.affordable(job, before + price, beside=len(chosen))
+        return self._worth.affordable(job, before + price, beside=len(chosen), part=True)
 
 
 def sampler(node: Daemon, runner: SampleRunner) -> Participant:

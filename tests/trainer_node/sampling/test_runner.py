@@ -72,7 +72,7 @@ class Runner(SampleRunner):
     def checked(self, job: Any) -> list[Refuted]:
         """Check what is left of a job now."""
         checks = self._checks.setdefault(job.id, Checks(ChainClock(lambda: 0.0)))
-        self._sample(job, NOTHING, checks, ours=False)
+        self._sample(job, checks, ours=False)
         return checks.found()
 
     def left(self, job: Any) -> bool:
