@@ -52,6 +52,7 @@ from .package import Package, memory_needed
 from .packages import Lost, Packages, Work
 from .problems import Problems
 from .progress import Board, Report, Reporter, told_outputs
+from .refuted import Refuted
 from .replay import Interrupted, Replay
 from .store import Store
 from .tensors import Tensors
@@ -155,6 +156,16 @@ class JobRunner:
             self._bring_back(work)
         return claim
 
+    def known(self, job_id: int) -> RunClaim | None:
+        """Return the claim of a job whose run is done, or None. NOTE: it reads nothing, so it cannot fail."""
+        claim = work.claim if (work := self._works.get(job_id)) is not None else None
+        done = claim is not None and claim.done() and not claim.cancelled() and claim.exception() is None
+        return claim.result() if claim is not None and done else None
+
+    def found(self, job_id: int) -> list[Refuted]:  # noqa: ARG002
+        """Return what is known to be wrong in single intervals of a job, as `known`."""
+        return []
+
     def replay(self, job_id: int, claim: RunClaim | None = None) -> Replay:  # noqa: ARG002
         """Return the run of a job that `train` has finished. ``claim``: what the run is to be played for.
 
@@ -174,9 +185,7 @@ class JobRunner:
         work = self._works.get(job_id)
         if work is None or work.log_source is None or not work.log_source.starved:
             return None
-        if work.claim is not None and work.claim.done() and work.claim.exception() is None:
-            return None
-        return work.program
+        return None if self.known(job_id) is not None else work.program
 
     def deliver(self, job_id: int, shown: Shown) -> None:
         """Continue a job's run at once with its logs, which have all been shown on the chain."""

@@ -63,6 +63,8 @@ class Tensors:
         self._shared = WeakValueDictionary[bytes, Array]()
         self._takes: dict[int, Takes] = {}
         self._lent = Counter[int]()
+        self._passing = Counter[int]()
+        """What was lent while others waited."""
         self._kept = Counter[int]()
         self._meant: dict[int, float] = {}
         self._idle: dict[int, Callable[[], None]] = {}
@@ -106,12 +108,15 @@ class Tensors:
             if not must and (short := self._refuses(job, runs, trial=trial, waits=waits)) is not None:
                 raise short
             self._waiting.pop((job, trial), None)
+            passes = runs if self._waiting else 0
             self._lent[job] += runs
+            self._passing[job] += passes
         try:
             yield
         finally:
             with self._lock:
                 self._lent[job] -= runs
+                self._passing[job] -= passes
 
     def keep(self, job: int, runs: int = 1) -> None:
         """Keep the memory for so many runs of a job, staked on or found wrong, until it is forgotten or let go."""
@@ -176,33 +181,35 @@ class Tensors:
             return MemoryShort(reason, waits=False)
         now = self._clock()
         self._waiting = {key: asked for key, asked in self._waiting.items() if now - asked < ASKED_S}
-        more = Counter({job: runs})
-        for other, measured in self._waiting:
-            # NOTE: one that does not fit any more beside what is kept is left to others when it asks again.
-            if other != job and not (trial and measured) and self._too_full(other) is None:
-                more[other] += 1
-                break
-            if (other, measured) == (job, trial):
-                break
-        while self._size(self._runs(more)) > self.limit:
+        first, more = self._first(job, trial=trial), Counter({job: runs})
+        passes = first is None or self._size(self._staked() | (self._passing + more + first)) <= self.limit
+        while not passes or self._size(self._runs(more)) > self.limit:
             idle = next((number for number in self._idle if number != job), None)
-            if idle is None:
+            if idle is None or not passes:
                 if waits:
                     self._waiting[job, trial] = now
-                used = self._size(self._runs(more - Counter({job: runs})))
                 return MemoryShort(
-                    f"it takes {self._taken(job).alone} bytes of memory, and {used} are in use, or for jobs that came "
-                    f"before it; limits.memory_bytes is {self.limit}, for all jobs together: it waits for its turn; "
-                    "raise the limit if there is more memory",
+                    f"it takes {self._taken(job).alone} bytes of memory, and {self._size(self._runs())} are in use"
+                    f"{'' if passes else ', and others came before it'}; limits.memory_bytes is {self.limit}, for all "
+                    "jobs together: it waits for its turn; raise the limit if there is more memory",
                     waits=True,
                 )
             self._idle.pop(idle)()
         return None
 
+    def _first(self, job: int, *, trial: bool) -> Counter[int] | None:
+        """Return the one that a job may not keep waiting: it came before, and waits longest."""
+        for other, measured in self._waiting:
+            if (other, measured) == (job, trial):
+                return None
+            # NOTE: one that does not fit any more beside what is kept is left to others when it asks again.
+            if other != job and not (trial and measured) and self._too_full(other) is None:
+                return Counter({other: 1})
+        return None
+
     def _too_full(self, job: int, runs: int = 1) -> str | None:
-        staked = self._kept | Counter(self._meant_now())
-        full = staked | Counter({job: runs})
-        if self._size(full) <= self.limit:
+        staked = self._staked()
+        if self._size(staked | Counter({job: runs})) <= self.limit:
             return None
         return (
             f"it takes {self._taken(job).alone} bytes of memory, and {self._size(staked)} are kept for jobs in which we "
@@ -218,7 +225,11 @@ class Tensors:
     def _runs(self, more: Counter[int] = _NO_MORE) -> Counter[int]:
         """Return how many runs of each job have memory, or are sure to have it, with some more."""
         # NOTE: what is lent of a job that is kept is the run that is kept for.
-        return (self._lent + Counter(list(self._idle)) + more) | self._kept | Counter(self._meant_now())
+        return (self._lent + Counter(list(self._idle)) + more) | self._staked()
+
+    def _staked(self) -> Counter[int]:
+        """Return the runs whose memory is not to be had for others."""
+        return self._kept | Counter(self._meant_now())
 
     def _size(self, runs: Mapping[int, int]) -> int:
         tensors, beside = dict[bytes, int](), 0

@@ -172,7 +172,7 @@ class Sampler:
     def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         """Return what is due in a job, and its right claim where the whole of it had to be computed."""
         node, settings, runner = self._node, self._settings, self._runner
-        self._found[job.id] = []
+        self._found[job.id] = runner.found(job.id)
         if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
             return [], None
         me = node.address

@@ -99,6 +99,10 @@ class SampleRunner(JobRunner):
             checks.running = pool.submit(self._sample, job, checks, ours)
         return checks.found()
 
+    def found(self, job_id: int) -> list[Refuted]:
+        checks = self._checks.get(job_id)
+        return [] if checks is None else checks.found()
+
     def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the claim of a job's whole run, as `JobRunner.train`."""
         self._checks.setdefault(job.id, Checks(ChainClock(self._clock))).whole = True
@@ -227,8 +231,11 @@ class SampleRunner(JobRunner):
     # ------------------------------------------------------------------ in a lane
 
     def _sample(self, job: JobView, checks: Checks, ours: bool) -> None:
-        """Check what is left of a job's claimed roots. Raises Unavailable if a run tree is not served."""
-        unserved: Unavailable | None = None
+        """Check what is left of a job's claimed roots. Raises the last error of one of them.
+
+        SAFETY: a root whose run tree nobody serves, or whose data the disk refuses, does not keep us from the others.
+        """
+        failed: Exception | None = None
         for group, root, left in self._todo(job, checks):
             try:
                 self._ask(job, group, checks, root, 0)
@@ -236,13 +243,20 @@ class SampleRunner(JobRunner):
             except Lost:
                 raise  # ours
             except Unavailable as error:
-                # SAFETY: a root whose run tree nobody serves does not keep us from the others.
                 self._count(job, group, checks, root, error)
-                unserved = error
+                failed = error
                 continue
-            self._intervals(job, group, checks, auditor, left, ours)
-        if unserved is not None:
-            raise unserved
+            except Exception as error:
+                failed = error
+                continue
+            try:
+                self._intervals(job, group, checks, auditor, left, ours)
+            except Interrupted:
+                raise
+            except Exception as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
     def _intervals(
         self, job: JobView, group: Group, checks: Checks, auditor: Auditor, left: list[int], ours: bool
