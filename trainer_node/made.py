@@ -126,6 +126,8 @@ def _read(folder: Path, by: str) -> _Noted | None:
             return None
         said: dict[str, Any] = json.loads(rest) if rest else {}
         names = tuple(str(name) for name in said.get("names", ()))
+        if any(Path(name).name != name or name in ("", "..", MARK) for name in names):
+            return None
         return _Noted(names, tuple((str(path), int(size), int(at)) for path, size, at in said.get("files", ())))
     except (OSError, ValueError, TypeError, AttributeError):
         return None

@@ -97,7 +97,7 @@ def test_a_link_in_the_way_leads_to_nothing_that_is_removed(tmp_path: Path) -> N
     assert (tmp_path / "moved" / "deep" / "file").exists()
 
 
-@pytest.mark.parametrize("said", ["{", "[]", '{"files": [["../outside", 1]]}', '{"files": 5}', "7"])
+@pytest.mark.parametrize("said", ["{", "[]", '{"names": ["../outside"]}', '{"names": ["..", "a/b"]}', '{"files": [["../outside", 1]]}', '{"files": 5}', "7"])
 def test_a_mark_that_cannot_be_read_makes_no_folder_ours(tmp_path: Path, said: str) -> None:
     folder = made.emptied(tmp_path / "ours", BY, NAMES)
     fill(folder)
