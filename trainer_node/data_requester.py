@@ -163,7 +163,9 @@ class DataRequester:
         """Log once why we leave a job's logs to others."""
         if job.id not in self._told:
             self._told.add(job.id)
-            limit = f"max_data_requests_eth allows {self._limit(job)} wei; raise it, or leave the job to others"
+            limit = (
+                f"max_data_requests_eth allows {self._limit(job)} wei; raise it, or leave the job to others"
+            )
             reason = f"its logs are withheld; {why}, {limit}"
             _log.warning("job.left_to_others", job=job.id, reason=reason)
 
@@ -192,11 +194,11 @@ class DataRequester:
 
 
 def limit_of(job: JobView) -> int:
-    """Return the wei that the logs of a job may cost us where the settings do not say it: half an ether, or where gas is
-    dear the deposits that make them come in time, but no more than what the job decides about.
+    """Return the wei that the logs of a job may cost us where the settings do not say it: half an ether, or where gas
+    is dear the deposits that make them come in time, but no more than what the job decides about.
 
-    SAFETY: the client chooses ``low_fee``, and his trainer may be paid for what we request. So the deposits are those at
-    twice the highest price to come, of which the job's lower bound can make no more.
+    SAFETY: the client chooses ``low_fee``, and his trainer may be paid for what we request. So the deposits are
+    those at twice the present price, of which the job's lower bound can make no more.
     """
     price = request_price(fee_at(2 * job.base_fee, 0, job.high_fee))
     worth = job.reward + sum(claim.stake for claim in job.claims if not claim.lost)

@@ -212,7 +212,7 @@ class JobRunner:
         self._problems.clear(*(f"job {job_id}: {part}" for part in ("run", "package", "disk", "memory")))
         for name in ("steps_done", "steps", "step_rate", "loss"):
             self._metrics.drop(name, str(job_id))
-        for future in (*work.futures, work.again, work.restored) if work else ():
+        for future in (*work.futures, work.again) if work else ():
             if future is not None:
                 future.cancel()
 
@@ -226,9 +226,7 @@ class JobRunner:
             return 0.0
         others = [work for number, work in self._works.items() if number != job.id and work.runs]
         return own + sum(
-            self._left_s(work.job, work.prepared.result())
-            for work in others
-            if work.prepared is not None
+            self._left_s(work.job, work.prepared.result()) for work in others if work.prepared is not None
         )
 
     def works_at(self, job_id: int) -> bool:

@@ -5,9 +5,9 @@
     removed    the same as emptied, and the folder goes, too, if nothing is left in it
 
 The mark says which command made the folder, the names that it makes in it, and each file below them with its size and
-time. INVARIANT: nothing of ours removes a file, except one that a mark names and that has not changed since, an artifact
-under its own hash (`store`), or what lies in a folder of the system for temporary files. A folder without the mark is
-somebody else's, whatever its name and its contents are.
+time. INVARIANT: nothing of ours removes a file, except one that a mark names and that has not changed since, an
+artifact under its own hash (`store`), or what lies in a folder of the system for temporary files. A folder without the
+mark is somebody else's, whatever its name and its contents are.
 
 What lies below a command's names and was not noted, because the command was killed or somebody put it there, is moved
 aside, to a folder beside it.
@@ -128,7 +128,9 @@ def _read(folder: Path, by: str) -> _Noted | None:
         names = tuple(str(name) for name in said.get("names", ()))
         if any(Path(name).name != name or name in ("", "..", MARK) for name in names):
             return None
-        return _Noted(names, tuple((str(path), int(size), int(at)) for path, size, at in said.get("files", ())))
+        return _Noted(
+            names, tuple((str(path), int(size), int(at)) for path, size, at in said.get("files", ()))
+        )
     except (OSError, ValueError, TypeError, AttributeError):
         return None
 

@@ -108,9 +108,7 @@ def read(store: Store, terms: Terms, file_hash: bytes, tensors: Tensors) -> Pack
     return Package(terms, program, tuple(constants), tuple(initial))
 
 
-def load(
-    fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], max_memory: int
-) -> Package:
+def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], max_memory: int) -> Package:
     """Fetch a package, and read it into memory. Raises as `fetch` and `read`."""
     fetch(fetcher, terms, file_hash, uris, max_memory)
     return read(fetcher.store, terms, file_hash, Tensors(max_memory))

@@ -106,7 +106,7 @@ class Work:
     @property
     def futures(self) -> tuple[Future[Any] | None, ...]:
         """What goes on for the job, besides another measurement."""
-        return self.package, self.prepared, self.claim
+        return self.package, self.prepared, self.claim, self.restored
 
     @property
     def busy(self) -> bool:

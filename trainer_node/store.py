@@ -78,9 +78,9 @@ class Store:
         self._incoming = root / "incoming"
         with disk_errors(root):
             self._incoming.mkdir(parents=True, exist_ok=True)
-        for (
-            path
-        ) in self._incoming.glob(f"{_PREFIX}*"):  # leftovers of crashes; another process may still write newer ones
+        for path in self._incoming.glob(
+            f"{_PREFIX}*"
+        ):  # leftovers of crashes; another process may still write newer ones
             with contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime < time.time() - _LEFTOVER_S:
                     path.unlink()

@@ -6,8 +6,9 @@
     idle     a finished run on which nothing rests: it gives way to others, and comes back from the disk
 
 What does not fit beside what is kept is left to others; what does not fit now waits. SAFETY: jobs are cheap to post, so
-a limit for each job is none. INVARIANT: who waits is not overtaken for ever. A run that waits is passed only by what fits
-beside it, and so is a measurement by a run; measurements wait for no measurement, since they are short and one at a time.
+a limit for each job is none. INVARIANT: who waits is not overtaken for ever. A run that waits is passed only by what
+fits beside it, and so is a measurement by a run; measurements do not wait for each other: they are short, and one at a
+time.
 """
 
 from __future__ import annotations
@@ -212,9 +213,9 @@ class Tensors:
         if self._size(staked | Counter({job: runs})) <= self.limit:
             return None
         return (
-            f"it takes {self._taken(job).alone} bytes of memory, and {self._size(staked)} are kept for jobs in which we "
-            f"have a stake; limits.memory_bytes is {self.limit}, for all jobs together: raise it, or leave the job to "
-            "others"
+            f"it takes {self._taken(job).alone} bytes of memory, and {self._size(staked)} are kept for jobs in which "
+            f"we have a stake; limits.memory_bytes is {self.limit}, for all jobs together: raise it, or leave the job "
+            "to others"
         )
 
     def _meant_now(self) -> list[int]:
@@ -242,4 +243,3 @@ class Tensors:
 
     def _taken(self, job: int) -> Takes:
         return self._takes.get(job, _NOTHING)
-

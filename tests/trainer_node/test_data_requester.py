@@ -37,7 +37,7 @@ def requested(of: JobView, max_wei: int | None = None) -> int:
     requester = DataRequester(CONTRACTS, Sent(), None, max_wei, lambda _: 10**30)  # type: ignore[arg-type]
     snapshot: Any = SimpleNamespace(now=0)
     dues = requester._requests(snapshot, of, PLACES, Ledger())
-    return sum(due.about["places"] for due in dues)
+    return sum(int(str(due.about["places"])) for due in dues)
 
 
 @pytest.mark.parametrize("gwei", [0.001, 0.1, 1, 3, 3.55, 3.6, 10, 100, 1000])
@@ -54,8 +54,8 @@ def test_a_fixed_limit_that_is_too_low_requests_nothing_and_says_so() -> None:
 
 
 def test_no_more_is_spent_than_the_job_decides_about() -> None:
-    claim = SimpleNamespace(stake=ETHER, lost=False)
-    lost = SimpleNamespace(stake=9 * ETHER, lost=True)
+    claim: Any = SimpleNamespace(stake=ETHER, lost=False)
+    lost: Any = SimpleNamespace(stake=9 * ETHER, lost=True)
     of = replace(dear(100, reward=2 * ETHER), claims=(claim, claim, lost))
     assert limit_of(of) == 4 * ETHER
     assert limit_of(replace(of, reward=1, claims=())) == LEAST_WEI, "what was spent before on any job"

@@ -97,7 +97,19 @@ def test_a_link_in_the_way_leads_to_nothing_that_is_removed(tmp_path: Path) -> N
     assert (tmp_path / "moved" / "deep" / "file").exists()
 
 
-@pytest.mark.parametrize("said", ["{", "[]", '{"names": ["../outside"]}', '{"names": ["..", "a/b"]}', '{"files": [["../outside", 1]]}', '{"files": 5}', "7"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "{",
+        "[]",
+        '{"names": ["../outside"]}',
+        '{"names": ["a/b"]}',
+        '{"names": [".."]}',
+        '{"files": [["../outside", 1]]}',
+        '{"files": 5}',
+        "7",
+    ],
+)
 def test_a_mark_that_cannot_be_read_makes_no_folder_ours(tmp_path: Path, said: str) -> None:
     folder = made.emptied(tmp_path / "ours", BY, NAMES)
     fill(folder)
@@ -113,7 +125,10 @@ def test_a_mark_that_somebody_has_written_removes_nothing_outside(tmp_path: Path
     outside.write_text("x")
     found = outside.lstat()
     folder = made.emptied(tmp_path / "ours", BY)
-    files = [["../outside", found.st_size, found.st_mtime_ns], [str(outside), found.st_size, found.st_mtime_ns]]
+    files = [
+        ["../outside", found.st_size, found.st_mtime_ns],
+        [str(outside), found.st_size, found.st_mtime_ns],
+    ]
     (folder / made.MARK).write_text(f"{BY}\n{json.dumps({'files': files})}\n")
     made.emptied(folder, BY)
     assert outside.exists()
