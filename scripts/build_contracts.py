@@ -20,6 +20,7 @@ FORGE = ROOT / ".venv/bin/forge"
 ARTIFACTS = ROOT / ".build/forge/out"
 DONE = ROOT / ".build/contracts.json"
 ABI_DIR = ROOT / "referee_py/abi"
+KEYS = {"abi", "bytecode", "compiler", "deployedBytecode", "settingsHash", "sourceHash"}
 CODE_SIZE_LIMIT = 24_576  # EIP-170
 
 
@@ -77,6 +78,15 @@ def artifacts() -> dict[tuple[str, str], dict]:
     return found
 
 
+def is_ours(path: Path) -> bool:
+    """Return whether this script has written a file. SAFETY: it removes no other."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and set(found) == KEYS
+
+
 def contract_sources() -> dict[str, str]:
     paths = sorted(ROOT.glob("contracts/**/*.sol"))
     return {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
@@ -125,7 +135,7 @@ def main() -> None:
     contracts = {name: compiled[path, name] for name, path in deployable(sources).items()}
     ABI_DIR.mkdir(parents=True, exist_ok=True)
     for stale in ABI_DIR.glob("*.json"):
-        if stale.stem not in contracts:
+        if stale.stem not in contracts and is_ours(stale):
             stale.unlink()
     for name, contract in contracts.items():
         code, deployed = (contract[kind]["object"] for kind in ("bytecode", "deployedBytecode"))

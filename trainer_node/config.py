@@ -170,8 +170,9 @@ class Settings(BaseSettings):
     """Hours of processors for checking a part of one job; 0 is no limit."""
     max_check_bytes: int = Field(default=0, ge=0)
     """Bytes to fetch for checking a part of one job; 0 is no limit."""
-    max_data_requests_eth: float = Field(default=0.5, ge=0, le=1e12)
-    """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing."""
+    max_data_requests_eth: float = Field(default=-1, ge=-1, le=1e12)
+    """A challenger's limit on requests for the rounding logs of one job, deposits included; 0 requests nothing, and -1
+    follows the price of gas and what the job is worth."""
     withdrawal_address: Address | None = None
     """Account that gets what is above `keep_eth`; none: everything stays."""
     keep_eth: float | None = Field(default=None, ge=0, le=1e12)
@@ -243,9 +244,9 @@ class Settings(BaseSettings):
         return int(self.max_watch_eth * 10**18)
 
     @property
-    def max_data_requests(self) -> int:
-        """`max_data_requests_eth` in wei."""
-        return int(self.max_data_requests_eth * 10**18)
+    def max_data_requests(self) -> int | None:
+        """`max_data_requests_eth` in wei; None follows the job."""
+        return int(self.max_data_requests_eth * 10**18) if self.max_data_requests_eth >= 0 else None
 
     @property
     def max_gas_loss(self) -> int | None:

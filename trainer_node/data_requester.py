@@ -30,6 +30,8 @@ from .job_runner import JobRunner
 from .onchain_logs import Shown
 from .patience import NONE, Patience
 
+LEAST_WEI = 10**18 // 2
+"""What may be spent on the logs of any job, unless the settings say otherwise: half an ether."""
 MAX_CLOSINGS = 64
 """Requests closed in one transaction."""
 
@@ -37,15 +39,15 @@ _log = structlog.get_logger(__name__)
 
 
 class DataRequester:
-    """Requests logs for the account of ``transactions``. ``max_wei`` bounds the cost of a job, deposits included;
-    ``spare`` returns the wei that no job other than the given one may need."""
+    """Requests logs for the account of ``transactions``. ``max_wei`` bounds the cost of a job, deposits included; None
+    is `limit_of` the job. ``spare`` returns the wei that no job other than the given one may need."""
 
     def __init__(
         self,
         contracts: Contracts,
         transactions: TransactionManager,
         runner: JobRunner,
-        max_wei: int,
+        max_wei: int | None,
         spare: Callable[[int], int],
     ) -> None:
         self._spare = spare
@@ -128,10 +130,11 @@ class DataRequester:
         )
         least = {piece: deposit_of(piece, price) for piece in (Piece.DIGESTS, Piece.BLOCKS)}
         opened = [d for d in ledger.open.values() if d.root == job.logs]
-        left = self._left(job, ledger)
+        limit = self._limit(job)
+        left = limit - self._spent(job, ledger)
         # SAFETY: fewer than CROWD open pages do not move the job's end, and the logs might come too late.
         crowd = CROWD * deposit_of(Piece.BLOCKS, enough)
-        if left == self._max_wei < crowd:
+        if left == limit < crowd:
             self._leave(job, f"to get them in time takes {crowd} wei of deposits")
             return []
         # SAFETY: pieces without the rest are of no use, and their fees are paid to who withheld them.
@@ -170,25 +173,43 @@ class DataRequester:
         """Log once why we leave a job's logs to others."""
         if job.id not in self._told:
             self._told.add(job.id)
-            reason = f"its logs are withheld; {why}, max_data_requests_eth allows {self._max_wei} wei"
+            limit = (
+                f"max_data_requests_eth allows {self._limit(job)} wei; raise it, or leave the job to others"
+            )
+            reason = f"its logs are withheld; {why}, {limit}"
             _log.warning("job.left_to_others", job=job.id, reason=reason)
 
-    def _left(self, job: JobView, ledger: Ledger) -> int:
-        """Return the wei that we may still spend on a job: the limit, less our deposits and the cost of past requests.
+    def _limit(self, job: JobView) -> int:
+        return limit_of(job) if self._max_wei is None else self._max_wei
+
+    def _spent(self, job: JobView, ledger: Ledger) -> int:
+        """Return the wei that our requests have taken of a job's limit: our deposits and the cost of past requests.
 
         SAFETY: requests of others do not count, or they could use up our limit.
         """
-        left = self._max_wei
+        spent = 0
         for request in ledger.open.values():
             if request.root == job.logs and self._is_mine(request):
-                left -= request.deposit
+                spent += request.deposit
         for key, request in ledger.answered.items():
             if request.root == job.logs and self._is_mine(request):
                 first = deposit_of(request.place.piece, request.price)
                 size = check(job.program, *key, ledger.answers[key])
                 fee = min(request.price * (ANSWER_GAS + BYTE_GAS * size), first)
-                left -= fee + (request.deposit - first) // 2
-        return left
+                spent += fee + (request.deposit - first) // 2
+        return spent
 
     def _is_mine(self, request: OpenRequest) -> bool:
         return request.requester.lower() == self._transactions.address.lower()
+
+
+def limit_of(job: JobView) -> int:
+    """Return the wei that the logs of a job may cost us where the settings do not say it: half an ether, or where gas
+    is dear the deposits that make them come in time, but no more than what the job decides about.
+
+    SAFETY: the client chooses ``low_fee``, and his trainer may be paid for what we request. So the deposits are
+    those at twice the present price, of which the job's lower bound can make no more.
+    """
+    price = request_price(fee_at(2 * job.base_fee, 0, job.high_fee))
+    worth = job.reward + sum(claim.stake for claim in job.claims if not claim.lost)
+    return max(LEAST_WEI, min(CROWD * deposit_of(Piece.BLOCKS, price), worth))

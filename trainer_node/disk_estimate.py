@@ -1,5 +1,6 @@
 """The disk space that a job takes until it is over, from its program and terms alone; nothing of it is fetched before.
 
+    part           of a refutation: what a run keeps at one checkpoint, the run tree, the logs of an interval
     package        the program, its constants, the initial state
     run            at each checkpoint of the first stride: the state, the step's tree, the records of its writers
     disputes       in each of `DISPUTES`: the trees of the refinements and of every step of the last one, ours and the
@@ -11,6 +12,7 @@ All of it is an upper bound for a whole file system of blocks; slots that a step
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass, replace
 
 from repops.opset import MAX_RANK
 
@@ -32,6 +34,33 @@ _LOGGED = 64
 def disk_needed(program: Program, terms: Terms) -> int:
     """Return the bytes that a job takes on disk: package, run and disputes."""
     return package_bytes(program) + run_bytes(program, terms) + DISPUTES * dispute_bytes(program, terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Bytes on disk: of a ``whole`` job, disputes included; and for a refutation of one interval what it begins with
+    (``start``), and its ``disputes``."""
+
+    whole: int
+    start: int = 0
+    disputes: int = 0
+
+    def left(self, held: int, *, part: bool) -> int:
+        """Return the bytes that the job, or a refutation, may still take if it holds so many.
+
+        NOTE: what a sampler holds may be of other intervals, so it does not count for the disputes about this one.
+        """
+        return self.disputes + max(0, self.start - held) if part else max(0, self.whole - held)
+
+
+def needs_of(program: Program, terms: Terms) -> Needs:
+    """Return what a job takes on disk. A refutation begins with the package, the state before its interval and what
+    proves it, and the interval's logs."""
+    interval = replace(terms, steps=min(terms.strides[0], terms.steps))
+    trees = on_disk(-(-terms.steps // terms.strides[0]) * HASH_BYTES)
+    trees += on_disk(terms.steps * HASH_BYTES) if is_rounded(terms.mode) else 0
+    start = package_bytes(program) + run_bytes(program, interval) + trees
+    return Needs(disk_needed(program, terms), start, DISPUTES * dispute_bytes(program, terms))
 
 
 def package_bytes(program: Program) -> int:

@@ -10,6 +10,7 @@ AssayError
 ├── ReleaseRefused           a release that is withdrawn, or differs from this build
 ├── DiskFailed               the disk refuses to read or write: what cannot be kept is computed again
 │   └── DiskFull             it has no room
+├── MemoryShort              the memory for all jobs together has no room for another (also Unavailable)
 ├── Corrupt                  bytes that do not match the name of an artifact (also HashMismatch and Unavailable)
 ├── Malformed                right bytes that no run of the program can lead to: the claim that names them is wrong
 └── ChainError
@@ -68,6 +69,14 @@ class DiskFailed(AssayError):
 
 class DiskFull(DiskFailed):
     """The disk, or the store's quota, has no room for what is to be written."""
+
+
+class MemoryShort(Unavailable):
+    """A job does not fit in memory beside others. ``waits``: it does once they are done; else it is left to others."""
+
+    def __init__(self, reason: str, *, waits: bool) -> None:
+        super().__init__(reason)
+        self.waits = waits
 
 
 class Corrupt(HashMismatch, Unavailable):

@@ -40,7 +40,7 @@ from .chain import JobView
 from .checkpoints import StoredCheckpoints
 from .cost_estimate import CostEstimate, StepTooLong, measure
 from .db import Database
-from .errors import Corrupt, DiskFailed
+from .errors import Corrupt, DiskFailed, MemoryShort
 from .fetch import Fetcher
 from .keeper import Keeper
 from .lanes import Lanes
@@ -49,11 +49,13 @@ from .metrics import Metrics
 from .onchain_logs import Shown
 from .pace import left_words, rate_words
 from .package import Package, memory_needed
-from .packages import Packages, Prepared, Work
+from .packages import Lost, Packages, Work
 from .problems import Problems
 from .progress import Board, Report, Reporter, told_outputs
+from .refuted import Refuted
 from .replay import Interrupted, Replay
 from .store import Store
+from .tensors import Tensors
 from .turns import Turns
 from .waits import LANES, logs_s, retry_s
 
@@ -111,6 +113,7 @@ class JobRunner:
         self._database = database
         self._backend = backend
         self._max_memory = max_memory
+        self._tensors = Tensors(max_memory, clock)
         self._exact_slowdown = exact_slowdown
         self._replay = replay
         self._works: dict[int, Work] = {}
@@ -120,20 +123,19 @@ class JobRunner:
         self._turns = Turns()
         self._stop = threading.Event()
         self._packages = Packages(
-            fetcher, database, self._known, self._measure, max_memory=max_memory, keeper=keeper, clock=clock
+            fetcher, database, self._known, self._measure, tensors=self._tensors, keeper=keeper, clock=clock
         )
 
     def prepare(self, job: JobView) -> CostEstimate | None:
         """Return the cost of a job; None while its package is fetched or not served, or if the job is refused."""
-        prepared = self._prepared(job)
-        return prepared.estimate if prepared else None
+        return self._prepared(job)
 
     def refused(self, job_id: int) -> str | None:
         """Return the reason why the job was refused, or None."""
         work = self._works.get(job_id)
         if work is None:
             return None
-        return work.refused or work.late
+        return work.refused or work.late or work.short
 
     def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the job's claim; None until it is computed. ``ours``: we have staked on it; no time limit."""
@@ -146,25 +148,44 @@ class JobRunner:
         if work.claim is None:
             done = StoredCheckpoints(self._database, work.key).last == job.program.steps
             pool = self._known if done else self._runner
-            work.claim = pool.submit(self._train, work, prepared.package)
+            work.claim = pool.submit(self._train, work)
         claim = self._result(work, work.claim)
         if claim is None and work.claim.done():
             work.claim = None
+        if claim is not None and work.replay is None and ours:
+            self._bring_back(work)
         return claim
 
+    def known(self, job_id: int) -> RunClaim | None:
+        """Return the claim of a job whose run is done, or None. NOTE: it reads nothing, so it cannot fail."""
+        claim = work.claim if (work := self._works.get(job_id)) is not None else None
+        done = claim is not None and claim.done() and not claim.cancelled() and claim.exception() is None
+        return claim.result() if claim is not None and done else None
+
+    def found(self, job_id: int) -> list[Refuted]:  # noqa: ARG002
+        """Return what is known to be wrong in single intervals of a job, as `known`."""
+        return []
+
     def replay(self, job_id: int, claim: RunClaim | None = None) -> Replay:  # noqa: ARG002
-        """Return the run of a job that `train` has finished. ``claim``: what the run is to be played for."""
-        replay = self._works[job_id].replay
-        assert replay is not None
+        """Return the run of a job that `train` has finished. ``claim``: what the run is to be played for.
+
+        Raises Unavailable while a run that has given way to others in memory comes back from the disk. NOTE: one in
+        which we have a stake never gives way.
+        """
+        work = self._works[job_id]
+        replay = work.replay
+        if replay is None:
+            self._bring_back(work)
+            raise Unavailable(f"the run of job {job_id} comes back from the disk")
         return replay
 
     def starved(self, job_id: int) -> Program | None:
         """Return the program of a job whose run waits for logs that nobody serves, or that come too slowly to be in
         time; None for other jobs."""
         work = self._works.get(job_id)
-        if work is None or work.log_source is None or work.replay is not None or not work.log_source.starved:
+        if work is None or work.log_source is None or not work.log_source.starved:
             return None
-        return work.prepared.result().package.program if work.prepared is not None else None
+        return None if self.known(job_id) is not None else work.program
 
     def deliver(self, job_id: int, shown: Shown) -> None:
         """Continue a job's run at once with its logs, which have all been shown on the chain."""
@@ -174,14 +195,21 @@ class JobRunner:
         work.log_source.deliver(shown.tree(), shown.steps())
         work.log_source.failures, work.failures, work.retry_at = 0, 0, 0.0
 
-    def too_full(self, job_id: int) -> str | None:
-        """Return why not to stake on a job that is prepared, or None: it does not fit on the disk."""
-        return self._keeper.too_full(job_id) if self._keeper is not None else None
+    def too_full(self, job_id: int, *, part: bool = False) -> str | None:
+        """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
+        what we have staked on. ``part``: the stake is for a refutation, which needs no other interval. /readyz says it.
+        """
+        full = self._keeper.too_full(job_id, part=part) if self._keeper is not None else None
+        short = None if full else self._tensors.too_full(job_id)
+        self._problems.job(job_id, "disk", full, ours=False)
+        self._problems.job(job_id, "memory", short, ours=False)
+        return full or short
 
     def forget(self, job_id: int) -> None:
-        """Release an ended job's tensors. Its files stay until they are collected (`retention`)."""
+        """Release what is in memory of an ended job. Its files stay until they are collected (`retention`)."""
         work = self._works.pop(job_id, None)
-        self._problems.clear(*(f"job {job_id}: {part}" for part in ("run", "package", "disk")))
+        self._tensors.forget(job_id)
+        self._problems.clear(*(f"job {job_id}: {part}" for part in ("run", "package", "disk", "memory")))
         for name in ("steps_done", "steps", "step_rate", "loss"):
             self._metrics.drop(name, str(job_id))
         for future in (*work.futures, work.again) if work else ():
@@ -198,9 +226,7 @@ class JobRunner:
             return 0.0
         others = [work for number, work in self._works.items() if number != job.id and work.runs]
         return own + sum(
-            self._left_s(work.job, work.prepared.result().estimate)
-            for work in others
-            if work.prepared is not None
+            self._left_s(work.job, work.prepared.result()) for work in others if work.prepared is not None
         )
 
     def works_at(self, job_id: int) -> bool:
@@ -229,8 +255,34 @@ class JobRunner:
         return estimate.train_s(job.program) * (1 - done / job.program.steps)
 
     def _at_stake(self, job_id: int, ours: bool) -> None:
-        if (work := self._works.get(job_id)) is not None:
-            work.ours = ours
+        """SAFETY: what we have staked on keeps its memory, so that it can be played whatever the disk does."""
+        if ours:
+            self._tensors.keep(job_id)
+        if (work := self._works.get(job_id)) is None:
+            return
+        if work.ours and not ours:
+            self._tensors.let_go(job_id)
+            self._rests(work)
+        work.ours = ours
+
+    def _rests(self, work: Work) -> None:
+        """Let a finished run give way to others in memory, if nothing is at stake in it."""
+
+        def give() -> None:
+            work.replay = None
+
+        if work.replay is not None and work.replay.on_disk:
+            self._tensors.idle(work.job.id, give)
+        elif work.replay is not None:
+            self._tensors.keep(work.job.id)
+
+    def _bring_back(self, work: Work) -> None:
+        """Begin to restore a run from the disk, if that goes on no more."""
+        if work.restored is not None and work.restored.done():
+            self._result(work, work.restored)
+            work.restored = None
+        elif work.restored is None and self._clock() >= work.retry_at:
+            work.restored = self._known.submit(self._train, work)
 
     def _store(self, job_id: int, *, result: bool = False) -> Store:
         """Return the store for the artifacts of a job."""
@@ -244,11 +296,12 @@ class JobRunner:
     def _followed(self, job: JobView) -> bool:
         return self._follows and is_rounded(job.program.mode)
 
-    def _prepared(self, job: JobView, ours: bool = False) -> Prepared | None:
+    def _prepared(self, job: JobView, ours: bool = False) -> CostEstimate | None:
         work, key = self._works.get(job.id), self._key(job)
         if work is None or (work.key, work.job.program_file) != (key, job.program_file):
             self.forget(job.id)
             work = self._works[job.id] = Work(job, key, ours=ours)
+            self._at_stake(job.id, ours)
         work.job = job  # the job has changed: others may serve its logs by now
         if self._clock() >= work.refused_until:
             work.refused, work.refused_until = None, math.inf
@@ -264,7 +317,7 @@ class JobRunner:
                 work.package = None
             return None
         if work.prepared is None:
-            work.prepared = fetched.measuring or self._packages.measuring(work, fetched.package)
+            work.prepared = fetched.measuring or self._packages.measuring(work)
             fetched.measuring = None
         prepared = self._result(work, work.prepared)
         if prepared is not None:
@@ -281,9 +334,15 @@ class JobRunner:
         error = future.exception()
         if error is None:
             self._problems.job(work.job.id, part, None, ours=work.ours)
+            work.short = None
             return future.result()
         if isinstance(error, StepTooLong) and self._packages.too_long(work):
             return None
+        if isinstance(error, MemoryShort):
+            self._wait(work, error)
+            return None
+        if isinstance(error, Lost):
+            work.package = None
         if isinstance(error, InvalidInput) or (
             isinstance(error, HashMismatch) and not isinstance(error, Corrupt)
         ):
@@ -309,6 +368,18 @@ class JobRunner:
                 "job.failed", job=work.job.id, error=type(error).__name__, reason=str(error), exc_info=error
             )
         return None
+
+    def _wait(self, work: Work, short: MemoryShort) -> None:
+        """Ask for memory again soon, or tell once that a job is left to others, and look at it again later.
+
+        NOTE: nothing has failed, so the next delay is not longer.
+        """
+        work.retry_at = self._clock() + (RETRY_S if short.waits else retry_s(work.job))
+        if short.waits:
+            _log.info("job.waits", job=work.job.id, reason=str(short))
+        elif work.short is None:
+            _log.warning("job.left_to_others", job=work.job.id, reason=str(short))
+        work.short = None if short.waits else str(short)
 
     def _leave(self, work: Work) -> None:
         """Tell once that a job's package has taken its time."""
@@ -363,6 +434,7 @@ class JobRunner:
             store = self._store(job.id)
             return OwnLogs(self._database, work.key, store, terms.node_count, terms.steps)
         if work.log_source is None:
+            work.program = program
             work.log_source = FetchedLogs(
                 self._fetcher.for_job(job.id),
                 lambda: _log_servers(work.job),
@@ -380,7 +452,14 @@ class JobRunner:
         work.log_source.begin_turn()
         return work.log_source
 
-    def _train(self, work: Work, package: Package) -> RunClaim:
+    def _train(self, work: Work) -> RunClaim:
+        """Compute a job's run, or restore it. It stays in memory until something else needs that more."""
+        with self._tensors.lent(work.job.id, must=work.ours):
+            claim, work.replay = self._run(work, self._packages.package(work))
+            self._rests(work)
+        return claim
+
+    def _run(self, work: Work, package: Package) -> tuple[RunClaim, Replay]:
         checkpoints = StoredCheckpoints(self._database, work.key)
         _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
         log_source = self._log_source(work, package.program)
@@ -425,9 +504,8 @@ class JobRunner:
                 )
 
         claim = replay.train(progress, self._stop.is_set)
-        work.replay = replay
         _log.info("train.done", job=work.job.id, root=claim.root.hex())
-        return claim
+        return claim, replay
 
     def _show(self, report: Report) -> None:
         job, metrics = str(report.job), self._metrics

@@ -18,7 +18,7 @@ import structlog
 
 from .db import Database
 from .disk import Ballast, free_bytes, on_disk
-from .disk_estimate import too_full
+from .disk_estimate import Needs, too_full
 from .errors import DiskFailed
 from .held_bytes import HeldBytes
 from .metrics import Metrics
@@ -58,11 +58,12 @@ class Keeper:
         self._store_bytes, self._every_s = store_bytes, every_s
         self._metrics, self._problems = metrics, problems
         self.works_at = works_at
-        self._needs: dict[int, int] = {}
+        self._needs: dict[int, Needs] = {}
+        self._parts: set[int] = set()
         self._staked: set[int] = set()
         self._idle: set[int] = set()
         self._jobs = threading.Lock()
-        """Held while the three above change or are copied: collections run beside the loop."""
+        """Held while the four above change or are copied: collections run beside the loop."""
         self._looked = self._urgent = float("-inf")
         self._collected = time.monotonic()
         self._served = self._received = 0
@@ -72,10 +73,15 @@ class Keeper:
 
     # ------------------------------------------------------------------ room for jobs
 
-    def needs(self, job: int, size: int) -> None:
-        """Note the disk space that a whole job takes."""
+    def needs(self, job: int, needs: Needs) -> None:
+        """Note the disk space that a job takes."""
         with self._jobs:
-            self._needs[job] = size
+            self._needs[job] = needs
+
+    def takes_part(self, job: int, part: bool) -> None:
+        """Note whether only intervals of a job are computed."""
+        with self._jobs:
+            (self._parts.add if part else self._parts.discard)(job)
 
     def stake(self, job: int, staked: bool) -> None:
         """Note whether we have something at stake in a job, in every round in which it is looked at."""
@@ -90,14 +96,16 @@ class Keeper:
         with self._jobs:
             self._staked.discard(job)
             self._idle.discard(job)
+            self._parts.discard(job)
             self._needs.pop(job, None)
         self._store.holders.end(job)
         self._store.holders.forget_known(job)
         self._held.forget(job)
 
-    def too_full(self, job: int) -> str | None:
-        """Return why not to stake on a job, or None: it does not fit on the disk, beside the others."""
-        needed = self._left(job)
+    def too_full(self, job: int, *, part: bool = False) -> str | None:
+        """Return why not to stake on a job, or on a ``part`` of it, or None: it does not fit on the disk, beside the
+        others."""
+        needed = self._left(job, part=part)
         if needed > self.room(job):
             self._urgently(lambda: needed <= self.room(job))
         return too_full(needed, self.room(job))
@@ -124,8 +132,10 @@ class Keeper:
         with self._jobs:
             return tuple(self._staked)
 
-    def _left(self, job: int) -> int:
-        return max(0, self._needs.get(job, 0) - self._held.of(job))
+    def _left(self, job: int, *, part: bool = False) -> int:
+        with self._jobs:
+            needs, part = self._needs.get(job, Needs(0)), part or job in self._parts
+        return needs.left(self._held.of(job), part=part)
 
     # ------------------------------------------------------------------ a full disk
 

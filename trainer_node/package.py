@@ -22,6 +22,8 @@ from .disk import on_disk
 from .errors import DiskFull
 from .fetch import Fetcher
 from .rounded import UNFOLDED_BYTES
+from .store import Store
+from .tensors import Takes, Tensors
 
 MAX_HEADER_BYTES = 2 + 8 * MAX_RANK
 """Largest header of a served tensor: dtype, rank and dims."""
@@ -58,19 +60,19 @@ def package_names(program: Program, file_hash: bytes) -> list[Name]:
     return [Name(Kind.BLOB, file_hash), *(Name(Kind.TENSOR, tensor.hash) for tensor in tensors)]
 
 
-def load(
+def fetch(
     fetcher: Fetcher,
     terms: Terms,
     file_hash: bytes,
     uris: Sequence[str],
     max_memory: int,
     fits: Callable[[int], str | None] | None = None,
-) -> Package:
-    """Fetch the whole package. Raises as :func:`load_program`, and HashMismatch for a tensor of another type.
+) -> Program:
+    """Fetch the whole package into the store, where it stays; nothing but the program is in memory then.
 
-    The store keeps everything, so a restart fetches nothing. ``max_memory`` (bytes) bounds the tensors and one step; a
-    program that needs more is refused before its tensors are fetched. ``fits`` returns why so many bytes should not be
-    written to the disk; then DiskFull is raised before that.
+    Raises as :func:`load_program`. ``max_memory`` (bytes) bounds the tensors and one step; a program that needs more is
+    refused before its tensors are fetched. ``fits`` returns why so many bytes should not be written to the disk; then
+    DiskFull is raised before that.
     """
     check_leaves(terms)
     program = load_program(fetcher, terms, file_hash, uris)
@@ -89,10 +91,35 @@ def load(
     if full is not None:
         raise DiskFull(f"the package is not fetched: {full}")
     fetcher.fetch_all(names, uris, max_bytes=max(sizes, default=0) + MAX_HEADER_BYTES)
-    tensors = [fetcher.store.get_tensor(descriptor.hash) for descriptor in descriptors]
-    split = len(program.constants)
-    program.check_tensors(tensors[:split], tensors[split:])
-    return Package(terms, program, tuple(tensors[:split]), tuple(tensors[split:]))
+    return program
+
+
+def read(store: Store, terms: Terms, file_hash: bytes, tensors: Tensors) -> Package:
+    """Read a package that was fetched from the disk into memory; what other jobs have there is shared.
+
+    Raises Unavailable for what the disk has lost, Corrupt for what it has damaged, DiskFailed, and HashMismatch for a
+    tensor of another type than the program says.
+    """
+    program = read_program(store.get_blob(file_hash))
+    terms.check(program)
+    constants = tensors.read(store, (constant.hash for constant in program.constants))
+    initial = tensors.read(store, (slot.hash for slot in program.initial))
+    program.check_tensors(constants, initial)
+    return Package(terms, program, tuple(constants), tuple(initial))
+
+
+def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], max_memory: int) -> Package:
+    """Fetch a package, and read it into memory. Raises as `fetch` and `read`."""
+    fetch(fetcher, terms, file_hash, uris, max_memory)
+    return read(fetcher.store, terms, file_hash, Tensors(max_memory))
+
+
+def takes(program: Program, terms: Terms) -> Takes:
+    """Return what a job takes in memory, of what `memory_needed` is the sum."""
+    descriptors = (*program.constants, *program.initial)
+    tensors = {descriptor.hash: descriptor.type.nbytes for descriptor in descriptors}
+    step = memory_needed(program, terms) - sum(descriptor.type.nbytes for descriptor in descriptors)
+    return Takes(tensors, step, sum(slot.type.nbytes for slot in program.initial))
 
 
 def check_strides(program: Program) -> None:

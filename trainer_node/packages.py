@@ -5,7 +5,8 @@
     again      what seems too slow is measured again later: one outlier of a busy machine decides nothing
 
 SAFETY: jobs are cheap to post. So neither a package that comes slowly nor a step that takes long keeps another job
-waiting for more than its turn. What we have worked on before has threads of its own, and no budget.
+waiting for more than its turn. What we have worked on before has threads of its own, and no budget. And of a job that
+waits, or is left to others, nothing stays in memory but what it costs: its tensors are on disk (`tensors`).
 """
 
 from __future__ import annotations
@@ -15,26 +16,29 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from referee_py.errors import Unavailable
 from referee_py.execute import RunClaim
+from referee_py.program import Program
+from referee_py.program.read import read_program
 
 from .budget import Budget
 from .chain import JobView
 from .checkpoints import StoredCheckpoints
 from .cost_estimate import CostEstimate
 from .db import Database
-from .disk_estimate import disk_needed
+from .disk_estimate import needs_of
 from .errors import DiskFailed
 from .fetch import Fetcher
 from .keeper import Keeper
 from .lanes import Lanes
 from .log_sources import FetchedLogs
-from .package import Package, load, package_names
+from .package import Package, fetch, package_names, read, takes
 from .replay import Replay
+from .tensors import Tensors
 from .waits import LANES, again_s, package_s, serves, turn_s
 
 TRIAL_S = 60.0
@@ -48,20 +52,15 @@ Measure = Callable[[JobView, Package, float], CostEstimate]
 """Measures a job whose first step may take so many seconds. Raises as `cost_estimate.measure`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A package, and what the job costs this machine."""
-
-    package: Package
-    estimate: CostEstimate
+class Lost(Unavailable):
+    """The disk has lost a package, or damaged it: it is to be fetched again."""
 
 
 @dataclass(slots=True)
 class Fetched:
-    """A package, and its first measurement, which begins at once."""
+    """A package is on disk; and its first measurement, which begins at once."""
 
-    package: Package
-    measuring: Future[Prepared] | None
+    measuring: Future[CostEstimate] | None
 
 
 @dataclass
@@ -71,10 +70,15 @@ class Work:
     job: JobView
     key: int
     package: Future[Fetched] | None = None
-    prepared: Future[Prepared] | None = None
+    prepared: Future[CostEstimate] | None = None
     claim: Future[RunClaim] | None = None
     replay: Replay | None = None
+    """The finished run; None before, and once it has given way to others in memory."""
+    restored: Future[RunClaim] | None = None
+    """The run, while it comes back from the disk."""
     log_source: FetchedLogs | None = None
+    program: Program | None = None
+    """The program of a run that follows logs, for requests of those that nobody serves."""
     refused: str | None = None
     refused_until: float = math.inf
     retry_at: float = 0.0
@@ -86,6 +90,8 @@ class Work:
     wait: Budget | None = None
     left: str | None = None
     """Why we have left the job to others, once that is told."""
+    short: str | None = None
+    """Why there is no memory for the job."""
     turn: Budget | None = None
     turns: int = 0
     trials: int = 0
@@ -100,7 +106,7 @@ class Work:
     @property
     def futures(self) -> tuple[Future[Any] | None, ...]:
         """What goes on for the job, besides another measurement."""
-        return self.package, self.prepared, self.claim
+        return self.package, self.prepared, self.claim, self.restored
 
     @property
     def busy(self) -> bool:
@@ -134,13 +140,13 @@ class Packages:
         known: ThreadPoolExecutor,
         measure: Measure,
         *,
-        max_memory: int,
+        tensors: Tensors,
         keeper: Keeper | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fetcher, self._database = fetcher, database
         self._known, self._measure = known, measure
-        self._max_memory, self._keeper, self._clock = max_memory, keeper, clock
+        self._tensors, self._keeper, self._clock = tensors, keeper, clock
         self._strangers = Lanes(LANES, LANES, "package")
         self._trials = Lanes(0, 1, "trial")
 
@@ -164,14 +170,14 @@ class Packages:
             return self.fetching(work)
         return package
 
-    def measuring(self, work: Work, package: Package) -> Future[Prepared]:
+    def measuring(self, work: Work) -> Future[CostEstimate]:
         """Begin to measure a job."""
         if self._worked_on(work):
-            return self._known.submit(self._prepare, work.job, package, math.inf)
+            return self._known.submit(self._prepare, work, math.inf)
         limit_s = TRIALS_S[min(work.trials, len(TRIALS_S) - 1)]
-        return self._trials.submit(work.trials, partial(self._prepare, work.job, package, limit_s))
+        return self._trials.submit(work.trials, partial(self._prepare, work, limit_s))
 
-    def measured_again(self, work: Work, prepared: Prepared) -> Prepared:
+    def measured_again(self, work: Work, estimate: CostEstimate) -> CostEstimate:
         """Return what is known of a job's cost by now.
 
         SAFETY: a job that is too slow for us is left to others. One measurement on a machine that was busy must not
@@ -179,18 +185,33 @@ class Packages:
         """
         if work.again is not None and work.again.done():
             if work.again.exception() is None:
-                prepared = replace(prepared, estimate=prepared.estimate.least(work.again.result()))
+                estimate = estimate.least(work.again.result())
                 work.prepared = Future()
-                work.prepared.set_result(prepared)
+                work.prepared.set_result(estimate)
             work.again = None
         if work.measure_at == math.inf:
             work.measure_at = self._clock() + again_s(work.job, work.measured)
-        idle = not work.ours and work.claim is None and work.replay is None and work.again is None
+        idle = not work.ours and work.claim is None and work.again is None
         if idle and work.measured < MEASURED and self._clock() >= work.measure_at:
             work.measured, work.measure_at = work.measured + 1, math.inf
-            again = partial(self._measure, work.job, prepared.package, TRIAL_S)
+            # NOTE: where it has no room now, it waits in no line: the job is measured already.
+            again = partial(self._prepare, work, TRIAL_S, waits=False)
             work.again = self._trials.submit(len(TRIALS_S), again)
-        return prepared
+        return estimate
+
+    def package(self, work: Work) -> Package:
+        """Read a job's package from the disk. Raises as `package.read`, but Lost for what is not there, or damaged."""
+        try:
+            return read(self._fetcher.store, work.job.program, work.job.program_file, self._tensors)
+        except Unavailable as error:
+            raise Lost(f"the package is fetched again: {error}") from error
+
+    def program(self, work: Work) -> Program:
+        """Read a job's program from the disk. Raises as `package`."""
+        try:
+            return read_program(self._fetcher.store.get_blob(work.job.program_file))
+        except Unavailable as error:
+            raise Lost(f"the package is fetched again: {error}") from error
 
     def too_long(self, work: Work) -> bool:
         """Note that a first step has taken its time; return whether it has another turn at once. Otherwise the job is
@@ -231,12 +252,16 @@ class Packages:
     def _fetch(self, work: Work, fetcher: Fetcher) -> Fetched:
         job, keeper = work.job, self._keeper
         fits = None if keeper is None else partial(keeper.fits, job.id)
-        package = load(fetcher, job.program, job.program_file, [job.uri], self._max_memory, fits)
+        limit = self._tensors.limit
+        program = fetch(fetcher, job.program, job.program_file, [job.uri], limit, fits)
         with contextlib.suppress(DiskFailed):
-            fetcher.store.held_by(job.id).hold(*package_names(package.program, job.program_file))
+            fetcher.store.held_by(job.id).hold(*package_names(program, job.program_file))
         if keeper is not None:
-            keeper.needs(job.id, disk_needed(package.program, package.terms))
-        return Fetched(package, self.measuring(work, package))
+            keeper.needs(job.id, needs_of(program, job.program))
+        self._tensors.of(job.id, takes(program, job.program))
+        return Fetched(self.measuring(work) if work.prepared is None else None)
 
-    def _prepare(self, job: JobView, package: Package, limit_s: float) -> Prepared:
-        return Prepared(package, self._measure(job, package, limit_s))
+    def _prepare(self, work: Work, limit_s: float, *, waits: bool = True) -> CostEstimate:
+        """Measure a job. SAFETY: its memory is had for that long, and no longer."""
+        with self._tensors.lent(work.job.id, trial=True, waits=waits, must=work.ours):
+            return self._measure(work.job, self.package(work), limit_s)

@@ -184,8 +184,17 @@ class Participant(Role):
                 return watched or held or reserve.kept(job.id) > 0, turns
         else:
             self._over.discard(job.id)  # a reorganisation has brought it back
-        acts, own = self._decide(job, snapshot.now)
-        lies, refute = self._refutations(job, own, snapshot.now)
+        # SAFETY: what fails while a part of the job is checked takes a turn of its own. What is known by now is played.
+        try:
+            acts, own = self._decide(job, snapshot.now)
+        except Exception as error:
+            acts, own = [], self._runner.known(job.id)
+            turns.append(Turn("decision", raising(error)))
+        try:
+            lies, refute = self._refutations(job, own, snapshot.now)
+        except Exception as error:
+            lies, refute = self._runner.found(job.id), []
+            turns.append(Turn("refutations", raising(error)))
         results = [*([] if own is None else [own]), *lies]
         self._node.gauges.job(job, own, snapshot.now)
         if watched and is_over(job, snapshot.now) and JobAction.FINALIZE not in acts:

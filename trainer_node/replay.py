@@ -129,6 +129,16 @@ class Replay:
         interpreter.step(state, False)
         return capture.found[node]
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether the disk has kept all that a finished run needs to come back without computing a step."""
+        try:
+            done = self._checkpoints.all()
+        except DiskFailed:
+            return False
+        kept = bool(done) and done[-1].step == self.terms.steps and bool(done[-1].slots)
+        return kept and not self._unrecorded and not self._unserved
+
     # ------------------------------------------------------------------ training
 
     def train(

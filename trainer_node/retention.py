@@ -92,7 +92,9 @@ class Retention:
             left = Usage()
             for path, kind, size, used in files(self._store.root):
                 limit = now - _INCOMING_S if kind == "incoming" else before
-                if kind == "jobs" or str(path.relative_to(self._store.root)) in kept or used >= limit:
+                held = kind == "jobs" or str(path.relative_to(self._store.root)) in kept
+                # SAFETY: what somebody has put into our folder is not ours to remove.
+                if held or used >= limit or not self._store.made(path):
                     left.add(kind, size)
                     continue
                 won = self._store.remove(path, limit)

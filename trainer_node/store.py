@@ -51,6 +51,8 @@ from .memory import Memory
 DEFAULT_MAX_BYTES = 16 << 30
 _CHUNK = 1 << 20
 _LEFTOVER_S = 24 * 3600
+_PREFIX = "assay-"
+"""What the names of files begin with that are still being written."""
 
 
 class Store:
@@ -76,9 +78,9 @@ class Store:
         self._incoming = root / "incoming"
         with disk_errors(root):
             self._incoming.mkdir(parents=True, exist_ok=True)
-        for (
-            path
-        ) in self._incoming.iterdir():  # leftovers of crashes; another process may still write newer ones
+        for path in self._incoming.glob(
+            f"{_PREFIX}*"
+        ):  # leftovers of crashes; another process may still write newer ones
             with contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime < time.time() - _LEFTOVER_S:
                     path.unlink()
@@ -307,6 +309,17 @@ class Store:
             raise InvalidInput("no artifact of the store has this name")
         return name
 
+    def made(self, path: Path) -> bool:
+        """Return whether a file of the store's folder is an artifact under its name, or one that was being written. All
+        others are somebody else's."""
+        if path.parent == self._incoming:
+            return path.name.startswith(_PREFIX)
+        try:
+            self.name_of(path)
+        except (AssayError, ValueError, IndexError):
+            return False
+        return True
+
     def _put(self, name: Name, *parts: bytes | memoryview, sync: bool = True) -> None:
         size = sum(len(part) for part in parts)
         if size > self.max_bytes:
@@ -355,7 +368,7 @@ class Store:
     def _named_at_the_end(self, name: Name, sync: bool = True) -> Iterator[IO[bytes]]:
         """Yield a temporary file that gets its name when the block ends without error, and is removed otherwise."""
         with disk_errors(self.root):
-            file = tempfile.NamedTemporaryFile(dir=self._incoming, delete=False)  # noqa: SIM115
+            file = tempfile.NamedTemporaryFile(dir=self._incoming, prefix=_PREFIX, delete=False)  # noqa: SIM115
         try:
             yield file
             with disk_errors(self.root):

@@ -150,6 +150,14 @@ WORKS = (
         "N/test_package.py::test_more_memory_than_allowed_is_refused_before_any_tensor_is_fetched",
     ),
     Work(
+        "memory for all jobs",
+        "many posted jobs, claims",
+        "`limits.memory_bytes` for what is measured, computed or kept of all jobs, each tensor once; others wait, or "
+        "are left before a stake",
+        "the gas of posting; for what is kept, a stake of its author or of ours",
+        "N/test_tensors.py::test_jobs_that_were_measured_hold_no_memory",
+    ),
+    Work(
         "fetching from a server that delivers nothing",
         "who names it",
         "`limits.peer_bytes` and `limits.peer_s` a day, for one job and one host",

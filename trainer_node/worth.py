@@ -42,8 +42,9 @@ class Worth:
         ready_in_s += CLAIM_MOVES * settings.latency_s
         return self.unless(job, too_late(job, ready_in_s, now, self._commit_age))
 
-    def affordable(self, job: JobView, price: int, *, beside: int = 0) -> bool:
-        """Return whether to stake ``price`` wei on a job. ``beside``: stakes that are in the price besides the last."""
+    def affordable(self, job: JobView, price: int, *, beside: int = 0, part: bool = False) -> bool:
+        """Return whether to stake ``price`` wei on a job. ``beside``: stakes that are in the price besides the last;
+        ``part``: it is for a refutation, which needs one interval and not the disk space of a whole run."""
         settings, max_fee, me = self._node.settings, self._node.settings.fees.max_fee, self._node.address
         mine = [] if me is None else [claim.stake for claim in job.stakes_of(me) if not claim.lost]
         dear = crowded(job, self._node.reserve.jobs(), settings.policy)
@@ -55,12 +56,12 @@ class Worth:
         if estimate is not None:
             paces = settings.latency_s, self._commit_age, settings.mined_s
             slow = too_slow(job, estimate, *paces)
-        full = None if estimate is None else self._runner.too_full(job.id)
-        self._node.problems.job(job.id, "disk", full, ours=False)
-        slow = slow or full
         disputes = len(mine) + beside + 1
         poor = too_poor(price, disputes * quarrel(job, max_fee), self._node.spare(job.id))
-        return estimate is not None and self.unless(job, dear or slow or poor)
+        reason = dear or slow or poor
+        if estimate is not None and reason is None:
+            reason = self._runner.too_full(job.id, part=part)
+        return estimate is not None and self.unless(job, reason)
 
     def unless(self, job: JobView, reason: str | None) -> bool:
         """Return whether there is no reason to leave the job to others. Log the reason once if there is one."""

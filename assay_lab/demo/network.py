@@ -29,7 +29,7 @@ from trainer_node.db import Database
 from trainer_node.deploy import ETHER, Parameters, deploy
 from trainer_node.errors import ConfigError
 from trainer_node.keys import create_key
-from trainer_node.made import emptied
+from trainer_node.made import closed, emptied
 
 from ..processes import end, heed, undisturbed
 from .roles import Role
@@ -58,7 +58,9 @@ class Network:
     """
 
     def __init__(self, folder: Path, names: list[str]) -> None:
-        self.folder = emptied(folder, BY)
+        homes = [name.replace(" ", "-") for name in names]
+        own = ["password", "client", "logs", "deployments", "explorer", *homes]
+        self.folder = emptied(folder, BY, own)
         self.password = folder / "password"
         self.password.touch(0o600)
         self.password.write_text(secrets.token_hex(16))
@@ -71,14 +73,19 @@ class Network:
         try:
             self._start_chain()
         except BaseException:
-            end(self._processes.values())
+            self._end()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        """End all processes; what they have written may go when the next network begins."""
         end(self._processes.values())
+        closed(self.folder, BY)
 
     # ------------------------------------------------------------------ the chain
 

@@ -1,7 +1,7 @@
 """Build the documentation site into .build/docs, and fail on any warning, broken link or request to another host.
 
-The pages of docs/ are copied into .build/docs-source, where the generated reference joins them. The site is moved into
-place only if it is sound.
+The pages of docs/ are copied into a temporary folder, where the generated reference joins them. The site gets its place
+only if it is sound; a folder that has this place and was not made here is moved aside.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from trainer_node.made import check, emptied, mark, removed
+from trainer_node.made import closed, emptied, made, set_aside
 
 from . import code, commands, contracts, links, python
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
 CONFIGURATION = Path(__file__).parent / "zensical.toml"
-SOURCE = ROOT / ".build/docs-source"
 SITE = ROOT / ".build/docs"
 BY = "make docs"
 ZENSICAL = Path(sys.executable).parent / "zensical"
@@ -49,24 +49,35 @@ def write_pages(folder: Path) -> None:
         (folder / "reference" / name).write_text(text)
 
 
+def put(built: Path, site: Path) -> None:
+    """Put a built site in its place, where an earlier one may be."""
+    if site.is_symlink() or (site.exists() and any(site.iterdir()) and not made(site, BY)):
+        print(f"{site} was not made by `{BY}`; it is now {set_aside(site)}", file=sys.stderr)
+    emptied(site, BY, [path.name for path in built.iterdir()])
+    shutil.copytree(built, site, dirs_exist_ok=True)
+    closed(site, BY)
+
+
 def main() -> int:
-    check(SITE, BY)
-    emptied(SOURCE, BY)
-    shutil.copy(CONFIGURATION, SOURCE)
-    write_pages(SOURCE / "pages")
-    done = subprocess.run([ZENSICAL, "build", "--strict"], cwd=SOURCE, check=False)
+    with tempfile.TemporaryDirectory(prefix="assay-docs-") as name:
+        return build(Path(name))
+
+
+def build(source: Path) -> int:
+    """Build the site in an empty folder, and put it in its place. Return the exit status."""
+    shutil.copy(CONFIGURATION, source)
+    write_pages(source / "pages")
+    done = subprocess.run([ZENSICAL, "build", "--strict"], cwd=source, check=False)
     if done.returncode:
         return done.returncode
-    built = SOURCE / "site"
+    built = source / "site"
     problems = links.problems(built)
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
         print(f"the site has {len(problems)} problems", file=sys.stderr)
         return 1
-    removed(SITE, BY)
-    mark(built, BY)
-    built.rename(SITE)
+    put(built, SITE)
     print(f"{len(list(SITE.glob('**/*.html')))} pages in {SITE.relative_to(ROOT)}, no broken link")
     return 0
 

@@ -33,7 +33,6 @@ from trainer_node.loop import Loop
 from trainer_node.monitor.alerts import Kind, Rules
 from trainer_node.monitor.rounds import Monitor
 from trainer_node.monitor.trusted import Trusted
-from trainer_node.package import Package
 from trainer_node.packages import Work
 from trainer_node.participant import open_runner
 from trainer_node.posting import Offer, post_job
@@ -101,9 +100,9 @@ class SometimesLying(JobRunner):
 
     lie_of: Callable[[int], Lie]
 
-    def _train(self, work: Work, package: Package) -> RunClaim:
+    def _train(self, work: Work) -> RunClaim:
         self._replay = lying(self.lie_of(work.job.id))
-        return super()._train(work, package)
+        return super()._train(work)
 
 
 class Soak(Arena):

@@ -179,7 +179,7 @@ def test_disagreement_needs_an_own_result() -> None:
 
 
 def test_a_strangers_refutation_with_the_root_of_our_claim_is_its_own_to_play() -> None:
-    """A liar's root differs from the right one in one leaf, and its ally refutes it there: with the root of our claim."""
+    """A root that is wrong in one leaf, refuted there by an ally of its author: with the root of our claim."""
     wrong = Group(1, WRONG, bytes(32), 7, 0, 0, 0, (1,))
     refutation = Group(2, RIGHT, bytes(32), 7, 0, 0, 0, (2,), refutes=1)
     claim = Group(0, RIGHT, bytes(32), 7, 0, 0, 0, (0,))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,17 +12,20 @@ import repops
 
 from referee_py.errors import InvalidInput
 from tests.small_disk import Filler, Refusal, small_disk
+from tests.trainer_node.audit.runs import opened, publish
 from trainer_node.artifacts import Kind, Name
+from trainer_node.audit.interval import Auditor, computes
 from trainer_node.checkpoints import StoredCheckpoints
 from trainer_node.db import Database
 from trainer_node.disk import Ballast, free_bytes
-from trainer_node.disk_estimate import disk_needed, package_bytes, too_full
+from trainer_node.disk_estimate import Needs, disk_needed, needs_of, package_bytes, too_full
 from trainer_node.errors import DiskFailed, DiskFull
 from trainer_node.keeper import DISK, Keeper
 from trainer_node.metrics import Metrics
 from trainer_node.problems import Problems
 from trainer_node.replay import Replay
-from trainer_node.retention import Policy, usage
+from trainer_node.retention import Policy, Retention, usage
+from trainer_node.sampling.part import Part
 from trainer_node.store import Store
 
 from .desk import PROGRAM, STRIDES, TERMS, honest_run, put_package, tiny_package
@@ -125,8 +130,8 @@ def test_a_job_that_does_not_fit_is_left_and_what_others_may_take_is_kept_for_th
         kept, _, _ = keeper(store, database, Ballast(disk, 1 << 20))
         kept.round()
         free = free_bytes(disk)
-        kept.needs(1, free // 2)
-        kept.needs(2, free // 2 + (1 << 20))
+        kept.needs(1, Needs(free // 2))
+        kept.needs(2, Needs(free // 2 + (1 << 20)))
         assert kept.too_full(1) is None
         kept.stake(1, True)
         assert "make room" in (kept.too_full(2) or "")
@@ -150,6 +155,69 @@ def test_the_estimate_covers_what_a_job_really_takes(tmp_path: Path) -> None:
     assert usage(store.root).total <= disk_needed(PROGRAM, TERMS)
 
 
+def test_a_refutation_asks_for_one_interval_and_not_for_the_whole_run(tmp_path: Path) -> None:
+    """The attack: a lie was left alone where the disk had no room for the checkpoints of all intervals."""
+    long = replace(TERMS, steps=1 << 16)
+    needs = needs_of(PROGRAM, long)
+    assert needs.whole == disk_needed(PROGRAM, long)
+    assert needs.start + needs.disputes < needs.whole // 10
+    with small_disk(tmp_path / "disk", 64 << 20) as disk:
+        store, database = Store(disk / "artifacts"), Database(disk / "node.sqlite3")
+        kept, _, _ = keeper(store, database, Ballast(disk, 1 << 20))
+        kept.round()
+        assert needs.start + needs.disputes < free_bytes(disk) < needs.whole
+        kept.needs(1, needs)
+        assert "make room" in (kept.too_full(1) or "")
+        assert kept.too_full(1, part=True) is None
+        # Once it is refuted, no more than that is kept from other jobs; and the whole is, where that is computed.
+        kept.stake(1, True)
+        kept.takes_part(1, True)
+        assert kept.reserved == needs.start + needs.disputes
+        kept.takes_part(1, False)
+        assert kept.reserved == needs.whole
+        kept.over(1)
+        database.close()
+
+
+def test_what_was_held_of_other_intervals_leaves_the_disputes_their_room() -> None:
+    needs = Needs(1000, start=100, disputes=30)
+    assert [needs.left(held, part=True) for held in (0, 60, 100, 900)] == [130, 70, 30, 30]
+    assert [needs.left(held, part=False) for held in (0, 60, 2000)] == [1000, 940, 0]
+
+
+def test_the_estimate_covers_what_a_refutation_really_takes(tmp_path: Path) -> None:
+    run = opened(publish(tmp_path / "run", 12, 3, lie=8), tmp_path / "cache")
+    store = run.source.store
+    auditor = Auditor(run, 1 << 26, computes(run.terms.mode))
+    list(auditor.bring(3))
+    computed = auditor.replay(3)
+    assert computed != run.tree.leaves[2]
+    part = Part(auditor, 3, computed, store)
+    part.run_tree(1, 6, 9)
+    for node in range(run.terms.node_count):
+        part.publish(8, node)
+    needs = needs_of(run.program, run.terms)
+    assert usage(store.root).total <= needs.start + needs.disputes
+
+
+def test_what_somebody_puts_into_the_stores_folder_is_never_removed(tmp_path: Path) -> None:
+    root = tmp_path / "artifacts"
+    store, database = Store(root, sync=False), Database(None)
+    ours = store.path(Name(Kind.BLOB, store.put_blob(b"ours")))
+    theirs = [root / "incoming" / "notes", root / "my notes" / "thesis.tex", ours.parent / "readme"]
+    left = root / "incoming" / "assay-left-by-a-crash"
+    for path in (*theirs, left):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    for path in (*theirs, left, ours):
+        os.utime(path, (1, 1))
+    Store(root, sync=False)
+    assert not left.exists()
+    Retention(store, database, Policy(0, 0)).urgent(frozenset(), lambda: False)
+    assert not ours.exists()
+    assert all(path.exists() for path in theirs)
+
+
 def test_the_reason_names_what_is_wanted_and_what_is_there() -> None:
     assert too_full(5, 5) is None
     assert "6 bytes" in (too_full(6, 5) or "")
@@ -167,7 +235,7 @@ def test_jobs_come_and_go_while_garbage_is_collected(tmp_path: Path, monkeypatch
     store, database = Store(tmp_path, sync=False), Database(None)
     kept, problems, metrics = keeper(store, database, Ballast(tmp_path, 0))
     for job in range(3):
-        kept.needs(job, 1 << 20)
+        kept.needs(job, Needs(1 << 20))
         kept.stake(job, True)
         kept.stake(job + 100, False)
     coming, held = iter(range(1_000, 1_100)), store.holders.held

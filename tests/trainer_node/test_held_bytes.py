@@ -10,6 +10,7 @@ from trainer_node import held_bytes
 from trainer_node.artifacts import Kind, Name
 from trainer_node.db import Database
 from trainer_node.disk import Ballast, on_disk
+from trainer_node.disk_estimate import Needs
 from trainer_node.held_bytes import HeldBytes
 from trainer_node.keeper import Keeper
 from trainer_node.metrics import Metrics
@@ -82,7 +83,7 @@ def test_the_room_for_jobs_is_known_without_a_look_at_every_file(
         metrics=metrics,
         problems=Problems(metrics),
     )
-    keeper.needs(1, 1 << 40)
+    keeper.needs(1, Needs(1 << 40))
     keeper.stake(1, True)
     assert keeper.reserved == (1 << 40) - files * on_disk(4)
     for job in range(2, 66):

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from trainer_node import job_player, participant
+from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import Call, JobPhase
 from trainer_node.db import Database
 from trainer_node.decide import JobAction
 from trainer_node.due import Due
-from trainer_node.errors import InsufficientFunds, Reverted, RpcCorrupt
+from trainer_node.errors import DiskFailed, InsufficientFunds, Reverted, RpcCorrupt
 from trainer_node.job_player import JobPlayer
 from trainer_node.loop import Loop, Sender, Turn, raising
 from trainer_node.participant import Participant
 from trainer_node.policy import GasBudget
 from trainer_node.reserve import Reserve
+from trainer_node.store import Store
 
 ME = "0x" + "aa" * 20
 
@@ -88,7 +92,8 @@ def test_a_view_that_reverts_is_a_problem_and_no_refusal() -> None:
         attended(Turn("match", raising(Reverted("getMatch", "revert", {}, b""))), LAST)
 
 
-def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """Return a participant whose claim of the root "r" plays in match 7, and the job."""
     monkeypatch.setattr(participant, "kept", lambda *_: 5)
     part: Any = object.__new__(Participant)
     part._me, part._over, part._watcher, part._max_fee = ME, set(), None, 1
@@ -117,6 +122,11 @@ def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.Monkey
         match_ids=lambda: [7],
         open_matches=1,
     )
+    return part, job
+
+
+def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    part, job = playing(monkeypatch)
     unread = {5: RpcCorrupt("not all events of hearing 5")}
     snapshot: Any = SimpleNamespace(
         hearings=lambda _job: ([], unread), match=lambda *_: None, block=SimpleNamespace(number=9), now=5
@@ -134,6 +144,38 @@ def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.Monkey
     ours, turns = part.turns(snapshot, job)
     assert ours
     assert [turn.of for turn in turns][:2] == ["hearings", "match 0x7"]
+
+
+@pytest.mark.parametrize("fails", ["decision", "refutations"])
+def test_a_part_that_cannot_be_checked_stops_no_match_no_answer_and_no_collection(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: str
+) -> None:
+    """The disk has damaged what a decision reads: it takes its own turn, and what is known by now is played."""
+    part, job = playing(monkeypatch)
+    store = Store(tmp_path, sync=False)
+    damaged = store.path(Name(Kind.BLOB, store.put_blob(b"an interval's data")))
+    damaged.unlink()
+    damaged.mkdir()
+    own = SimpleNamespace(root=b"r")
+    part._runner = SimpleNamespace(known=lambda _: own, found=lambda _: [own], replay=lambda _: None)
+    part._hearings = SimpleNamespace(forget=lambda *_, **__: None)
+    part._closer = SimpleNamespace(due=lambda *_, **__: [due("close")])
+    part._watcher = SimpleNamespace(watches=lambda _: False, due=lambda *_: [due("bounty")])
+
+    def check(*_: Any) -> Any:
+        return store.get(Name(Kind.BLOB, hashlib.sha256(b"an interval's data").digest()))
+
+    setattr(part, {"decision": "_decide", "refutations": "_refutations"}[fails], check)
+    snapshot: Any = SimpleNamespace(
+        hearings=lambda _job: ([], {}), match=lambda *_: None, block=SimpleNamespace(number=9), now=5
+    )
+    ours, turns = part.turns(snapshot, job)
+    assert ours
+    found = {turn.of: turn.decide for turn in turns}
+    assert {fails, "bounty", "match 0x7", "responses", "closings"} <= set(found)
+    with pytest.raises(DiskFailed):
+        list(found[fails]())
+    assert [one.call.action for one in found["closings"]()] == ["close"]
 
 
 def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -28,21 +29,132 @@ def test_a_new_folder_and_an_empty_one_become_ours(tmp_path: Path) -> None:
         assert made.made(folder, BY)
 
 
-def test_what_we_have_made_is_emptied_and_removed(tmp_path: Path) -> None:
-    folder = made.emptied(tmp_path / "ours", BY)
-    (folder / "below").mkdir()
-    (folder / "below" / "file").write_text("x")
+def fill(folder: Path) -> None:
+    (folder / "below" / "deep").mkdir(parents=True)
+    (folder / "below" / "deep" / "file").write_text("x")
     (folder / "file").write_text("x")
+
+
+NAMES = ("below", "file", "link")
+
+
+def test_what_we_have_made_is_emptied_and_removed(tmp_path: Path) -> None:
+    folder = made.emptied(tmp_path / "ours", BY, NAMES)
+    fill(folder)
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "kept").write_text("x")
     (folder / "link").symlink_to(outside)
-    made.emptied(folder, BY)
+    made.closed(folder, BY)
+    made.emptied(folder, BY, NAMES)
     assert list(contents(folder)) == [made.MARK]
     assert contents(outside) == {"kept": b"x"}, "what a link names is not ours"
+    fill(folder)
+    made.closed(folder, BY)
     made.removed(folder, BY)
     assert not folder.exists()
     made.removed(folder, BY)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside"], "nothing had to be moved aside"
+
+
+def test_what_we_did_not_make_stays(tmp_path: Path) -> None:
+    """The attack: notes in a folder of ours were gone when the command ran again."""
+    folder = made.emptied(tmp_path / "demo", BY, NAMES)
+    fill(folder)
+    (folder / "my notes").mkdir()
+    (folder / "my notes" / "thesis.tex").write_text("somebody's")
+    (folder / "results.csv").write_text("somebody's")
+    made.closed(folder, BY)
+    (folder / "below" / "late.csv").write_text("somebody's")
+    (folder / "file").write_text("changed by somebody")
+    made.emptied(folder, BY, NAMES)
+    assert (folder / "results.csv").exists()
+    assert (folder / "my notes" / "thesis.tex").exists()
+    assert not any((folder / name).exists() for name in NAMES), "nothing is in the command's way"
+    aside = {name: data for name, data in contents(tmp_path / "demo.left-1").items() if data is not None}
+    assert aside == {"below/late.csv": b"somebody's", "file": b"changed by somebody"}
+    made.removed(folder, BY)
+    assert (folder / "results.csv").exists()
+
+
+def test_what_a_command_left_when_it_was_killed_is_moved_aside(tmp_path: Path) -> None:
+    for times in (1, 2):
+        folder = made.emptied(tmp_path / "ours", BY, NAMES)
+        assert list(contents(folder)) == [made.MARK]
+        fill(folder)
+        assert len(list(tmp_path.glob("ours.left-*"))) == times - 1
+    made.emptied(folder, BY, ["another name"])
+    assert len(list(tmp_path.glob("ours.left-*"))) == 2
+
+
+def test_a_link_in_the_way_leads_to_nothing_that_is_removed(tmp_path: Path) -> None:
+    folder = made.emptied(tmp_path / "ours", BY, NAMES)
+    fill(folder)
+    made.closed(folder, BY)
+    (folder / "below").rename(tmp_path / "moved")
+    (folder / "below").symlink_to(tmp_path / "moved")
+    made.emptied(folder, BY, NAMES)
+    assert (tmp_path / "moved" / "deep" / "file").exists()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "{",
+        "[]",
+        '{"names": ["../outside"]}',
+        '{"names": ["a/b"]}',
+        '{"names": [".."]}',
+        '{"files": [["../outside", 1]]}',
+        '{"files": 5}',
+        "7",
+    ],
+)
+def test_a_mark_that_cannot_be_read_makes_no_folder_ours(tmp_path: Path, said: str) -> None:
+    folder = made.emptied(tmp_path / "ours", BY, NAMES)
+    fill(folder)
+    (folder / made.MARK).write_text(f"{BY}\n{said}\n")
+    before = contents(folder)
+    with pytest.raises(InvalidInput, match="was not made by"):
+        made.emptied(folder, BY, NAMES)
+    assert contents(folder) == before
+
+
+def test_a_mark_that_somebody_has_written_removes_nothing_outside(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("x")
+    found = outside.lstat()
+    folder = made.emptied(tmp_path / "ours", BY)
+    files = [
+        ["../outside", found.st_size, found.st_mtime_ns],
+        [str(outside), found.st_size, found.st_mtime_ns],
+    ]
+    (folder / made.MARK).write_text(f"{BY}\n{json.dumps({'files': files})}\n")
+    made.emptied(folder, BY)
+    assert outside.exists()
+
+
+def test_a_site_from_before_is_no_obstacle_and_not_lost(tmp_path: Path) -> None:
+    from scripts.docs.__main__ import put
+
+    built, site = tmp_path / "built", tmp_path / "docs"
+    for folder, text in ((built, "new"), (site, "old")):
+        folder.mkdir()
+        (folder / "index.html").write_text(text)
+    for _ in range(2):
+        put(built, site)
+        assert (site / "index.html").read_text() == "new"
+        assert [path.name for path in tmp_path.glob("docs.left-*")] == ["docs.left-1"]
+    assert (tmp_path / "docs.left-1" / "index.html").read_text() == "old"
+
+
+def test_artifacts_of_contracts_that_are_gone_are_removed_and_other_files_are_not(tmp_path: Path) -> None:
+    from scripts.build_contracts import KEYS, is_ours
+
+    (tmp_path / "Old.json").write_text(json.dumps(dict.fromkeys(KEYS, "")))
+    for name, text in (("mine.json", "{}"), ("broken.json", "{"), ("list.json", "[]")):
+        (tmp_path / name).write_text(text)
+    assert {path.name for path in tmp_path.iterdir() if is_ours(path)} == {"Old.json"}
 
 
 @pytest.mark.parametrize("marked", [None, "assay program build\n", "", "assay demo"])
@@ -89,15 +201,16 @@ def test_a_file_or_a_pipe_is_no_folder(tmp_path: Path) -> None:
 def test_whoever_is_stopped_while_a_folder_is_emptied_can_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = made.emptied(tmp_path / "ours", BY)
-    (folder / "below").mkdir()
+    folder = made.emptied(tmp_path / "ours", BY, NAMES)
+    fill(folder)
+    made.closed(folder, BY)
 
     def stop(_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("shutil.rmtree", stop)
+        patch.setattr("pathlib.Path.rmdir", stop)
         with pytest.raises(KeyboardInterrupt):
-            made.emptied(folder, BY)
+            made.emptied(folder, BY, NAMES)
     assert made.made(folder, BY)
-    assert list(contents(made.emptied(folder, BY))) == [made.MARK]
+    assert list(contents(made.emptied(folder, BY, NAMES))) == [made.MARK]

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -91,10 +92,10 @@ class _NotKept(Unavailable):
 
 
 class Auditor:
-    """Checks intervals of one run. Holds the program, its constants and its compiled step.
+    """Checks intervals of one run. Holds the program; and from the first replay on its tensors and its compiled step.
 
     ``back``: how many intervals are computed, at most, to reach the state before one that is to be checked, where the
-    states in between were not kept. ``package``: the run's, if it is in memory already.
+    states in between were not kept. ``package`` reads the run's into memory, by default from its publishers.
     """
 
     def __init__(
@@ -103,17 +104,30 @@ class Auditor:
         max_memory: int,
         computes: Computes,
         back: int = 0,
-        package: Package | None = None,
+        package: Callable[[], Package] | None = None,
     ) -> None:
         self.published, self._back = published, back
-        self.package = package or published.package(max_memory)
-        terms, package = published.terms, self.package
+        self._read = package or partial(published.package, max_memory)
         self.log_bytes = step_limit(published.program, max_memory)
-        self.logs = FollowedLogs(published, self.log_bytes) if is_rounded(terms.mode) else None
+        self.logs = FollowedLogs(published, self.log_bytes) if is_rounded(published.terms.mode) else None
         self.backend = computes(self.logs)
-        self._run = Run(
+
+    @cached_property
+    def package(self) -> Package:
+        """The program with its tensors."""
+        return self._read()
+
+    @cached_property
+    def _run(self) -> Run:
+        package, terms = self.package, self.published.terms
+        return Run(
             package.program, package.constants, package.initial, terms.steps, terms.strides, self.backend
         )
+
+    def release(self) -> None:
+        """Drop the tensors until the next replay."""
+        for name in ("package", "_run"):
+            self.__dict__.pop(name, None)
 
     def check(self, interval: int, on_step: Callable[[int], None] = lambda _: None) -> Finding:
         """Replay an interval, counted from 1. Every failure of the publisher's data is UNCHECKED, with a reason."""

@@ -94,15 +94,15 @@ def verify(
     """Read every artifact, and the database, and check them against their names. Ends with 1 if some are damaged."""
     root = _root(settings)
     store = Store(root, max_bytes=settings.limits.artifact_bytes)
-    damaged = count = 0
+    damaged = count = gone = 0
     for path, reason in verify_files(store):
         count += 1
         if reason is None:
             continue
         damaged += 1
         out.print(f"{path.relative_to(root)}: {reason}", markup=False, soft_wrap=True)
-        if remove:
-            path.unlink(missing_ok=True)
+        if remove and store.made(path):
+            gone += store.remove(path) > 0
     for name in ("node.sqlite3", "outbox.sqlite3"):
         if (settings.data_dir / name).exists():
             database = Database(settings.data_dir / name)
@@ -110,7 +110,7 @@ def verify(
                 damaged += 1
                 out.print(f"{name}: {reason}", markup=False, soft_wrap=True)
             database.close()
-    out.print(f"{count:,} artifacts, {damaged:,} damaged" + (", removed" if damaged and remove else ""))
+    out.print(f"{count:,} artifacts, {damaged:,} damaged" + (f", {gone:,} removed" if remove else ""))
     if damaged:
         raise typer.Exit(1)
 

@@ -172,7 +172,7 @@ class Sampler:
     def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         """Return what is due in a job, and its right claim where the whole of it had to be computed."""
         node, settings, runner = self._node, self._settings, self._runner
-        self._found[job.id] = []
+        self._found[job.id] = runner.found(job.id)
         if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
             return [], None
         me = node.address
@@ -212,7 +212,7 @@ class Sampler:
     def _affordable(self, job: JobView, chosen: list[Refuted], price: int) -> bool:
         """Return whether so many wei can be staked beside what was chosen before."""
         before = sum(refuting(job, lie.against).wanted for lie in chosen)
-        return self._worth.affordable(job, before + price, beside=len(chosen))
+        return self._worth.affordable(job, before + price, beside=len(chosen), part=True)
 
 
 def sampler(node: Daemon, runner: SampleRunner) -> Participant:

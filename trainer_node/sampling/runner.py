@@ -30,9 +30,9 @@ from ..audit.interval import Auditor
 from ..budget import Until
 from ..chain import Group, JobView
 from ..cost_estimate import CostEstimate
-from ..errors import DiskFailed, Malformed
+from ..errors import DiskFailed, Malformed, MemoryShort
 from ..job_runner import JobRunner
-from ..package import Package
+from ..packages import Lost
 from ..refuted import Refuted
 from ..replay import Interrupted, Replay
 from ..waits import LANES
@@ -89,13 +89,19 @@ class SampleRunner(JobRunner):
         prepared = self._prepared(job, ours)
         checks = self._checks.setdefault(job.id, Checks(ChainClock(self._clock)))
         checks.clock.see(now)
+        if self._keeper is not None:
+            self._keeper.takes_part(job.id, not checks.whole)
         if checks.running is not None and checks.running.done():
             done, checks.running = checks.running, None
             self._result(self._works[job.id], done)
         elif checks.running is None and prepared is not None and any(self._todo(job, checks)):
             pool = self._staked if ours else self._lanes
-            checks.running = pool.submit(self._sample, job, prepared.package, checks, ours)
+            checks.running = pool.submit(self._sample, job, checks, ours)
         return checks.found()
+
+    def found(self, job_id: int) -> list[Refuted]:
+        checks = self._checks.get(job_id)
+        return [] if checks is None else checks.found()
 
     def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the claim of a job's whole run, as `JobRunner.train`."""
@@ -150,6 +156,13 @@ class SampleRunner(JobRunner):
             else ready_s + sum(self._part_s(self._works[n].job) or 0.0 for n in others)
         )
 
+    def _at_stake(self, job_id: int, ours: bool) -> None:
+        """NOTE: what was found wrong keeps its memory, staked on or not."""
+        super()._at_stake(job_id, ours)
+        checks = self._checks.get(job_id)
+        if checks is not None and checks.parts:
+            self._tensors.keep(job_id, len(checks.parts))
+
     def close(self) -> None:
         for checks in self._checks.values():
             checks.over = True
@@ -199,7 +212,7 @@ class SampleRunner(JobRunner):
         prepared = None if work is None else work.prepared
         if prepared is None or not prepared.done() or prepared.exception() is not None:
             return None
-        return prepared.result().estimate
+        return prepared.result()
 
     def _whole_s(self, job: JobView) -> float | None:
         estimate = self._estimate(job)
@@ -217,21 +230,33 @@ class SampleRunner(JobRunner):
 
     # ------------------------------------------------------------------ in a lane
 
-    def _sample(self, job: JobView, package: Package, checks: Checks, ours: bool) -> None:
-        """Check what is left of a job's claimed roots. Raises Unavailable if a run tree is not served."""
-        unserved: Unavailable | None = None
+    def _sample(self, job: JobView, checks: Checks, ours: bool) -> None:
+        """Check what is left of a job's claimed roots. Raises the last error of one of them.
+
+        SAFETY: a root whose run tree nobody serves, or whose data the disk refuses, does not keep us from the others.
+        """
+        failed: Exception | None = None
         for group, root, left in self._todo(job, checks):
             try:
                 self._ask(job, group, checks, root, 0)
-                auditor = self._auditor(job, group, checks, package)
+                auditor = self._auditor(job, group, checks)
+            except Lost:
+                raise  # ours
             except Unavailable as error:
-                # SAFETY: a root whose run tree nobody serves does not keep us from the others.
                 self._count(job, group, checks, root, error)
-                unserved = error
+                failed = error
                 continue
-            self._intervals(job, group, checks, auditor, left, ours)
-        if unserved is not None:
-            raise unserved
+            except Exception as error:
+                failed = error
+                continue
+            try:
+                self._intervals(job, group, checks, auditor, left, ours)
+            except Interrupted:
+                raise
+            except Exception as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
     def _intervals(
         self, job: JobView, group: Group, checks: Checks, auditor: Auditor, left: list[int], ours: bool
@@ -258,7 +283,8 @@ class SampleRunner(JobRunner):
                 checks.parts[found.claim.against, found.interval] = found
                 return
 
-    def _auditor(self, job: JobView, group: Group, checks: Checks, package: Package) -> Auditor:
+    def _auditor(self, job: JobView, group: Group, checks: Checks) -> Auditor:
+        """Return what checks a claimed root. NOTE: it waits for data with the program in memory, and no tensors."""
         root = checks.roots[group.root]
         time_left = Until(
             lambda: checks.over or root.late(checks.clock.now),
@@ -266,8 +292,10 @@ class SampleRunner(JobRunner):
         )
         fetcher = self._fetcher.for_job(job.id).within(time_left)
         source = Served(fetcher, [job.uri, *job.uris(group)])
-        claimed = ClaimedRun(source, job.program, package.program, job.program_file, group.root, job.logs)
-        return Auditor(claimed, self._max_memory, partial(self._computes, job), package=package)
+        program = self._packages.program(self._works[job.id])
+        claimed = ClaimedRun(source, job.program, program, job.program_file, group.root, job.logs)
+        read = partial(self._packages.package, self._works[job.id])
+        return Auditor(claimed, self._max_memory, partial(self._computes, job), package=read)
 
     def _ask(self, job: JobView, group: Group, checks: Checks, root: Root, interval: int) -> None:
         """Let the time run that the data of an interval have."""
@@ -305,10 +333,10 @@ class SampleRunner(JobRunner):
                 about["interval"] = checked
                 self._ask(job, group, checks, root, checked)
                 self._bring(auditor, checked, meter)
-            computed = self._compute(checks, auditor, checked, meter, ours)
+            computed = self._compute(job, checks, auditor, checked, meter, ours)
         except Interrupted:
             raise
-        except DiskFailed:
+        except (DiskFailed, MemoryShort, Lost):
             raise  # ours, and not the claim's: the interval is checked again
         except AssayError as error:
             if not isinstance(error, Unavailable):
@@ -345,8 +373,12 @@ class SampleRunner(JobRunner):
             if meter.spent():
                 raise BudgetSpent(f"the budget is spent with the state after interval {number}")
 
-    def _compute(self, checks: Checks, auditor: Auditor, interval: int, meter: _Meter, ours: bool) -> bytes:
-        """Replay an interval. Raises Interrupted, BudgetSpent. SAFETY: one that we have staked on waits for nobody."""
+    def _compute(
+        self, job: JobView, checks: Checks, auditor: Auditor, interval: int, meter: _Meter, ours: bool
+    ) -> bytes:
+        """Replay an interval; what is found wrong keeps its memory. Raises Interrupted, BudgetSpent, MemoryShort.
+        SAFETY: one that we have staked on waits for nobody."""
+        runs = len(checks.parts) + 1
 
         def on_step(step: int) -> None:
             if self._stop.is_set() or checks.over:
@@ -356,12 +388,19 @@ class SampleRunner(JobRunner):
                 raise BudgetSpent(f"the budget is spent after step {step}")
 
         def replay() -> bytes:
-            checks.computing = True
-            try:
-                with meter:
-                    return auditor.replay(interval, on_step)
-            finally:
-                checks.computing = False
+            with self._tensors.lent(job.id, runs, must=ours):
+                checks.computing, wrong = True, False
+                try:
+                    with meter:
+                        computed = auditor.replay(interval, on_step)
+                    wrong = computed != auditor.published.tree.leaves[interval - 1]
+                finally:
+                    checks.computing = False
+                    if not wrong:
+                        auditor.release()
+                if wrong:
+                    self._tensors.keep(job.id, runs)
+                return computed
 
         return replay() if ours else self._runner.submit(replay).result()
 

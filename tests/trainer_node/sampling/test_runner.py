@@ -13,7 +13,9 @@ import pytest
 
 from referee_py.errors import Unavailable
 from tests.trainer_node.audit.runs import opened, publish
+from trainer_node.artifacts import Kind, Name
 from trainer_node.audit.interval import Auditor, computes
+from trainer_node.errors import DiskFailed
 from trainer_node.packages import Work
 from trainer_node.refuted import Refuted
 from trainer_node.sampling.budget import ChainClock, Means
@@ -72,7 +74,7 @@ class Runner(SampleRunner):
     def checked(self, job: Any) -> list[Refuted]:
         """Check what is left of a job now."""
         checks = self._checks.setdefault(job.id, Checks(ChainClock(lambda: 0.0)))
-        self._sample(job, NOTHING, checks, ours=False)
+        self._sample(job, checks, ours=False)
         return checks.found()
 
     def left(self, job: Any) -> bool:
@@ -146,6 +148,36 @@ def test_a_root_that_nobody_serves_hides_no_other(runner: Runner, lying: Auditor
         runner.checked(job_of(b"withheld", root))
     (found,) = runner._checks[1].found()
     assert (found.against, found.index) == (root, 2)
+
+
+def test_a_root_whose_data_the_disk_refuses_hides_no_other(runner: Runner, tmp_path: Path) -> None:
+    """What the disk keeps of one part is damaged: it costs that part its turn, and is told."""
+    one, two = auditor_of(tmp_path / "one", lie=8), auditor_of(tmp_path / "two", lie=2)
+    roots = one.published.root, two.published.root
+    runner.runs = dict(zip(roots, (one, two), strict=True))
+    constant = one.published.source.store.path(Name(Kind.TENSOR, one.published.program.constants[0].hash))
+    constant.unlink(missing_ok=True)
+    constant.mkdir(parents=True)
+    with pytest.raises(DiskFailed):
+        runner.checked(job_of(*roots))
+    assert [lie.against for lie in runner.found(1)] == [roots[1]]
+    constant.rmdir()
+    assert {lie.against for lie in runner.checked(job_of(*roots))} == set(roots)
+
+
+def test_an_interval_that_is_checked_holds_its_tensors_no_longer_than_that(
+    runner: Runner, lying: Auditor, tmp_path: Path
+) -> None:
+    honest = auditor_of(tmp_path / "honest")
+    runner.runs = {run.published.root: run for run in (honest, lying)}
+    runner.checked(job_of(*runner.runs))
+    assert "package" not in vars(honest)
+    assert runner._tensors._kept == {1: 1}, "what is wrong may be refuted and played in any round"
+    runner._at_stake(1, True)
+    runner._at_stake(1, False)
+    assert runner._tensors._kept == {1: 1}
+    runner.forget(1)
+    assert not runner._tensors._kept
 
 
 def test_a_root_that_is_withheld_is_so_whatever_was_found_of_another(runner: Runner, lying: Auditor) -> None:

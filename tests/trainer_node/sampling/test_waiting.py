@@ -70,12 +70,11 @@ def test_a_slow_server_leaves_time_for_a_whole_replay(now: float, until: int, re
         claimable_until=lambda _: PERIOD_S,
         program=None,
     )
-    package: Any = None
     checks = made._checks[1] = Checks(ChainClock(lambda: made.machine))
     checks.clock.see(now)
     assert made.takes_whole(job, checks.clock.now)
     with pytest.raises(Unavailable):
-        made._sample(job, package, checks, ours=False)
+        made._sample(job, checks, ours=False)
     assert made.withheld(job)
     assert made.takes_whole(job, checks.clock.now), "the whole replay still fits"
     made.close()

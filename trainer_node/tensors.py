@@ -1,0 +1,245 @@
+"""The memory in which a node computes: one limit for all jobs together, and each tensor in it once.
+
+    of       what a job takes, known from its program before any tensor is fetched
+    lent     while a job is measured, or computed: a tensor that another job has, too, is shared
+    kept     what we have staked on, or have found wrong and may stake on: it can be played without the disk
+    idle     a finished run on which nothing rests: it gives way to others, and comes back from the disk
+
+What does not fit beside what is kept is left to others; what does not fit now waits. SAFETY: jobs are cheap to post, so
+a limit for each job is none. INVARIANT: who waits is not overtaken for ever. A run that waits is passed only by what
+fits beside it, and so is a measurement by a run; measurements do not wait for each other: they are short, and one at a
+time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+from referee_py.commit.tensor import Array
+
+from .errors import MemoryShort
+from .store import Store
+
+ASKED_S = 600.0
+"""Seconds after which a job that waits and has not asked again loses its place: nobody wants it any more."""
+MEANT_S = 600.0
+"""Seconds for which room is kept for a job on which we are about to stake, until the chain shows the stake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """What a job takes in memory: its ``tensors``, bytes by hash; ``step``, bytes beside them while it computes; and
+    ``state``, bytes that each run of it has besides the first."""
+
+    tensors: Mapping[bytes, int] = field(default_factory=dict)
+    step: int = 0
+    state: int = 0
+
+    def beside(self, runs: int) -> int:
+        """Return the bytes of so many runs besides the tensors."""
+        return runs * self.step + max(0, runs - 1) * self.state
+
+    @property
+    def alone(self) -> int:
+        """Bytes of one run."""
+        return sum(self.tensors.values()) + self.step
+
+
+_NOTHING = Takes()
+_NO_MORE = Counter[int]()
+
+
+class Tensors:
+    """At most ``limit`` bytes. Safe for several threads. ``clock``: seconds."""
+
+    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limit, self._clock = limit, clock
+        self._lock = threading.Lock()
+        self._shared = WeakValueDictionary[bytes, Array]()
+        self._takes: dict[int, Takes] = {}
+        self._lent = Counter[int]()
+        self._passing = Counter[int]()
+        """What was lent while others waited."""
+        self._kept = Counter[int]()
+        self._meant: dict[int, float] = {}
+        self._idle: dict[int, Callable[[], None]] = {}
+        self._waiting: dict[tuple[int, bool], float] = {}
+        """When those that wait asked last, in the order in which they came: jobs, and whether they are measured."""
+
+    # ------------------------------------------------------------------ what jobs take
+
+    def of(self, job: int, takes: Takes) -> None:
+        """Note what a job takes."""
+        with self._lock:
+            self._takes[job] = takes
+
+    def forget(self, job: int) -> None:
+        """Nothing of a job is needed any more. What is lent is given back by whoever has it."""
+        with self._lock:
+            self._drop(job)
+            self._kept.pop(job, None)
+            if not self._lent[job]:
+                self._takes.pop(job, None)
+
+    @property
+    def used(self) -> int:
+        """Bytes that are accounted for now."""
+        with self._lock:
+            return self._size(self._runs())
+
+    # ------------------------------------------------------------------ room
+
+    @contextlib.contextmanager
+    def lent(
+        self, job: int, runs: int = 1, *, trial: bool = False, waits: bool = True, must: bool = False
+    ) -> Iterator[None]:
+        """Have the memory for runs of a job, those included that are kept for it. ``trial``: it is only measured;
+        ``waits``: it has a place in the line if there is no room now; ``must``: have it in any case, because what we
+        have staked on waits for nobody.
+
+        Raises MemoryShort: the job is then left to others, or keeps its place in the line.
+        """
+        with self._lock:
+            if not must and (short := self._refuses(job, runs, trial=trial, waits=waits)) is not None:
+                raise short
+            self._waiting.pop((job, trial), None)
+            passes = runs if self._waiting else 0
+            self._lent[job] += runs
+            self._passing[job] += passes
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._lent[job] -= runs
+                self._passing[job] -= passes
+
+    def keep(self, job: int, runs: int = 1) -> None:
+        """Keep the memory for so many runs of a job, staked on or found wrong, until it is forgotten or let go."""
+        with self._lock:
+            self._kept[job] = max(runs, self._kept[job])
+            self._drop(job)
+
+    def let_go(self, job: int) -> None:
+        """We have nothing at stake in a job any more, and have found nothing wrong in it."""
+        with self._lock:
+            self._kept.pop(job, None)
+
+    def idle(self, job: int, give: Callable[[], None]) -> None:
+        """Note that a job has a finished run in memory, which ``give`` drops. It is called with no lock of its own, in
+        any thread."""
+        with self._lock:
+            if job not in self._kept:
+                self._idle[job] = give
+
+    def too_full(self, job: int) -> str | None:
+        """Return why not to stake on a job, or None: it does not fit in memory beside those that are kept. If it does,
+        room is kept for it until the chain shows our stake."""
+        with self._lock:
+            if job in self._kept:
+                return None
+            self._meant.pop(job, None)
+            reason = self._too_full(job)
+            if reason is None:
+                self._meant[job] = self._clock()
+            return reason
+
+    # ------------------------------------------------------------------ tensors
+
+    def read(self, store: Store, hashes: Iterable[bytes]) -> list[Array]:
+        """Return tensors, from the disk those that no job has in memory. Raises as `Store.get_tensor`.
+
+        INVARIANT: nobody writes into them; a run writes only into states that it has computed itself.
+        """
+        found = list[Array]()
+        for name in hashes:
+            array = self._shared.get(name)
+            if array is None:
+                array = store.get_tensor(name)
+                with self._lock:
+                    array = self._shared.setdefault(name, array)
+            found.append(array)
+        return found
+
+    # ------------------------------------------------------------------ inside
+
+    def _drop(self, job: int) -> None:
+        """Take a job from all lists but that of what is kept."""
+        self._meant.pop(job, None)
+        self._idle.pop(job, None)
+        for trial in (False, True):
+            self._waiting.pop((job, trial), None)
+
+    def _refuses(self, job: int, runs: int, *, trial: bool, waits: bool) -> MemoryShort | None:
+        """Return why a job cannot have its memory now. Drops idle runs to make room."""
+        if (reason := self._too_full(job, runs)) is not None:
+            self._waiting.pop((job, trial), None)
+            return MemoryShort(reason, waits=False)
+        now = self._clock()
+        self._waiting = {key: asked for key, asked in self._waiting.items() if now - asked < ASKED_S}
+        first, more = self._first(job, trial=trial), Counter({job: runs})
+        passes = first is None or self._size(self._staked() | (self._passing + more + first)) <= self.limit
+        while not passes or self._size(self._runs(more)) > self.limit:
+            idle = next((number for number in self._idle if number != job), None)
+            if idle is None or not passes:
+                if waits:
+                    self._waiting[job, trial] = now
+                return MemoryShort(
+                    f"it takes {self._taken(job).alone} bytes of memory, and {self._size(self._runs())} are in use"
+                    f"{'' if passes else ', and others came before it'}; limits.memory_bytes is {self.limit}, for all "
+                    "jobs together: it waits for its turn; raise the limit if there is more memory",
+                    waits=True,
+                )
+            self._idle.pop(idle)()
+        return None
+
+    def _first(self, job: int, *, trial: bool) -> Counter[int] | None:
+        """Return the one that a job may not keep waiting: it came before, and waits longest."""
+        for other, measured in self._waiting:
+            if (other, measured) == (job, trial):
+                return None
+            # NOTE: one that does not fit any more beside what is kept is left to others when it asks again.
+            if other != job and not (trial and measured) and self._too_full(other) is None:
+                return Counter({other: 1})
+        return None
+
+    def _too_full(self, job: int, runs: int = 1) -> str | None:
+        staked = self._staked()
+        if self._size(staked | Counter({job: runs})) <= self.limit:
+            return None
+        return (
+            f"it takes {self._taken(job).alone} bytes of memory, and {self._size(staked)} are kept for jobs in which "
+            f"we have a stake; limits.memory_bytes is {self.limit}, for all jobs together: raise it, or leave the job "
+            "to others"
+        )
+
+    def _meant_now(self) -> list[int]:
+        now = self._clock()
+        self._meant = {job: at for job, at in self._meant.items() if now - at < MEANT_S}
+        return list(self._meant)
+
+    def _runs(self, more: Counter[int] = _NO_MORE) -> Counter[int]:
+        """Return how many runs of each job have memory, or are sure to have it, with some more."""
+        # NOTE: what is lent of a job that is kept is the run that is kept for.
+        return (self._lent + Counter(list(self._idle)) + more) | self._staked()
+
+    def _staked(self) -> Counter[int]:
+        """Return the runs whose memory is not to be had for others."""
+        return self._kept | Counter(self._meant_now())
+
+    def _size(self, runs: Mapping[int, int]) -> int:
+        tensors, beside = dict[bytes, int](), 0
+        for job, count in runs.items():
+            takes = self._taken(job)
+            if count:
+                tensors |= takes.tensors
+            beside += takes.beside(count)
+        return sum(tensors.values()) + beside
+
+    def _taken(self, job: int) -> Takes:
+        return self._takes.get(job, _NOTHING)
