@@ -48,8 +48,8 @@ _log = structlog.get_logger(__name__)
 
 Decide = Callable[[JobView, int], tuple[list[JobAction], RunClaim | None]]
 """Maps a job and an instant of the chain to the actions that are due, and our result if it is at stake."""
-Refutations = Callable[[JobView, RunClaim | None, int], tuple[list[Refuted], list[Refuted]]]
-"""Maps a job, our result and an instant of the chain to what we can refute and play, and what to refute now."""
+Refutations = Callable[[JobView, int], tuple[list[Refuted], list[Refuted]]]
+"""Maps a job and an instant of the chain to what we can refute and play, and what to refute now."""
 
 
 @contextlib.contextmanager
@@ -185,7 +185,7 @@ class Participant(Role):
         else:
             self._over.discard(job.id)  # a reorganisation has brought it back
         acts, own = self._decide(job, snapshot.now)
-        lies, refute = self._refutations(job, own, snapshot.now)
+        lies, refute = self._refutations(job, snapshot.now)
         results = [*([] if own is None else [own]), *lies]
         self._node.gauges.job(job, own, snapshot.now)
         if watched and is_over(job, snapshot.now) and JobAction.FINALIZE not in acts:
