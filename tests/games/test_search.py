@@ -153,7 +153,7 @@ def test_the_search_finds_that_nobody_claims_the_right_root_before_a_late_one_th
 def test_the_search_finds_a_late_root_that_hides_a_lie_while_it_is_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The second lie comes before the first is found. It may be right until its data are withheld, which is too late."""
+    """The second lie comes before the first is found. It may be right until its data are withheld: too late."""
     monkeypatch.setattr(roles, "forsaken", lambda *known, **_: forsaken(*known))
     told, path = found(Sampler(1), COARSE, Left(2)).violations[0]
     assert told == "v is accepted"
