@@ -48,8 +48,8 @@ _log = structlog.get_logger(__name__)
 
 Decide = Callable[[JobView, int], tuple[list[JobAction], RunClaim | None]]
 """Maps a job and an instant of the chain to the actions that are due, and our result if it is at stake."""
-Refutations = Callable[[JobView, RunClaim | None, int], tuple[list[Refuted], list[Refuted]]]
-"""Maps a job, our result and an instant of the chain to what we can refute and play, and what to refute now."""
+Refutations = Callable[[JobView, int], tuple[list[Refuted], list[Refuted]]]
+"""Maps a job and an instant of the chain to what we can refute and play, and what to refute now."""
 
 
 @contextlib.contextmanager
@@ -191,7 +191,7 @@ class Participant(Role):
             acts, own = [], self._runner.known(job.id)
             turns.append(Turn("decision", raising(error)))
         try:
-            lies, refute = self._refutations(job, own, snapshot.now)
+            lies, refute = self._refutations(job, snapshot.now)
         except Exception as error:
             lies, refute = self._runner.found(job.id), []
             turns.append(Turn("refutations", raising(error)))

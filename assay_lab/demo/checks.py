@@ -123,16 +123,17 @@ def verdicts(
     snapshot = client.snapshot()
     job = snapshot.job(job_id)
     liars = [part for part in parts if not part.honest]
-    # NOTE: samplers know what is wrong, not what is right.
+    # NOTE: samplers know what is wrong; who finds it computes what is right as well, where there is time for that.
     sampled = any(part.check != "all" for part in parts)
     if sampled and liars and job.phase is JobPhase.ACCEPTED and not snapshot.matches_of(job_id):
         if late:
             return [(f"{', '.join(late)} had the time to check what they drew", False)]
         missed = (1 - SAMPLE) ** SAMPLERS
         return [(f"nobody has drawn the wrong interval: this happens with a chance of {missed:.1%}", True)]
+    unclaimed = sampled and job.phase is JobPhase.UNCLAIMED
     found = [
-        ("the wrong root is not accepted, and the job has no result", job.phase is JobPhase.UNCLAIMED)
-        if sampled
+        ("the wrong root is not accepted, and the job has no result", True)
+        if unclaimed
         else (
             f"the accepted root {short(job.accepted_root)} is the one that honest training gives",
             job.phase is JobPhase.ACCEPTED and job.accepted_root == honest_root,
@@ -163,7 +164,7 @@ def verdicts(
             all(accounts[name].profit >= 0 for name in honest),
         )
     )
-    if sampled:
+    if unclaimed:
         found.append(("the client has its reward back", accounts["client"].profit == 0))
     else:
         found.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainer_node.bundle import Bundle
+from trainer_node.sampling.budget import Means
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +21,9 @@ def bundle() -> Bundle:
     assert isinstance(recipe, Recipe)
     module = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
     return build(replace(recipe, module=module, strides=(20, 5, 1)))
+
+
+@pytest.fixture
+def parts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a whole run be too much for every sampler, so that it has its refutations alone."""
+    monkeypatch.setattr(Means, "takes_whole", lambda *_: False)

@@ -265,6 +265,7 @@ def test_a_trainer_answers_a_flood_of_requests_for_its_logs(anvil: Anvil, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("parts_alone")
 def test_a_flood_about_a_refuted_root_keeps_its_refuter_from_nothing(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:

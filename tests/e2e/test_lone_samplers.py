@@ -75,6 +75,7 @@ class Ally:
         key.send(call)
 
 
+@pytest.mark.usefixtures("parts_alone")
 @pytest.mark.parametrize("refutations", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_an_ally_that_refutes_first_and_never_moves_saves_no_liar(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, refutations: int
@@ -134,6 +135,7 @@ class TwoRoots(LongClocks):
         member.start(trainer(member.node, member.runner, SilentParticipant))
 
 
+@pytest.mark.usefixtures("parts_alone")
 @pytest.mark.parametrize("samplers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_one_sampler_refutes_every_wrong_root(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch, samplers: int
@@ -162,6 +164,7 @@ def test_one_sampler_refutes_every_wrong_root(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("parts_alone")
 def test_a_sampler_that_restarts_finds_all_its_refutations_again(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:

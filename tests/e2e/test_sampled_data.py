@@ -82,6 +82,7 @@ def small() -> Bundle:
     return build(replace(recipe, module=module, strides=(2, 1)))
 
 
+@pytest.mark.usefixtures("parts_alone")
 def test_states_of_another_shape_are_refuted_where_the_first_one_ends(
     anvil: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

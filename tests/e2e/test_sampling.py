@@ -18,10 +18,11 @@ from trainer_node.sampling.challenger import Samples
 from trainer_node.sampling.checks import Plan
 from trainer_node.sampling.runner import SampleRunner
 
-from .arena import STAKE, Arena
+from .arena import REWARD, STAKE, Arena
 from .test_disputes import honest_root
 
 
+@pytest.mark.usefixtures("parts_alone")
 @pytest.mark.parametrize("verifiers", [2, pytest.param(0, marks=pytest.mark.slow)], ids=["verdict", "court"])
 def test_a_sampler_refutes_the_only_claim(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, verifiers: int
@@ -41,6 +42,26 @@ def test_a_sampler_refutes_the_only_claim(
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]
         assert outcome.profit["trainer-0"] == -STAKE
         assert outcome.profit["challenger"] == STAKE // 2 - (STAKE // 10 if verifiers else 0)
+
+
+def test_a_sampler_that_finds_the_only_claim_wrong_claims_the_right_root_as_well(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
+) -> None:
+    """It has the prize of its refutation, and the reward, which pays for the replay of the whole run."""
+    with Arena(
+        anvil,
+        tmp_path,
+        bundle,
+        trainers=[Fault.WRONG_OP_OUTPUT],
+        check="sample:1",
+        verifiers=0,
+        threshold=0,
+    ) as arena:
+        outcome = arena.play()
+        assert outcome.job.accepted_root == honest_root(bundle)
+        assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]
+        assert outcome.profit["trainer-0"] == -STAKE
+        assert outcome.profit["challenger"] == REWARD + STAKE // 2
 
 
 def test_a_draw_from_the_chain_is_that_of_the_block_after_the_claim(
@@ -128,6 +149,7 @@ def long_bundle() -> Bundle:
     return build(replace(recipe, module=module, strides=(2, 1)))
 
 
+@pytest.mark.usefixtures("parts_alone")
 @pytest.mark.parametrize("verifiers", [2, pytest.param(0, marks=pytest.mark.slow)], ids=["verdict", "court"])
 @pytest.mark.parametrize(
     "mode", ["f32", *(pytest.param(m, marks=pytest.mark.slow) for m in ("exact", "rounded"))]

@@ -22,7 +22,7 @@ from trainer_node.cost_estimate import MARGIN
 from trainer_node.decide import JobAction, challenger_actions, closing, trainer_actions
 from trainer_node.refuted import Refuted
 from trainer_node.sampling.budget import Means
-from trainer_node.sampling.decide import at_large, claimable_s, sampler_actions
+from trainer_node.sampling.decide import at_large, claimable_s, forsaken, sampler_actions
 
 from .board import HONEST, RIGHT, ROOTS, WRONG, Board, Left, Times, found, result
 
@@ -145,7 +145,7 @@ def _took(board: Board, name: str) -> str:
     return owner
 
 
-def affordable(_: int) -> bool:
+def affordable(_: int, __: int) -> bool:
     return True
 
 
@@ -154,11 +154,6 @@ SamplerDecides = Callable[[Board, JobView, Sequence[Refuted]], list[Refuted]]
 
 def decides(board: Board, job: JobView, lies: Sequence[Refuted]) -> list[Refuted]:
     """Decide as the daemon does."""
-    right = job.claim_of(HONEST)
-    # NOTE: as `trainer_node.sampling.challenger.Sampler` does. Where the right root is claimed, and by us, it plays
-    # against all others itself.
-    if right is not None and not job.groups[right.group].dead:
-        return []
     return sampler_actions(job, HONEST, lies, board.now, affordable=affordable)
 
 
@@ -168,15 +163,17 @@ def time_to_claim(board: Board, wrong: set[bytes]) -> float:
 
 
 FOUND, WITHHELD = "found", "withheld"
+ROOTS_OF_LIES = tuple(ROOTS[name] for name in WRONG)
 
 
 @dataclass
 class Sampler:
     """A sampler that draws a wrong interval of every run in ``draws``. It looks at a run from its first claim on, as
-    long as its budget lasts; where data are withheld, it replays the whole if the daemon would (`Means`).
+    long as its budget lasts; it replays the whole if the daemon would (`Means`), where data are withheld or nobody
+    claims a run that may be right.
 
     ``knows`` of a board: by wrong run the seconds since its first claim, FOUND, or WITHHELD; and of the whole run the
-    seconds since its replay began, or FOUND; and whether there was time to replay the whole and to claim its root.
+    seconds since its replay began, or FOUND.
     """
 
     slots: int
@@ -184,13 +181,13 @@ class Sampler:
     decide: SamplerDecides = decides
     withholds: bool = True
     """Strangers may withhold data, so that it replays the whole."""
+    replays: bool = True
+    """It would replay a whole run. One that does not has its refutations alone."""
     time_left: Callable[[Board, set[bytes]], float] = time_to_claim
     """The seconds in which the daemon believes that the whole can be claimed, and the roots that it has found wrong."""
-    strict: bool = False
-    """No run that it has drawn may be accepted, though its data are withheld and no other root can be claimed."""
 
     def begins(self, board: Board) -> Board:
-        board.knows = (None, None, None, False)
+        board.knows = (None, None, None)
         return board
 
     def beginnings(self, times: Times, left: Left) -> Iterator[Board]:
@@ -212,9 +209,7 @@ class Sampler:
                 acts.append((f"finds {name}", _knows(k, FOUND)))
                 if self.withholds and board.knows[k] == board.times.budget:
                     acts.append((f"gets nothing of {name}", _withheld(k)))
-        if _owes(board):
-            board.knows = (*board.knows[:3], True)
-        if board.knows[2] is None and _begins_whole(board, self.time_left):
+        if self.replays and board.knows[2] is None and self.begins_whole(board):
             _knows(2, 0)(board)
         if isinstance(board.knows[2], int):
             acts.append(("has the whole", _knows(2, FOUND)))
@@ -224,8 +219,7 @@ class Sampler:
         return board.times.budget in board.knows[:2] or board.knows[2] == board.times.whole
 
     def passes(self, board: Board) -> None:
-        *counts, owed = self._looks(board)
-        board.knows = *(k + 1 if isinstance(k, int) else k for k in counts), owed
+        board.knows = tuple(k + 1 if isinstance(k, int) else k for k in self._looks(board))
 
     def wants(self, board: Board) -> Iterator[Named]:
         lies = [found(name) for k, name in enumerate(WRONG) if board.knows[k] is FOUND]
@@ -240,14 +234,30 @@ class Sampler:
 
     def known(self, board: Board, name: str) -> object:
         if name == RIGHT:
-            return board.knows[2:], _age(board, result(RIGHT))
+            return board.knows[2], _age(board, result(RIGHT))
         return self._looks(board)[WRONG.index(name)], _age(board, found(name))
 
     def could_know(self, board: Board, name: str) -> bool:
-        # NOTE: a new root is admitted in the challenge phase alone. A run that is claimed in its last second and that
-        # nobody serves is beyond a sampler if nobody has claimed the right one (docs/security.md, what is left).
-        owed = self.strict or board.knows[WRONG.index(name)] is FOUND or board.knows[3]
-        return name in self.draws and bool(owed)
+        # NOTE: a lie that it has not drawn may be accepted, and so another in its place.
+        claimed = {other for other in WRONG if board.group(other) is not None}
+        return name in self.draws and claimed <= set(self.draws)
+
+    def begins_whole(self, board: Board) -> bool:
+        """Return whether the daemon begins to replay the whole: a run is withheld that may still be accepted, or no
+        claimed run may be the right one; and there is time to claim another."""
+        view, knows = board.view, dict(zip(ROOTS_OF_LIES, board.knows[:2], strict=True))
+        groups = [(known, view.group_of_root(root)) for root, known in knows.items()]
+        withheld = any(
+            known is WITHHELD and g is not None and at_large(view, g, board.now) for known, g in groups
+        )
+        wrong = {root for root, known in knows.items() if known is FOUND}
+        passed = {root for name, root in ROOTS.items() if name not in self.draws}
+        means, whole = Means(commit_age=board.times.age), board.times.whole / MARGIN
+        # NOTE: a claim comes before the end, not at it, which matters where a period has four seconds.
+        left = self.time_left(board, wrong) - 1
+        last = not means.takes_whole(whole, left - 1)
+        due = withheld or forsaken(view, wrong, passed, last_moment=last)
+        return due and means.takes_whole(whole, left)
 
 
 def _knows(k: int, what: object) -> Act:
@@ -260,26 +270,6 @@ def _knows(k: int, what: object) -> Act:
 def _withheld(k: int) -> Act:
     """Let the budget of a run's data end. The daemon replays the whole once there is time to claim what it may find."""
     return _knows(k, WITHHELD)
-
-
-def _begins_whole(board: Board, time_left: Callable[[Board, set[bytes]], float]) -> bool:
-    """Return whether the daemon begins to replay the whole: a run is withheld that may still be accepted, and there is
-    time to claim another."""
-    view = board.view
-    groups = [(board.knows[k], view.group_of_root(ROOTS[name])) for k, name in enumerate(WRONG)]
-    withheld = any(
-        known is WITHHELD and g is not None and at_large(view, g, board.now) for known, g in groups
-    )
-    wrong = {ROOTS[name] for k, name in enumerate(WRONG) if board.knows[k] is FOUND}
-    # NOTE: a claim comes before the end, not at it, which matters where a period has four seconds.
-    left = time_left(board, wrong) - 1
-    return withheld and Means(commit_age=board.times.age).takes_whole(board.times.whole / MARGIN, left)
-
-
-def _owes(board: Board) -> bool:
-    """Return whether a run is withheld while there is time to replay the whole and to claim the right root."""
-    left = (board.view.claimable_until(ROOTS[RIGHT]) or 0) - 1 - board.now
-    return WITHHELD in board.knows[:2] and left >= board.times.whole + board.times.age
 
 
 def _age(board: Board, of: RunClaim) -> object:

@@ -41,10 +41,14 @@ class Row:
         return f"{self.name}; {self.stakes} stakes, {self.requests} requests, {fineness}"
 
 
+REFUTER = Sampler(2, withholds=False, replays=False)
+"""A sampler for which a whole run is too much, where all data are served."""
+
 ROWS = [
     Row("sampler, one slot", Sampler(1), FINE, 2, 0),
     Row("sampler, two slots", Sampler(2), COARSE, 3, 0),
     Row("sampler, two slots", Sampler(2), COARSE, 2, 1),
+    Row("sampler, two slots, refutations alone", REFUTER, COARSE, 3, 0),
     Row("challenger, one slot", Challenger(1), FINE, 3, 0),
     Row("challenger, two slots", Challenger(2), COARSE, 3, 0),
     Row("challenger, two slots", Challenger(2), COARSE, 2, 1),
@@ -54,7 +58,8 @@ ROWS = [
     Row("sampler, three slots", Sampler(3), COARSE, 4, 0, slow=True),
     Row("sampler, two slots", Sampler(2), COARSE, 3, 1, slow=True),
     Row("challenger, two slots", Challenger(2), FINE, 4, 0, slow=True),
-    Row("sampler, two slots, all data served", Sampler(2, withholds=False), COARSE, 5, 0, slow=True),
+    Row("sampler, two slots", Sampler(2), COARSE, 5, 0, slow=True),
+    Row("sampler, two slots, refutations alone", REFUTER, COARSE, 5, 0, slow=True),
     Row("challenger, three slots", Challenger(3), COARSE, 6, 0, slow=True),
     Row("challenger, two slots", Challenger(2), COARSE, 3, 1, slow=True),
     Row("trainer, two slots", Trainer(2), FINE, 4, 0, slow=True),

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from trainer_node.sampling.draw import drawn, public_seed
 from trainer_node.sampling.terms import deterrence
 
-from .board import COARSE, REWARD, STAKE, Board, Left, found
+from .board import COARSE, REWARD, STAKE, WRONG, Board, Left, found
 from .crowd import Played, go, play
 from .roles import Sampler, trained
 
@@ -63,6 +63,7 @@ def test_the_stated_chance_of_detection_holds_whatever_strangers_do(share: float
         board = go(rng, role, slots, seed, played, first="w")
         assert not played.lost, played.lost[0]
         accepted = board.job.accepted
+        assert not drew or accepted is None or board.named(accepted) != "w"
         refuted += drew and (accepted is None or board.named(accepted) != "w")
     chance = math.ceil(share * INTERVALS) / INTERVALS
     low, high = binom.ppf((1e-6, 1 - 1e-6), games, chance)
@@ -111,3 +112,31 @@ def test_the_recommended_share_makes_lying_unprofitable_though_a_liar_refutes_it
     # NOTE: what a share costs that counts with the whole stake.
     before = job.reward / (job.reward + job.stake)
     assert before * caught + (1 - before) * missed > 0
+
+
+def two_lies(seen: tuple[str, ...]) -> int:
+    """Return what a liar wins in a game, in wei, that holds two slots with two lies. It refutes those that are
+    ``seen`` itself; one that is not seen beats the other."""
+    board = Sampler(2).begins(trained(COARSE, Left(4), 2, WRONG)).copied()
+    for name in seen:
+        board.refutes(found(name))
+    while not board.over:
+        for number, match in board.running():
+            names = [board.named(group) for group in match.groups]
+            loser = next((side for side, name in enumerate(names) if name in seen), 1)
+            board.ends(number, losers=1 << loser)
+        board.now += 1
+    board.finalize()
+    return sum(amount for who, amount in board.model.credits.items() if who in owners(board)) - board.staked
+
+
+@pytest.mark.parametrize("reward", [0.1, 0.5, 1.0, 2.0, 50.0])
+def test_two_lies_gain_less_than_one(reward: float) -> None:
+    """They play each other, so one of them is lost even if nobody sees it (docs/economics.md, section 10)."""
+    none, one, both = (two_lies(seen) for seen in ((), ("w",), WRONG))
+    assert none == one == REWARD - STAKE // 2
+    assert both == -STAKE
+    view = trained(COARSE, Left(1), 1, ["w"]).view
+    chance = deterrence(replace(view, reward=int(reward * STAKE)), 1).chance
+    gain = (1 - chance**2) * (reward - 1 / 2) - chance**2
+    assert gain == pytest.approx(-1 / (4 * reward + 2), rel=1e-6)

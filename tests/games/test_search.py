@@ -3,11 +3,16 @@ accepted. And the search sees errors: with a decision that is known to be wrong,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from referee_py.model.chain_model import ChainModel
 from referee_py.model.pairing import Pairing
+from trainer_node.chain import JobView
 from trainer_node.decide import JobAction
+from trainer_node.refuted import Refuted
+from trainer_node.sampling.decide import forsaken
 
 from . import roles
 from .board import COARSE, FINE, HONEST, RIGHT, ROOTS, Board, Left, Times
@@ -50,7 +55,7 @@ def test_the_search_finds_an_ally_who_plays_first_where_a_lost_refutation_opens_
             group.refutable_until, job.reclaim_end = before, end
 
     monkeypatch.setattr(Pairing, "_end_refutation", forgets)
-    told, path = found(Sampler(1, withholds=False), FINE, Left(2)).violations[0]
+    told, path = found(Sampler(1, withholds=False, replays=False), FINE, Left(2)).violations[0]
     assert told == "w is accepted"
     assert any(step.startswith("/ loses") for step in path)
 
@@ -62,7 +67,7 @@ def test_the_search_finds_one_claim_for_each_account() -> None:
         staked = any(claim.owner == HONEST for claim in board.view.claims)
         return [] if staked else decides(board, board.view, lies)[:1]  # type: ignore[arg-type]
 
-    told, path = found(Sampler(2, decide=once, withholds=False), COARSE, Left(2)).violations[0]
+    told, path = found(Sampler(2, decide=once, withholds=False, replays=False), COARSE, Left(2)).violations[0]
     assert told in ("v is accepted", "w is accepted")
     assert {"finds w", "finds v", "refutes"} <= set(path)
 
@@ -75,7 +80,7 @@ def test_the_search_finds_that_a_lost_refutation_is_taken_for_the_duty_done() ->
         due = decides(board, board.view, lies)  # type: ignore[arg-type]
         return [lie for lie in due if board.view.group_of_root(lie.against).index not in told]  # type: ignore[union-attr]
 
-    told, path = found(Sampler(1, decide=silent, withholds=False), FINE, Left(2)).violations[0]
+    told, path = found(Sampler(1, decide=silent, withholds=False, replays=False), FINE, Left(2)).violations[0]
     assert told == "w is accepted"
     assert "right refutation of w" in path or "refutation of w" in path
 
@@ -96,8 +101,8 @@ def test_the_search_finds_a_withheld_root_that_dies_and_comes_back_in_the_last_s
 ) -> None:
     """A sampler that looks at living roots alone begins too late to replay the whole."""
     monkeypatch.setattr(roles, "at_large", lambda _, group, __: not group.dead)
-    told, path = found(Sampler(1, draws=("w",)), FINE, Left(3)).violations[0]
-    assert told == "w is accepted"
+    told, path = found(Sampler(1), FINE, Left(3)).violations[0]
+    assert told in ("v is accepted", "w is accepted")
     assert "gets nothing of w" in path
     assert any(step.startswith(("w loses", "r+w loses")) for step in path)
 
@@ -118,9 +123,46 @@ def test_the_search_finds_a_trainer_that_answers_no_request() -> None:
     assert path[-1] == "r is withheld"
 
 
-def test_the_search_finds_what_is_left_of_a_late_root_that_nobody_serves() -> None:
-    """Known and told (docs/security.md, what is left): nobody has claimed the right root, a lie comes in the last
-    second of the challenge phase, and its data are withheld. The sampler knows the right root, and cannot claim it."""
-    told, path = found(Sampler(1, strict=True), FINE, Left(2)).violations[0]
+def test_the_search_finds_a_sampler_that_leaves_a_lie_to_another_ones_right_claim() -> None:
+    """Only a claim of our own plays for certain: strangers give theirs away, when it is too late to refute."""
+
+    def trusting(board: Board, job: JobView, lies: Sequence[Refuted]) -> list[Refuted]:
+        right = job.group_of_root(ROOTS[RIGHT])
+        return [] if right is not None and not right.dead else decides(board, job, lies)
+
+    role = Sampler(1, decide=trusting, withholds=False, replays=False)
+    told, path = found(role, COARSE, Left(2)).violations[0]
+    assert told == "w is accepted"
+    assert any(step.startswith("r loses") for step in path)
+
+
+# --- a late root that nobody serves -------------------------------------------------------------------------------
+
+
+def test_the_search_finds_that_nobody_claims_the_right_root_before_a_late_one_that_nobody_serves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sampler that refutes the lie that it has found, and replays the whole only once a second one, of the last
+    second of the challenge phase, is withheld: it knows the right root, and cannot claim it."""
+    monkeypatch.setattr(roles, "forsaken", lambda *_, **__: False)
+    told, path = found(Sampler(1), FINE, Left(2)).violations[0]
     assert told == "v is accepted"
-    assert {"claim of v", "gets nothing of v"} <= set(path)
+    assert {"finds w", "claim of v", "gets nothing of v"} <= set(path)
+
+
+def test_the_search_finds_a_late_root_that_hides_a_lie_while_it_is_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second lie comes before the first is found. It may be right until its data are withheld: too late."""
+    monkeypatch.setattr(roles, "forsaken", lambda *known, **_: forsaken(*known))
+    told, path = found(Sampler(1), COARSE, Left(2)).violations[0]
+    assert told == "v is accepted"
+    assert path.index("claim of v") < path.index("finds w")
+
+
+def test_the_search_finds_what_is_left_of_a_root_that_nobody_serves_where_the_whole_is_too_much() -> None:
+    """Known and told (docs/security.md, what is open): who would not replay a whole run has nothing but what it finds
+    in parts."""
+    told, path = found(Sampler(1, replays=False), FINE, Left(2)).violations[0]
+    assert told == "w is accepted"
+    assert "gets nothing of w" in path

@@ -17,7 +17,7 @@ from referee_py.program.terms import leaf_count
 from ..chain import Group, JobView
 from ..config import Mode, Settings
 from ..decide import JobAction, closing
-from ..funds import refuting
+from ..funds import offer, refuting
 from ..loop import Loop
 from ..participant import Participant, open_runner
 from ..refuted import Refuted
@@ -31,6 +31,9 @@ from .decide import lost, own_refutations, sampler_actions
 from .draw import drawn, public_seed, secret_seed
 from .runner import SampleRunner
 from .terms import deterrence, useless
+
+UNCLAIMED = bytes(32)
+"""A root that nobody has claimed."""
 
 _log = structlog.get_logger(__name__)
 
@@ -159,8 +162,8 @@ class Samples:
 
 
 class Sampler:
-    """What a sampler does in the jobs of the deployment. Where claimants do not serve what a part needs, it replays the
-    whole job."""
+    """What a sampler does in the jobs of the deployment. Where claimants do not serve what a part needs, or nobody
+    claims a root that may be the right one, it replays the whole job and claims the right root."""
 
     def __init__(self, node: Daemon, runner: SampleRunner) -> None:
         self._node, self._runner, self._settings = node, runner, node.settings
@@ -184,35 +187,46 @@ class Sampler:
         self._begun.add(job.id)
         self._found[job.id] = runner.check(job, now, ours=staked)
         claimed = me is not None and job.claim_of(me) is not None
-        if claimed or (runner.withheld(job) and runner.takes_whole(job, now)):
+        if claimed or self._takes_whole(job, now):
             return self._whole.decide(job, now)
         # NOTE: where the whole of a withheld run is too much, the parts that are served are checked all the same.
         if runner.withheld(job):
             self._worth.unless(job, too_much(runner, job, settings))
         return ([] if me is None or settings.mode is Mode.WATCH else closing(job, me, now)), None
 
-    def refutations(
-        self, job: JobView, own: RunClaim | None, now: int
-    ) -> tuple[list[Refuted], list[Refuted]]:
-        """Return what we can refute and play in a job, and what of it is to be refuted now. ``own``: as `decide` has
-        returned it."""
-        found, me = self._found.pop(job.id, []), self._node.address
-        right = None if own is None else job.group_of_root(own.root)
-        # NOTE: where the right root is claimed, and by us, it plays against all others itself.
-        claimed = (
-            right is not None and me is not None and any(job.claims[m].owner == me for m in right.members)
-        )
-        if me is None or self._settings.mode is not Mode.CHALLENGE or (claimed and right and not right.dead):
-            return found, []
-        chosen = list[Refuted]()
-        for lie in found:
-            chosen += sampler_actions(job, me, [lie], now, affordable=partial(self._affordable, job, chosen))
-        return found, chosen
+    def refutations(self, job: JobView, now: int) -> tuple[list[Refuted], list[Refuted]]:
+        """Return what we can refute and play in a job, and what of it is to be refuted now; once after `decide`."""
+        found = self._found.pop(job.id, [])
+        return found, self._due(job, found, now)
 
-    def _affordable(self, job: JobView, chosen: list[Refuted], price: int) -> bool:
-        """Return whether so many wei can be staked beside what was chosen before."""
-        before = sum(refuting(job, lie.against).wanted for lie in chosen)
-        return self._worth.affordable(job, before + price, beside=len(chosen), part=True)
+    def _due(self, job: JobView, found: list[Refuted], now: int) -> list[Refuted]:
+        me = self._node.address
+        if me is None or self._settings.mode is not Mode.CHALLENGE:
+            return []
+        return sampler_actions(job, me, found, now, affordable=partial(self._affordable, job))
+
+    def _affordable(self, job: JobView, price: int, stakes: int, *, part: bool = True) -> bool:
+        """Return whether so many wei can be staked, all together in so many stakes; on a ``part`` of the run each, or
+        one of them on the whole."""
+        return self._worth.affordable(job, price, beside=stakes - 1, part=part)
+
+    def _takes_whole(self, job: JobView, now: int) -> bool:
+        """Return whether the whole run is what we go on with: nobody serves the parts, or we have to claim the right
+        root ourselves. What was begun is finished: a root that is known is claimed."""
+        runner = self._runner
+        if runner.in_whole(job.id):
+            return True
+        if not runner.takes_whole(job, now):
+            return False
+        return runner.withheld(job) or (runner.forsaken(job, now) and self._claims(job, now))
+
+    def _claims(self, job: JobView, now: int) -> bool:
+        """Return whether we would claim a root that nobody has claimed, beside what we refute now."""
+        if self._node.address is None or self._settings.mode is not Mode.CHALLENGE:
+            return False
+        due = self._due(job, self._found[job.id], now)
+        price = offer(job, UNCLAIMED).wanted + sum(refuting(job, lie.against).wanted for lie in due)
+        return self._affordable(job, price, len(due) + 1, part=False)
 
 
 def sampler(node: Daemon, runner: SampleRunner) -> Participant:

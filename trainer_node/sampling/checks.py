@@ -94,6 +94,11 @@ class Checks:
         """The roots that were found wrong."""
         return {root for root, _ in list(self.parts)}
 
+    @property
+    def passed(self) -> set[bytes]:
+        """The roots of which nothing that was drawn is left to check."""
+        return {name for name, root in list(self.roots.items()) if root.plan is not None and not root.left}
+
     def proven_wrong(self, root: bytes, lost: Callable[[Refuted], bool]) -> bool:
         """Return whether a root was found wrong, by a statement that was not lost."""
         return any(lie.against == root and not lost(lie) for lie in self.found())

@@ -15,13 +15,16 @@ from ..refuted import Refuted
 
 
 def sampler_actions(
-    job: JobView, me: str, found: Sequence[Refuted], now: int, *, affordable: Callable[[int], bool]
+    job: JobView, me: str, found: Sequence[Refuted], now: int, *, affordable: Callable[[int, int], bool]
 ) -> list[Refuted]:
-    """Return which of the lies that we have found are to be refuted now, at most one of each root.
+    """Return which of the lies that we have found are to be refuted now, at most one of each root: none while our own
+    claim of the right root lives, which plays against all others itself.
 
-    ``affordable``: whether so many wei can be staked now, for all that this function returns.
+    ``affordable``: whether so many wei can be staked now, in so many stakes, for all that this function returns.
     """
     chosen, sum_wei = dict[bytes, Refuted](), 0
+    if claims_right(job, me, {lie.against for lie in found}):
+        return []
     for lie in found:
         target = job.group_of_root(lie.against)
         if target is None or lie.against in chosen or not job.refutable(lie.against, now):
@@ -31,9 +34,9 @@ def sampler_actions(
             continue
         price = refuting(job, lie.against).wanted
         # SAFETY: each refutation doubles the price. Who waits until it is beyond its means has waited too long.
-        if living and affordable(sum_wei + 2 * price):
+        if living and affordable(sum_wei + 2 * price, len(chosen) + 1):
             continue
-        if affordable(sum_wei + price):
+        if affordable(sum_wei + price, len(chosen) + 1):
             chosen[lie.against], sum_wei = lie, sum_wei + price
     return list(chosen.values())
 
@@ -47,6 +50,34 @@ def lost(job: JobView, me: str, lie: Refuted) -> bool:
     return target is not None and any(
         group.dead and group.root == lie.root and _of(job, group, me) for group in _refutations(job, target)
     )
+
+
+def claims_right(job: JobView, me: str, wrong: Collection[bytes]) -> bool:
+    """Return whether a claim of ours lives whose root we have not found wrong. NOTE: a sampler claims nothing but the
+    result of a whole run."""
+    own = job.claim_of(me)
+    group = None if own is None else job.groups[own.group]
+    return group is not None and not group.dead and group.root not in wrong
+
+
+def forsaken(
+    job: JobView, wrong: Collection[bytes], passed: Collection[bytes], *, last_moment: bool = False
+) -> bool:
+    """Return whether nobody claims a root that may be the right one, as far as we know: then we compute and claim it.
+
+    ``wrong``: the roots that we have found wrong; ``passed``: those of which all that we have drawn is right.
+    ``last_moment``: a while later there is no time for that any more. Then a root that is still being checked does not
+    count beside one that was wrong.
+
+    SAFETY: a new root is admitted in the challenge phase alone. Who refutes what it finds, and computes the right root
+    only once a lie comes that nobody serves, cannot claim it if that lie comes in the last second. A root that is right
+    and lives can be claimed for a period after its death.
+    """
+    roots = {group.root: group.dead for group in job.groups if group.refutes is None}
+    open_ = {root for root, dead in roots.items() if not dead} - set(wrong)
+    if last_moment and not roots.keys().isdisjoint(wrong):
+        open_ &= set(passed)
+    return bool(roots) and not open_
 
 
 def claimable_s(job: JobView, wrong: Collection[bytes], now: float) -> float:

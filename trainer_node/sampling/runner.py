@@ -38,7 +38,7 @@ from ..replay import Interrupted, Replay
 from ..waits import LANES
 from .budget import ChainClock, Means, data_s
 from .checks import BudgetSpent, Checks, Plan, Root, provable
-from .decide import at_large, claimable_s
+from .decide import at_large, claimable_s, forsaken
 from .part import Part
 
 ATTEMPTS = 3
@@ -118,10 +118,26 @@ class SampleRunner(JobRunner):
         """Return whether the data of a living root that we have not found wrong are not served, or too late."""
         return bool(self._withheld(job, self._checks.get(job.id)))
 
+    def forsaken(self, job: JobView, now: float) -> bool:
+        """Return whether nobody claims a root that may be the right one, as far as we know by now, or by the time at
+        which a whole run must be begun."""
+        checks, whole_s, part_s = self._checks.get(job.id), self._whole_s(job), self._part_s(job)
+        if checks is None or whole_s is None or part_s is None:
+            return False
+        lost = partial(self._samples.lost, job)
+        wrong = {root for root in checks.wrong if checks.proven_wrong(root, lost)}
+        later_s = claimable_s(job, wrong, now) - part_s
+        last_moment = not self._samples.means().takes_whole(whole_s, later_s)
+        return forsaken(job, wrong, checks.passed, last_moment=last_moment)
+
+    def in_whole(self, job_id: int) -> bool:
+        """Return whether the whole run of a job is being computed, or known."""
+        return job_id in self._checks and self._checks[job_id].whole
+
     def takes_whole(self, job: JobView, now: float) -> bool:
         """Return whether the whole run of a job is computed, or would be now."""
         checks, whole_s = self._checks.get(job.id), self._whole_s(job)
-        if checks is not None and checks.whole:
+        if self.in_whole(job.id):
             return True
         left_s = claimable_s(job, checks.wrong if checks is not None else (), now)
         return whole_s is not None and self._samples.means().takes_whole(whole_s, left_s)

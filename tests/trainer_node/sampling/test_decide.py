@@ -11,7 +11,7 @@ import pytest
 from trainer_node.chain.outbox import Value
 from trainer_node.refuted import Refuted
 from trainer_node.sampling import decide
-from trainer_node.sampling.decide import own_refutations, sampler_actions
+from trainer_node.sampling.decide import forsaken, own_refutations, sampler_actions
 
 ME, ALLY = "0xMe", "0xAlly"
 WRONG, OTHER = b"wrong" * 4, b"other" * 4
@@ -31,12 +31,18 @@ def lie(against: bytes = WRONG, index: int = 3) -> Refuted:
     return Refuted(bytes([index]) * 32, bytes(32), (), against=against, index=index)
 
 
-def job(*refutations: tuple[str, bytes, bytes, bool], closed: frozenset[bytes] = frozenset()) -> Any:
+def job(
+    *refutations: tuple[str, bytes, bytes, bool],
+    closed: frozenset[bytes] = frozenset(),
+    mine: int | None = None,
+    dead: frozenset[bytes] = frozenset(),
+) -> Any:
     """A job with two claimed roots. ``refutations``: whose, against which root, with which root, whether it has lost;
-    ``closed``: roots that cannot be refuted any more."""
+    ``closed``: roots that cannot be refuted any more; ``mine``: the root that we claim; ``dead``: roots without a
+    claim that is not lost."""
     claims = [SimpleNamespace(owner="0xLiar"), SimpleNamespace(owner="0xLiar")]
     groups = [
-        SimpleNamespace(index=k, root=root, refutes=None, dead=False, members=(k,))
+        SimpleNamespace(index=k, root=root, refutes=None, dead=root in dead, members=(k,))
         for k, root in enumerate((WRONG, OTHER))
     ]
     for number, (owner, against, root, lost) in enumerate(refutations, 2):
@@ -49,15 +55,16 @@ def job(*refutations: tuple[str, bytes, bytes, bool], closed: frozenset[bytes] =
         groups=groups,
         group_of_root=claimed.get,
         refutable=lambda root, _: root not in closed,
+        claim_of=lambda _: None if mine is None else SimpleNamespace(group=mine),
     )
 
 
-def rich(_: int) -> bool:
+def rich(_: int, __: int) -> bool:
     return True
 
 
-def up_to(wei: int) -> Callable[[int], bool]:
-    return lambda sum_wei: sum_wei <= wei
+def up_to(wei: int) -> Callable[[int, int], bool]:
+    return lambda sum_wei, _: sum_wei <= wei
 
 
 def test_two_wrong_roots_are_both_refuted() -> None:
@@ -107,3 +114,41 @@ def test_what_cannot_be_refuted_any_more_is_left() -> None:
 def test_a_restart_looks_first_for_what_still_plays() -> None:
     played = job((ALLY, WRONG, b"a", False), (ME, WRONG, b"b", True), (ME, WRONG, b"c", False))
     assert [group.root for group in own_refutations(played, ME, played.groups[0])] == [b"c", b"b"]
+
+
+def test_nothing_is_refuted_while_our_own_claim_of_the_right_root_lives() -> None:
+    assert sampler_actions(job(mine=1), ME, [lie()], 0, affordable=rich) == []
+    lost = job(mine=1, dead=frozenset({OTHER}))
+    assert sampler_actions(lost, ME, [lie()], 0, affordable=rich) == [lie()]
+    both = [lie(), lie(OTHER)]
+    assert sampler_actions(job(mine=1), ME, both, 0, affordable=rich) == both, "our claim is wrong as well"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "passed", "dead", "now", "at_last"),
+    [
+        ({WRONG}, set(), set(), False, True),
+        ({WRONG}, {OTHER}, set(), False, False),
+        ({WRONG, OTHER}, set(), set(), True, True),
+        ({WRONG}, {OTHER}, {OTHER}, True, True),
+        (set(), {WRONG}, {WRONG, OTHER}, True, True),
+        (set(), set(), set(), False, False),
+        (set(), set(), {WRONG}, False, False),
+    ],
+    ids=[
+        "the other is being checked",
+        "the other has passed",
+        "both are wrong",
+        "the other has passed and died",
+        "nothing lives",
+        "nothing is known",
+        "nothing is known of what lives",
+    ],
+)
+def test_the_right_root_is_forsaken_unless_one_lives_that_may_be_right(
+    wrong: set[bytes], passed: set[bytes], dead: set[bytes], now: bool, at_last: bool
+) -> None:
+    claimed = job(dead=frozenset(dead))
+    assert forsaken(claimed, wrong, passed) is now
+    assert forsaken(claimed, wrong, passed, last_moment=True) is at_last
+    assert not forsaken(SimpleNamespace(groups=[]), wrong, passed, last_moment=True)  # type: ignore[arg-type]
