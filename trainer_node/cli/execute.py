@@ -17,14 +17,14 @@ import repops
 import typer
 from safetensors.numpy import save_file
 
+from assay_capture.huggingface.card import local_run
+from assay_capture.huggingface.export import check_export, export
 from referee_py.errors import InvalidInput
 from referee_py.execute import State
 
 from ..bundle import Bundle
 from ..evaluation import Evaluation
 from ..health import Health
-from ..huggingface.card import local_run
-from ..huggingface.export import check_export, export
 from ..local_run import LocalRun, Result
 from ..process import stop_on_signals
 from ..replay import Interrupted

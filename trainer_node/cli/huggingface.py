@@ -35,8 +35,8 @@ def from_folder(given: dict[str, Any], steps: int | None, seed: int | None) -> A
     for name in ("task", "data"):
         if name not in given:
             raise InvalidInput(f"{given['hf']} does not give {name}; add --{name}")
-    from ..huggingface.folder import Source
-    from ..huggingface.lora import Lora
+    from assay_capture.huggingface.folder import Source
+    from assay_capture.huggingface.lora import Lora
 
     return Source(
         given["hf"],

@@ -10,6 +10,8 @@ import typer
 from eth_utils.address import is_checksum_address
 from rich.table import Table
 
+from assay_capture.huggingface.accepted import accepted_result
+from assay_capture.huggingface.export import check_export, export
 from referee_py.errors import InvalidInput
 from referee_py.game.state import Phase
 from referee_py.panel.state import HearingPhase
@@ -22,8 +24,6 @@ from ..chain.codec.watch import PoolInfo
 from ..chain.outbox import Call
 from ..config import Settings
 from ..fetch import Fetcher
-from ..huggingface.accepted import accepted_result
-from ..huggingface.export import check_export, export
 from ..ids import short, whole
 from ..package import load_program
 from ..posting import Offer, post_job

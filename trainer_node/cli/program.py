@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from assay_capture.datasets import Dataset
+from assay_capture.huggingface import library
 from referee_py.errors import InvalidInput
 from referee_py.program.mode import MODE_REPOPS_F32
 
 from ..bundle import Bundle
-from ..datasets import Dataset
 from ..errors import ConfigError
-from ..huggingface import library
 from . import huggingface, inspect
 from .arithmetic import ModeFlags, with_mode
 from .common import out
@@ -54,9 +54,9 @@ _ONNX: dict[str, Any] = {
 
 def _capture() -> Any:
     try:
-        from .. import capture
+        from assay_capture import capture
     except ModuleNotFoundError as error:
-        if error.name and error.name.split(".")[0] == "trainer_node":
+        if error.name and error.name.split(".")[0] in ("assay_capture", "trainer_node"):
             raise
         raise ConfigError(
             f"capture needs {error.name}; install it with: pip install 'assay-referee[capture]'"
@@ -129,7 +129,7 @@ def captured(recipe: str) -> Bundle:
 def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
     """Return the recipe of a model file. Raises InvalidInput if an option without a default is missing."""
     _require(path, given, "data", "loss", "optimizer")
-    from ..capture.onnx import training
+    from assay_capture.capture.onnx import training
 
     rule = training.optimizer_of(
         given["optimizer"],
@@ -163,8 +163,8 @@ def _inference(path: Path, given: dict[str, Any]) -> Any:
         if name not in allowed:
             raise InvalidInput(f"--{name.replace('_', '-')} does not apply to inference; leave it out")
     _require(path, given, "data")
-    from ..capture.onnx import load
-    from ..inference import Decode, Predict
+    from assay_capture.capture.onnx import load
+    from assay_capture.inference import Decode, Predict
 
     module, data = load(path, output=given.get("output")), _dataset(given)
     if "predict" in given:
