@@ -14,6 +14,5 @@ text            rows as examples of a task
 library         `transformers`, loaded when it is needed, and quiet
 describe        what an export needs, gathered while the model is at hand
 export          a trained state as a folder that `from_pretrained` loads
-card            the model card: what is known about a result, and what is not
-accepted        the same for the accepted result of a job
+card            the model card: where the result comes from, what was checked and what is not known
 """

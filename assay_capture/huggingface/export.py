@@ -25,8 +25,9 @@ from safetensors.numpy import load, save_file
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidEncoding, InvalidInput
 from trainer_node.bundle import Bundle
+from trainer_node.provenance import Provenance
 
-from .card import Provenance, model_card
+from .card import model_card
 from .plain_json import without_code
 
 FORMAT = 1

@@ -10,8 +10,6 @@ import typer
 from eth_utils.address import is_checksum_address
 from rich.table import Table
 
-from assay_capture.huggingface.accepted import accepted_result
-from assay_capture.huggingface.export import check_export, export
 from referee_py.errors import InvalidInput
 from referee_py.game.state import Phase
 from referee_py.panel.state import HearingPhase
@@ -27,6 +25,7 @@ from ..fetch import Fetcher
 from ..ids import short, whole
 from ..package import load_program
 from ..posting import Offer, post_job
+from ..provenance import accepted_result
 from ..result import fetch_result, save_result
 from ..store import Store
 from . import watch
@@ -47,6 +46,7 @@ from .common import (
     show_rows,
     with_settings,
 )
+from .extensions import exporter
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -284,7 +284,7 @@ def result(
     fetcher = Fetcher(store, timeout_s=limits.fetch_timeout_s, min_rate=limits.fetch_rate)
     content = None if bundle is None else Bundle.read(bundle)
     if hf is not None and content is not None:
-        check_export(content, hf)
+        exporter().check_export(content, hf)
     if content is None:
         program = load_program(fetcher, found.program, found.program_file, [found.uri])
         names = [f"slot.{number}" for number in range(len(program.slots))]
@@ -302,7 +302,7 @@ def result(
             matches=len(snapshot.matches_of(job)),
             watchers=snapshot.pool(found).watchers,
         )
-        written = export(
+        written = exporter().export(
             replace(content, terms=found.program), arrays, hf, known, optimizer_state=optimizer_state
         )
         out.print(f"{hf}  [dim]{', '.join(written)}[/dim]", soft_wrap=True)

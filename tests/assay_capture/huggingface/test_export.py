@@ -18,11 +18,11 @@ from safetensors.numpy import load_file
 from safetensors.torch import save_file as save_model_file
 
 from assay_capture.capture import SGD, Recipe, build
-from assay_capture.huggingface.card import Provenance, local_run
 from assay_capture.huggingface.describe import _filed
 from assay_capture.huggingface.export import INDEX, export
 from referee_py.errors import HashMismatch, InvalidEncoding, InvalidInput, Unavailable
 from trainer_node.bundle import Bundle
+from trainer_node.provenance import Provenance, local_run
 
 from . import tiny
 

@@ -10,17 +10,17 @@ import numpy as np
 import typer
 from safetensors.numpy import save_file
 
-from assay_capture.datasets import Dataset, RowProof, prove, read_arrays, read_images, read_text
-from assay_capture.datasets.dataset import is_dataset
-from assay_capture.datasets.proof import MAX_PROOF_BYTES
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
 from referee_py.program import TensorType
+from trainer_node.artifacts import parse_hash
+from trainer_node.bundle import Bundle
+from trainer_node.cli.common import printable, show_rows
+from trainer_node.cli.flags import flag, only_given, with_flags
 
-from ..artifacts import parse_hash
-from ..bundle import Bundle
-from .common import printable, show_rows
-from .flags import flag, only_given, with_flags
+from ..datasets import Dataset, RowProof, prove, read_arrays, read_images, read_text
+from ..datasets.dataset import is_dataset
+from ..datasets.proof import MAX_PROOF_BYTES
 
 app = typer.Typer(no_args_is_help=True)
 

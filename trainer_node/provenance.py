@@ -1,10 +1,32 @@
-"""What the chain says about the accepted result of a job, for its model card; and what it does not say."""
+"""Provenance: what is known about a result, for its model card; and what is not. Of a run here, or of a job's."""
 
 from __future__ import annotations
 
-from trainer_node.chain import JobView
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from .card import Provenance
+from .chain import JobView
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What is known about a result: names and values, and sentences for people."""
+
+    facts: Sequence[tuple[str, str]]
+    checked: Sequence[str]
+    unknown: Sequence[str]
+
+
+def local_run(facts: Mapping[str, str]) -> Provenance:
+    """Return what is known about a run on this machine, without a chain. `facts` is what the run has shown."""
+    unknown = ["Nobody else has computed it, and no stake stands behind it."]
+    if "run root" not in facts:
+        unknown.append("There is no run root, so the result cannot be compared with anybody's claim.")
+    return Provenance(
+        list(facts.items()),
+        ["The run was computed by the party that made this folder, from the bundle's own tensors."],
+        unknown,
+    )
 
 
 def accepted_result(

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from referee_py.errors import InvalidInput
-
-from .flags import flag
+from trainer_node.cli.flags import flag
 
 _option = functools.partial(flag, panel="Models of transformers")
 FLAGS: dict[str, Any] = {
@@ -35,8 +34,8 @@ def from_folder(given: dict[str, Any], steps: int | None, seed: int | None) -> A
     for name in ("task", "data"):
         if name not in given:
             raise InvalidInput(f"{given['hf']} does not give {name}; add --{name}")
-    from assay_capture.huggingface.folder import Source
-    from assay_capture.huggingface.lora import Lora
+    from ..huggingface.folder import Source
+    from ..huggingface.lora import Lora
 
     return Source(
         given["hf"],
