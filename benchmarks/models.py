@@ -18,7 +18,7 @@ import repops
 import torch
 
 from assay_capture.capture import Recipe, build
-from assay_capture.capture.sampling import data_order
+from assay_capture.capture.seeded import data_order
 from referee_py.execute import FastExecutor, State
 
 from .peak_memory import peak_bytes

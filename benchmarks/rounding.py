@@ -21,7 +21,8 @@ import repops
 import torch
 from torch import nn
 
-from assay_capture.capture import SGD, Adam, Recipe, synthetic
+from assay_capture.capture import SGD, Adam, Recipe
+from assay_capture.capture.recipes import synthetic
 from assay_capture.datasets import read_text
 from referee_py.commit.tensor import Array
 from referee_py.errors import Unavailable

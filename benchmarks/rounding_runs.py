@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from assay_capture.capture import Recipe, build
-from assay_capture.capture.sampling import data_order
+from assay_capture.capture.seeded import data_order
 from referee_py.commit.tensor import Array
 from referee_py.execute import FastExecutor, State
 from referee_py.program.mode import Rounding

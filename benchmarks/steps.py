@@ -12,7 +12,7 @@ import repops
 import torch
 
 from assay_capture.capture import SGD, Adam, Groups, Optimizer, Recipe, build
-from assay_capture.capture.sampling import data_order
+from assay_capture.capture.seeded import data_order
 from referee_py.execute import Run
 
 from .recipes import built_in

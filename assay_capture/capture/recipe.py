@@ -26,7 +26,7 @@ from .errors import CaptureError
 from .guard import check_first_step
 from .modules import plain_module
 from .optimizers import Optimizer
-from .sampling import data_order, uniform
+from .seeded import data_order, uniform
 from .step import capture, exactly
 from .trace import Loss
 

@@ -19,26 +19,14 @@ from repops.torch_arrays import from_numpy, to_numpy
 from referee_py.commit.tensor import Array
 from referee_py.program import TensorType, validate
 
-from . import (  # noqa: F401  (they register their rules)
-    aten_composites,
-    aten_index,
-    aten_loss,
-    aten_nn,
-    aten_norm,
-    aten_pointwise,
-    aten_random,
-    aten_rounding,
-    aten_shape,
-    aten_strided,
-)
 from .builder import Builder, Ref
 from .draft import Built, Draft, Source
 from .errors import CaptureError
 from .lowering import RULES, Noise, dtype_of, lower, source_of
 from .modules import plain_module
 from .optimizers import Optimizer, Parameter, clip, clip_values, step_index
+from .optimizers.torch_optim import as_optimizer
 from .replacements import experts
-from .torch_optim import as_optimizer
 from .trace import Loss, Objective, Traced, trace
 
 Initial = Mapping[str, Array | Callable[[], Array]]

@@ -123,7 +123,7 @@ def captured(recipe: str) -> Bundle:
 def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
     """Return the recipe of a model file. Raises InvalidInput if an option without a default is missing."""
     _require(path, given, "data", "loss", "optimizer")
-    from ..capture.onnx import training
+    from ..onnx import training
 
     rule = training.optimizer_of(
         given["optimizer"],
@@ -157,8 +157,8 @@ def _inference(path: Path, given: dict[str, Any]) -> Any:
         if name not in allowed:
             raise InvalidInput(f"--{name.replace('_', '-')} does not apply to inference; leave it out")
     _require(path, given, "data")
-    from ..capture.onnx import load
     from ..inference import Decode, Predict
+    from ..onnx import load
 
     module, data = load(path, output=given.get("output")), _dataset(given)
     if "predict" in given:

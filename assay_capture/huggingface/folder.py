@@ -25,14 +25,14 @@ from trainer_node.plain_file import read_plain
 
 from ..datasets import read_images
 from . import library
-from .argument_file import read_file, training_arguments
-from .files import Row, read_rows
+from .arguments.file import read_file, training_arguments
 from .lora import Lora
 from .plain_json import IMPLEMENTATIONS
+from .row_files import Row, read_rows
 
 if TYPE_CHECKING:  # these load PyTorch, which takes seconds
     from ..capture.recipe import Recipe
-    from .text import Examples
+    from .tokenized import Examples
 
 TASKS = {
     "causal-lm": "AutoModelForCausalLM",
@@ -144,7 +144,7 @@ class Source:
         return model if self.lora is None else self.lora.applied(model, self.task)
 
     def _texts(self, rows: Sequence[Row], tokenizer: Any) -> Examples:
-        from .text import examples
+        from .tokenized import examples
 
         if tokenizer.pad_token is None:
             if tokenizer.eos_token is None:
@@ -170,7 +170,7 @@ class Source:
 
     def _pictures(self) -> Examples:
         """Return the images of a folder with one folder for each class, scaled and normalised for the model."""
-        from .text import Examples
+        from .tokenized import Examples
 
         config = _read_object(self.folder / "config.json")
         size, channels = config.get("image_size"), config.get("num_channels", 3)

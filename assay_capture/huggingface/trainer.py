@@ -23,7 +23,7 @@ from referee_py.commit.tensor import Array
 
 from ..capture.errors import CaptureError
 from ..capture.recipe import Recipe
-from .arguments import check_arguments
+from .arguments.check import check_arguments
 from .batches import taken_steps
 from .objective import ITEMS, SCALE, TrainerLoss, defined_in
 from .rows import Collected, Filling, Static, static

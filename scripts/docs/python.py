@@ -13,8 +13,8 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "What a [recipe](../programs.md) is made of, and how programs are read and run.",
         (
             "assay_capture.capture.recipe",
-            "assay_capture.capture.optimizers",
-            "assay_capture.capture.update_rules",
+            "assay_capture.capture.optimizers.builtin",
+            "assay_capture.capture.optimizers.update_rules",
             "assay_capture.datasets.dataset",
             "trainer_node.bundle",
             "referee_py.program.program",

@@ -12,7 +12,7 @@ import torch
 import transformers as hf
 from torch import nn
 
-from assay_capture.capture import synthetic
+from assay_capture.capture.recipes import synthetic
 
 from . import eager
 

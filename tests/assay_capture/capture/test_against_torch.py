@@ -14,7 +14,7 @@ from torch import nn
 
 from assay_capture.capture import SGD, Adam, Built, Optimizer, capture
 from assay_capture.capture.recipe import seeded_parameters
-from assay_capture.capture.sampling import data_order
+from assay_capture.capture.seeded import data_order
 from referee_py.execute import Metrics, Run
 
 CPU = repops.backend("cpu")

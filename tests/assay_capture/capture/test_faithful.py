@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from assay_capture.capture import SGD, CaptureError, Unsupported, capture
-from assay_capture.capture.sampling import data_order
+from assay_capture.capture.seeded import data_order
 
 from . import eager
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from assay_capture.capture import SGD, Adam, Optimizer, capture
-from assay_capture.capture.sampling import data_order
+from assay_capture.capture.seeded import data_order
 
 from . import eager
 from .families import EXAMPLES, FAMILIES, Family, family

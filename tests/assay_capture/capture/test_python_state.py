@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from assay_capture.capture import SGD, CaptureError, Unsupported, capture
-from assay_capture.capture.sampling import data_order
+from assay_capture.capture.seeded import data_order
 
 from . import eager
 

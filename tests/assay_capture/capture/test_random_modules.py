@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from assay_capture.capture import SGD, capture
-from assay_capture.capture.sampling import data_order
+from assay_capture.capture.seeded import data_order
 
 from . import eager
 from .random_modules import EXAMPLES, random_family

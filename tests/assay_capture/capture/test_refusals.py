@@ -13,8 +13,9 @@ import transformers as hf
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from assay_capture.capture import SGD, Adam, CaptureError, Optimizer, Unsupported, capture, synthetic
-from assay_capture.capture.sampling import data_order
+from assay_capture.capture import SGD, Adam, CaptureError, Optimizer, Unsupported, capture
+from assay_capture.capture.recipes import synthetic
+from assay_capture.capture.seeded import data_order
 
 X = np.zeros((20, 6), np.float32)
 CLASSES = np.zeros(20, np.int64)

@@ -19,8 +19,9 @@ import transformers as hf
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from assay_capture.capture import SGD, Adam, CaptureError, capture, sketch, synthetic
-from assay_capture.capture.sampling import data_order
+from assay_capture.capture import SGD, Adam, CaptureError, capture, sketch
+from assay_capture.capture.recipes import synthetic
+from assay_capture.capture.seeded import data_order
 from referee_py.program.read import read_skeleton
 
 from .families import EXAMPLES, FAMILIES, family, llama_module, padded
@@ -100,7 +101,7 @@ def test_values_that_are_missing_or_wrong_are_refused(name: str) -> None:
 
 ROOTS = """
 from assay_capture.capture import Adam, sketch
-from assay_capture.capture.sampling import data_order
+from assay_capture.capture.seeded import data_order
 from tests.assay_capture.capture.families import EXAMPLES, FAMILIES, family
 for name in FAMILIES:
     member = family(name)

@@ -14,8 +14,9 @@ import torch
 import transformers as hf
 from torch import nn
 
-from assay_capture.capture import SGD, capture, synthetic
-from assay_capture.capture.sampling import data_order
+from assay_capture.capture import SGD, capture
+from assay_capture.capture.recipes import synthetic
+from assay_capture.capture.seeded import data_order
 
 from . import eager
 

@@ -11,8 +11,8 @@ import transformers as hf
 import trl
 
 from assay_capture.capture import CaptureError
-from assay_capture.huggingface.argument_table import HARMLESS, REFUSED, TRANSLATED
-from assay_capture.huggingface.arguments import check_arguments
+from assay_capture.huggingface.arguments.check import check_arguments
+from assay_capture.huggingface.arguments.table import HARMLESS, REFUSED, TRANSLATED
 
 from . import tiny
 

@@ -18,10 +18,10 @@ from PIL import Image
 
 from assay_capture.capture import CaptureError
 from assay_capture.huggingface import library
-from assay_capture.huggingface.argument_file import read_file, training_arguments
+from assay_capture.huggingface.arguments.file import read_file, training_arguments
 from assay_capture.huggingface.folder import Source
 from assay_capture.huggingface.lora import Lora
-from assay_capture.huggingface.text import examples
+from assay_capture.huggingface.tokenized import examples
 from referee_py.errors import InvalidEncoding, InvalidInput
 from trainer_node.bundle import Bundle
 from trainer_node.cli import main

@@ -13,12 +13,12 @@ import pytest
 import transformers as hf
 from PIL import Image
 
-from assay_capture.huggingface import files
-from assay_capture.huggingface.argument_file import read_file
-from assay_capture.huggingface.files import read_rows
+from assay_capture.huggingface import row_files
+from assay_capture.huggingface.arguments.file import read_file
 from assay_capture.huggingface.folder import Source, _check_config
 from assay_capture.huggingface.lora import Lora
-from assay_capture.huggingface.text import numbered
+from assay_capture.huggingface.row_files import read_rows
+from assay_capture.huggingface.tokenized import numbered
 from referee_py.errors import AssayError, InvalidEncoding, InvalidInput
 
 from . import tiny
@@ -183,7 +183,7 @@ def test_images_that_would_be_read_otherwise_are_refused(
 
 def test_a_small_file_of_a_large_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyarrow.parquet.write_table(pa.table({"text": ["x" * 10_000] * 2_000}), tmp_path / "x.parquet")
-    monkeypatch.setattr(files, "MAX_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(row_files, "MAX_FILE_BYTES", 1 << 20)
     assert (tmp_path / "x.parquet").stat().st_size < 1 << 20
     with pytest.raises(InvalidInput, match="more than 1048576 bytes when it is unpacked"):
         read_rows([tmp_path / "x.parquet"], "masked-lm")
