@@ -17,7 +17,9 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from . import remedies
 from .errors import CaptureError, Unsupported
 
-_HERE, _TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
+_ROOMS = tuple(str(Path(__file__).parent.parent / room) for room in ("capture", "onnx"))
+"""Folders whose lines are ours, and nobody's model."""
+_TORCH = str(Path(torch.__file__).parent)
 _FRAME = re.compile(r'^ *File "([^"\n]*)", line (\d+)', re.M)
 _CHECKPOINTING = (
     "it runs a second time in the backward pass (activation checkpointing)",
@@ -30,7 +32,7 @@ def _place(error: Exception) -> str:
     own = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if "site-packages" not in frame.filename and not frame.filename.startswith((_HERE, "<"))
+        if "site-packages" not in frame.filename and not frame.filename.startswith((*_ROOMS, "<"))
     ]
     return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
@@ -38,7 +40,7 @@ def _place(error: Exception) -> str:
 def line_of(trace: str | None) -> str:
     """Return file and line that a node comes from, by its stack trace: the last in somebody's own code, else the last
     in PyTorch's; empty if it has no trace, as a node of the loss."""
-    frames = [(file, line) for file, line in _FRAME.findall(trace or "") if not file.startswith((_HERE, "<"))]
+    frames = [(file, line) for file, line in _FRAME.findall(trace or "") if not file.startswith((*_ROOMS, "<"))]
     own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
     last = (own or frames)[-1:]
     return "".join(f"{Path(file).name}:{line}" for file, line in last)

@@ -2,7 +2,7 @@
 
 named      the table of names: `load_recipe`, `BUILTIN`
 digits     small models of scikit-learn's handwritten digits
-models     models of torch, torchvision's kind and `transformers`, full-size and tiny
+models     models of vision and of language, full-size and tiny, on synthetic data
 synthetic  data for them, made from a seed
 """
 
