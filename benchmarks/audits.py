@@ -29,6 +29,7 @@ from pathlib import Path
 import repops
 from rich.console import Console
 
+from assay_capture.capture import build
 from assay_lab.daemons import lying
 from assay_lab.faults import Fault, Lie
 from referee_py.commit import Tag, Tree, tensor_hash
@@ -41,7 +42,6 @@ from trainer_node.audit.location import Location
 from trainer_node.audit.pool import Task
 from trainer_node.audit.published import PublishedRun
 from trainer_node.bundle import Bundle
-from trainer_node.capture import build
 from trainer_node.cli.audit import DIFFERS
 from trainer_node.devices import backend_of
 from trainer_node.package import Package

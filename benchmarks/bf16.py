@@ -18,11 +18,12 @@ import repops
 import torch
 from repops.library import BEST_ISA, ISA_NAMES
 
+from assay_capture.capture import Adam, Recipe, build
+from assay_capture.capture.recipe import seeded_parameters
+from assay_capture.capture.recipes import synthetic
+from assay_capture.capture.seeded import data_order
 from referee_py.commit.tensor import Array
 from referee_py.execute import FastExecutor, Run
-from trainer_node.capture import Adam, Recipe, build, synthetic
-from trainer_node.capture.recipe import seeded_parameters
-from trainer_node.capture.sampling import data_order
 
 from .models import loss_of
 from .report import Table

@@ -11,11 +11,11 @@ import argparse
 import random
 from pathlib import Path
 
+from assay_capture.capture import Adam, Recipe, build
+from assay_capture.datasets import read_text
 from assay_lab.demo import Result, Scenario, play
 from assay_lab.faults import Fault, Lie
 from trainer_node.bundle import Bundle
-from trainer_node.capture import Adam, Recipe, build
-from trainer_node.datasets import read_text
 
 STEPS, STRIDES = 20, (10, 1)
 WINDOW, BATCH = 64, 4

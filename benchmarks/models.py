@@ -17,9 +17,9 @@ import numpy as np
 import repops
 import torch
 
+from assay_capture.capture import Recipe, build
+from assay_capture.capture.seeded import data_order
 from referee_py.execute import FastExecutor, State
-from trainer_node.capture import Recipe, build
-from trainer_node.capture.sampling import data_order
 
 from .peak_memory import peak_bytes
 from .recipes import built_in

@@ -14,12 +14,12 @@ import repops
 import torch
 from repops.opset import BF16
 
+from assay_capture.capture import Recipe, build
 from referee_py.execute import Backend, FastExecutor, State
 from referee_py.program.mode import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
 from trainer_node.bundle import Bundle
-from trainer_node.capture import Recipe, build
 from trainer_node.devices import evaluator_of
 
 from .models import eager_step

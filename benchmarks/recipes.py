@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trainer_node.capture import Adam, Recipe, load_recipe, synthetic
+from assay_capture.capture import Adam, Recipe, load_recipe
+from assay_capture.capture.recipes import synthetic
 
 EXAMPLES = 64
 LR = 5e-5

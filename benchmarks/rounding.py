@@ -21,6 +21,9 @@ import repops
 import torch
 from torch import nn
 
+from assay_capture.capture import SGD, Adam, Recipe
+from assay_capture.capture.recipes import synthetic
+from assay_capture.datasets import read_text
 from referee_py.commit.tensor import Array
 from referee_py.errors import Unavailable
 from referee_py.execute import Executor, State, executor_for
@@ -30,8 +33,6 @@ from referee_py.rounding.evaluate import Evaluation
 from referee_py.rounding.log_source import LogSource
 from referee_py.rounding.step_log import StepLog
 from trainer_node.bundle import Bundle
-from trainer_node.capture import SGD, Adam, Recipe, synthetic
-from trainer_node.datasets import read_text
 from trainer_node.rounded.evaluators import evaluator_of
 
 from .recipes import built_in

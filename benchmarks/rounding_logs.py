@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from assay_capture.capture import build
 from referee_py.program.mode import Bounds, Rounding
 from referee_py.rounding import dense
 from referee_py.rounding.band import WRITTEN_WITHIN
@@ -16,7 +17,6 @@ from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.primitives import FIXED_TAU, NOT_LOGGED, UP, log, quantum
 from referee_py.rounding.rounded_output import radius_at
 from referee_py.rounding.step_log import compress
-from trainer_node.capture import build
 
 from .report import Table
 from .rounding import PAPER_LOGS, Replayer, one_thread, recipe_of

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from assay_capture.capture import build
 from referee_py.commit.hashing import Tag
 from referee_py.commit.merkle import Tree
 from referee_py.program.mode import Rounding
 from referee_py.rounding.step_log import StepLog
-from trainer_node.capture import build
 
 from .models import eager_step
 from .report import Table, ms

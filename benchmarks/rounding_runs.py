@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from assay_capture.capture import Recipe, build
+from assay_capture.capture.seeded import data_order
 from referee_py.commit.tensor import Array
 from referee_py.execute import FastExecutor, State
 from referee_py.program.mode import Rounding
 from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.step_log import StepLog
-from trainer_node.capture import Recipe, build
-from trainer_node.capture.sampling import data_order
 
 from .models import eager_step, loss_of
 from .report import Table, ms

@@ -11,9 +11,9 @@ import numpy as np
 import repops
 import torch
 
+from assay_capture.capture import SGD, Adam, Groups, Optimizer, Recipe, build
+from assay_capture.capture.seeded import data_order
 from referee_py.execute import Run
-from trainer_node.capture import SGD, Adam, Groups, Optimizer, Recipe, build
-from trainer_node.capture.sampling import data_order
 
 from .recipes import built_in
 from .report import RATIO, Table, factor, ms

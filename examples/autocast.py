@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import transformers as hf
 
+from assay_capture.capture import Recipe
 from examples import common
-from trainer_node.capture import Recipe
 
 BATCH, LENGTH = 4, 48
 

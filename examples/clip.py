@@ -11,8 +11,8 @@ import torch
 import transformers as hf
 from torch.nn import functional
 
+from assay_capture.capture import Recipe
 from examples import common
-from trainer_node.capture import Recipe
 
 BATCH, LENGTH = 16, 24
 INPUTS = ("input_ids", "attention_mask", "pixel_values")

@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 import transformers as hf
 
+from assay_capture.capture import Recipe
 from examples import common
-from trainer_node.capture import Recipe
 
 LENGTH = 48
 

@@ -11,8 +11,8 @@ import peft
 import torch
 import transformers as hf
 
+from assay_capture.capture import Recipe
 from examples import common
-from trainer_node.capture import Recipe
 
 
 def base() -> Any:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 import transformers as hf
 
+from assay_capture.capture import Recipe
 from examples import common
-from trainer_node.capture import Recipe
 
 
 def trainer(steps: int = 50) -> hf.Trainer:

@@ -11,8 +11,8 @@ import torch
 import transformers as hf
 import trl
 
+from assay_capture.capture import Recipe
 from examples import common
-from trainer_node.capture import Recipe
 
 
 def trainer(steps: int = 50) -> trl.SFTTrainer:

@@ -14,7 +14,7 @@ def bundle() -> Bundle:
     """Digits, 64-4-10, 8 steps, two levels of strides."""
     from torch import nn
 
-    from trainer_node.capture import Recipe, build, load_recipe
+    from assay_capture.capture import Recipe, build, load_recipe
 
     recipe = load_recipe("digits-mlp", steps=8, batch_size=8)
     assert isinstance(recipe, Recipe)

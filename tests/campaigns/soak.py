@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from assay_capture.capture import Recipe, build, load_recipe
 from assay_lab.daemons import lying
 from assay_lab.demo.checks import check_outcome, wealth
 from assay_lab.faults import HONEST, Fault, Lie
@@ -24,7 +25,6 @@ from tests.conftest import Anvil
 from tests.e2e.arena import REWARD, STAKE, Arena
 from tests.e2e.test_disputes import honest_root
 from trainer_node.bundle import Bundle
-from trainer_node.capture import Recipe, build, load_recipe
 from trainer_node.chain import JobView, TransactionManager
 from trainer_node.challenger import challenger
 from trainer_node.config import Mode

@@ -147,7 +147,7 @@ def test_a_full_disk_at_any_moment_costs_no_stake(
 def test_a_gpt_job_on_a_disk_of_eight_megabytes_is_left_to_others(anvil: Anvil, tmp_path: Path) -> None:
     """What it would take does not fit, which is said before a stake is given."""
     pytest.importorskip("transformers", reason="needs the extra [models]")
-    from trainer_node.capture import build, load_recipe
+    from assay_capture.capture import build, load_recipe
 
     played = build(load_recipe("gpt2-tiny", steps=10))
     with (

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from assay_capture.capture import build, load_recipe
 from assay_lab.demo.checks import check_outcome, wealth
 from assay_lab.demo.network import Network
 from tests.e2e.test_processes import post
 from trainer_node.bundle import Bundle
-from trainer_node.capture import build, load_recipe
 from trainer_node.chain import JobPhase, JobView
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store

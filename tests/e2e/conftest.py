@@ -15,7 +15,7 @@ def bundle() -> Bundle:
 
     from torch import nn
 
-    from trainer_node.capture import Recipe, build, load_recipe
+    from assay_capture.capture import Recipe, build, load_recipe
 
     recipe = load_recipe("digits-mlp", steps=40, batch_size=16)
     assert isinstance(recipe, Recipe)

@@ -10,10 +10,10 @@ import pytest
 import torch
 import transformers as hf
 
+from assay_capture.capture import Adam, Recipe, build
 from assay_lab.faults import Fault
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
-from trainer_node.capture import Adam, Recipe, build
 from trainer_node.cli import main
 
 from .arena import Arena

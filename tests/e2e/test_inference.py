@@ -20,7 +20,7 @@ def bundle() -> Bundle:
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from trainer_node.inference import Decode
+    from assay_capture.inference import Decode
 
     torch.manual_seed(0)
     config = GPT2Config(

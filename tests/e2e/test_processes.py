@@ -12,13 +12,13 @@ import pytest
 import repops
 from repops import Backend
 
+from assay_capture.capture import build, load_recipe
 from assay_lab.demo.network import Network
 from referee_py.execute import Run
 from referee_py.program.mode import MODE_REPOPS_F32, Rounding, is_rounded
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs, run_log_tree
 from trainer_node.bundle import Bundle
-from trainer_node.capture import build, load_recipe
 from trainer_node.chain import ChainClient, JobPhase, JobView
 from trainer_node.posting import ETHER, Offer, post_job
 from trainer_node.rounded.evaluators import evaluator_of

@@ -74,7 +74,7 @@ def small() -> Bundle:
     """Digits, 64-16-10, in ten intervals of two steps."""
     from torch import nn
 
-    from trainer_node.capture import Recipe, build, load_recipe
+    from assay_capture.capture import Recipe, build, load_recipe
 
     recipe = load_recipe("digits-mlp", steps=2 * INTERVALS, batch_size=16)
     assert isinstance(recipe, Recipe)

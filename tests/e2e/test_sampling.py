@@ -141,7 +141,7 @@ def long_bundle() -> Bundle:
     """Digits, 64-16-10, 200 steps in 100 intervals."""
     from torch import nn
 
-    from trainer_node.capture import Recipe, build, load_recipe
+    from assay_capture.capture import Recipe, build, load_recipe
 
     recipe = load_recipe("digits-mlp", steps=2 * INTERVALS, batch_size=16)
     assert isinstance(recipe, Recipe)

@@ -37,7 +37,7 @@ STEPS = 4
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build a job with dense logs, and a calibration beside it."""
-    from trainer_node.capture import build, load_recipe
+    from assay_capture.capture import build, load_recipe
 
     folder = tmp_path_factory.mktemp("job")
     bundle = build(load_recipe("digits-mlp", steps=STEPS)).with_mode(Rounding(form=Form.DENSE).mode)

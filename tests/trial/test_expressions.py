@@ -13,11 +13,11 @@ import repops
 import torch
 from torch import nn
 
+from assay_capture.capture import SGD, Built, capture
 from referee_py.execute import Capture, Interpreter, State
 from referee_py.program import Program
 from tests.conftest import Anvil
 from tests.referee_py.trial.parties import Setting, one_ulp
-from trainer_node.capture import SGD, Built, capture
 
 from .stand import Stand
 

@@ -3,6 +3,7 @@ chain's libraries, which takes seconds."""
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Sequence
 from importlib import metadata
@@ -14,7 +15,7 @@ from .command import Command
 
 DISTRIBUTION = "assay-referee"
 GROUP = "assay.commands"
-"""Entry points: each a table like `COMMANDS`."""
+"""Entry points: each a table like `COMMANDS`. "program build" is the command `build` of the group `program`."""
 
 
 COMMANDS = {
@@ -27,7 +28,6 @@ COMMANDS = {
     "clocks": Command(
         "trainer_node.cli.clocks:app", "The clocks of the contracts, which a guardian can stop."
     ),
-    "data": Command("trainer_node.cli.data:app", "Data sets: committed tensors, and proofs of their rows."),
     "program": Command("trainer_node.cli.program:app", "Programs: training steps as operator graphs."),
     "calibrate": Command(
         "trainer_node.cli.calibrate:calibrate_command", "Compare evaluators of rounded-f64."
@@ -79,25 +79,40 @@ def application(arguments: Sequence[str], *, complete: bool = False) -> typer.Ty
         "Start with `assay quickstart`.",
     )
     app.callback()(root)
-    for name, command in _commands().items():
+    groups = {"": app}
+    for path, command in _commands().items():
+        above, _, name = path.rpartition(" ")
+        if above not in groups:  # NOTE: a group that is not loaded shows no commands
+            continue
         if not complete and name not in arguments:
-            app.command(name, help=command.help)(_not_loaded)
+            groups[above].command(name, help=command.help)(_not_loaded)
             continue
         module, attribute = command.place.split(":")
         found = getattr(importlib.import_module(module), attribute)
         if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name, help=command.help)
+            groups[path] = _copied(found)
+            groups[above].add_typer(groups[path], name=name, help=command.help)
         else:
-            app.command(name, short_help=command.help)(found)
+            groups[above].command(name, short_help=command.help)(found)
     return app
 
 
 def _commands() -> dict[str, Command]:
-    """Those of this package, and of others that are installed and offer some by the entry points of this group."""
+    """Those of this package, and of others that are installed and offer some by the entry points of this group.
+
+    INVARIANT: a group comes before the commands that another package adds to it.
+    """
     found = dict(COMMANDS)
     for entry in metadata.entry_points(group=GROUP):
         found |= entry.load()
-    return found
+    return dict(sorted(found.items(), key=lambda item: item[0].count(" ")))
+
+
+def _copied(group: typer.Typer) -> typer.Typer:
+    """Return a group to add commands to. NOTE: the group itself is a module's, and this process may parse again."""
+    copied = copy.copy(group)
+    copied.registered_commands = list(group.registered_commands)
+    return copied
 
 
 def _show_version(wanted: bool) -> None:

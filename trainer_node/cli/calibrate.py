@@ -17,6 +17,7 @@ from referee_py.rounding.band import NARROW
 from ..bundle import Bundle
 from ..devices import evaluator_of
 from .common import out, progress_bar
+from .extensions import captured
 from .inspect import table_of
 
 if TYPE_CHECKING:
@@ -82,8 +83,6 @@ def _bundle(program: str) -> Bundle:
     folder = Path(program)
     if folder.is_dir():
         return Bundle.read(folder)
-    from .program import captured
-
     return captured(program)
 
 

@@ -23,15 +23,15 @@ from referee_py.execute import State
 from ..bundle import Bundle
 from ..evaluation import Evaluation
 from ..health import Health
-from ..huggingface.card import local_run
-from ..huggingface.export import check_export, export
 from ..local_run import LocalRun, Result
 from ..process import stop_on_signals
+from ..provenance import local_run
 from ..replay import Interrupted
 from ..run_folder import Retention, RunFolder, open_run
 from ..tensorboard import Scalars
 from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import HuggingFaceOption, OptimizerStateOption, show_rows
+from .extensions import exporter
 from .follow import Follower
 
 STOPPED_ON_NAN = 3
@@ -126,7 +126,7 @@ def run_command(
         if save.is_dir():
             raise InvalidInput(f"{save} is a folder; name a file for the state")
     if hf is not None:
-        check_export(bundle, hf)
+        exporter().check_export(bundle, hf)
         _check_place(hf)
         for other in filter(None, (out, save)):
             if hf.resolve() in (other.resolve(), *other.resolve().parents):
@@ -159,7 +159,9 @@ def run_command(
         rows["state"] = _save(bundle, result.state, save, job)
     if hf is not None:
         known = local_run({name: str(value) for name, value in rows.items()})
-        rows["model"] = export(bundle, result.state.arrays, hf, known, optimizer_state=optimizer_state)
+        rows["model"] = exporter().export(
+            bundle, result.state.arrays, hf, known, optimizer_state=optimizer_state
+        )
     show_rows(f"{bundle.name}  {job}", rows)
 
 

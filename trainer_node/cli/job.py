@@ -22,11 +22,10 @@ from ..chain.codec.watch import PoolInfo
 from ..chain.outbox import Call
 from ..config import Settings
 from ..fetch import Fetcher
-from ..huggingface.accepted import accepted_result
-from ..huggingface.export import check_export, export
 from ..ids import short, whole
 from ..package import load_program
 from ..posting import Offer, post_job
+from ..provenance import accepted_result
 from ..result import fetch_result, save_result
 from ..store import Store
 from . import watch
@@ -47,6 +46,7 @@ from .common import (
     show_rows,
     with_settings,
 )
+from .extensions import exporter
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -284,7 +284,7 @@ def result(
     fetcher = Fetcher(store, timeout_s=limits.fetch_timeout_s, min_rate=limits.fetch_rate)
     content = None if bundle is None else Bundle.read(bundle)
     if hf is not None and content is not None:
-        check_export(content, hf)
+        exporter().check_export(content, hf)
     if content is None:
         program = load_program(fetcher, found.program, found.program_file, [found.uri])
         names = [f"slot.{number}" for number in range(len(program.slots))]
@@ -302,7 +302,7 @@ def result(
             matches=len(snapshot.matches_of(job)),
             watchers=snapshot.pool(found).watchers,
         )
-        written = export(
+        written = exporter().export(
             replace(content, terms=found.program), arrays, hf, known, optimizer_state=optimizer_state
         )
         out.print(f"{hf}  [dim]{', '.join(written)}[/dim]", soft_wrap=True)

@@ -81,15 +81,6 @@ def test_commands_say_the_mode_in_words(assay: Assay, job: Path, tmp_path: Path)
     assert f"+ {words}" in output
 
 
-def test_build_writes_the_mode(assay: Assay, tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="capture needs the extra [capture]")
-    build = ("program", "build", "digits-mlp", tmp_path / "built", "--steps", "3")
-    code, output, errors = assay(*build, "--mode", "rounded-f64", "--bits", "30", "--log", "dense")
-    assert code == 0, errors
-    assert "rounded-f64, 30 bits, proven bounds, dense logs" in output
-    assert Bundle.read(tmp_path / "built").terms.mode == Rounding(30, form=Form.DENSE).mode
-
-
 def test_run_shows_what_its_logs_commit_to(assay: Assay, job: Path) -> None:
     code, output, errors = assay("program", "run", job, "--evaluator", "numpy")
     assert code == 0, errors

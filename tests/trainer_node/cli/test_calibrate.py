@@ -25,7 +25,7 @@ pytest.importorskip("torch", reason="capture needs the extra [capture]")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from trainer_node.capture import build, load_recipe
+    from assay_capture.capture import build, load_recipe
 
     return build(load_recipe("digits-cnn", steps=200)).write(tmp_path_factory.mktemp("program") / "cnn")
 

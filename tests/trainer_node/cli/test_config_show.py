@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from assay_capture.capture import load_recipe
+from assay_capture.capture.errors import CaptureError
 from assay_lab.faults import Fault
-from trainer_node.capture import load_recipe
-from trainer_node.capture.errors import CaptureError
 from trainer_node.cli import main
 from trainer_node.config import load_settings, setting_names
 from trainer_node.errors import ConfigError

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from assay_capture.capture import Recipe, build, load_recipe
 from assay_lab.faults import Fault
 from tests.conftest import Anvil
 from tests.e2e.arena import Arena
 from tests.e2e.test_disputes import honest_root
 from tests.trainer_node.endpoint import Endpoint
 from trainer_node.bundle import Bundle
-from trainer_node.capture import Recipe, build, load_recipe
 from trainer_node.chain import JobPhase
 
 from .conftest import Assay

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import repops
 
+from assay_capture.capture import build, load_recipe
 from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.execute import Capture, FastExecutor, Interpreter, Run
@@ -20,7 +21,6 @@ from referee_py.rounding.log_source import LogSource, MemoryLogs
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.referee_py.compiled.random_program import RandomProgram
 from trainer_node.bundle import Bundle
-from trainer_node.capture import build, load_recipe
 from trainer_node.rounded.device import TensorEvaluator
 from trainer_node.rounded.evaluators import evaluator_of
 

@@ -1,0 +1,62 @@
+"""Capture: turns a PyTorch training step into a program. Running a program needs nothing of this package.
+
+    bundle = build(load_recipe("digits-mlp", steps=200))
+    bundle.write(Path("job"))
+
+recipe        the definition of a training job; `build`
+recipes       recipes by name: `load_recipe`, and the built-in ones
+step          batch, forward, loss, backward, optimizer as one program: `capture`, `sketch`
+trace         passes 1 and 2: PyTorch to a functional ATen graph
+modules       what is inside a module's wrappers, and how it is left as it was
+phases        which module runs while a step is traced, and in which pass
+python_state  what a module keeps in Python, which a step must not change
+replacements  PyTorch's functions in forms that the operator set has
+lowering      pass 3: ATen to the operator set
+optimizers    SGD, Adam, parameter groups, averages of weights, PyTorch's: `from_torch`
+builder       the program under construction
+draft         a captured program before its tensors are read
+guard         the first step beside eager PyTorch's
+seeded        initial weights and data order from a seed
+remedies      what to write instead of what no program can have
+errors        `CaptureError`, `Unsupported`
+"""
+
+from .draft import Built
+from .errors import CaptureError, Unsupported
+from .lowering import RULES
+from .optimizers import (
+    SGD,
+    Adam,
+    Averaged,
+    Groups,
+    Optimizer,
+    UpdateRule,
+    from_torch,
+    like_parameter,
+    lion,
+)
+from .recipe import Recipe, build
+from .recipes import BUILTIN, load_recipe
+from .step import capture, sketch
+
+__all__ = [
+    "BUILTIN",
+    "RULES",
+    "SGD",
+    "Adam",
+    "Averaged",
+    "Built",
+    "CaptureError",
+    "Groups",
+    "Optimizer",
+    "Recipe",
+    "Unsupported",
+    "UpdateRule",
+    "build",
+    "capture",
+    "from_torch",
+    "like_parameter",
+    "lion",
+    "load_recipe",
+    "sketch",
+]

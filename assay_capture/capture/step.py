@@ -1,0 +1,381 @@
+"""A whole training step as a program: pick the batch, forward, loss, backward, optimizer.
+
+t ──> order[t-1] ──> batch ──┐
+parameters, buffers (slots) ─┴─> forward ─> loss ─> gradients ─> optimizer ─> slots after the step
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from repops.opset import BF16, F32
+from repops.tensors import NUMPY_DTYPE
+from repops.torch_arrays import from_numpy, to_numpy
+
+from referee_py.commit.tensor import Array
+from referee_py.program import TensorType, validate
+
+from .builder import Builder, Ref
+from .draft import Built, Draft, Source
+from .errors import CaptureError
+from .lowering import RULES, Noise, dtype_of, lower, source_of
+from .modules import plain_module
+from .optimizers import Optimizer, Parameter, clip, clip_values, step_index
+from .optimizers.torch_optim import as_optimizer
+from .replacements import experts
+from .trace import Loss, Objective, Traced, trace
+
+Initial = Mapping[str, Array | Callable[[], Array]]
+"""Values of parameters and buffers by name: an array, or a function that reads one when it is needed."""
+
+
+def capture(
+    module: torch.nn.Module,
+    loss: Loss | None,
+    optimizer: Optimizer | torch.optim.Optimizer,
+    data: Mapping[str, Array],
+    order: Array,
+    initial: Initial | None = None,
+    *,
+    inputs: Sequence[str] | None = None,
+    tables: Mapping[str, Array] | None = None,
+    scheduler: Any = None,
+    seed: int = 0,
+    accumulate: int = 1,
+    clip_norm: float | None = None,
+    clip_value: float | None = None,
+    expert_capacity: float | None = None,
+    gradients: bool = False,
+    outputs: bool = False,
+    autocast: torch.dtype | None = None,
+) -> Built:
+    """Return the program that trains `module` for `len(order)` steps, with its tensors.
+
+    data        arrays of the same length, f32, bf16, i64 or bool
+    loss        `loss(output, *rest)`, where `rest` are the arrays not in `inputs`; None: the output's own `.loss`. An
+                `Objective` of one's own decides itself what the module gets
+    optimizer   one of ours, or one of torch.optim that has not stepped; `scheduler` is the latter's, if it has one
+    inputs      names of the arrays given to the module: the first array if None; several are given by keyword. With no
+                loss, every array is given by keyword
+    order       i64 [steps, batch]: `order[t-1]` lists the examples of step t
+    tables      f32 [steps, accumulate] by name: a number for each step and part of its batch, which the objective gets
+                beside the arrays
+    initial     replaces parameters and buffers by name; the others start with the module's values
+    seed        of dropout, below 2^64
+    accumulate  number of parts into which the batch is split; their gradients (and losses) are averaged
+    clip_norm   scales the gradients so that their common norm is at most this
+    clip_value  brings each element of the gradients into +-this, after clip_norm
+    expert_capacity  places of each expert of a mixture, in even shares of the tokens; None: no token is left out
+    autocast    torch.bfloat16: forward pass and loss run as inside torch.autocast
+    gradients   adds a metric `gradient.<parameter>` for each parameter: its gradient before clipping
+    outputs     adds a metric `output.<module>.<call>` for what each module gives
+
+    Raises CaptureError, or Unsupported, which names module path, ATen operator and remedy. Does not change the module.
+    """
+    return sketch(
+        *(module, loss, optimizer, data, order, initial),
+        inputs=inputs,
+        tables=tables,
+        scheduler=scheduler,
+        seed=seed,
+        accumulate=accumulate,
+        clip_norm=clip_norm,
+        clip_value=clip_value,
+        expert_capacity=expert_capacity,
+        gradients=gradients,
+        outputs=outputs,
+        autocast=autocast,
+    ).build()
+
+
+def sketch(
+    module: torch.nn.Module,
+    loss: Loss | None,
+    optimizer: Optimizer | torch.optim.Optimizer,
+    data: Mapping[str, Array],
+    order: Array,
+    initial: Initial | None = None,
+    *,
+    inputs: Sequence[str] | None = None,
+    tables: Mapping[str, Array] | None = None,
+    scheduler: Any = None,
+    seed: int = 0,
+    accumulate: int = 1,
+    clip_norm: float | None = None,
+    clip_value: float | None = None,
+    expert_capacity: float | None = None,
+    gradients: bool = False,
+    outputs: bool = False,
+    autocast: torch.dtype | None = None,
+) -> Draft:
+    """Capture without reading any tensor of the module, which may be on the meta device or made of fake tensors."""
+    if not 0 <= seed < 1 << 64:
+        raise CaptureError(f"seed {seed}; it must be at least 0 and below 2^64")
+    module, data = plain_module(module), exactly(data)
+    objective = loss if isinstance(loss, Objective) else Objective.of(loss, inputs, [*data, *(tables or {})])
+    for name, parameter in module.named_parameters():
+        _check_dtype(name, parameter)
+    rows = _check_data(data, order, accumulate)
+    example = {name: ((rows, *array.shape[1:]), from_numpy(array[:1]).dtype) for name, array in data.items()}
+    example |= _check_tables(tables or {}, data, len(order), accumulate)
+    with experts.capacity(expert_capacity):
+        traced = trace(module, objective, example, list(RULES), autocast, outputs)
+    b = Builder()
+    step = _Step(b, traced, _Initial(initial or {}, traced), Noise(b, seed))
+    numbers = _numbers(b, tables or {}, accumulate)
+    step.run(
+        [[*batch, *row] for batch, row in zip(_batches(b, data, order, accumulate), numbers, strict=True)]
+    )
+    b.label = "metric"
+    for name, value in step.metrics.items():
+        b.metric(name, value)
+    if gradients:
+        for name, gradient in step.gradients.items():
+            b.metric(f"gradient.{name}", gradient)
+    found = list(step.gradients.values())
+    clipped = found if clip_norm is None else clip(b, found, clip_norm)
+    clipped = clipped if clip_value is None else clip_values(b, clipped, clip_value)
+    for name in step.rewritten:
+        b.update(step.slots[name], step.value(name))
+    as_optimizer(optimizer, scheduler, len(order)).build(
+        b,
+        [
+            Parameter(name, traced.parameters[name], step.slots[name], gradient, step.value(name))
+            for name, gradient in zip(step.gradients, clipped, strict=True)
+        ],
+        len(order),
+    )
+    draft = b.finish()
+    validate(draft.skeleton)
+    return draft
+
+
+class _Step:
+    """Forward, loss and gradients of one step, batch part by batch part."""
+
+    def __init__(self, b: Builder, traced: Traced, initial: _Initial, noise: Noise) -> None:
+        self._b, self._traced, self._noise = b, traced, noise
+        self.slots = {n: b.slot(f"param.{n}", initial.master(n, t)) for n, t in traced.parameters.items()}
+        changed = _written(traced)
+        rest = [("frozen", n, t) for n, t in traced.frozen.items()]
+        rest += [("buffer", n, t) for n, t in traced.buffers.items()]
+        self._rest = {
+            n: (b.slot if n in changed else b.constant)(f"{kind}.{n}", initial(n, t)) for kind, n, t in rest
+        }
+        self._written = {n: self._rest[n] for _, n, _ in rest if n in changed}
+        b.label = "parameters"
+        self._weights = {n: self._narrow(n, slot) for n, slot in self.slots.items()}
+        self.rewritten = [name for name in self.slots if name in changed]
+        self.gradients: dict[str, Ref] = {}
+        """Gradients of the parameters that the loss depends on. As in PyTorch, others get no update and no decay."""
+        self.metrics: dict[str, Ref] = {}
+
+    def run(self, batches: Sequence[Sequence[Ref]]) -> None:
+        for batch in batches:
+            inputs = [*self._weights.values(), *self._rest.values(), *batch]
+            loss, *rest = lower(self._traced.graph, inputs, self._b, self._noise)
+            n, after = len(self.slots), rest[len(self.slots) : len(self.slots) + len(inputs) - len(batch)]
+            self._add(self.gradients, self.slots, rest[:n])
+            self._weights = dict(zip(self._weights, after[:n], strict=True))
+            self._rest = dict(zip(self._rest, after[n:], strict=True))
+            self._add(self.metrics, ["loss", *self._traced.metric_names], [loss, *rest[n + len(after) :]])
+        for name, slot in self._written.items():
+            self._b.update(slot, self._rest[name])
+        if len(batches) > 1:
+            self._b.label = "average over the batch's parts"
+            share = self._b.full(1 / len(batches))
+            for values in (self.gradients, self.metrics):
+                for name, value in values.items():
+                    if value.dtype != F32:
+                        raise CaptureError(f"metric {name} is {value.type}; to be averaged it must be f32")
+                    values[name] = self._b.op("mul", value, share)
+
+    def _narrow(self, name: str, slot: Ref) -> Ref:
+        """Return a parameter in the module's dtype. NOTE: one of bfloat16 has a master copy in f32."""
+        return self._b.op("cast", slot, dtype=dtype_of(self._traced.parameters[name].dtype))
+
+    def value(self, name: str) -> Ref:
+        """Return the f32 value that the optimizer starts from: the slot, or what the forward pass wrote to it."""
+        if name not in self.rewritten:
+            return self.slots[name]
+        return self._b.op("cast", self._weights[name], dtype=F32)
+
+    def _add(self, totals: dict[str, Ref], names: Iterable[str], values: Sequence[Ref | None]) -> None:
+        self._b.label = "sum over the batch's parts"
+        for name, value in zip(names, values, strict=True):
+            if value is not None:
+                if value.dtype == BF16:
+                    value = self._b.op("cast", value, dtype=F32)
+                totals[name] = self._b.op("add", totals[name], value) if name in totals else value
+
+
+def _written(traced: Traced) -> set[str]:
+    """Return the parameters and buffers that the forward pass writes to: the latter are part of the state."""
+    nodes = list(traced.graph.graph.nodes)
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    names = [*traced.parameters, *traced.frozen, *traced.buffers]
+    after = nodes[-1].args[0][1 + len(traced.parameters) :]
+    return {
+        name for name, node, given in zip(names, after, inputs, strict=False) if _origin(node) is not given
+    }
+
+
+def _origin(node: torch.fx.Node) -> torch.fx.Node:
+    """Return the node that made the value, looking through copies."""
+    while str(node.target) in ("aten.clone.default", "aten.detach.default", "aten.alias.default"):
+        node = node.args[0]  # type: ignore[assignment]
+    return node
+
+
+# -------------------------------------------------------------------------------------------------------- tensors
+
+
+def _batches(b: Builder, data: Mapping[str, Array], order: Array, parts: int) -> list[list[Ref]]:
+    b.label = "batch"
+    chosen = b.op("take", b.constant("data.order", order), step_index(b))
+    constants = [b.constant(f"data.{name}", array) for name, array in data.items()]
+    size = order.shape[1] // parts
+    slices = [
+        b.op("slice", chosen, dim=0, start=k * size, stop=(k + 1) * size, step=1) if parts > 1 else chosen
+        for k in range(parts)
+    ]
+    return [[b.op("take", constant, rows) for constant in constants] for rows in slices]
+
+
+def _numbers(b: Builder, tables: Mapping[str, Array], parts: int) -> list[list[Ref]]:
+    """Return this step's entry of every table, for each part of the batch."""
+    rows = [b.op("take", b.constant(f"table.{name}", table), step_index(b)) for name, table in tables.items()]
+    return [
+        [b.op("reshape", b.op("slice", row, dim=0, start=k, stop=k + 1, step=1), shape=()) for row in rows]
+        for k in range(parts)
+    ]
+
+
+_EXACT = {
+    "b": np.int64,
+    "h": np.int64,
+    "i": np.int64,
+    "B": np.int64,
+    "H": np.int64,
+    "I": np.int64,
+    "e": np.float32,
+}
+"""By the characters of numpy's types: smaller ones, each value of which is one of the larger."""
+
+
+def exactly(data: Mapping[str, Array]) -> dict[str, Array]:
+    """Return tensors and lists as arrays, smaller integers as i64 and float16 as f32, which changes no value.
+
+    Numbers in lists are f32, as torch.tensor takes them. Raises CaptureError for what is no array.
+    """
+    if not isinstance(data, Mapping):
+        raise CaptureError(f"data is {type(data).__name__}; it must be a mapping of names to arrays")
+    return {name: _array(name, value) for name, value in data.items()}
+
+
+def _array(name: str, value: Any) -> Array:
+    if isinstance(value, torch.Tensor):
+        array = to_numpy(value.detach().cpu().contiguous())
+    elif isinstance(value, list | tuple):
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise CaptureError(f"data {name}: {error}; give every example the same shape") from error
+        array = array.astype(np.float32) if array.dtype == np.float64 else array
+    else:
+        array = value
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufV":
+        kind = getattr(array, "dtype", type(array).__name__)
+        raise CaptureError(f"data {name} is {kind}; it must be an array of numbers, or a tensor")
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return array.astype(_EXACT[array.dtype.char]) if array.dtype.char in _EXACT else array
+
+
+def _check_tables(
+    tables: Mapping[str, Array], data: Mapping[str, Array], steps: int, parts: int
+) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+    """Return shape and dtype of an entry of each table. Raises CaptureError."""
+    for name, table in tables.items():
+        if name in data:
+            raise CaptureError(f"{name} is an array of the data and a table; rename one of them")
+        if table.dtype != np.float32 or table.shape != (steps, parts) or not np.isfinite(table).all():
+            raise CaptureError(
+                f"table {name} is {table.dtype} {list(table.shape)}; it must be finite f32 [{steps}, {parts}]: "
+                "a number for each step and part of its batch"
+            )
+    return dict.fromkeys(tables, ((), torch.float32))
+
+
+def _check_data(data: Mapping[str, Array], order: Array, parts: int) -> int:
+    """Return the number of examples in one part of a batch. Raises CaptureError.
+
+    NOTE: `take` of a row that does not exist gives zeros, so the order is checked here.
+    """
+    sizes = {name: len(array) if array.ndim else None for name, array in data.items()}
+    if not data or len(set(sizes.values())) != 1 or None in sizes.values():
+        raise CaptureError(f"data needs arrays with as many examples each, not {sizes}")
+    for name, array in data.items():
+        _check_dtype(f"data {name}", from_numpy(array[:1]))
+        if array.dtype == np.float32 and not np.isfinite(array).all():
+            raise CaptureError(f"data {name} holds values that are not finite; clean it first")
+    size = next(iter(sizes.values()))
+    if order.ndim != 2 or order.dtype != np.int64 or not order.size:
+        raise CaptureError(f"order must be i64 [steps, batch], not {order.dtype} {list(order.shape)}")
+    if order.min() < 0 or order.max() >= size:
+        raise CaptureError(f"order names examples {order.min()}..{order.max()}; the data has {size}")
+    if parts < 1 or order.shape[1] % parts:
+        raise CaptureError(f"a batch of {order.shape[1]} cannot be taken in {parts} equal parts")
+    return int(order.shape[1] // parts)
+
+
+def _check_dtype(name: str, tensor: torch.Tensor) -> None:
+    """Raise CaptureError, with the tensor's name, for a dtype that is not in the operator set."""
+    try:
+        dtype_of(tensor.dtype)
+    except CaptureError as error:
+        raise CaptureError(f"{name}: {error}") from error
+
+
+@dataclass(frozen=True)
+class _Initial:
+    """The initial value of each tensor of the module."""
+
+    given: Initial
+    traced: Traced
+
+    def __post_init__(self) -> None:
+        known = {**self.traced.parameters, **self.traced.frozen, **self.traced.buffers}
+        if unknown := sorted(set(self.given) - set(known)):
+            raise CaptureError(f"initial values for {', '.join(unknown)}, which the module does not have")
+
+    def master(self, name: str, tensor: torch.Tensor) -> Source:
+        """Return the initial value of a trained parameter, in f32 also if the module has it in bfloat16."""
+        _check_dtype(name, tensor)
+        own = source_of(tensor)
+        if own.type.dtype == BF16:
+            read = own.read
+            type_ = TensorType(F32, own.type.shape)
+            own = Source(type_, None if read is None else lambda: read().astype(np.float32))
+        return self._chosen(name, own)
+
+    def __call__(self, name: str, tensor: torch.Tensor) -> Source:
+        _check_dtype(name, tensor)
+        return self._chosen(name, source_of(tensor))
+
+    def _chosen(self, name: str, own: Source) -> Source:
+        value = self.given.get(name)
+        if value is None:
+            return own
+        if callable(value):
+            read = value
+            narrow = own.type.dtype == BF16
+            return Source(own.type, (lambda: read().astype(NUMPY_DTYPE[BF16])) if narrow else read)
+        if TensorType.of(value) != own.type:
+            raise CaptureError(
+                f"initial value of {name} is {TensorType.of(value)}, the module has {own.type}"
+            )
+        return Source.of(value)

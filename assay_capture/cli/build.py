@@ -1,0 +1,205 @@
+"""`assay program build`: capture a training job into a bundle; `assay program recipes` lists the built-in ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from referee_py.errors import InvalidInput
+from referee_py.program.mode import MODE_REPOPS_F32
+from trainer_node.bundle import Bundle
+from trainer_node.cli import inspect
+from trainer_node.cli.arithmetic import ModeFlags, with_mode
+from trainer_node.cli.common import out
+from trainer_node.cli.flags import flag, only_given, with_flags
+from trainer_node.errors import ConfigError
+
+from ..datasets import Dataset
+from ..huggingface import library
+from . import huggingface
+
+_option = functools.partial(flag, panel="ONNX files")
+_ONNX: dict[str, Any] = {
+    "data": flag(
+        list[Path],
+        "--data",
+        "A data set, written by assay data build; with --hf .jsonl, .csv, .parquet and folders, and may be repeated.",
+        "ONNX files",
+    ),
+    "batch": _option(int, "--batch", "Examples in a step: 32."),
+    "loss": _option(str, "--loss", "cross-entropy, binary, mse, or next-token for rows of tokens."),
+    "optimizer": _option(str, "--optimizer", "sgd, adam or adamw."),
+    "lr": _option(float, "--lr", "Learning rate: 0.001."),
+    "momentum": _option(float, "--momentum", "Momentum of sgd: 0."),
+    "weight_decay": _option(float, "--weight-decay", "0 if not given."),
+    "freeze": _option(list[str], "--freeze", 'Tensors not to train: "encoder.*"; may be repeated.'),
+    "train": _option(list[str], "--train", "Tensors to train that the file does not call parameters."),
+    "output": _option(str, "--output", "The output to score; the first if not given."),
+    "inputs": _option(str, "--inputs", 'Arrays for the model: "input_ids,mask"; the first.'),
+    "predict": _option(bool, "--predict", "Do not train: run the model over the data."),
+    "decode": _option(int, "--decode", "Do not train: continue each row of the data to this many tokens."),
+    "stop": _option(int, "--stop", "The token that ends a row, with --decode."),
+}
+
+
+def _capture() -> Any:
+    try:
+        from .. import capture
+    except ModuleNotFoundError as error:
+        if error.name and error.name.split(".")[0] in ("assay_capture", "trainer_node"):
+            raise
+        raise ConfigError(
+            f"capture needs {error.name}; install it with: pip install 'assay-referee[capture]'"
+        ) from error
+    return capture
+
+
+@with_mode
+@with_flags("given", _ONNX | huggingface.FLAGS, only_given)
+def build(
+    given: dict[str, Any],
+    mode: ModeFlags,
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="A built-in recipe, path/to/file.py:function (that file is run), or model.onnx (it is not)."
+        ),
+    ],
+    folder: Annotated[Path | None, typer.Argument(help="Folder to write the bundle to.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of training steps.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of initial weights and data order.")] = None,
+    strides: Annotated[
+        str | None, typer.Option(help='Checkpoint strides, such as "100,10,1"; suggested if not given.')
+    ] = None,
+) -> None:
+    """Capture a job into a bundle: program, terms and tensors."""
+    chosen = mode.over(MODE_REPOPS_F32)
+    if "hf" in given:
+        if folder is not None:
+            raise InvalidInput(f"with --hf there is no recipe; leave out {recipe}")
+        folder = Path(recipe)
+        training = huggingface.from_folder(given, steps, seed)
+    elif folder is None:
+        raise InvalidInput("name the folder to write the bundle to, after the recipe")
+    elif foreign := sorted(set(given) & set(huggingface.FLAGS)):
+        raise InvalidInput(f"--{foreign[0].replace('_', '-')} is for models of transformers; add --hf")
+    else:
+        training = _training(recipe, steps, seed, given)
+    if strides is not None:
+        training = dataclasses.replace(training, strides=_strides(strides))
+    with library.quiet():
+        bundle: Bundle = _capture().build(training)
+    bundle.with_mode(chosen).write(folder)
+    inspect.show_summary(inspect.Opened.read(folder))
+
+
+def _training(recipe: str, steps: int | None, seed: int | None, given: dict[str, Any]) -> Any:
+    """Return what a recipe by name or a model file defines. Raises InvalidInput for options that do not apply."""
+    capture = _capture()
+    if recipe.endswith(".onnx") and ("predict" in given or "decode" in given):
+        if steps is not None or seed is not None:
+            raise InvalidInput("--steps and --seed are for training; the data sets the length of inference")
+        return _inference(Path(recipe), given)
+    if recipe.endswith(".onnx"):
+        return _from_onnx(Path(recipe), 200 if steps is None else steps, seed or 0, given)
+    if given:
+        name = next(iter(given)).replace("_", "-")
+        raise InvalidInput(f"--{name} is for ONNX files; recipe {recipe} defines this itself")
+    return capture.load_recipe(recipe, steps=steps, seed=seed)
+
+
+def captured(recipe: str) -> Bundle:
+    """Return the bundle of a recipe as it stands. Raises ConfigError without torch, CaptureError for no recipe."""
+    capture = _capture()
+    bundle: Bundle = capture.build(capture.load_recipe(recipe))
+    return bundle
+
+
+def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
+    """Return the recipe of a model file. Raises InvalidInput if an option without a default is missing."""
+    _require(path, given, "data", "loss", "optimizer")
+    from ..onnx import training
+
+    rule = training.optimizer_of(
+        given["optimizer"],
+        given.get("lr", 1e-3),
+        given.get("momentum", 0.0),
+        given.get("weight_decay", 0.0),
+    )
+    return training.recipe(
+        path,
+        _dataset(given),
+        loss=given["loss"],
+        optimizer=rule,
+        steps=steps,
+        batch_size=given.get("batch", 32),
+        seed=seed,
+        inputs=_listed(given.get("inputs")),
+        output=given.get("output"),
+        freeze=given.get("freeze", ()),
+        train=given.get("train", ()),
+    )
+
+
+def _inference(path: Path, given: dict[str, Any]) -> Any:
+    """Return prediction or decoding with a model file. Raises InvalidInput for options of training."""
+    allowed = (
+        {"data", "decode", "stop", "output"}
+        if "decode" in given
+        else {"data", "predict", "batch", "output", "inputs"}
+    )
+    for name in given:
+        if name not in allowed:
+            raise InvalidInput(f"--{name.replace('_', '-')} does not apply to inference; leave it out")
+    _require(path, given, "data")
+    from ..inference import Decode, Predict
+    from ..onnx import load
+
+    module, data = load(path, output=given.get("output")), _dataset(given)
+    if "predict" in given:
+        names = (
+            _listed(given.get("inputs")) or [name for name in module.inputs if name in data] or list(data)[:1]
+        )
+        if unknown := [name for name in names if name not in data]:
+            raise InvalidInput(f"the data set has no {', '.join(unknown)}; it has {', '.join(data)}")
+        return Predict(path.stem, module, {name: data[name] for name in names}, given.get("batch", 32))
+    prompts = next(iter(data.values()))
+    if len(data) != 1 or prompts.ndim != 2 or prompts.dtype != np.int64:
+        raise InvalidInput(
+            f"decoding takes one array of tokens [rows, places]; the data set has {', '.join(data)}"
+        )
+    return Decode(path.stem, module, prompts.tolist(), given["decode"], given.get("stop"))
+
+
+def _dataset(given: dict[str, Any]) -> Any:
+    if len(given["data"]) != 1:
+        raise InvalidInput("a program of an ONNX file takes one data set; give --data once")
+    return Dataset.read(given["data"][0]).tensors
+
+
+def _listed(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",")]
+
+
+def _require(path: Path, given: dict[str, Any], *flags: str) -> None:
+    for name in flags:
+        if name not in given:
+            raise InvalidInput(f"{path} does not give {name}; add --{name}")
+
+
+def _strides(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(stride) for stride in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"strides {text!r} are not numbers; write 100,10,1") from None
+
+
+def recipes() -> None:
+    """List the built-in recipes."""
+    for name in sorted(_capture().BUILTIN):
+        out.print(name)

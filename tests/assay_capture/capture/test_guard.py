@@ -1,0 +1,131 @@
+"""The guard: a program whose first step is not eager PyTorch's is not written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from assay_capture.capture import SGD, CaptureError, Recipe, build
+from assay_capture.capture.lowering import RULES, Context
+
+X = np.random.default_rng(0).standard_normal((16, 6)).astype(np.float32)
+Y = np.random.default_rng(1).integers(0, 3, 16)
+
+
+def recipe(*layers: nn.Module) -> Recipe:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(6, 8), nn.Sequential(*layers), nn.Linear(8, 3))
+    return Recipe("guarded", module, nn.functional.cross_entropy, SGD(0.1), {"x": X, "y": Y}, 2, 4)
+
+
+def checked(given: Recipe) -> str:
+    return str(build(given).labels["checked"])
+
+
+def test_a_program_says_that_it_was_compared() -> None:
+    assert checked(recipe(nn.Tanh())) == "loss and gradients of the first step are those of PyTorch"
+    assert checked(recipe(nn.Dropout(0.5), nn.Tanh())).startswith("loss and gradients")
+    assert checked(replace(recipe(nn.Tanh()), accumulate=2, initial="module")).startswith(
+        "loss and gradients"
+    )
+    assert build(recipe(nn.Tanh()), check=False).labels["checked"] == "not compared with PyTorch"
+
+
+def test_other_random_numbers_are_not_compared_and_that_is_said() -> None:
+    class Noisy(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.randn_like(x)
+
+    assert "draws random numbers besides dropout" in checked(recipe(Noisy()))
+
+
+def test_a_rule_that_is_wrong_is_found_with_its_module_and_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = RULES["aten.tanh.default"]
+    monkeypatch.setitem(RULES, "aten.tanh.default", lambda c, x: c.b.op("mul", right(c, x), c.b.full(1.01)))
+    with pytest.raises(CaptureError, match=r"first module whose output differs is 1\.0 .*aten\.tanh"):
+        build(recipe(nn.Tanh(), nn.Sigmoid()))
+
+
+def test_a_gradient_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(c: Context, grad: object, y: object) -> object:
+        return grad
+
+    monkeypatch.setitem(RULES, "aten.tanh_backward.default", wrong)
+    with pytest.raises(CaptureError, match=r"gradient\.0\.(weight|bias) differs .*outputs agree"):
+        build(recipe(nn.Tanh()))
+
+
+class Kinked(nn.Module):
+    """Signs of sums that cancel: they depend on the order of the terms, and a share of the output on the signs."""
+
+    terms: torch.Tensor
+
+    def __init__(self, share: float = 0.05) -> None:
+        super().__init__()
+        self.share = share
+        draw = np.random.default_rng(2)
+        half = draw.standard_normal((32, 32)) * 10.0 ** draw.integers(0, 6, (32, 32))
+        terms = np.concatenate([half, -half], axis=1).astype(np.float32)
+        self.register_buffer("terms", torch.from_numpy(draw.permuted(terms, axis=1)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        cancelled = (x[:, :1, None] * self.terms).sum(2)
+        return x * (1 + self.share * torch.sign(cancelled).mean(1, keepdim=True))
+
+
+def test_rounding_that_a_kink_amplifies_is_no_difference() -> None:
+    assert "as close to PyTorch's in FP64 as PyTorch's own" in checked(recipe(nn.Tanh(), Kinked()))
+
+
+def test_a_wrong_gradient_beside_a_kink_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = RULES["aten.tanh_backward.default"]
+    monkeypatch.setitem(
+        RULES, "aten.tanh_backward.default", lambda c, g, y: c.b.op("mul", right(c, g, y), c.b.full(-1.0))
+    )
+    with pytest.raises(CaptureError, match="not PyTorch's"):
+        build(recipe(nn.Tanh(), Kinked()))
+
+
+def test_rounding_to_bf16_that_is_amplified_is_no_difference() -> None:
+    assert checked(replace(recipe(nn.Tanh()), autocast=torch.bfloat16)).startswith(
+        "loss and gradients of the first step are"
+    )
+    said = checked(replace(recipe(nn.Tanh(), Kinked(4.0)), autocast=torch.bfloat16))
+    assert "rounding to bf16" in said
+    assert "without autocast loss and gradients" in said
+
+
+def test_what_bf16_would_hide_is_found_without_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Steep(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sin(1500 * x)
+
+    right = RULES["aten.tanh_backward.default"]
+    monkeypatch.setitem(
+        RULES, "aten.tanh_backward.default", lambda c, g, y: c.b.op("mul", right(c, g, y), c.b.full(-1.0))
+    )
+    with pytest.raises(CaptureError, match=r"gradient\.0\.(weight|bias) differs by 2 "):
+        build(replace(recipe(nn.Tanh(), Steep()), autocast=torch.bfloat16))
+
+
+def test_a_function_that_the_trace_does_not_see_is_found() -> None:
+    class Hidden(nn.Module):
+        """A number that PyTorch's tensors do not know of: it differs between the trace and the step."""
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen = type(x) is torch.Tensor
+            return x * (2.0 if seen else 1.0)
+
+    with pytest.raises(CaptureError, match=r"first module whose output differs is 1"):
+        build(recipe(Hidden()))
+
+
+def test_the_module_stays_as_it_was() -> None:
+    given = recipe(nn.BatchNorm1d(8))
+    before = {name: value.clone() for name, value in given.module.state_dict().items()}
+    build(given)
+    assert all(torch.equal(value, before[name]) for name, value in given.module.state_dict().items())

@@ -1,0 +1,60 @@
+"""`assay program build` and `assay program recipes`, which join a group of the node's commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from assay_capture.huggingface import export
+from referee_py.program.mode import Form, Rounding
+from trainer_node.bundle import Bundle
+from trainer_node.cli import extensions
+from trainer_node.cli.app import application
+from trainer_node.cli.program import app as own
+
+Assay = Callable[..., tuple[int, str, str]]
+
+
+def test_build_writes_the_mode(assay: Assay, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="capture needs the extra [capture]")
+    build = ("program", "build", "digits-mlp", tmp_path / "built", "--steps", "3")
+    code, output, errors = assay(*build, "--mode", "rounded-f64", "--bits", "30", "--log", "dense")
+    assert code == 0, errors
+    assert "rounded-f64, 30 bits, proven bounds, dense logs" in output
+    assert Bundle.read(tmp_path / "built").terms.mode == Rounding(30, form=Form.DENSE).mode
+
+
+def test_recipes_are_listed_beside_the_commands_that_read_programs(assay: Assay) -> None:
+    code, output, errors = assay("program", "recipes")
+    assert code == 0, errors
+    assert "digits-mlp" in output.splitlines()
+    _, output, _ = assay("program", "--help")
+    assert all(f" {name} " in output for name in ("run", "show", "build", "recipes"))
+
+
+def test_a_group_of_the_node_stays_as_it_is() -> None:
+    before = len(own.registered_commands)
+    for arguments in (["program", "build"], ["program", "show"]):
+        application(arguments)
+    assert len(own.registered_commands) == before
+
+
+@pytest.mark.parametrize("command", ["program", "program build", "program recipes", "program run", "data"])
+def test_help_loads_no_library_of_models(command: str) -> None:
+    arguments = [*command.split(), "--help"]
+    code = f"import sys; sys.argv = ['assay', *{arguments!r}]; from trainer_node.cli import main\n"
+    code += "try: main()\nfinally: print('loaded', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Usage: assay" in done.stdout
+    loaded = {name.split(".")[0] for name in done.stdout.rpartition("loaded ")[2].split()}
+    assert not loaded & {"torch", "transformers", "onnx", "peft", "tokenizers"}
+    assert "typer" in loaded
+
+
+def test_the_exporter_of_the_command_line_is_ours() -> None:
+    found: extensions.Exporter = export
+    assert extensions.exporter() is found
