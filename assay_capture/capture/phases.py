@@ -40,7 +40,9 @@ def _place(error: Exception) -> str:
 def line_of(trace: str | None) -> str:
     """Return file and line that a node comes from, by its stack trace: the last in somebody's own code, else the last
     in PyTorch's; empty if it has no trace, as a node of the loss."""
-    frames = [(file, line) for file, line in _FRAME.findall(trace or "") if not file.startswith((*_ROOMS, "<"))]
+    frames = [
+        (file, line) for file, line in _FRAME.findall(trace or "") if not file.startswith((*_ROOMS, "<"))
+    ]
     own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
     last = (own or frames)[-1:]
     return "".join(f"{Path(file).name}:{line}" for file, line in last)
