@@ -137,7 +137,8 @@ class Endpoints(JSONBaseProvider):
         Whoever answers ``patience_s`` after the first one, or later, has failed. Once those that have answered are
         ``enough``, the others are not waited for, and are left out. With ``hurries`` it is not the first answer that
         hurries the others, but those for which that holds: until then all are waited for as long as their requests may
-        take, except silent ones (`Endpoint.silent`) and those that are apart; then those that hang are left out.
+        take, except silent ones (`Endpoint.silent`) and those that are apart; from then on those that hang are left
+        out.
 
         SAFETY: an answer from another chain hurries nobody, or who is quick and wrong would decide.
         """

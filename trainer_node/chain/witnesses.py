@@ -49,7 +49,7 @@ class Witnesses:
         somebody of our own chain is asked at every look.
         """
         every, apart = self._endpoints.every, self._endpoints.apart
-        asked = [e for e in every if not e.waits]
+        asked = [e for e in every if not e.waits and not (e.hangs and e.owes)]
         if len(set(asked) - apart) < self.quorum:
             asked = [e for e in every if not (e.waits and e.silent)]
         if not set(asked) - apart:
