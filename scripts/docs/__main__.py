@@ -52,7 +52,7 @@ def write_pages(folder: Path) -> None:
 def put(built: Path, site: Path) -> None:
     """Put a built site in its place, where an earlier one may be."""
     if site.is_symlink() or (site.exists() and any(site.iterdir()) and not made(site, BY)):
-        print(f"{site} was not made by `{BY}`; it is now {set_aside(site)}", file=sys.stderr)
+        set_aside(site)
     emptied(site, BY, [path.name for path in built.iterdir()])
     shutil.copytree(built, site, dirs_exist_ok=True)
     closed(site, BY)

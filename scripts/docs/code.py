@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,11 @@ from trainer_node.metrics import Metrics
 from .words import cell, code_cell, rows_of, table
 
 # ------------------------------------------------------------------ settings
+
+
+def below(text: str) -> str:
+    """Return words of the operating guide as they are a folder below it: with its links."""
+    return re.sub(r"\]\(([\w-]+\.md)", r"](../\1", text).replace("](#", "](../operating.md#")
 
 
 def settings(guide: str) -> str:
@@ -50,9 +56,7 @@ def settings(guide: str) -> str:
     head += "Flags override variables, and variables override the file. "
     head += "The [operating guide](../operating.md#3-settings) has more.\n"
     text = table(["setting", "flag", "variable", "default", "limits", "meaning"], rows)
-    return (
-        head + "\n" + text.replace("](economics.md", "](../economics.md").replace("](#", "](../operating.md#")
-    )
+    return head + "\n" + below(text)
 
 
 def _fields(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -169,7 +173,7 @@ def events(root: Path, guide: str) -> str:
         text += table(
             ["event", "meaning"], [[code_cell(name), words] for name, words in sorted(meanings.items())]
         )
-    return text.replace("](#", "](../operating.md#")
+    return below(text)
 
 
 # ------------------------------------------------------------------ errors

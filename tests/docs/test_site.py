@@ -71,6 +71,14 @@ def test_every_setting_and_its_limits() -> None:
         code.settings(GUIDE.replace("| `poll_s`", "| `other`"))
 
 
+def test_links_of_the_guide_lead_on_from_a_folder_below_it() -> None:
+    text = "[a](security.md#waits) [b](#settings) [c](economics.md) [d](../README.md) [e](https://example.org/x.md)"
+    assert code.below(text) == (
+        "[a](../security.md#waits) [b](../operating.md#settings) [c](../economics.md) [d](../README.md) "
+        "[e](https://example.org/x.md)"
+    )
+
+
 def test_every_logged_event_with_its_fields() -> None:
     found = {event.name: event for event in code.logged(ROOT)}
     assert found["train.start"].fields == ("job", "after", "of")

@@ -177,7 +177,12 @@ class SampleRunner(JobRunner):
         super()._at_stake(job_id, ours)
         checks = self._checks.get(job_id)
         if checks is not None and checks.parts:
-            self._tensors.keep(job_id, len(checks.parts))
+            self._tensors.keep(job_id, self._in_memory(job_id, checks))
+
+    def _in_memory(self, job_id: int, checks: Checks) -> int:
+        """Return how many runs of a job are in memory: of intervals that were found wrong, and the whole one."""
+        work = self._works.get(job_id)
+        return len(checks.parts) + (work is not None and work.replay is not None)
 
     def close(self) -> None:
         for checks in self._checks.values():
@@ -394,7 +399,7 @@ class SampleRunner(JobRunner):
     ) -> bytes:
         """Replay an interval; what is found wrong keeps its memory. Raises Interrupted, BudgetSpent, MemoryShort.
         SAFETY: one that we have staked on waits for nobody."""
-        runs = len(checks.parts) + 1
+        runs = self._in_memory(job.id, checks) + 1
 
         def on_step(step: int) -> None:
             if self._stop.is_set() or checks.over:

@@ -165,6 +165,24 @@ def test_a_root_whose_data_the_disk_refuses_hides_no_other(runner: Runner, tmp_p
     assert {lie.against for lie in runner.checked(job_of(*roots))} == set(roots)
 
 
+def test_who_waits_for_data_has_no_tensors_in_memory(lying: Auditor) -> None:
+    read = list[int]()
+
+    def package() -> Any:
+        read.append(1)
+        return lying.package
+
+    auditor = Auditor(lying.published, 1 << 26, computes(lying.published.terms.mode), package=package)
+    list(auditor.bring(2))
+    assert not read
+    auditor.replay(2)
+    auditor.replay(2)
+    assert len(read) == 1
+    auditor.release()
+    auditor.replay(2)
+    assert len(read) == 2
+
+
 def test_an_interval_that_is_checked_holds_its_tensors_no_longer_than_that(
     runner: Runner, lying: Auditor, tmp_path: Path
 ) -> None:
