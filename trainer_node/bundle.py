@@ -28,7 +28,7 @@ from referee_py.program.terms import Terms
 
 from .artifacts import Array, parse_hash
 from .made import made, mark
-from .plain_file import read_plain
+from .plain_file import read_plain, write_plain
 from .store import Store
 
 FORMAT = 1
@@ -92,16 +92,15 @@ class Bundle:
         folder.mkdir(parents=True, exist_ok=True)
         mark(folder, BY)
         self.put(Store(folder / "artifacts"))
-        (folder / "program.cbor").write_bytes(program)
+        write_plain(folder / "program.cbor", program)
         named = {name: hashlib.sha256(data).hexdigest() for name, data in self.extras.items()}
         if named:
             (folder / "extras").mkdir(exist_ok=True)
         for name, digest in named.items():
-            (folder / "extras" / digest).write_bytes(self.extras[name])
+            write_plain(folder / "extras" / digest, self.extras[name])
         _write_json(folder / "labels.json", {"format": FORMAT, "extras": named, **self.labels})
-        # INVARIANT: this file is written last and at once, so a folder that has it has the whole bundle.
-        _write_json(folder / f".{JOB}.new", self._job(program))
-        (folder / f".{JOB}.new").replace(folder / JOB)
+        # INVARIANT: this file is written last, so a folder that has it has the whole bundle.
+        _write_json(folder / JOB, self._job(program))
         return folder
 
     def put(self, store: Store) -> bytes:
@@ -164,6 +163,9 @@ class Bundle:
 def _check_folder(folder: Path, program_file: str) -> None:
     """Raise InvalidInput for a folder that a bundle of this program may not be written to."""
     remedy = "name another folder, or move it away"
+    # SAFETY: a folder from elsewhere may hold links to folders of the user.
+    if links := [name for name in _CONTENTS if (folder / name).is_symlink()]:
+        raise InvalidInput(f"{folder / links[0]} is a link, and no part of a bundle; {remedy}")
     if (folder / JOB).exists():
         try:
             found = from_json(read_plain(folder / JOB, MAX_FILE_BYTES))
@@ -193,4 +195,4 @@ def _read_extra(path: Path, digest: bytes) -> bytes:
 
 
 def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
+    write_plain(path, json.dumps(value, indent=1, sort_keys=True) + "\n")

@@ -28,6 +28,8 @@ import structlog
 
 from referee_py.errors import InvalidInput
 
+from .plain_file import write_plain
+
 MARK = ".made-by-assay"
 
 _log = structlog.get_logger(__name__)
@@ -137,9 +139,7 @@ def _read(folder: Path, by: str) -> _Noted | None:
 
 def _write(folder: Path, by: str, noted: _Noted) -> None:
     said = json.dumps({"names": sorted(noted.names), "files": noted.files})
-    new = folder / f"{MARK}.new"
-    new.write_text(f"{by}\n{said}\n")
-    new.replace(folder / MARK)
+    write_plain(folder / MARK, f"{by}\n{said}\n")
 
 
 def _remove(folder: Path, noted: _Noted) -> None:

@@ -31,6 +31,7 @@ from .checkpoints import Checkpoint, StoredCheckpoints
 from .db import Database
 from .errors import ConfigError
 from .metrics_file import MetricsFile
+from .plain_file import write_plain
 from .process import exclusive
 from .replay import Replay
 from .store import Store
@@ -253,10 +254,7 @@ def _identify(path: Path, wanted: dict[str, object], resume: bool) -> None:
             raise InvalidInput(
                 f"{path.parent} is no folder of a run, and holds {', '.join(foreign)}; name another folder"
             )
-        # NOTE: whole or not at all: a process that is killed in between leaves no half of it under this name.
-        unnamed = path.with_suffix(".new")
-        unnamed.write_text(json.dumps(wanted, indent=1) + "\n")
-        unnamed.replace(path)
+        write_plain(path, json.dumps(wanted, indent=1) + "\n")
         return
     try:
         # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets.

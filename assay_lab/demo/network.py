@@ -7,6 +7,7 @@ by a signal too (`assay_lab.processes`), every process is ended by its own proce
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import secrets
@@ -30,6 +31,7 @@ from trainer_node.deploy import ETHER, Parameters, deploy
 from trainer_node.errors import ConfigError
 from trainer_node.keys import create_key
 from trainer_node.made import closed, emptied
+from trainer_node.process import exclusive_name
 
 from ..processes import end, heed, undisturbed
 from .roles import Role
@@ -54,23 +56,28 @@ def development_keys(count: int) -> list[LocalAccount]:
 class Network:
     """A running network, as a context manager. ``accounts`` maps names to addresses.
 
-    Raises InvalidInput if the folder is not empty and no network has made it.
+    Entering it raises InvalidInput if the folder is not empty and no network has made it, and AlreadyRunning if one is
+    running in it.
     """
 
     def __init__(self, folder: Path, names: list[str]) -> None:
         homes = [name.replace(" ", "-") for name in names]
-        own = ["password", "client", "logs", "deployments", "explorer", *homes]
-        self.folder = emptied(folder, BY, own)
-        self.password = folder / "password"
-        self.password.touch(0o600)
-        self.password.write_text(secrets.token_hex(16))
+        self._made = ["password", "client", "logs", "deployments", "explorer", *homes]
+        self.folder, self.password = folder, folder / "password"
+        self._lock = contextlib.ExitStack()
         self._keys = dict(zip(["client", *names], development_keys(len(names) + 1), strict=True))
         self.accounts = {name: account.address for name, account in self._keys.items()}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.rpc_url = ""
 
     def __enter__(self) -> Self:
+        # NOTE: no file: what is in the folder is removed, and what is beside it is not ours.
+        name = hashlib.sha256(str(self.folder.resolve()).encode()).hexdigest()
+        self._lock.enter_context(exclusive_name(f"network/{name}", f"the folder {self.folder}"))
         try:
+            emptied(self.folder, BY, self._made)
+            self.password.touch(0o600)
+            self.password.write_text(secrets.token_hex(16))
             self._start_chain()
         except BaseException:
             self._end()
@@ -86,6 +93,7 @@ class Network:
         """End all processes; what they have written may go when the next network begins."""
         end(self._processes.values())
         closed(self.folder, BY)
+        self._lock.close()
 
     # ------------------------------------------------------------------ the chain
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -178,22 +179,36 @@ def test_a_job_of_others_is_not_written_over(tmp_path: Path, text: str) -> None:
     assert contents(tmp_path) == {str(tmp_path / "job.json"): text.encode()}
 
 
-@pytest.mark.parametrize("stopped_at", ["labels.json", ".job.json.new"])
+@pytest.mark.parametrize(
+    "name", [".made-by-assay", "job.json", "program.cbor", "labels.json", "artifacts", "extras"]
+)
+def test_nothing_is_written_through_a_link(tmp_path: Path, name: str) -> None:
+    """A folder from elsewhere may hold links to what is the user's."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "notes").write_text("mine")
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / name).symlink_to(tmp_path / "own" / ("" if name in ("artifacts", "extras") else "notes"))
+    with contextlib.suppress(InvalidInput):
+        bundle().write(folder)
+    assert contents(tmp_path / "own") == {str(tmp_path / "own" / "notes"): b"mine"}
+
+
+@pytest.mark.parametrize("stopped_at", ["labels.json", "job.json"])
 def test_what_is_left_of_an_interrupted_build_is_written_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped_at: str
 ) -> None:
     """By whatever program: nobody can have used what was not whole."""
-    write = Path.write_text
+    replace = Path.replace
 
-    def stop(path: Path, text: str) -> int:
-        if path.name == stopped_at:
-            write(path, text[:5])
+    def stop(path: Path, to: Path) -> Path:
+        if to.name == stopped_at:
             raise KeyboardInterrupt
-        return write(path, text)
+        return replace(path, to)
 
     folder = tmp_path / "job"
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", stop)
+        patch.setattr(Path, "replace", stop)
         with pytest.raises(KeyboardInterrupt):
             bundle().write(folder)
     assert not (folder / "job.json").exists()

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from assay_lab.demo.network import Network
 from referee_py.errors import InvalidInput
 from trainer_node import made
+from trainer_node.errors import AlreadyRunning
 
 BY = "assay demo"
 
@@ -214,3 +216,22 @@ def test_whoever_is_stopped_while_a_folder_is_emptied_can_go_on(
             made.emptied(folder, BY, NAMES)
     assert made.made(folder, BY)
     assert list(contents(made.emptied(folder, BY, NAMES))) == [made.MARK]
+
+
+def test_a_network_is_not_emptied_while_another_one_runs_in_its_folder(tmp_path: Path) -> None:
+    """Two demonstrations begin in one folder, the default of both."""
+    folder = tmp_path / "network"
+    with Network(folder, ["trainer"]) as first:
+        (folder / "trainer").mkdir()
+        (folder / "trainer" / "node.sqlite3").write_text("of a trainer that runs")
+        password = first.password.read_text()
+        with (
+            pytest.raises(AlreadyRunning, match="is in use by another process"),
+            Network(folder, ["trainer"]),
+        ):
+            pytest.fail("it begins")
+        assert first.password.read_text() == password
+        assert (folder / "trainer" / "node.sqlite3").exists()
+    with Network(folder, ["trainer"]) as second:
+        assert second.password.read_text() != password
+        assert not (folder / "trainer").exists()

@@ -20,7 +20,7 @@ from typing import IO
 from referee_py.errors import InvalidInput
 
 from ..errors import ConfigError
-from ..plain_file import read_plain
+from ..plain_file import read_plain, write_plain
 from ..process import exclusive
 
 SEAL = "seal"
@@ -40,9 +40,7 @@ def audit_folder(path: Path) -> Iterator[Path]:
         _check(path)
     path.mkdir(parents=True, exist_ok=True)
     if fresh:
-        unnamed = path / f"{SEAL}.new"
-        unnamed.write_text(_seal(path))
-        unnamed.replace(path / SEAL)
+        write_plain(path / SEAL, _seal(path))
     with exclusive(path / "lock", f"audit folder {path}"):
         yield path
 

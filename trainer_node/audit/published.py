@@ -26,6 +26,7 @@ from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 
 from ..artifacts import Name
+from ..plain_file import write_plain
 from ..store import Store
 from .claimed import ClaimedRun, Source
 from .location import Location
@@ -84,9 +85,7 @@ class Claim(BaseModel):
         )
 
     def write(self, folder: Path) -> None:
-        unnamed = folder / f"{CLAIM}.new"
-        unnamed.write_text(json.dumps(self.model_dump(), indent=1) + "\n")
-        unnamed.replace(folder / CLAIM)
+        write_plain(folder / CLAIM, json.dumps(self.model_dump(), indent=1) + "\n")
 
 
 class Located(Source):

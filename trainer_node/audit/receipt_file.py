@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from referee_py.attestation import recover_address
 from referee_py.errors import InvalidEncoding
 
-from ..plain_file import read_plain
+from ..plain_file import read_plain, write_plain
 from .receipt import Address, Hash, Receipt, check_signature, sign
 
 MAX_BYTES = 1 << 13
@@ -127,9 +127,7 @@ class Signed:
     def write(self, folder: Path) -> Path:
         """Write the file under its name in a folder, whole or not at all; return its path."""
         path = folder / file_name(self.receipt.root, self.receipt.interval, self.receipt.auditor)
-        unnamed = path.with_suffix(".new")
-        unnamed.write_bytes(self.to_bytes())
-        unnamed.replace(path)
+        write_plain(path, self.to_bytes())
         return path
 
 
