@@ -116,7 +116,7 @@ class JobRunner:
         self._works: dict[int, Work] = {}
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="runner")
         self._known = ThreadPoolExecutor(2, thread_name_prefix="known")
-        self._logs, self._own_logs = Lanes(LANES, LANES, "logs"), Lanes(0, LANES, "own-logs")
+        self._logs, self._own_logs = (Lanes(LANES, name, clock=clock) for name in ("logs", "own-logs"))
         self._turns = Turns()
         self._stop = threading.Event()
         self._packages = Packages(
@@ -196,12 +196,7 @@ class JobRunner:
         own = self._left_s(job, estimate)
         if not own:  # a finished run is restored at once, in a separate thread
             return 0.0
-        others = [work for number, work in self._works.items() if number != job.id and work.runs]
-        return own + sum(
-            self._left_s(work.job, work.prepared.result().estimate)
-            for work in others
-            if work.prepared is not None
-        )
+        return own + self._runs_s(job.id)
 
     def works_at(self, job_id: int) -> bool:
         """Return whether the job's package is being fetched or its run executed."""
@@ -223,6 +218,15 @@ class JobRunner:
             lanes.close()
 
     # ------------------------------------------------------------------ inside
+
+    def _runs_s(self, but: int) -> float:
+        """Return the seconds that the whole runs of other jobs take which have begun or are queued."""
+        others = [work for number, work in self._works.items() if number != but and work.runs]
+        return sum(
+            self._left_s(work.job, work.prepared.result().estimate)
+            for work in others
+            if work.prepared is not None
+        )
 
     def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
         done = StoredCheckpoints(self._database, self._key(job)).last
@@ -291,12 +295,9 @@ class JobRunner:
             work.refused, work.package = str(error), None
             self._failed(work, part, error)
             return None
-        longest = MAX_RETRY_S[isinstance(error, Unavailable)]
-        if isinstance(error, Unavailable):
-            longest = min(longest, retry_s(work.job))
         if work.log_source is not None and work.log_source.reached > work.reached:
             work.reached, work.failures = work.log_source.reached, 0
-        work.retry_at = self._clock() + min(RETRY_S * 2.0 ** min(work.failures, 16), longest)
+        work.retry_at = self._clock() + delay_s(work.job, work.failures, error)
         work.failures += 1
         if isinstance(error, Interrupted):
             _log.info("train.interrupted", job=work.job.id, reason=str(error))
@@ -370,7 +371,9 @@ class JobRunner:
                 terms.steps,
                 terms.node_count,
                 # SAFETY: slow logs of strangers' runs keep no lane from a run in which we have a stake.
-                lambda turn, fetch: (self._own_logs if work.ours else self._logs).submit(turn, fetch),
+                lambda fetch: (self._own_logs if work.ours else self._logs).submit(
+                    job.challenge_period, fetch
+                ),
                 step_bytes=step_limit(program, self._max_memory - memory_needed(program, terms)),
                 run_bytes=self._max_logs,
                 budget=Budget(logs_s(job), f"the rounding logs of job {job.id}", clock=self._clock),
@@ -436,6 +439,14 @@ class JobRunner:
         metrics.set("step_rate", report.rate or 0.0, job)
         if report.history and report.history[-1].numbers:
             metrics.set("loss", report.history[-1].numbers[0], job)
+
+
+def delay_s(job: JobView, failures: int, error: BaseException) -> float:
+    """Return the seconds until a job's work is tried again that has failed so many times before."""
+    longest = MAX_RETRY_S[isinstance(error, Unavailable)]
+    if isinstance(error, Unavailable):
+        longest = min(longest, retry_s(job))
+    return min(RETRY_S * 2.0 ** min(failures, 16), longest)
 
 
 def reports(began: float, told: float, now: float) -> bool:
