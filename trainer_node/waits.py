@@ -37,7 +37,7 @@ TREES = Fraction(1, 8)
 that many matches take no more of a clock than one."""
 TURN_S = 30.0
 """Seconds of the first turn of a stranger's work in a lane, at most (`lanes`); each later turn is twice as long as the
-one before. As long may a run wait for logs while another run waits for the processors."""
+one before it. As long may a run wait for logs while another run waits for the processors."""
 LANES = 8
 """Strangers' packages, windows of logs, checks, judgements that wait for data at the same time in first turns; and as
 many in turns of each later length."""
@@ -143,8 +143,9 @@ WAITS = (
     Wait(
         "a lane for a stranger's package",
         "other strangers whose packages come slowly",
-        TURN_S,
-        f"for each turn, doubled each time: behind N of them, N / {LANES} + 1 turns for a package that comes in one",
+        LANE,
+        f"the period that it serves, and {TURN_S:g} s for each {LANES} of them; each later turn is twice as long, and "
+        "has lanes of its own",
         "the lane goes to the next; what has come stays on disk",
         "N/test_decoys.py::test_decoys_that_stall_hold_a_lane_for_one_turn",
     ),
@@ -189,6 +190,22 @@ WAITS = (
         "withheld: the whole run is replayed where that fits and is allowed, the rest of the draw where it does not",
         "e2e/test_sampled_data.py::test_right_and_slow_is_withheld_before_the_challenges_end",
     ),
+    Wait(
+        "a lane for a claimed root that is checked",
+        "other claimants who serve right and slowly",
+        LANE,
+        "the time in which the root can be refuted; a lane as for packages",
+        "the lane goes to the next; what has come stays on disk, and nothing counts as withheld by that",
+        "N/sampling/test_siege.py::test_a_job_that_is_served_is_checked_whatever_others_serve",
+    ),
+    Wait(
+        "the data of an interval that our stake rests on, after a restart",
+        "claimants, where our disk has lost them",
+        STAKED,
+        "the clock, for an attempt; in a thread of its own",
+        "withheld: the whole run is replayed where that fits and is allowed; asked for again",
+        "N/sampling/test_siege.py::test_what_is_staked_on_has_an_end_and_is_asked_for_again",
+    ),
     # ---------------------------------------------------------------- disputes
     Wait(
         "a lane for a vote",
@@ -196,7 +213,7 @@ WAITS = (
         LANE,
         "the verdict period of the one that waits",
         "the slow one gives up its lane; what has come stays on disk",
-        "N/test_judgement_lanes.py::test_who_waits_has_a_lane_after_a_share_of_its_own_period",
+        "N/test_lanes.py::test_who_waits_has_a_lane_after_a_share_of_its_own_period",
     ),
     Wait(
         "a lane for a defence of our bond",

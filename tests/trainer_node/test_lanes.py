@@ -123,6 +123,7 @@ def test_who_waits_has_a_lane_after_a_share_of_its_own_period(room: Room) -> Non
 
 def test_who_has_had_his_turn_comes_back_with_what_is_on_disk(room: Room, tmp_path: Path) -> None:
     """A slow and right server: each turn brings an artifact more."""
+
     def work(told: threading.Event) -> str:
         here = len(list(tmp_path.iterdir()))
         if here == 3:
