@@ -187,8 +187,8 @@ WORKS = (
     Work(
         "replaying drawn intervals",
         "a claim in a posted job",
-        "one step at a time, of the one that has had least time, beside a whole run; so each takes no more from another "
-        "than that other takes itself, and half of the processors from a run",
+        "one step at a time, of the one that has had least time, beside a whole run; so each takes no more from "
+        "another than that other takes itself, and half of the processors from a run",
         "the gas of posting, and a stake that comes back where the claim is right",
         "N/sampling/test_siege.py::test_an_interval_begins_within_a_step_of_any_other",
     ),

@@ -220,10 +220,9 @@ def test_nobody_waits_behind_a_turn_that_is_longer_than_his_own(room: Room) -> N
 def test_each_later_turn_is_twice_as_long(room: Room) -> None:
     turns = list[float]()
 
-    def work(told: threading.Event) -> str:
-        began = room.clock.now
+    def work(told: Turn) -> str:
         until(lambda: told.is_set() or room.free.is_set())
-        turns.append(room.clock.now - began)
+        turns.append(room.clock.now - told._work.began)
         if len(turns) == 4:
             return "right"
         raise Unavailable("its turn is over")

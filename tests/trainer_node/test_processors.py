@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -35,11 +36,13 @@ class Desk:
 
     def arrive(self, *works: tuple[str, int]) -> None:
         """Begin further computations, and wait until they wait for the processors."""
-        waiting = len(self.processors._waiting)
         for name, steps in works:
+            waiting = len(self.processors._waiting) + 1
             self.compute(name, steps)
-            waiting += 1
-            until(lambda: len(self.processors._waiting) == waiting)
+            until(partial(self.waits, waiting))
+
+    def waits(self, count: int) -> bool:
+        return len(self.processors._waiting) == count
 
     def end(self) -> str:
         for thread in self.threads:
@@ -72,7 +75,11 @@ def test_those_that_have_had_the_same_take_steps_in_turn(desk: Desk) -> None:
 
 
 def test_one_that_fails_leaves_the_processors_to_the_next(desk: Desk) -> None:
-    with pytest.raises(ZeroDivisionError), desk.processors.share():
-        desk.arrive(("b", 2))
-        raise ZeroDivisionError
+    def fails() -> None:
+        with desk.processors.share():
+            desk.arrive(("b", 2))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
     assert desk.end() == "bb"

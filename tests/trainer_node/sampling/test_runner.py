@@ -31,14 +31,16 @@ class Wanted:
     def __init__(self) -> None:
         self.drawn = Plan((1, 2, 3, 4))
         self.refuted: tuple[int, ...] = ()
+        self.of: bytes | None = None
+        """The root of which these were refuted; None stands for all."""
         self.gone: list[Refuted] = []
         self.whole_s = 0.0
 
     def plan(self, _: Any, __: Any) -> Plan:
         return self.drawn
 
-    def staked(self, _: Any, __: Any) -> tuple[int, ...]:
-        return self.refuted
+    def staked(self, _: Any, group: Any) -> tuple[int, ...]:
+        return self.refuted if self.of in (None, group.root) else ()
 
     def share(self, _: Any) -> float:
         return 1.0

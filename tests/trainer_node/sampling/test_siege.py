@@ -6,10 +6,9 @@ The servers, downloads and replays are real; the clock stands still until a test
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import repops
@@ -17,11 +16,14 @@ import repops
 from tests.trainer_node.audit.runs import opened, publish
 from tests.trainer_node.desk import ENOUGH, job, rules, until
 from tests.trainer_node.slow import Hand, SlowServer, slow_server
+from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
 from trainer_node.db import Database
 from trainer_node.fetch import Fetcher
 from trainer_node.rounded.evaluators import NumpyEvaluator
+from trainer_node.sampling.budget import ChainClock
+from trainer_node.sampling.checks import Checks
 from trainer_node.sampling.runner import SampleRunner
 from trainer_node.store import Store
 from trainer_node.waits import LANE, LANES, TURN_S, retry_s, staked_s
@@ -139,11 +141,10 @@ def test_what_waits_for_a_lane_is_not_counted_against_its_claimants(siege: Siege
     """A turn that is over is no failure to serve."""
     slow = [siege.job(100 + number, siege.slow()) for number in range(3 * LANES)]
     siege.prepared(*slow)
-    for _ in range(10):
+    while len(siege.stalling.asked_for) < 3 * LANES:
         siege.check(*slow)
         siege.clock.on(TURN_S)
         until(lambda: not siege.ending)
-    assert len(siege.stalling.asked_for) == 3 * LANES
     roots = [root for of in slow for root in siege.node._checks[of.id].roots.values()]
     assert [root.unserved for root in roots] == [{}] * len(slow)
     assert not any(siege.node.withheld(of) for of in slow)
@@ -217,7 +218,7 @@ def test_what_is_staked_on_has_an_end_and_is_asked_for_again(siege: Siege) -> No
 
 def refuted(siege: Siege) -> None:
     """Let a refutation of the lie be ours, from before a restart."""
-    siege.wanted.staked = lambda _, group: (INTERVAL,) if group.root == siege.run.root else ()  # type: ignore[method-assign]
+    siege.wanted.refuted, siege.wanted.of = (INTERVAL,), siege.run.root
 
 
 # ---------------------------------------------------------------------------------------- what computes
@@ -236,26 +237,18 @@ def test_an_interval_is_replayed_beside_a_whole_run(siege: Siege) -> None:
 def test_an_interval_begins_within_a_step_of_any_other(
     siege: Siege, monkeypatch: pytest.MonkeyPatch, ours: bool
 ) -> None:
-    """A client chooses how long an interval is, and how long its steps are."""
+    """A client chooses how long an interval is."""
     long, short = siege.job(1, siege.lie), siege.job(2, siege.lie)
     siege.prepared(long, short)
-    begun, go, steps = threading.Event(), threading.Event(), list[int]()
-    from trainer_node.audit.interval import Auditor
+    begun, go, replay = threading.Event(), threading.Event(), Auditor.replay
 
-    replay = Auditor.replay
-
-    def slowly(self: Auditor, interval: int, on_step: Any) -> bytes:
-        if threading.current_thread() is long_one[0]:
-            return replay(self, interval, on_step)
-        if not long_one[0]:
-            long_one[0] = threading.current_thread()
+    def slowly(self: Auditor, interval: int, on_step: Callable[[int], None]) -> bytes:
+        if not begun.is_set():
             begun.set()
-            while not go.wait(0):
-                steps.append(1)
+            while not go.is_set():
                 on_step(1)
         return replay(self, interval, on_step)
 
-    long_one: list[Any] = [None]
     monkeypatch.setattr(Auditor, "replay", slowly)
     siege.check(long)
     assert begun.wait(60)
@@ -267,15 +260,17 @@ def test_an_interval_begins_within_a_step_of_any_other(
     assert until(lambda: siege.check(long) == [[INTERVAL]])
 
 
-def test_a_job_is_not_left_because_others_compute_for_long(siege: Siege) -> None:
+def test_a_job_is_not_left_because_others_compute_for_long(
+    siege: Siege, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is expected until a claim counts of each other computation no more than it takes from ours."""
     node, one, other = siege.node, siege.job(1, siege.lie), siege.job(2, siege.lie)
     siege.prepared(one, other)
     own = node.ready_in_s(one)
     assert own
-    node.check(other, 0)
+    monkeypatch.setattr(node, "_part_s", lambda _: 1e9)
+    node._checks[2] = Checks(ChainClock(siege.clock))
     with node._checks[2].computes():
-        node._part_s = lambda of: 1e9 if of.id == 2 else own  # type: ignore[method-assign]
         assert node.ready_in_s(one) == 2 * own
-        node._runs_s = lambda _: 1e9  # type: ignore[method-assign]
+        monkeypatch.setattr(node, "_runs_s", lambda _: 1e9)
         assert node.ready_in_s(one) == 3 * own
