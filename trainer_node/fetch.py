@@ -133,17 +133,20 @@ class Fetcher:
         self._budget_s = budget_s
         self._stop = stop or threading.Event()
 
-    def for_job(
-        self, job: int, *, store: Store | None = None, stop: threading.Event | None = None
-    ) -> Fetcher:
+    def for_job(self, job: int, *, store: Store | None = None) -> Fetcher:
         """Return a fetcher that counts what servers cost against their budgets in a job. The job holds what is fetched.
 
-        ``store``: another view of the store; ``stop``: another event that ends downloads.
+        ``store``: another view of the store.
         """
         other = copy.copy(self)
         other._job = job
         other.store = self.store.held_by(job) if store is None else store
-        other._stop = self._stop if stop is None else stop
+        return other
+
+    def stopped_by(self, stop: threading.Event) -> Fetcher:
+        """Return a fetcher whose downloads end when ``stop`` is set, as when a turn in a lane is over (`lanes`)."""
+        other = copy.copy(self)
+        other._stop = stop
         return other
 
     def within(self, budget: Budget) -> Fetcher:
@@ -228,13 +231,13 @@ class Fetcher:
                 if not (over or late or self._stop.is_set()):
                     continue
                 call.late = late or (over is not None and over.blames)
-                call.cut = not call.late and over is not None
+                call.cut = not call.late
                 task.cancel()
                 await asyncio.wait({task})
                 if over is not None:
                     self._end_of(over, call)
                 limit = f"in the {self._budget_s:.0f} s of limits.fetch_budget_s"
-                why = limit if late else "before the node stops"
+                why = limit if late else "before it was told to stop"
                 raise Unavailable(f"{call.came} {why}, {call.arrived} bytes in all; it is tried again")
             task.result()
 

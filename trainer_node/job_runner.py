@@ -119,7 +119,7 @@ class JobRunner:
         self._works: dict[int, Work] = {}
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="runner")
         self._known = ThreadPoolExecutor(2, thread_name_prefix="known")
-        self._logs, self._own_logs = Lanes(LANES, LANES, "logs"), Lanes(0, LANES, "own-logs")
+        self._logs, self._own_logs = (Lanes(LANES, name, clock=clock) for name in ("logs", "own-logs"))
         self._turns = Turns()
         self._stop = threading.Event()
         self._packages = Packages(
@@ -224,10 +224,7 @@ class JobRunner:
         own = self._left_s(job, estimate)
         if not own:  # a finished run is restored at once, in a separate thread
             return 0.0
-        others = [work for number, work in self._works.items() if number != job.id and work.runs]
-        return own + sum(
-            self._left_s(work.job, work.prepared.result()) for work in others if work.prepared is not None
-        )
+        return own + self._runs_s(job.id)
 
     def works_at(self, job_id: int) -> bool:
         """Return whether the job's package is being fetched or its run executed."""
@@ -249,6 +246,13 @@ class JobRunner:
             lanes.close()
 
     # ------------------------------------------------------------------ inside
+
+    def _runs_s(self, but: int) -> float:
+        """Return the seconds that the whole runs of other jobs take which have begun or are queued."""
+        others = [work for number, work in self._works.items() if number != but and work.runs]
+        return sum(
+            self._left_s(work.job, work.prepared.result()) for work in others if work.prepared is not None
+        )
 
     def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
         done = StoredCheckpoints(self._database, self._key(job)).last
@@ -342,7 +346,7 @@ class JobRunner:
             self._wait(work, error)
             return None
         if isinstance(error, Lost):
-            work.package = None
+            self._lost(work)
         if isinstance(error, InvalidInput) or (
             isinstance(error, HashMismatch) and not isinstance(error, Corrupt)
         ):
@@ -350,12 +354,9 @@ class JobRunner:
             work.refused, work.package = str(error), None
             self._failed(work, part, error)
             return None
-        longest = MAX_RETRY_S[isinstance(error, Unavailable)]
-        if isinstance(error, Unavailable):
-            longest = min(longest, retry_s(work.job))
         if work.log_source is not None and work.log_source.reached > work.reached:
             work.reached, work.failures = work.log_source.reached, 0
-        work.retry_at = self._clock() + min(RETRY_S * 2.0 ** min(work.failures, 16), longest)
+        work.retry_at = self._clock() + delay_s(work.job, work.failures, error)
         work.failures += 1
         if isinstance(error, Interrupted):
             _log.info("train.interrupted", job=work.job.id, reason=str(error))
@@ -380,6 +381,11 @@ class JobRunner:
         elif work.short is None:
             _log.warning("job.left_to_others", job=work.job.id, reason=str(short))
         work.short = None if short.waits else str(short)
+
+    def _lost(self, work: Work) -> None:
+        """Let a package be fetched again, if that goes on no more."""
+        if work.package is not None and work.package.done():
+            work.package = None
 
     def _leave(self, work: Work) -> None:
         """Tell once that a job's package has taken its time."""
@@ -442,7 +448,9 @@ class JobRunner:
                 terms.steps,
                 terms.node_count,
                 # SAFETY: slow logs of strangers' runs keep no lane from a run in which we have a stake.
-                lambda turn, fetch: (self._own_logs if work.ours else self._logs).submit(turn, fetch),
+                lambda fetch: (self._own_logs if work.ours else self._logs).submit(
+                    job.challenge_period, fetch
+                ),
                 step_bytes=step_limit(program, self._max_memory - memory_needed(program, terms)),
                 run_bytes=self._max_logs,
                 budget=Budget(logs_s(job), f"the rounding logs of job {job.id}", clock=self._clock),
@@ -514,6 +522,14 @@ class JobRunner:
         metrics.set("step_rate", report.rate or 0.0, job)
         if report.history and report.history[-1].numbers:
             metrics.set("loss", report.history[-1].numbers[0], job)
+
+
+def delay_s(job: JobView, failures: int, error: BaseException) -> float:
+    """Return the seconds until a job's work is tried again that has failed so many times before."""
+    longest = MAX_RETRY_S[isinstance(error, Unavailable)]
+    if isinstance(error, Unavailable):
+        longest = min(longest, retry_s(job))
+    return min(RETRY_S * 2.0 ** min(failures, 16), longest)
 
 
 def reports(began: float, told: float, now: float) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Protocol
 
@@ -26,7 +26,7 @@ from .budget import Budget
 from .db import Database
 from .fetch import Fetcher
 from .store import Store
-from .waits import TURN_S, turn_s
+from .waits import TURN_S
 
 WINDOW = 16
 """Number of steps whose logs are fetched together, while the steps before them are executed."""
@@ -40,8 +40,8 @@ STARVED_AFTER = 2
 _GLANCE_S = 0.05
 """Seconds between two looks at a download that a step waits for."""
 
-Submit = Callable[[int, Callable[[], None]], "Future[None]"]
-"""Does a work of a turn in a lane (`lanes`)."""
+Submit = Callable[[Callable[[threading.Event], None]], "Future[None]"]
+"""Does a work in a lane, which tells it when to stop (`lanes`)."""
 
 
 class RunLogs(LogSource, Protocol):
@@ -123,15 +123,6 @@ class OwnLogs:
         return [step for step, name in names.items() if not self._store.has(name)]
 
 
-@dataclass
-class _Window:
-    """The download of some steps' logs, in a turn of a lane."""
-
-    turn: int
-    slice: Budget
-    future: Future[None]
-
-
 class FetchedLogs:
     """The logs that another party has committed to with ``logs``, fetched from the current ``uris()``.
 
@@ -170,7 +161,7 @@ class FetchedLogs:
         self._clock = clock
         self._budget = budget or Budget(math.inf, "rounding logs", clock=clock)
         self._others = others
-        self._windows: dict[int, _Window] = {}
+        self._windows: dict[int, Future[None]] = {}
         self._shown: Mapping[int, StepLog] = {}
         self.failures = 0
         """Number of times that no server had a requested log."""
@@ -228,40 +219,36 @@ class FetchedLogs:
         while not self._here(step):
             fetch = self._window(window)
             with self._budget.waiting(), self._turn.waiting():
-                while not fetch.future.done():
+                while not fetch.done():
                     if self._budget.over or (self._turn.over and self._others()):
                         break
-                    wait([fetch.future], timeout=_GLANCE_S)
-            if not fetch.future.done():
+                    wait([fetch], timeout=_GLANCE_S)
+            if not fetch.done():
                 # NOTE: until it is here the run waits for it, though it does not hold the processors.
                 self._budget.begin()
-                fetch.future.add_done_callback(lambda _: self._budget.end())
+                fetch.add_done_callback(lambda _: self._budget.end())
                 why = self._budget.reason if self._budget.over else "it is looked for again"
                 raise Unavailable(f"the rounding log of step {step} is on its way; {why}")
             del self._windows[window]  # whoever needs it again asks again
             try:
-                fetch.future.result()
+                fetch.result()
             except Unavailable:
                 if self._here(step):
                     return
-                if not fetch.slice.over:
-                    self.failures += 1
-                    raise
-                self._window(window, fetch.turn + 1)
+                self.failures += 1
+                raise
 
     def _here(self, step: int) -> bool:
         """Return whether a log is in the store. NOTE: without the tree its name is not known."""
         return "tree" in self.__dict__ and self._fetcher.store.has(self._name(step))
 
-    def _window(self, window: int, turn: int = 0) -> _Window:
+    def _window(self, window: int) -> Future[None]:
         if window not in self._windows:
-            of = f"a turn of the rounding logs after step {window * WINDOW}"
-            held = Budget(turn_s(turn), of, blames=False, clock=self._clock)
-            future = self._submit(turn, partial(self._fetch, window, self._fetcher.within(held)))
-            self._windows[window] = _Window(turn, held, future)
+            self._windows[window] = self._submit(partial(self._fetch, window))
         return self._windows[window]
 
-    def _fetch(self, window: int, fetcher: Fetcher) -> None:
+    def _fetch(self, window: int, told: threading.Event) -> None:
+        fetcher = self._fetcher.stopped_by(told)
         steps = range(window * WINDOW + 1, min((window + 1) * WINDOW, self._steps) + 1)
         left = self._run_bytes - sum(self._used.values())
         if left <= 0:

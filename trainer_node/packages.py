@@ -1,6 +1,6 @@
 """A job before its run: its package is fetched and its first step measured, in lanes, in turns and within budgets.
 
-    fetch      a turn, then to the back of the queue; all turns within a share of the period (`waits`)
+    fetch      in lanes (`lanes`); all turns within a share of the period (`waits`)
     measure    one first step after the other: those that take less come first
     again      what seems too slow is measured again later: one outlier of a busy machine decides nothing
 
@@ -36,10 +36,11 @@ from .fetch import Fetcher
 from .keeper import Keeper
 from .lanes import Lanes
 from .log_sources import FetchedLogs
+from .ordered import Ordered
 from .package import Package, fetch, package_names, read, takes
 from .replay import Replay
 from .tensors import Tensors
-from .waits import LANES, again_s, package_s, serves, turn_s
+from .waits import LANES, again_s, package_s, serves
 
 TRIAL_S = 60.0
 """Seconds that the first step of a new job's program may take."""
@@ -86,14 +87,12 @@ class Work:
     reached: int = 0
     """The last step that its followed logs had reached when it failed last."""
     period: str = ""
-    """The period that its package serves; `wait` is the budget for that, and `turn` that of its turn in a lane."""
+    """The period that its package serves; `wait` is the budget for that."""
     wait: Budget | None = None
     left: str | None = None
     """Why we have left the job to others, once that is told."""
     short: str | None = None
     """Why there is no memory for the job."""
-    turn: Budget | None = None
-    turns: int = 0
     trials: int = 0
     """Turns in which its first step took too long."""
     measured: int = 0
@@ -147,27 +146,23 @@ class Packages:
         self._fetcher, self._database = fetcher, database
         self._known, self._measure = known, measure
         self._tensors, self._keeper, self._clock = tensors, keeper, clock
-        self._strangers = Lanes(LANES, LANES, "package")
-        self._trials = Lanes(0, 1, "trial")
+        self._strangers = Lanes(LANES, "package", clock=clock)
+        self._trials = Ordered("trial")
 
     def fetching(self, work: Work) -> Future[Fetched] | None:
         """Return a job's package, once it is there; None if it has taken its time and is left to others."""
+        self._strangers.look()
         if work.package is None:
             if self._worked_on(work):
-                work.turn, fetcher = None, self._fetcher.for_job(work.job.id)
+                work.wait, fetcher = None, self._fetcher.for_job(work.job.id)
                 work.package = self._known.submit(self._fetch, work, fetcher)
-            elif not self._take_turn(work):
+            elif not self._ask(work):
                 return None
         package = work.package
         assert package is not None
-        if work.turn is None or not package.done() or not isinstance(package.exception(), Unavailable):
-            return package
-        if work.wait is not None and work.wait.over:
-            work.package = work.turn = None
+        if package.done() and isinstance(package.exception(), Unavailable) and work.wait and work.wait.over:
+            work.package = None
             return None
-        if work.turn.over:
-            work.turns, work.turn, work.package = work.turns + 1, None, None
-            return self.fetching(work)
         return package
 
     def measuring(self, work: Work) -> Future[CostEstimate]:
@@ -234,19 +229,19 @@ class Packages:
         """Return whether we have worked on a job before, or have something at stake in it."""
         return work.ours or StoredCheckpoints(self._database, work.key).last > 0
 
-    def _take_turn(self, work: Work) -> bool:
-        """Queue a stranger's package for its next turn; return False if its time is over."""
-        period, _ = serves(work.job)
+    def _ask(self, work: Work) -> bool:
+        """Queue a stranger's package; return False if its time is over."""
+        period, period_s = serves(work.job)
         if work.wait is None or work.period != period:
             # NOTE: another period that it serves gives another budget.
             of = f"the package of job {work.job.id}, for its {period}"
             work.period, work.wait = period, Budget(package_s(work.job), of, clock=self._clock)
         if work.wait.over:
             return False
-        of = f"a turn of the package of job {work.job.id}"
-        work.turn = Budget(turn_s(work.turns), of, blames=False, clock=self._clock)
-        fetcher = self._fetcher.for_job(work.job.id).within(work.wait).within(work.turn)
-        work.package = self._strangers.submit(work.turns, partial(self._fetch, work, fetcher))
+        fetcher = self._fetcher.for_job(work.job.id).within(work.wait)
+        work.package = self._strangers.submit(
+            period_s, lambda told: self._fetch(work, fetcher.stopped_by(told))
+        )
         return True
 
     def _fetch(self, work: Work, fetcher: Fetcher) -> Fetched:

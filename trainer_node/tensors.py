@@ -52,7 +52,8 @@ class Takes:
 
 
 _NOTHING = Takes()
-_NO_MORE = Counter[int]()
+_Runs = Counter[tuple[int, bool]]
+"""Numbers of runs, by job and whether they are beside those that are kept for it."""
 
 
 class Tensors:
@@ -63,8 +64,8 @@ class Tensors:
         self._lock = threading.Lock()
         self._shared = WeakValueDictionary[bytes, Array]()
         self._takes: dict[int, Takes] = {}
-        self._lent = Counter[int]()
-        self._passing = Counter[int]()
+        self._lent = _Runs()
+        self._passing = _Runs()
         """What was lent while others waited."""
         self._kept = Counter[int]()
         self._meant: dict[int, float] = {}
@@ -84,7 +85,7 @@ class Tensors:
         with self._lock:
             self._drop(job)
             self._kept.pop(job, None)
-            if not self._lent[job]:
+            if not self._lent[job, False] and not self._lent[job, True]:
                 self._takes.pop(job, None)
 
     @property
@@ -97,27 +98,34 @@ class Tensors:
 
     @contextlib.contextmanager
     def lent(
-        self, job: int, runs: int = 1, *, trial: bool = False, waits: bool = True, must: bool = False
+        self,
+        job: int,
+        *,
+        beside: bool = False,
+        trial: bool = False,
+        waits: bool = True,
+        must: bool = False,
     ) -> Iterator[None]:
-        """Have the memory for runs of a job, those included that are kept for it. ``trial``: it is only measured;
-        ``waits``: it has a place in the line if there is no room now; ``must``: have it in any case, because what we
-        have staked on waits for nobody.
+        """Have the memory for a run of a job, which may be kept for it already; ``beside``: for one more than those.
+        ``trial``: it is only measured; ``waits``: it has a place in the line if there is no room now; ``must``: have it
+        in any case, because what we have staked on waits for nobody.
 
         Raises MemoryShort: the job is then left to others, or keeps its place in the line.
         """
+        key = job, beside
         with self._lock:
-            if not must and (short := self._refuses(job, runs, trial=trial, waits=waits)) is not None:
+            if not must and (short := self._refuses(key, trial=trial, waits=waits)) is not None:
                 raise short
             self._waiting.pop((job, trial), None)
-            passes = runs if self._waiting else 0
-            self._lent[job] += runs
-            self._passing[job] += passes
+            passes = bool(self._waiting)
+            self._lent[key] += 1
+            self._passing[key] += passes
         try:
             yield
         finally:
             with self._lock:
-                self._lent[job] -= runs
-                self._passing[job] -= passes
+                self._lent[key] -= 1
+                self._passing[key] -= passes
 
     def keep(self, job: int, runs: int = 1) -> None:
         """Keep the memory for so many runs of a job, staked on or found wrong, until it is forgotten or let go."""
@@ -144,7 +152,7 @@ class Tensors:
             if job in self._kept:
                 return None
             self._meant.pop(job, None)
-            reason = self._too_full(job)
+            reason = self._too_full((job, False))
             if reason is None:
                 self._meant[job] = self._clock()
             return reason
@@ -175,14 +183,15 @@ class Tensors:
         for trial in (False, True):
             self._waiting.pop((job, trial), None)
 
-    def _refuses(self, job: int, runs: int, *, trial: bool, waits: bool) -> MemoryShort | None:
+    def _refuses(self, key: tuple[int, bool], *, trial: bool, waits: bool) -> MemoryShort | None:
         """Return why a job cannot have its memory now. Drops idle runs to make room."""
-        if (reason := self._too_full(job, runs)) is not None:
+        job, _ = key
+        if (reason := self._too_full(key)) is not None:
             self._waiting.pop((job, trial), None)
             return MemoryShort(reason, waits=False)
         now = self._clock()
         self._waiting = {key: asked for key, asked in self._waiting.items() if now - asked < ASKED_S}
-        first, more = self._first(job, trial=trial), Counter({job: runs})
+        first, more = self._first(job, trial=trial), _Runs([key])
         passes = first is None or self._size(self._staked() | (self._passing + more + first)) <= self.limit
         while not passes or self._size(self._runs(more)) > self.limit:
             idle = next((number for number in self._idle if number != job), None)
@@ -198,22 +207,22 @@ class Tensors:
             self._idle.pop(idle)()
         return None
 
-    def _first(self, job: int, *, trial: bool) -> Counter[int] | None:
+    def _first(self, job: int, *, trial: bool) -> _Runs | None:
         """Return the one that a job may not keep waiting: it came before, and waits longest."""
         for other, measured in self._waiting:
             if (other, measured) == (job, trial):
                 return None
             # NOTE: one that does not fit any more beside what is kept is left to others when it asks again.
-            if other != job and not (trial and measured) and self._too_full(other) is None:
-                return Counter({other: 1})
+            if other != job and not (trial and measured) and self._too_full((other, False)) is None:
+                return _Runs([(other, False)])
         return None
 
-    def _too_full(self, job: int, runs: int = 1) -> str | None:
-        staked = self._staked()
-        if self._size(staked | Counter({job: runs})) <= self.limit:
+    def _too_full(self, key: tuple[int, bool]) -> str | None:
+        staked, alone = self._staked(), self._taken(key[0]).alone
+        if self._size(staked | _Runs([key])) <= self.limit:
             return None
         return (
-            f"it takes {self._taken(job).alone} bytes of memory, and {self._size(staked)} are kept for jobs in which "
+            f"it takes {alone} bytes of memory, and {self._size(staked)} are kept for jobs in which "
             f"we have a stake; limits.memory_bytes is {self.limit}, for all jobs together: raise it, or leave the job "
             "to others"
         )
@@ -223,18 +232,22 @@ class Tensors:
         self._meant = {job: at for job, at in self._meant.items() if now - at < MEANT_S}
         return list(self._meant)
 
-    def _runs(self, more: Counter[int] = _NO_MORE) -> Counter[int]:
+    def _runs(self, more: _Runs | None = None) -> _Runs:
         """Return how many runs of each job have memory, or are sure to have it, with some more."""
-        # NOTE: what is lent of a job that is kept is the run that is kept for.
-        return (self._lent + Counter(list(self._idle)) + more) | self._staked()
+        # NOTE: what is lent of a job that is kept is the run that is kept for, if it is not beside that.
+        lent = self._lent + _Runs((job, False) for job in list(self._idle)) + (more or _Runs())
+        return lent | self._staked()
 
-    def _staked(self) -> Counter[int]:
+    def _staked(self) -> _Runs:
         """Return the runs whose memory is not to be had for others."""
-        return self._kept | Counter(self._meant_now())
+        meant = _Runs((job, False) for job in self._meant_now())
+        return _Runs({(job, False): runs for job, runs in self._kept.items()}) | meant
 
-    def _size(self, runs: Mapping[int, int]) -> int:
-        tensors, beside = dict[bytes, int](), 0
-        for job, count in runs.items():
+    def _size(self, runs: _Runs) -> int:
+        tensors, beside, jobs = dict[bytes, int](), 0, Counter[int]()
+        for (job, _), count in runs.items():
+            jobs[job] += count
+        for job, count in jobs.items():
             takes = self._taken(job)
             if count:
                 tensors |= takes.tensors

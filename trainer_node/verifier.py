@@ -36,7 +36,7 @@ from .errors import DiskFailed, DiskFull, RpcCorrupt
 from .fetch import Fetcher
 from .hearing_player import HearingPlayer
 from .ids import whole
-from .judgement_lanes import Lanes
+from .lanes import Lanes
 from .log_sources import step_limit
 from .loop import Loop, Role, Turn, raising
 from .memory import Memory
@@ -46,12 +46,10 @@ from .service import Daemon, Service, open_daemon
 from .store import Store
 from .trial_cost import TrialCost, cost_of
 from .verdicts import Act, Caution, Decision, Judged, decide, may_stake
-from .waits import JUDGED_S
+from .waits import JUDGED_S, LANES
 
-LANES = 8
-"""Judgements for votes at the same time. A server that stalls holds up its own hearing, and others for a turn."""
 DEFENCE_LANES = 4
-"""The same for hearings that hold our bond. SAFETY: they have lanes of their own, so they never wait behind votes."""
+"""Judgements of hearings that hold our bond. SAFETY: they have lanes of their own, so they never wait behind votes."""
 
 _log = structlog.get_logger(__name__)
 
@@ -98,8 +96,8 @@ class Verifier(Role):
 
     def __init__(self, node: Daemon, clock: Callable[[], float] = time.monotonic) -> None:
         self._node = node
-        self._votes = Lanes[Judgement](LANES, "verdict", node.stop, clock)
-        self._defences = Lanes[Judgement](DEFENCE_LANES, "defence", node.stop, clock)
+        self._votes = Lanes(LANES, "verdict", node.stop, clock)
+        self._defences = Lanes(DEFENCE_LANES, "defence", node.stop, clock)
         self._asked: dict[int, _Asked] = {}
         """By hearing: its judgement to come, or that of a hearing in which we may have to play."""
         self._judged: dict[int, tuple[int, Judged]] = {}
@@ -305,11 +303,11 @@ class Verifier(Role):
         node = self._node
         if not self._memory.names(job.id):
             try:
-                return self._judge(job, hearing, node.fetcher.for_job(job.id, stop=stop))
+                return self._judge(job, hearing, node.fetcher.for_job(job.id).stopped_by(stop))
             except DiskFailed as error:
                 _log.warning("verdict.from_memory", match=whole(hearing.match_id), reason=str(error))
         view = node.store.held_by(job.id, memory=self._memory)
-        return self._judge(job, hearing, node.fetcher.for_job(job.id, store=view, stop=stop))
+        return self._judge(job, hearing, node.fetcher.for_job(job.id, store=view).stopped_by(stop))
 
     def _judge(self, job: JobView, hearing: HearingInfo, fetcher: Fetcher) -> Judgement:
         """Compute the right record of the disputed node from inputs that either side serves."""

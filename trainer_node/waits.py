@@ -28,16 +28,19 @@ AGAIN = Fraction(1, 8)
 INTERVAL = Fraction(1, 4)
 """Of the time that can be spared (`sampling.budget.data_s`): the seconds in which the data of an interval have to come;
 the next one gets its share of the rest."""
-JUDGEMENT = Fraction(1, 8)
-"""Of its own period: the seconds after which a judgement that waits has a lane (`judgement_lanes`)."""
+LANE = Fraction(1, 8)
+"""Of its own period: the seconds after which a work that waits for strangers has a lane for a first turn (`lanes`)."""
+STAKED = Fraction(1, 4)
+"""Of the clock: the seconds, in one attempt, in which the data of an interval have to come that our stake rests on."""
 TREES = Fraction(1, 8)
 """Of any stretch of time: the seconds that we wait for what the servers of opponents have, in all matches together, so
 that many matches take no more of a clock than one."""
 TURN_S = 30.0
-"""Seconds of the first turn of a stranger's work in a lane (`lanes`); each later turn is twice as long. As long may a
-run wait for logs while another run waits for the processors."""
+"""Seconds of the first turn of a stranger's work in a lane, at most (`lanes`); each later turn is twice as long as the
+one before it. As long may a run wait for logs while another run waits for the processors."""
 LANES = 8
-"""Strangers' packages, and windows of logs, that come at the same time in first turns; and as many in later ones."""
+"""Strangers' packages, windows of logs, checks, judgements that wait for data at the same time in first turns; and as
+many in turns of each later length."""
 MINED_S = 60.0
 """Seconds that a round of the node's loop waits for a transaction to be mined."""
 JUDGED_S = 5.0
@@ -73,23 +76,27 @@ def again_s(job: JobView, times: int) -> float:
     return float(AGAIN * serves(job)[1] * 2**times)
 
 
-def turn_s(turn: int) -> float:
-    """Return the seconds of a turn in a lane, counted from 0."""
-    return TURN_S * 2.0**turn
+def staked_s(job: JobView) -> float:
+    """Return the seconds in which the data of an interval have to come that a stake of ours rests on."""
+    return float(STAKED * job.rules.clock)
+
+
+def later_turn_s(number: int) -> float:
+    """Return the seconds of a later turn in a lane; the first turn has the number 0."""
+    return TURN_S * 2.0**number
 
 
 def behind_s(decoys: int, takes_s: float = TURN_S) -> float:
     """Return how long a work that takes ``takes_s`` in one piece waits behind so many that stall in all their turns.
 
-    Each turn comes after the same turns of the others, and after those that hold the lanes: in the first turn these are
-    first turns, too. In a later one each may be the last turn of its work, which ends with its budget.
+    Each turn comes after the same turns of the others, and after those that hold the lanes of this length.
     """
-    seconds, turn = 0.0, 0
+    seconds, number = 0.0, 0
     while True:
-        seconds += (decoys / LANES + 1) * turn_s(turn)
-        if turn_s(turn) >= takes_s:
+        seconds += (decoys / LANES + 1) * later_turn_s(number)
+        if later_turn_s(number) >= takes_s:
             return seconds
-        turn += 1
+        number += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +143,9 @@ WAITS = (
     Wait(
         "a lane for a stranger's package",
         "other strangers whose packages come slowly",
-        TURN_S,
-        f"for each turn, doubled each time: behind N of them, N / {LANES} + 1 turns for a package that comes in one",
+        LANE,
+        f"the period that it serves, and {TURN_S:g} s for each {LANES} of them; each later turn is twice as long, and "
+        "has lanes of its own",
         "the lane goes to the next; what has come stays on disk",
         "N/test_decoys.py::test_decoys_that_stall_hold_a_lane_for_one_turn",
     ),
@@ -182,19 +190,35 @@ WAITS = (
         "withheld: the whole run is replayed where that fits and is allowed, the rest of the draw where it does not",
         "e2e/test_sampled_data.py::test_right_and_slow_is_withheld_before_the_challenges_end",
     ),
+    Wait(
+        "a lane for a claimed root that is checked",
+        "other claimants who serve right and slowly",
+        LANE,
+        "the time in which the root can be refuted; a lane as for packages",
+        "the lane goes to the next; what has come stays on disk, and nothing counts as withheld by that",
+        "N/sampling/test_siege.py::test_a_job_that_is_served_is_checked_whatever_others_serve",
+    ),
+    Wait(
+        "the data of an interval that our stake rests on, after a restart",
+        "claimants, where our disk has lost them",
+        STAKED,
+        "the clock, for an attempt; in a thread of its own",
+        "withheld: the whole run is replayed where that fits and is allowed; asked for again",
+        "N/sampling/test_siege.py::test_what_is_staked_on_has_an_end_and_is_asked_for_again",
+    ),
     # ---------------------------------------------------------------- disputes
     Wait(
         "a lane for a vote",
         "other hearings whose inputs come slowly",
-        JUDGEMENT,
+        LANE,
         "the verdict period of the one that waits",
         "the slow one gives up its lane; what has come stays on disk",
-        "N/test_judgement_lanes.py::test_who_waits_has_a_lane_after_a_share_of_its_own_period",
+        "N/test_lanes.py::test_who_waits_has_a_lane_after_a_share_of_its_own_period",
     ),
     Wait(
         "a lane for a defence of our bond",
         "other hearings that hold our bond",
-        JUDGEMENT,
+        LANE,
         "the appeal period or the clock, whichever is shorter",
         "the same; votes have other lanes",
         "N/test_verifier_under_siege.py::test_a_defence_never_waits_behind_strangers_votes",

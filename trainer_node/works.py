@@ -183,7 +183,7 @@ WORKS = (
         "a hearing of a stranger",
         "8 lanes, in turns; 8 more that can only compute, and 4 lanes of their own for hearings that hold our bond",
         "the stakes of a match",
-        "N/test_judgement_lanes.py::test_what_computes_keeps_no_lane_after_its_turn_and_there_is_an_end_to_it",
+        "N/test_lanes.py::test_what_computes_keeps_no_lane_after_its_turn_and_there_is_an_end_to_it",
     ),
     Work(
         "inputs of judgements in memory",
@@ -199,6 +199,21 @@ WORKS = (
         "`max_check_bytes`",
         "its stake",
         "N/sampling/test_runner.py::test_the_search_for_what_is_provable_looks_at_few_states",
+    ),
+    Work(
+        "replaying drawn intervals",
+        "a claim in a posted job",
+        "one step at a time, of the one that has had least time, beside a whole run; so each takes no more from "
+        "another than that other takes itself, and half of the processors from a run",
+        "the gas of posting, and a stake that comes back where the claim is right",
+        "N/sampling/test_siege.py::test_an_interval_begins_within_a_step_of_any_other",
+    ),
+    Work(
+        "waiting for what is checked",
+        "claimants who serve slowly",
+        "8 lanes for turns of each length, one work for each root",
+        "the gas of posting, and a stake",
+        "N/test_lanes.py::test_nobody_waits_behind_a_turn_that_is_longer_than_his_own",
     ),
     Work(
         "serving artifacts",

@@ -5,6 +5,9 @@ In mode rounded-f64 it also depends on the trainer's rounding logs, so it is kno
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 from referee_py.errors import Unavailable
 from referee_py.execute import Backend, Run
 from referee_py.program.mode import Rounding, is_rounded
@@ -70,7 +73,7 @@ class Truth:
             job.logs,
             job.program.steps,
             job.program.node_count,
-            Lanes(0, 1, "truth").submit,
+            partial(Lanes(1, "truth").submit, math.inf),
             step_bytes=step_limit(self._bundle.program, _MAX_BYTES),
             run_bytes=_MAX_BYTES,
         )

@@ -14,7 +14,7 @@ from referee_py.errors import Unavailable
 from trainer_node.budget import Budget
 from trainer_node.chain import JobPhase
 from trainer_node.db import Database
-from trainer_node.lanes import Lanes
+from trainer_node.ordered import Ordered
 from trainer_node.store import Store
 from trainer_node.waits import LANES, TURN_S, behind_s, package_s
 
@@ -111,21 +111,21 @@ def test_what_we_have_staked_on_is_fetched_however_long_it_takes(
         )
 
 
-class TestLanes:
-    """Works in turns."""
+class TestOrdered:
+    """First steps, which are measured one after the other."""
 
     @pytest.fixture
-    def lanes(self) -> Iterator[Lanes]:
-        found = Lanes(1, 1, "test")
+    def ordered(self) -> Iterator[Ordered]:
+        found = Ordered("test")
         yield found
         found.close()
 
-    def test_a_lower_turn_comes_first_then_the_order_of_arrival(self, lanes: Lanes) -> None:
+    def test_a_lower_number_comes_first_then_the_order_of_arrival(self, ordered: Ordered) -> None:
         go, done = threading.Event(), list[tuple[int, int]]()
-        holding = lanes.submit(9, lambda: go.wait(60))
+        holding = ordered.submit(0, lambda: go.wait(60))
         futures = [
-            lanes.submit(turn, lambda turn=turn, number=number: done.append((turn, number)))  # type: ignore[misc]
-            for number, turn in enumerate((3, 1, 2, 1, 3))
+            ordered.submit(place, lambda place=place, number=number: done.append((place, number)))  # type: ignore[misc]
+            for number, place in enumerate((3, 1, 2, 1, 3))
         ]
         go.set()
         assert holding.result(60)
@@ -133,32 +133,25 @@ class TestLanes:
             future.result(60)
         assert done == [(1, 1), (1, 3), (2, 2), (3, 0), (3, 4)]
 
-    def test_a_later_turn_holds_no_lane_of_first_turns(self, lanes: Lanes) -> None:
-        go = threading.Event()
-        later = [lanes.submit(turn, lambda: go.wait(60)) for turn in (1, 2, 3)]
-        assert lanes.submit(0, lambda: 7).result(60) == 7
-        assert not any(future.done() for future in later)
-        go.set()
-
-    def test_an_error_is_the_works_own(self, lanes: Lanes) -> None:
+    def test_an_error_is_the_works_own(self, ordered: Ordered) -> None:
         def broken() -> None:
             raise ValueError("broken")
 
         with pytest.raises(ValueError, match="broken"):
-            lanes.submit(1, broken).result(60)
-        assert lanes.submit(1, lambda: 7).result(60) == 7
+            ordered.submit(1, broken).result(60)
+        assert ordered.submit(1, lambda: 7).result(60) == 7
 
     def test_what_has_not_begun_is_dropped_at_the_end(self) -> None:
-        lanes, go, begun = Lanes(1, 1, "test"), threading.Event(), threading.Event()
+        ordered, go, begun = Ordered("test"), threading.Event(), threading.Event()
 
         def hold() -> None:
             begun.set()
             go.wait(60)
 
-        running: Future[None] = lanes.submit(1, hold)
+        running: Future[None] = ordered.submit(1, hold)
         assert begun.wait(60)
-        waiting = [lanes.submit(turn, lambda: None) for turn in (1, 2)]
-        lanes.close()
+        waiting = [ordered.submit(number, lambda: None) for number in (1, 2)]
+        ordered.close()
         assert all(future.cancelled() for future in waiting)
         go.set()
         running.result(60)

@@ -123,8 +123,8 @@ class Served:
         bounds = {"step_bytes": 1 << 20, "run_bytes": 1 << 20, **limits}
         return FetchedLogs(fetcher, lambda: [self.uri], TREE.root, STEPS, NODES, self.submit, **bounds)
 
-    def submit(self, _turn: int, fetch: Callable[[], None]) -> Future[None]:
-        return self.threads.submit(fetch)
+    def submit(self, fetch: Callable[[threading.Event], None]) -> Future[None]:
+        return self.threads.submit(fetch, threading.Event())
 
     @property
     def here(self) -> set[int]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -31,7 +32,6 @@ from .test_log_sources import NODES, STEPS, TREE
 from .test_rounded import OWNER, Trainer
 
 PERIOD = 3600
-T = TypeVar("T")
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ class TestALogSource:
         return store
 
     @pytest.fixture
-    def lanes(self) -> Iterator[Lanes]:
-        lanes = Lanes(2, 2, "logs")
+    def lanes(self, clock: Hand) -> Iterator[Lanes]:
+        lanes = Lanes(2, "logs", clock=clock)
         yield lanes
         lanes.close()
 
@@ -79,7 +79,7 @@ class TestALogSource:
             TREE.root,
             STEPS,
             NODES,
-            lanes.submit,
+            partial(lanes.submit, PERIOD),
             step_bytes=1 << 20,
             run_bytes=1 << 20,
             budget=Budget(seconds, "rounding logs", clock=clock),
@@ -112,7 +112,7 @@ class TestALogSource:
             logs = self.source(tmp_path / "mine", quick, lanes, clock, seconds=25.0)
             for step in range(1, STEPS + 1):
                 assert logs.get(step) == STEP_LOGS[step - 1]
-                until(lambda: all(window.future.done() for window in logs._windows.values()))
+                until(lambda: all(window.done() for window in logs._windows.values()))
                 clock.on(100.0)
             assert not logs.starved
 
@@ -129,26 +129,23 @@ class TestALogSource:
             assert logs.starved, "it waits for the same log still"
 
     def test_a_download_that_takes_longer_than_a_turn_goes_to_the_back_and_is_no_failure(
-        self, tmp_path: Path, published: Store, clock: Hand
+        self, tmp_path: Path, published: Store, lanes: Lanes, clock: Hand
     ) -> None:
-        turns: list[int] = []
-        threads = ThreadPoolExecutor(2)
-
-        class Noting(Lanes):
-            def submit(self, turn: int, work: Callable[[], T]) -> Future[T]:
-                turns.append(turn)
-                if turn == 1:
-                    slow.late = 0.0
-                return threads.submit(work)
-
-        lanes = Noting(1, 1, "logs")
-        with slow_server(published, clock, late=5 * TURN_S) as slow:
-            logs = self.source(tmp_path / "mine", slow, lanes, clock, seconds=1e6)
-            assert logs.get(1) == STEP_LOGS[0]
-        assert turns[:2] == [0, 1]
+        """Others wait for a lane meanwhile, and have one."""
+        with slow_server(published, clock, holds=True) as stalling:
+            logs = self.source(tmp_path / "mine", stalling, lanes, clock, seconds=1e6)
+            with ThreadPoolExecutor(1) as run:
+                step = run.submit(logs.get, 1)
+                until(lambda: stalling.seen)
+                lanes.submit(PERIOD, lambda told: until(told.is_set))
+                others = [lanes.submit(PERIOD, lambda _: None) for _ in range(4)]
+                while not all(other.done() for other in others):
+                    clock.on(1.0)
+                    time.sleep(0.001)
+                assert not step.done()
+                stalling.release.set()
+                assert step.result(60) == STEP_LOGS[0]
         assert (logs.failures, logs.starved) == (0, False)
-        threads.shutdown()
-        lanes.close()
 
 
 # ---------------------------------------------------------------------- whole runs

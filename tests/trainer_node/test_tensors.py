@@ -232,11 +232,17 @@ def test_a_tensor_counts_once_and_each_step_for_itself() -> None:
 
 
 def test_a_further_run_of_a_job_takes_a_state_more() -> None:
-    tensors = Tensors(100, Hand())
+    tensors = Tensors(50 + 4 * 10 + 3 * 7, Hand())
     tensors.of(1, Takes({b"": 50}, step=10, state=7))
     tensors.keep(1, 3)
     assert tensors.used == 50 + 3 * 10 + 2 * 7
-    assert not short(tensors, 1, runs=5).waits, "all of them together take more than there is"
+    with tensors.lent(1):
+        assert tensors.used == 50 + 3 * 10 + 2 * 7, "it is one of those that are kept"
+    with tensors.lent(1, beside=True):
+        assert tensors.used == tensors.limit
+        assert short(tensors, 1, beside=True).waits, "a fifth one has room once the fourth is done"
+    tensors.keep(1, 4)
+    assert not short(tensors, 1, beside=True).waits, "all of them together take more than there is"
     tensors.let_go(1)
     assert tensors.used == 0
 

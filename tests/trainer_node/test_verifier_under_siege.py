@@ -18,8 +18,8 @@ from trainer_node.errors import DiskFull
 from trainer_node.holders import Holders
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
-from trainer_node.verifier import LANES, Verifier, _OperatorSource
-from trainer_node.waits import JUDGED_S, JUDGEMENT
+from trainer_node.verifier import Verifier, _OperatorSource
+from trainer_node.waits import JUDGED_S, LANE, LANES
 
 from .courtroom import KEY, Court, publish
 from .desk import ENOUGH, put_package, until
@@ -85,7 +85,7 @@ def test_eight_slow_hearings_keep_no_ninth_vote_from_being_made_in_time(
     court.heard[101] = honest
     assert [court.tick() for _ in range(3)] == [[], [], []], "all lanes are taken"
 
-    clock.now += float(JUDGEMENT) * court.jobs[0].rules.verdict_period
+    clock.now += float(LANE) * court.jobs[0].rules.verdict_period
     assert until(court.tick) == [101], "after an eighth of its verdict period"
 
 

@@ -11,21 +11,24 @@ import pytest
 from trainer_node.chain import JobPhase
 from trainer_node.waits import (
     AGAIN,
+    INTERVAL,
+    LANE,
     LANES,
     LOGS,
     PACKAGE,
     RETRY,
+    STAKED,
     TREES,
     TURN_S,
     WAITS,
     Wait,
     again_s,
     behind_s,
+    later_turn_s,
     logs_s,
     package_s,
     retry_s,
     table,
-    turn_s,
 )
 
 from .desk import job
@@ -66,6 +69,8 @@ def test_what_is_waited_for_one_after_the_other_leaves_half_of_the_period() -> N
     assert Fraction(1, 2) >= PACKAGE + LOGS
     assert RETRY < LOGS / 4, "a delay uses up no budget"
     assert AGAIN * (1 + 2 + 4) < 1, "all measurements come in the period"
+    assert Fraction(1, 2) > LANE + INTERVAL, "a lane, and the data of an interval"
+    assert Fraction(1, 2) > STAKED
     assert Fraction(1, 2) > TREES, "half of a clock is never waited away (patience)"
 
 
@@ -82,7 +87,7 @@ def test_the_seconds_follow_from_the_period_that_a_wait_serves() -> None:
 def test_how_long_decoys_keep_a_package_waiting() -> None:
     """The figures of docs/security.md, and that of a package that needs a later turn."""
     assert [behind_s(decoys) for decoys in (0, 16, 64)] == [TURN_S, 90, 270]
-    assert behind_s(16, takes_s=turn_s(1) + 1) == (16 / LANES + 1) * (30 + 60 + 120)
+    assert behind_s(16, takes_s=later_turn_s(1) + 1) == (16 / LANES + 1) * (30 + 60 + 120)
     text = " ".join((ROOT / "docs/security.md").read_text().split())
     assert "Behind 16 decoys whose packages stall in every turn" in text
     assert "is there after 90 s at the latest; behind 64 of them after 270 s." in text

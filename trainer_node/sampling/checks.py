@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+import repops
+
 from referee_py.errors import AssayError
 
+from ..audit.claimed import Source
 from ..errors import Malformed
 from ..refuted import Refuted
 from .budget import ChainClock
@@ -31,14 +37,15 @@ class Plan:
 
 @dataclass
 class Root:
-    """The progress of one claimed root. The run tree, which comes before all intervals, counts as interval 0."""
+    """The progress of one claimed root: a work of its own, so that no other one is behind its servers. The run tree,
+    which comes before all intervals, counts as interval 0."""
 
     plan: Plan | None = None
     """None until it is drawn."""
     left: list[int] = field(default_factory=list)
     """Intervals to check, in their order."""
-    staked: tuple[int, ...] = ()
-    """Intervals that we have refuted: they come first, and are found again whatever that costs."""
+    staked: bool = False
+    """Whether a stake of ours rests on what is left: it waits for nobody, and is found again whatever that costs."""
     unserved: dict[int, int] = field(default_factory=dict)
     """By interval: how often its data could not be had."""
     until: dict[int, float] = field(default_factory=dict)
@@ -47,17 +54,15 @@ class Root:
     """The interval whose data are asked for."""
     withheld: bool = False
     """Whether data of it are not served, or too late."""
+    running: Future[None] | None = None
+    failures: int = 0
+    retry_at: float = 0.0
+    """When it is tried again after so many failures, by the clock of this machine."""
 
     def draw(self, plan: Plan | None) -> None:
         """Note what is to be checked."""
         self.plan = plan
-        self.left += [k for k in (plan.intervals if plan else ()) if k not in self.staked]
-
-    def stake(self, intervals: tuple[int, ...]) -> None:
-        """Note what we have refuted, as far as the chain shows it by now."""
-        new = [k for k in intervals if k not in self.staked]
-        self.left = [*new, *(k for k in self.left if k not in new)]
-        self.staked = intervals
+        self.left = list(plan.intervals if plan else ())
 
     def late(self, now: float) -> bool:
         """Return whether what is asked for has had its time."""
@@ -69,21 +74,52 @@ class Checks:
     """The checks of one job. ``cpu_s`` seconds of processors and ``fetched`` bytes have been spent on them."""
 
     clock: ChainClock
-    running: Future[None] | None = None
-    computing: bool = False
+    computing: int = 0
+    """How many of its intervals are replayed, or wait for the processors."""
     over: bool = False
     """True once nobody wants the checks any more."""
     whole: bool = False
     """Whether the whole run is computed."""
     roots: dict[bytes, Root] = field(default_factory=dict)
+    staked: dict[tuple[bytes, int], Root] = field(default_factory=dict)
+    """By root and interval: what we have refuted, while it is found again."""
     parts: dict[tuple[bytes, int], Part] = field(default_factory=dict)
     """By root and interval: what we can refute, and play, until the job is over."""
+    kept: int = 0
+    """How many replayed intervals were wrong: each keeps its memory."""
     cpu_s: float = 0.0
     fetched: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def busy(self) -> bool:
-        return self.running is not None and not self.running.done()
+        return any(root.running is not None and not root.running.done() for root in self.works())
+
+    def works(self) -> list[Root]:
+        """Return all roots and staked intervals."""
+        return [*self.roots.values(), *self.staked.values()]
+
+    def spend(self, cpu_s: float, fetched: int) -> None:
+        """Note what was spent. NOTE: several roots are checked at the same time."""
+        with self.lock:
+            self.cpu_s, self.fetched = self.cpu_s + cpu_s, self.fetched + fetched
+
+    def one_wrong(self) -> int:
+        """Count an interval that was found wrong; return how many there are."""
+        with self.lock:
+            self.kept += 1
+            return self.kept
+
+    @contextlib.contextmanager
+    def computes(self) -> Iterator[None]:
+        """Count an interval that is replayed meanwhile."""
+        with self.lock:
+            self.computing += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.computing -= 1
 
     def found(self) -> list[Refuted]:
         """Return all that was found wrong, in the order in which it was found."""
@@ -102,6 +138,37 @@ class Checks:
     def proven_wrong(self, root: bytes, lost: Callable[[Refuted], bool]) -> bool:
         """Return whether a root was found wrong, by a statement that was not lost."""
         return any(lie.against == root and not lost(lie) for lie in self.found())
+
+
+class Meter:
+    """Measures what the checks of a job cost: seconds of processors while it is entered, and bytes fetched from its
+    creation on. One with a plan without limits is never spent.
+
+    NOTE: several works compute at the same time. So the seconds are those of the thread that computes, once for each
+    thread that the kernels use.
+    """
+
+    def __init__(self, checks: Checks, source: Source, plan: Plan) -> None:
+        self._checks, self._source, self._plan = checks, source, plan
+        self._fetched = source.fetched
+        self._began: float | None = None
+
+    def __enter__(self) -> None:
+        self._began = time.thread_time()
+
+    def __exit__(self, *_: object) -> None:
+        self.spent()
+        self._began = None
+
+    def spent(self) -> bool:
+        """Add up what was spent since the last look; return whether the job's budget is spent."""
+        checks, fetched, cpu_s = self._checks, self._source.fetched, 0.0
+        if self._began is not None:
+            now = time.thread_time()
+            cpu_s, self._began = (now - self._began) * repops.get_num_threads(), now
+        checks.spend(cpu_s, fetched - self._fetched)
+        self._fetched = fetched
+        return checks.cpu_s >= self._plan.cpu_s or checks.fetched >= self._plan.max_bytes
 
 
 def provable(interval: int, state: Callable[[int], None]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,14 +33,16 @@ class Wanted:
     def __init__(self) -> None:
         self.drawn = Plan((1, 2, 3, 4))
         self.refuted: tuple[int, ...] = ()
+        self.of: bytes | None = None
+        """The root of which these were refuted; None stands for all."""
         self.gone: list[Refuted] = []
         self.whole_s = 0.0
 
     def plan(self, _: Any, __: Any) -> Plan:
         return self.drawn
 
-    def staked(self, _: Any, __: Any) -> tuple[int, ...]:
-        return self.refuted
+    def staked(self, _: Any, group: Any) -> tuple[int, ...]:
+        return self.refuted if self.of in (None, group.root) else ()
 
     def share(self, _: Any) -> float:
         return 1.0
@@ -57,10 +59,10 @@ class Runner(SampleRunner):
 
     runs: dict[bytes, Auditor]
 
-    def _auditor(self, _: Any, group: Any, *__: Any) -> Auditor:
-        if group.root not in self.runs:
+    def _auditor(self, task: Any, _: Any) -> Auditor:
+        if task.group.root not in self.runs:
             raise Unavailable("nobody serves the run tree")
-        return self.runs[group.root]
+        return self.runs[task.group.root]
 
     def _estimate(self, _: Any) -> Any:
         return SimpleNamespace(train_s=lambda _: 1.0)
@@ -72,9 +74,17 @@ class Runner(SampleRunner):
         return next(iter(self.runs.values())).published.source.store
 
     def checked(self, job: Any) -> list[Refuted]:
-        """Check what is left of a job now."""
+        """Check what is left of a job now. Raises the first error, after all roots have had their turn."""
+        self._works.setdefault(job.id, Work(job, 0))
         checks = self._checks.setdefault(job.id, Checks(ChainClock(lambda: 0.0)))
-        self._sample(job, checks, ours=False)
+        self._find_again(job, checks)
+        self._begin(job, checks)
+        ended = [root.running for root in checks.works() if root.running is not None]
+        wait(ended)
+        for root in checks.works():
+            root.running, root.retry_at = None, 0.0
+        for future in ended:
+            future.result()
         return checks.found()
 
     def left(self, job: Any) -> bool:
@@ -126,6 +136,8 @@ def job_of(*roots: bytes, dead: bytes = b"", ends: int = HOUR) -> Any:
         group_of_root=by_root.get,
         claimable_until=lambda root: None if root == dead else ends,
         challenge_end=ends,
+        challenge_period=ends,
+        rules=SimpleNamespace(clock=ends),
         program=NOTHING,
     )
 
@@ -135,10 +147,11 @@ def test_every_wrong_root_is_found_and_kept(runner: Runner, tmp_path: Path) -> N
     roots = one.published.root, two.published.root
     runner.runs = dict(zip(roots, (one, two), strict=True))
     found = runner.checked(job_of(*roots))
-    assert [(lie.against, lie.index) for lie in found] == [(roots[0], 2), (roots[1], 0)]
+    assert {(lie.against, lie.index) for lie in found} == {(roots[0], 2), (roots[1], 0)}
     for lie in found:
         assert runner.replay(1, lie).run_tree(0, 0, 12).root == lie.root
     assert runner.works_at(1), "they may have to be refuted in any round"
+    assert runner._tensors._kept == {1: 2}, "each of them has a state of its own"
 
 
 def test_a_root_that_nobody_serves_hides_no_other(runner: Runner, lying: Auditor) -> None:
@@ -323,7 +336,7 @@ def test_the_search_for_what_is_provable_looks_at_few_states(odd: int) -> None:
 
 def test_a_job_that_is_forgotten_holds_no_lane(runner: Runner) -> None:
     checks = runner._checks[1] = Checks(ChainClock(lambda: 0.0))
-    checks.running = Future()
+    checks.roots[b"root"] = Root(running=Future())
     runner._works[1] = Work(NOTHING, 0)
     assert runner.busy
     assert runner.works_at(1)

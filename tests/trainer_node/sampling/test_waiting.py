@@ -16,6 +16,7 @@ from trainer_node.errors import DiskFull, RpcCorrupt
 from trainer_node.sampling.budget import ChainClock, Means
 from trainer_node.sampling.challenger import Samples
 from trainer_node.sampling.checks import Checks, Plan
+from trainer_node.sampling.interval import Task
 
 from .test_runner import Runner, Wanted, auditor_of, job_of, runner, wanted  # noqa: F401
 
@@ -34,8 +35,8 @@ class Stalled(Runner):
     def _estimate(self, _: Any) -> Any:
         return SimpleNamespace(train_s=lambda _: WHOLE_S)
 
-    def _auditor(self, _: Any, group: Any, checks: Checks, *__: Any) -> Any:
-        while not checks.roots[group.root].late(checks.clock.now):
+    def _auditor(self, task: Task, _: Any) -> Any:
+        while not task.late:
             self.machine += 1
         raise Unavailable("right, and slow")
 
@@ -74,7 +75,7 @@ def test_a_slow_server_leaves_time_for_a_whole_replay(now: float, until: int, re
     checks.clock.see(now)
     assert made.takes_whole(job, checks.clock.now)
     with pytest.raises(Unavailable):
-        made._sample(job, checks, ours=False)
+        made.checked(job)
     assert made.withheld(job)
     assert made.takes_whole(job, checks.clock.now), "the whole replay still fits"
     made.close()

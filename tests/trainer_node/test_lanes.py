@@ -1,11 +1,13 @@
-"""Judgements take turns: however many last, each of the others has its turn within a share of its own period."""
+"""Works that wait for strangers: however many last, each other one has a turn within a share of its own period."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from referee_py.errors import Unavailable
-from trainer_node.judgement_lanes import Lanes, turn_s
-from trainer_node.waits import JUDGEMENT
+from trainer_node.lanes import Lanes, Turn, turn_s
+from trainer_node.waits import LANE, TURN_S, later_turn_s
 
 from .desk import until
 
-PERIOD_S = 800.0
-TURN_S = float(JUDGEMENT) * PERIOD_S
+PERIOD_S = 160.0
+SHARE_S = float(LANE) * PERIOD_S
 
 
 @dataclass
@@ -34,7 +36,7 @@ class Clock:
 
 @dataclass
 class Room:
-    """Lanes whose judgements note what they do. They last until they are told to stop, or let go."""
+    """Lanes whose works note what they do. They last until they are told to stop, or let go."""
 
     clock: Clock = field(default_factory=Clock)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -42,10 +44,10 @@ class Room:
     begun: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.lanes = Lanes[str](2, "test", self.stop, self.clock)
+        self.lanes = Lanes(2, "test", self.stop, self.clock)
 
     def slow(self, name: str, period_s: float = 30 * PERIOD_S) -> Future[str]:
-        """Queue a judgement whose server serves nothing, and takes its time for that."""
+        """Queue a work whose server serves nothing, and takes its time for that."""
 
         def work(told: threading.Event) -> str:
             self.begun.append(name)
@@ -55,7 +57,7 @@ class Room:
         return self.lanes.submit(period_s, work)
 
     def quick(self, name: str, period_s: float = PERIOD_S) -> Future[str]:
-        """Queue a judgement that is there as soon as it has a lane."""
+        """Queue a work that is there as soon as it has a lane."""
 
         def work(_: threading.Event) -> str:
             self.begun.append(name)
@@ -64,7 +66,7 @@ class Room:
         return self.lanes.submit(period_s, work)
 
     def computing(self, name: str) -> Future[str]:
-        """Queue a judgement that is in a kernel, which cannot be stopped."""
+        """Queue a work that is in a kernel, which cannot be stopped."""
 
         def work(_: threading.Event) -> str:
             self.begun.append(name)
@@ -79,6 +81,12 @@ class Room:
         self.lanes.look()
 
 
+def over(room: Room) -> list[object]:
+    """Return what goes on though its turn is over."""
+    rows = list(room.lanes._rows.values())
+    return [one for row in rows for one in list(row.running) if one.turn is not None and one.turn.over]
+
+
 @pytest.fixture
 def room() -> Iterator[Room]:
     made = Room()
@@ -87,7 +95,7 @@ def room() -> Iterator[Room]:
     made.free.set()
 
 
-def test_alone_a_judgement_has_all_the_time(room: Room) -> None:
+def test_alone_a_work_has_all_the_time(room: Room) -> None:
     first, second = room.slow("a"), room.slow("b")
     until(lambda: len(room.begun) == 2)
     room.pass_(1e9)
@@ -105,18 +113,16 @@ def test_who_waits_has_a_lane_after_a_share_of_its_own_period(room: Room) -> Non
     until(lambda: len(room.begun) == 2)
     right = room.quick("right")
     # Six wait before it, so it is at place 6 of two lanes: four turns are all that it has to wait for.
-    for turns in range(1, 5):
+    for _ in range(4):
         assert not right.done()
-        room.pass_(TURN_S / 4)
-        until(lambda turns=turns: len(room.begun) >= 2 * turns + 1)  # type: ignore[misc]
+        room.pass_(SHARE_S / 4)
+        until(lambda: not over(room))
     assert right.result(timeout=60) == "right"
-    assert room.clock.now == TURN_S
+    assert room.clock.now == SHARE_S
 
 
 def test_who_has_had_his_turn_comes_back_with_what_is_on_disk(room: Room, tmp_path: Path) -> None:
     """A slow and right server: each turn brings an artifact more."""
-    for name in "abc":
-        room.slow(name, PERIOD_S)
 
     def work(told: threading.Event) -> str:
         here = len(list(tmp_path.iterdir()))
@@ -127,9 +133,11 @@ def test_who_has_had_his_turn_comes_back_with_what_is_on_disk(room: Room, tmp_pa
         raise Unavailable("its turn is over")
 
     right = room.lanes.submit(PERIOD_S, work)
-    for _ in range(7):  # each second turn is ours, and the fourth of them finds all
-        until(lambda: (len(room.lanes._running), len(room.lanes._waiting)) == (2, 2))
-        room.pass_(TURN_S)
+    for number in range(20):
+        room.slow(f"{number}", PERIOD_S)
+    while not right.done():
+        room.pass_(5.0)
+        until(lambda: not over(room))
     assert right.result(timeout=60) == "right"
     assert len(list(tmp_path.iterdir())) == 3
 
@@ -137,10 +145,10 @@ def test_who_has_had_his_turn_comes_back_with_what_is_on_disk(room: Room, tmp_pa
 def test_what_computes_keeps_no_lane_after_its_turn_and_there_is_an_end_to_it(room: Room) -> None:
     hogs = [room.computing(f"hog {number}") for number in range(4)]
     until(lambda: len(room.begun) == 2)
-    room.pass_(TURN_S)
+    room.pass_(SHARE_S)
     until(lambda: len(room.begun) == 4)
     right = room.quick("right")
-    room.pass_(TURN_S)
+    room.pass_(SHARE_S)
     assert not right.done(), "four compute at once, twice as many as there are lanes"
     assert len(room.begun) == 4
     room.free.set()
@@ -158,7 +166,7 @@ def test_what_nobody_wants_any_more_stops_and_makes_room(room: Room) -> None:
     assert not second.done()
 
 
-def test_errors_are_the_judgement_s(room: Room) -> None:
+def test_errors_are_the_work_s(room: Room) -> None:
     def work(_: threading.Event) -> str:
         raise ZeroDivisionError
 
@@ -179,10 +187,100 @@ def test_turns_are_short_enough_for_all_who_wait(periods: list[float], lanes: in
     while waiting:
         now += turn_s(now, waiting, lanes)
         for since, period in waiting[:lanes]:
-            assert now <= since + float(JUDGEMENT) * period * (1 + 1e-9)
+            assert now <= since + float(LANE) * period * (1 + 1e-9)
         waiting = waiting[lanes:]
     assert turn_s(now, waiting, lanes) == float("inf")
 
 
 def test_who_waits_too_long_already_leaves_a_turn_to_others() -> None:
-    assert turn_s(1000.0, [(0.0, PERIOD_S)], 2) == TURN_S
+    assert turn_s(1000.0, [(0.0, PERIOD_S)], 2) == SHARE_S
+
+
+def test_a_first_turn_is_short_however_patient_those_are_who_wait() -> None:
+    assert turn_s(0.0, [(0.0, 1e9)], 2) == TURN_S
+
+
+def test_nobody_waits_behind_a_turn_that_is_longer_than_his_own(room: Room) -> None:
+    """Old works that stall hold none of the lanes for first turns, and those in long turns none of the shorter ones."""
+    for number in range(40):
+        room.slow(f"old {number}")
+    for _ in range(600):
+        room.pass_(1.0)
+        until(lambda: not over(room))
+    lengths = {number: len(row.running) for number, row in room.lanes._rows.items()}
+    assert max(lengths) >= 3
+    assert max(lengths.values()) == 2
+    right, before = room.quick("right"), room.clock.now
+    while not right.done():
+        room.pass_(1.0)
+        time.sleep(0.001)
+    assert room.clock.now - before <= SHARE_S + 1
+
+
+def test_each_later_turn_is_twice_as_long(room: Room) -> None:
+    turns = list[float]()
+
+    def work(told: Turn) -> str:
+        until(lambda: told.is_set() or room.free.is_set())
+        turns.append(room.clock.now - told._work.began)
+        if len(turns) == 4:
+            return "right"
+        raise Unavailable("its turn is over")
+
+    right = room.lanes.submit(1e9, work)
+    for number in range(60):
+        room.slow(f"{number}", 1e9)
+    while not right.done():
+        room.pass_(1.0)
+        until(lambda: not over(room))
+    assert [turn // TURN_S for turn in turns] == [later_turn_s(number) / TURN_S for number in range(4)]
+
+
+def test_what_is_aside_holds_no_lane_and_comes_back_to_one(room: Room) -> None:
+    go = threading.Event()
+
+    def work(name: str, turn: Turn) -> str:
+        with turn.aside():
+            room.begun.append(name)
+            assert go.wait(60)
+        return name
+
+    asides = [room.lanes.submit(PERIOD_S, partial(work, f"{number}")) for number in range(8)]
+    until(lambda: len(room.begun) == 8)
+    assert room.quick("right").result(timeout=60) == "right"
+    held = [room.slow("a"), room.slow("b")]
+    until(lambda: len(room.begun) == 11)
+    go.set()
+    until(lambda: sum(len(row.waiting) for row in list(room.lanes._rows.values())) == 8)
+    assert not any(future.done() for future in asides), "it waits for a lane, as others do"
+    room.free.set()
+    assert {future.result(timeout=60) for future in asides} == {f"{number}" for number in range(8)}
+    for future in held:
+        with pytest.raises(Unavailable):
+            future.result(timeout=60)
+
+
+def test_what_is_aside_ends_where_nobody_wants_it_any_more(room: Room) -> None:
+    ended = threading.Event()
+
+    def work(turn: Turn) -> None:
+        try:
+            with turn.aside():
+                room.stop.set()
+        except Unavailable:
+            ended.set()
+            raise
+
+    room.lanes.submit(PERIOD_S, work)
+    assert ended.wait(60)
+
+
+def test_what_has_not_begun_is_dropped_at_the_end(room: Room) -> None:
+    held = [room.slow(name) for name in "ab"]
+    waiting = [room.quick(name) for name in "cd"]
+    until(lambda: len(room.begun) == 2)
+    room.lanes.close(wait=True)
+    assert all(future.cancelled() for future in waiting)
+    for future in held:
+        with pytest.raises(Unavailable):
+            future.result(timeout=0)
