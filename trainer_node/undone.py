@@ -13,6 +13,7 @@ blocks have lacked it for longer than its hearing could have outlasted the job.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import structlog
@@ -45,9 +46,8 @@ class Open:
 class Undone:
     """The matches and hearings of our account that are not done, by job. ``referee``: the deployment's."""
 
-    def __init__(self, database: Database, referee: str) -> None:
-        self._database = database
-        self._referee = referee
+    def __init__(self, database: Database, referee: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database, self._referee, self._clock = database, referee, clock
         self._open: dict[int, dict[int, Open]] = {}
         for job, match, heard, absent in database.undone():
             self._open.setdefault(job, {})[match] = Open(heard, absent)
@@ -65,16 +65,14 @@ class Undone:
     def note(self, job: int, match: int, *, heard: bool) -> None:
         """Remember a match. ``heard``: see `Open`.
 
-        Raises DiskFailed if the disk refuses it. It is known as long as this process lives, and the next call tries again.
+        Raises DiskFailed if the disk refuses it: then it is known while this process lives, and the next call tries again.
         """
         before = self._open.get(job, {}).get(match)
         now = Open(heard or (before is not None and before.heard))
         if now != before or (job, match) in self._unsaved:
             self._put(job, match, now)
 
-    def hearings(
-        self, snapshot: Snapshot, job: JobView
-    ) -> tuple[list[HearingInfo], dict[int, AssayError]]:
+    def hearings(self, snapshot: Snapshot, job: JobView) -> tuple[list[HearingInfo], dict[int, AssayError]]:
         """Return `Snapshot.hearings`, also of matches that no event names; let go of those that are done."""
         found, failed = snapshot.hearings(job)
         found, failed = list(found), dict(failed)
@@ -109,12 +107,12 @@ class Undone:
 
     def _let_go(self, snapshot: Snapshot, job: int, match: int, why: str) -> None:
         # SAFETY: what one endpoint says alone must not end a defence.
-        if time.monotonic() < self._confirm_at:
+        if self._clock() < self._confirm_at:
             return
         try:
             snapshot.confirm()
         except (RpcUnavailable, RpcCorrupt) as error:
-            self._confirm_at = time.monotonic() + CONFIRM_S
+            self._confirm_at = self._clock() + CONFIRM_S
             _log.warning("match.kept", job=job, match=whole(match), reason=str(error))
             return
         self._database.drop_undone(job, match)

@@ -109,7 +109,7 @@ class Verifier(Role):
         """By hearing: its job. A round has waited for the judgement of each."""
         self._refused: set[int] = set()
         self._over: set[int] = set()
-        self._undone = Undone(node.database, node.client.deployment.referee)
+        self._undone = Undone(node.database, node.client.deployment.referee, clock)
         self._round: tuple[Snapshot | None, float] = None, 0.0
         """The snapshot of this round of the loop, and the seconds left of its patience."""
         self._memory = Memory(lambda: node.settings.limits.memory_bytes)
