@@ -3,6 +3,7 @@
     transactions    the outbox: every transaction, its nonce, how it ended and the gas it used
     attempts        each signed version of a transaction: the first, and its replacements with higher fees
     jobs            jobs that the node has seen, and its decision about them
+    undone          per job: matches of ours that are not known to be done, with their hearings (`trainer_node.undone`)
     checkpoints     per job and step: the checkpoint and the state's tensor hashes (the tensors are in the store)
     logs            per job and step: the root of the rounding logs that the node wrote (they are in the store)
     kept_events     per query: logs of the chain, and the block that they were read through
@@ -10,8 +11,9 @@
 
 A state that is no longer kept leaves its row, with the checkpoint and without hashes.
 
-NOTE: the chain always prevails over this file. Losing the file costs work, never money: the outbox is checked against
-the chain's nonces, the rest is computed again. Integers of the chain are text, since SQLite's end at 2^63.
+NOTE: the chain always prevails over this file. Losing the file costs work, and money only where an endpoint then hides
+events: the outbox is checked against the chain's nonces, matches are found by their events, the rest is computed again.
+Integers of the chain are text, since SQLite's end at 2^63.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from .db_tables import (
     Meta,
     Progress,
     Transaction,
+    UndoneMatch,
     WrittenLog,
 )
 from .disk import disk_errors
@@ -199,6 +202,25 @@ class Database:
         with self.session() as session:
             query = select(KnownJob) if status is None else select(KnownJob).where(KnownJob.status == status)
             return sorted(known.job for known in session.scalars(query))
+
+    # ------------------------------------------------------------------ matches
+
+    def put_undone(self, job: int, match: int, heard: bool, absent: int | None) -> None:
+        """Store that a match of a job is not known to be done. ``heard``, ``absent``: see `trainer_node.undone.Open`."""
+        with self.session() as session:
+            session.merge(UndoneMatch(job=job, match=match, heard=heard, absent=absent))
+
+    def undone(self) -> list[tuple[int, int, bool, int | None]]:
+        """Return ``(job, match, heard, absent)`` of each match that is not known to be done."""
+        with self.session() as session:
+            rows = session.scalars(select(UndoneMatch))
+            return sorted((row.job, row.match, row.heard, row.absent) for row in rows)
+
+    def drop_undone(self, job: int, match: int) -> None:
+        """Let go of a match that is done."""
+        with self.session() as session:
+            one = UndoneMatch.job == job, UndoneMatch.match == match
+            session.execute(delete(UndoneMatch).where(*one))
 
     # ------------------------------------------------------------------ checkpoints
 

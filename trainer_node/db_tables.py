@@ -86,6 +86,14 @@ class KnownJob(Base):
     status: Mapped[str]
 
 
+class UndoneMatch(Base):
+    __tablename__ = "undone"
+    job: Mapped[int] = mapped_column(Uint, primary_key=True)
+    match: Mapped[int] = mapped_column(Uint, primary_key=True)
+    heard: Mapped[bool]
+    absent: Mapped[int | None] = mapped_column(Uint)
+
+
 class Checkpoint(Base):
     __tablename__ = "checkpoints"
     job: Mapped[int] = mapped_column(Uint, primary_key=True)

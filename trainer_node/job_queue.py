@@ -40,7 +40,8 @@ class JobQueue:
     def __init__(self, database: Database, *, per_round: int = PER_ROUND) -> None:
         self._database = database
         self._per_round = per_round
-        self._ours = set(database.jobs(_OURS))
+        # SAFETY: a process may have ended after it voted, and before it marked the job.
+        self._ours = {*database.jobs(_OURS), *(job for job, *_ in database.undone())}
         self._at_work: dict[int, None] = {}
         self._ended: set[int] = set()
         self._unsaved: set[int] = set()

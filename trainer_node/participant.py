@@ -29,6 +29,7 @@ from .data_responder import DataResponder
 from .decide import JobAction, is_over, seats, stands_for
 from .devices import backend_of, evaluator_of
 from .due import Due
+from .errors import DiskFailed
 from .funds import kept, kept_to_watch, quarrel_gas
 from .hearing_player import HearingPlayer
 from .job_player import JobPlayer
@@ -42,6 +43,7 @@ from .refuted import Refuted
 from .replay import Replay
 from .rounded.calibration import Calibration
 from .service import Daemon
+from .undone import Undone
 from .watcher import Watcher
 
 _log = structlog.get_logger(__name__)
@@ -114,6 +116,7 @@ class Participant(Role):
         self._requester: DataRequester | None = None
         self._jobs: JobPlayer | None = None
         self._over: set[int] = set()
+        self._undone = Undone(node.database, node.client.deployment.referee)
         self._market = node.settings.market
         self._max_fee = node.settings.fees.max_fee
         self._gas = node.gas
@@ -154,9 +157,9 @@ class Participant(Role):
         ours = bool(stakes) or holds
         left = any(not one.lost for one in stakes) or (holds and claim is None)
         at_stake = left and not job.phase.ended
-        self._node.keeper.stake(
-            job.id, at_stake or (self._watcher is not None and self._watcher.watches(job))
-        )
+        self._note_matches(job)
+        watches = self._watcher is not None and self._watcher.watches(job)
+        self._node.keeper.stake(job.id, at_stake or watches or bool(self._undone.of(job.id)))
         # SAFETY: this comes before any request that may fail, so that the job's reserve is not staked on another job.
         if at_stake and me is not None:
             reserve.seen(job.id, kept(job, me, self._max_fee), snapshot.block.number)
@@ -167,8 +170,8 @@ class Participant(Role):
         watched = watcher is not None and _add(turns, "bounty", lambda: watcher.due(snapshot, job))
         hearings, unread, heard = list[HearingInfo](), dict[int, AssayError](), True
         try:
-            hearings, unread = self._hearings_of(snapshot, job) if ours else ([], {})
-            heard = bool(hearings or unread)
+            hearings, unread = self._hearings_of(snapshot, job, ours=ours)
+            heard = bool(hearings or unread or self._undone.of(job.id))
         except AssayError as error:
             turns.append(Turn("hearings", raising(error)))
         turns += [Turn(f"hearing of match {n:#x}", raising(error)) for n, error in unread.items()]
@@ -221,7 +224,7 @@ class Participant(Role):
             ]
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts or refute) or reserve.kept(job.id) > 0
-        concerned = ours or requests or watched or sent
+        concerned = ours or requests or watched or sent or bool(self._undone.of(job.id))
         # NOTE: what we could refute may have to be refuted later, when somebody else's refutation has lost.
         return concerned or bool(lies) or (own is not None and job.open_matches > 0), turns
 
@@ -263,16 +266,34 @@ class Participant(Role):
 
     # ------------------------------------------------------------------ disputes
 
+    def _note_matches(self, job: JobView) -> None:
+        """Remember the matches in which we are a spokesman: their hearings may outlast them."""
+        if self._hearings is None:
+            return
+        for number in job.match_ids() if job.open_matches else []:
+            pair = job.pair(number)
+            if pair is not None and self._speaks(job, pair):
+                with contextlib.suppress(DiskFailed):  # every look tries again
+                    self._undone.note(job.id, number, heard=False)
+
     def _hearings_of(
-        self, snapshot: Snapshot, job: JobView
+        self, snapshot: Snapshot, job: JobView, *, ours: bool
     ) -> tuple[list[HearingInfo], dict[int, AssayError]]:
         """Return the hearings that are not over and that the job waits for, or in which we are a spokesman; and by
-        match why others cannot be read."""
-        if self._hearings is None or self._me is None or len(job.groups) < 2 or job.id in self._over:
+        match why others cannot be read. ``ours``: we have a stake in the job, or a slot."""
+        if self._hearings is None or self._me is None:
             return [], {}
-        (found, unread), waited = snapshot.hearings(job), job.match_ids()
+        may_play = ours and len(job.groups) > 1 and job.id not in self._over
+        if not may_play and not self._undone.of(job.id):
+            return [], {}
+        (found, unread), waited = self._undone.hearings(snapshot, job), job.match_ids()
+        for hearing in found:
+            if hearing.player(self._me):
+                with contextlib.suppress(DiskFailed):
+                    self._undone.note(job.id, hearing.match_id, heard=True)
         if not unread:
-            self._hearings.forget(job.id, but=[hearing.id for hearing in found])
+            needed = self._undone.hearing_ids(job.id).union(hearing.id for hearing in found)
+            self._hearings.forget(job.id, but=needed)
         return [h for h in found if h.player(self._me) or h.match_id in waited], unread
 
     def _disputes(

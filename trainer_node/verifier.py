@@ -45,6 +45,7 @@ from .package import MAX_HEADER_BYTES, check_leaves, check_operator, load_progra
 from .service import Daemon, Service, open_daemon
 from .store import Store
 from .trial_cost import TrialCost, cost_of
+from .undone import Undone
 from .verdicts import Act, Caution, Decision, Judged, decide, may_stake
 from .waits import JUDGED_S, LANES
 
@@ -106,6 +107,7 @@ class Verifier(Role):
         """By hearing: its job. A round has waited for the judgement of each."""
         self._refused: set[int] = set()
         self._over: set[int] = set()
+        self._undone = Undone(node.database, node.client.deployment.referee, clock)
         self._round: tuple[Snapshot | None, float] = None, 0.0
         """The snapshot of this round of the loop, and the seconds left of its patience."""
         self._memory = Memory(lambda: node.settings.limits.memory_bytes)
@@ -120,21 +122,28 @@ class Verifier(Role):
             self._over.discard(job.id)  # a reorganisation has brought it back
         # SAFETY: only our own referee's matches can be trusted; another referee may report any match, or none.
         ours = job.referee.lower() == self._node.client.deployment.referee.lower()
-        if not ours or len(job.groups) < 2 or self._me not in job.verifiers or job.id in self._over:
+        may_vote = ours and len(job.groups) > 1 and self._me in job.verifiers and job.id not in self._over
+        if not may_vote and not self._undone.of(job.id):
             return False, []
-        found, failed = snapshot.hearings(job)
-        waited = job.match_ids()
+        found, failed = self._undone.hearings(snapshot, job)
+        waited = job.match_ids() if may_vote else []
         hearings = [h for h in found if h.hidden or h.voted(self._me) or h.match_id in waited]
         hearings.sort(key=lambda hearing: not hearing.voted(self._me))
-        needed = {hearing.id for hearing in hearings}
+        for hearing in hearings:
+            if hearing.voted(self._me):
+                with contextlib.suppress(DiskFailed):  # every look tries again
+                    self._undone.note(job.id, hearing.match_id, heard=True)
+        # SAFETY: a look may lack a hearing with our vote. It is over when the panel says so, and not before.
+        undone = self._undone.hearing_ids(job.id)
+        needed = undone.union(hearing.id for hearing in hearings)
         if not needed and not failed:
             self._node.problems.forget_job(job.id)
         turns = [Turn(f"hearing of match {n:#x}", raising(error)) for n, error in failed.items()]
         if not failed:
             self._forget(job.id, needed)
         staked = [h for h in hearings if may_stake(h, self._me, h.id in self._refused)]
-        self._keep(job.id, bool(staked or failed))
-        if job.phase.ended and not hearings and not failed:
+        self._keep(job.id, bool(undone or staked or failed))
+        if job.phase.ended and not needed and not failed:
             self._over.add(job.id)
         self._votes.look()
         self._defences.look()
@@ -142,7 +151,7 @@ class Verifier(Role):
             Turn(f"hearing of match {hearing.match_id:#x}", partial(self._due, snapshot, job, hearing))
             for hearing in hearings
         ]
-        return bool(hearings or failed or job.open_matches), turns
+        return bool(needed or failed or job.open_matches), turns
 
     def _keep(self, job_id: int, staked: bool) -> None:
         """Hold what a job's signatures rest on while there may be one; let go of it afterwards."""
@@ -210,6 +219,8 @@ class Verifier(Role):
             _log.warning("verdict.left_to_others", match=whole(hearing.match_id), reason=reason)
 
     def _vote(self, hearing: HearingInfo, judged: Judged) -> Due:
+        """Return our vote. Raises DiskFailed if it cannot be noted first: nothing is signed that may be forgotten."""
+        self._undone.note(hearing.terms.submission.job_id, hearing.match_id, heard=True)
         at, record, client = hearing.terms.submission, judged.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
         signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._account)

@@ -17,10 +17,12 @@ from tests.trainer_node.pool import Pool, topic
 from trainer_node.bundle import Bundle
 from trainer_node.deploy import ETHER
 from trainer_node.replay import Replay
+from trainer_node.service import Daemon
 
-from .arena import REWARD, STAKE, Arena
+from .arena import PERIOD_S, REWARD, STAKE, Arena
 from .test_disputes import honest_root
 from .test_hearings import publish_inputs, silence
+from .test_reorg import play_until
 
 LIE = Fault.WRONG_OP_OUTPUT
 
@@ -81,6 +83,40 @@ def test_an_honest_appellant_keeps_its_bond(
         assert outcome.job.accepted_root == honest_root(bundle)
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
         assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + 2 * (ETHER // 2)
+
+
+def held(node: Daemon, job: int) -> bool:
+    """Return whether a node has something of a job that it may be asked for."""
+    return bool(node.database.undone()) or node.store.holders.jobs().get(job, 0.0) is None
+
+
+def test_a_restart_beside_an_endpoint_that_hides_the_match_loses_no_prize(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
+) -> None:
+    """The accuser has appealed from a false verdict, and has won. Match and job have ended; the signers may still stand
+    by it. It restarts, and from then on one answer of its endpoint lacks the opening of the match."""
+    settings: dict[str, Any] = {"false_verdicts": True, "threshold": 2, "appeal_period": 3 * PERIOD_S}
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], challenger=None, **settings) as arena:
+        silence(arena, "verifier-0", "verifier-1")
+        play_until(arena, lambda job: any(claim.lost for claim in job.claims))
+        arena.skip(PERIOD_S)
+        play_until(arena, lambda job: job.phase.ended)
+        accuser = next(member for member in arena.members if member.name == "trainer-0")
+        accuser.node.client.matches.clear()
+        arena.restart("trainer-0")
+        (pool,) = spoil(arena, "trainer-0", late=(topic("Jobs", "Paired"),))
+        for _ in range(3):
+            accuser.loop.tick()
+        assert pool.hidden == 1
+        assert held(accuser.node, arena.job_id)
+        arena.skip(2 * PERIOD_S)
+        outcome = arena.play()
+        assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + 2 * (ETHER // 2)
+
+        for member in arena.members:
+            for _ in range(2):
+                member.loop.tick()
+        assert not any(held(member.node, arena.job_id) for member in arena.members), "all is let go"
 
 
 def test_an_honest_trainer_wins_its_trial(

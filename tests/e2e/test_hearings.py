@@ -21,6 +21,7 @@ from trainer_node.cli.store import is_over
 from trainer_node.deploy import ETHER
 from trainer_node.due import Due
 from trainer_node.replay import Replay
+from trainer_node.undone import Undone
 from trainer_node.verifier import Verifier
 
 from .arena import PERIOD_S, REWARD, STAKE, Arena
@@ -158,11 +159,15 @@ def test_bonds_of_silent_signers_fall_though_job_and_accuser_were_gone_meanwhile
         ((hearing, _),) = hearings(arena)
         assert hearing.phase is HearingPhase.DEFENCE
         snapshot = arena.client.snapshot()
-        assert not is_over(snapshot, snapshot.job(arena.job_id)), "what the job holds may still be asked for"
+        accuser = next(member.node for member in arena.members if member.name == "trainer-0")
+        undone = Undone(accuser.database, arena.client.deployment.referee)
+        assert not is_over(snapshot, snapshot.job(arena.job_id), undone), (
+            "what the job holds may still be asked for"
+        )
         arena.restart("trainer-0")
         arena.skip(2 * PERIOD_S)
         outcome = arena.play()
-        assert is_over(arena.client.snapshot(), outcome.job)
+        assert is_over(arena.client.snapshot(), outcome.job, undone)
         assert outcome.job.accepted_root == honest_root(bundle)
         assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + 2 * (ETHER // 2)
         assert outcome.profit["verifier-0"] == outcome.profit["verifier-1"] == -ETHER

@@ -14,6 +14,7 @@ from eth_utils.address import to_checksum_address
 
 from referee_py.commit import Record
 from referee_py.errors import AssayError
+from referee_py.game.state import Phase
 from referee_py.panel.state import (
     Attest,
     HearingPhase,
@@ -31,7 +32,7 @@ from trainer_node.chain.outbox import Value
 from trainer_node.config_sections import Policy
 from trainer_node.db import Database
 from trainer_node.disk import Ballast
-from trainer_node.errors import RpcCorrupt
+from trainer_node.errors import RpcCorrupt, RpcUnavailable
 from trainer_node.fetch import Fetcher
 from trainer_node.gauges import Gauges
 from trainer_node.keeper import Keeper
@@ -75,6 +76,12 @@ class Court:
         self.heard: dict[int, HearingInfo] = {}
         self.jobs: list[JobView] = []
         self.hidden: set[int] = set()
+        self.unnamed: set[int] = set()
+        """Matches that no event of the job names."""
+        self.removed: set[int] = set()
+        """Matches that the chain does not have: in an older block, or after a reorganisation."""
+        self.doubt: str | None = None
+        """Why other endpoints do not confirm what is shown."""
         self.add(uri)
         self.keeper = Keeper(
             self.store,
@@ -164,9 +171,24 @@ class Court:
 
     def hearings(self, found: JobView) -> tuple[list[HearingInfo], dict[int, AssayError]]:
         ours = [h for h in self.heard.values() if h.terms.submission.job_id == found.id and not h.over]
+        ours = [h for h in ours if h.match_id not in self.unnamed | self.removed]
         seen = [hearing for hearing in ours if hearing.match_id not in self.hidden]
         hidden = (hearing.match_id for hearing in ours if hearing.match_id in self.hidden)
         return seen, {number: RpcCorrupt("no event") for number in hidden}
+
+    def standing(self, match_id: int) -> tuple[Phase, HearingPhase]:
+        if match_id in self.removed:
+            return Phase.NONE, HearingPhase.NONE
+        phase = self.heard[match_id].state.phase
+        goes_on = phase in (HearingPhase.VOTING, HearingPhase.RULED, HearingPhase.TRIAL)
+        return Phase.HEARING if goes_on else Phase.DONE, phase
+
+    def hearing(self, _job: JobView, match_id: int) -> HearingInfo:
+        return self.heard[match_id]
+
+    def confirm(self) -> None:
+        if self.doubt is not None:
+            raise RpcUnavailable(self.doubt)
 
     panel = CONTRACTS.panel
 

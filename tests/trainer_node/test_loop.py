@@ -22,6 +22,9 @@ from trainer_node.participant import Participant
 from trainer_node.policy import GasBudget
 from trainer_node.reserve import Reserve
 from trainer_node.store import Store
+from trainer_node.undone import Undone
+
+from .desk import REFEREE
 
 ME = "0x" + "aa" * 20
 
@@ -97,6 +100,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     monkeypatch.setattr(participant, "kept", lambda *_: 5)
     part: Any = object.__new__(Participant)
     part._me, part._over, part._watcher, part._max_fee = ME, set(), None, 1
+    part._undone = Undone(Database(None), REFEREE)
     part._node = SimpleNamespace(
         reserve=Reserve(lambda: 1, lambda: False),
         keeper=SimpleNamespace(stake=lambda *_: None),
@@ -109,7 +113,10 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._refutations = lambda *_: ([], [])
     claim, pair = (
         SimpleNamespace(lost=False),
-        (SimpleNamespace(root=b"r"), SimpleNamespace(root=b"s")),
+        (
+            SimpleNamespace(root=b"r", speaker=None, refutes=None),
+            SimpleNamespace(root=b"s", speaker=None, refutes=None),
+        ),
     )
     job: Any = SimpleNamespace(
         id=1,

@@ -21,6 +21,7 @@ from web3 import Web3
 from web3.contract import Contract
 
 from referee_py.errors import AssayError, InvalidInput
+from referee_py.game.state import Phase
 from referee_py.panel.state import HearingPhase, hearing_id
 from referee_py.walk.pauses import Pause, contract_time
 
@@ -317,6 +318,14 @@ class Snapshot:
         # SAFETY: a job with its own referee may name any match as one of its matches.
         named = found.terms.submission.job_id, found.terms.submission.jobs.lower()
         return self._whole(query, found) if named == (job.id, deployment.jobs.lower()) else None
+
+    def standing(self, match_id: int) -> tuple[Phase, HearingPhase]:
+        """Return the phases of a match and of its hearing, as views alone show them: no event is needed."""
+        number = hearing_id(self._client.deployment.referee, match_id)
+        raw_match = self._view(self._contracts.referee, "getMatch", match_id)
+        raw_hearing = self._view(self._contracts.panel, "getHearing", number)
+        with self._sense(), guarded(f"match {match_id}"):
+            return Phase(raw_match.phase), HearingPhase(raw_hearing.phase)
 
     def hearings(self, job: JobView) -> tuple[list[HearingInfo], dict[int, AssayError]]:
         """Return the hearings of a job that are not over, and by match why others cannot be read. A hearing may last

@@ -19,6 +19,7 @@ from ..process import exclusive
 from ..retention import Retention, usage
 from ..service import policy
 from ..store import Store, verify_files
+from ..undone import Undone
 from .common import CHAIN, out, reader, with_settings
 
 app = typer.Typer(no_args_is_help=True)
@@ -66,11 +67,11 @@ def gc(
     root = _root(settings)
     with exclusive(settings.data_dir / "lock", f"data directory {settings.data_dir}"):
         store = Store(root, max_bytes=settings.limits.artifact_bytes)
-        if not offline:
-            _ask(settings, store)
         path = settings.data_dir / "node.sqlite3"
         database = Database(path) if path.exists() else None
         try:
+            if not offline:
+                _ask(settings, store, database)
             retention = Retention(store, database, policy(settings))
             swept = retention.urgent(frozenset(), lambda: False) if now else retention.collect()
             if database is not None:
@@ -126,18 +127,19 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-def _ask(settings: Settings, store: Store) -> None:
+def _ask(settings: Settings, store: Store, database: Database | None) -> None:
     """Note which jobs have ended on the chain, with their hearings: a client's store has nobody who would."""
     going_on = [job for job, over in store.holders.jobs().items() if over is None]
     if not going_on:
         return
     snapshot = reader(settings).snapshot()
+    undone = Undone(database or Database(None), str(snapshot.contracts.referee.address))
     for job in going_on:
-        if job > snapshot.job_count() or is_over(snapshot, snapshot.job(job)):
+        if job > snapshot.job_count() or is_over(snapshot, snapshot.job(job), undone):
             store.holders.end(job)
 
 
-def is_over(snapshot: Snapshot, job: JobView) -> bool:
+def is_over(snapshot: Snapshot, job: JobView, undone: Undone) -> bool:
     """Return whether a job has ended with its hearings. SAFETY: a hearing may outlast its job, and a verifier's bond
     rests on what the job holds."""
-    return job.phase.ended and not any(snapshot.hearings(job))
+    return job.phase.ended and not any(undone.hearings(snapshot, job)) and not undone.of(job.id)
