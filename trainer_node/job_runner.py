@@ -40,7 +40,7 @@ from .chain import JobView
 from .checkpoints import StoredCheckpoints
 from .cost_estimate import CostEstimate, StepTooLong, measure
 from .db import Database
-from .errors import Corrupt, DiskFailed, MemoryShort
+from .errors import Corrupt, DiskFailed, LogsLate, MemoryShort
 from .fetch import Fetcher
 from .keeper import Keeper
 from .lanes import Lanes
@@ -188,12 +188,15 @@ class JobRunner:
         return None if self.known(job_id) is not None else work.program
 
     def deliver(self, job_id: int, shown: Shown) -> None:
-        """Continue a job's run at once with its logs, which have all been shown on the chain."""
+        """Let a job's run go on at once with its logs, which have all been shown on the chain, if it waits for them.
+
+        NOTE: a run that has failed for another reason keeps its delay.
+        """
         work = self._works[job_id]
         assert work.log_source is not None
-        self._fetcher.store.put_logs(shown.files(), work.job.program.node_count)
-        work.log_source.deliver(shown.tree(), shown.steps())
-        work.log_source.failures, work.failures, work.retry_at = 0, 0, 0.0
+        work.log_source.deliver(shown)
+        if work.log_source.wanted:
+            work.retry_at = 0.0
 
     def too_full(self, job_id: int, *, part: bool = False) -> str | None:
         """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
@@ -357,6 +360,10 @@ class JobRunner:
             work.reached, work.failures = work.log_source.reached, 0
         work.retry_at = self._clock() + min(RETRY_S * 2.0 ** min(work.failures, 16), longest)
         work.failures += 1
+        if work.log_source is not None:
+            work.log_source.wanted = isinstance(error, LogsLate)
+            if work.log_source.wanted and work.log_source.shown:
+                work.retry_at = 0.0  # they were shown while it ended
         if isinstance(error, Interrupted):
             _log.info("train.interrupted", job=work.job.id, reason=str(error))
             return None
