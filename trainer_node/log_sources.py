@@ -145,8 +145,8 @@ class FetchedLogs:
     waits for them, over all steps and attempts; then it is `starved` and never waits again. While ``others`` says that
     another run needs the processors, this one waits no longer than `TURN_S` for each turn that it has.
 
-    Logs that were shown on the chain are taken from there (`deliver`). SAFETY: there may be many, so each step's are put
-    together once, by whoever computes the step, and nothing of it is done in the loop.
+    Logs that were shown on the chain are taken from there (`deliver`). SAFETY: there may be many, so each step's are
+    put together once, by whoever computes the step, and nothing of it is done in the loop.
     """
 
     def __init__(
@@ -246,6 +246,8 @@ class FetchedLogs:
 
         NOTE: a run does not need them there, so a disk that refuses is asked again the next time.
         """
+        if not self._unserved:
+            return
         with contextlib.suppress(DiskFailed):
             self._fetcher.store.put_logs(self._unserved, self._node_count)
             self._unserved = []
