@@ -47,6 +47,11 @@ class StoredCheckpoints:
         """The last step after which the state is kept; 0 if there is none."""
         return self._database.last_state(self._key)
 
+    @property
+    def kept(self) -> int:
+        """The number of checkpoints whose states are kept."""
+        return self._database.kept_states(self._key)
+
     def all(self) -> Sequence[Checkpoint]:
         rows = self._database.checkpoints(self._key)
         return [Checkpoint(step, root, tuple(slots)) for step, (root, slots) in rows.items()]

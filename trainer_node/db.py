@@ -77,6 +77,7 @@ class Database:
         self._states = threading.RLock()
         """Held while states are written: what is known of the last ones is that of the file."""
         self._last_states: dict[int, int] = {}
+        self._kept_states: dict[int, int] = {}
         self._engine = _engine(path)
         self._sessions = sessionmaker(self._engine, expire_on_commit=False)
         try:
@@ -229,9 +230,13 @@ class Database:
         row = Checkpoint(job=job, step=step, checkpoint=checkpoint, state=b"".join(state))
         with self._states:
             with self.session() as session:
+                before = session.get(Checkpoint, (job, step))
+                known = before is not None and before.checkpoint is not None and before.state != b""
                 session.merge(row)
             if state and job in self._last_states:
                 self._last_states[job] = max(step, self._last_states[job])
+            if job in self._kept_states:
+                self._kept_states[job] += (checkpoint is not None and bool(state)) - known
 
     def checkpoints(self, job: int) -> dict[int, tuple[bytes | None, list[bytes]]]:
         """Return every kept state of a job by its step, ascending: ``(C_step or None, tensor hashes)``."""
@@ -255,10 +260,22 @@ class Database:
                     self._last_states[job] = session.scalar(kept) or 0
             return self._last_states[job]
 
+    def kept_states(self, job: int) -> int:
+        """Return the number of a run's checkpoints whose states are kept. NOTE: kept in memory, as `last_state`."""
+        with self._states:
+            if job not in self._kept_states:
+                kept = select(func.count()).where(
+                    Checkpoint.job == job, Checkpoint.checkpoint.is_not(None), Checkpoint.state != b""
+                )
+                with self.session() as session:
+                    self._kept_states[job] = session.scalar(kept) or 0
+            return self._kept_states[job]
+
     def drop_states(self, job: int, but: Collection[int] = ()) -> None:
         """Let go of a run's states, but for those after some steps. The checkpoints ``C_step`` stay."""
         with self._states:
             self._last_states.pop(job, None)
+            self._kept_states.pop(job, None)
             with self.session() as session:
                 kept = select(Checkpoint).where(Checkpoint.job == job, Checkpoint.state != b"")
                 for row in session.scalars(kept):

@@ -10,6 +10,8 @@ AssayError
 ├── ReleaseRefused           a release that is withdrawn, or differs from this build
 ├── DiskFailed               the disk refuses to read or write: what cannot be kept is computed again
 │   └── DiskFull             it has no room
+│       └── RoomKept         what room it has is kept for jobs in which we have a stake
+├── LogsLate                 rounding logs that a run follows do not come in time (also Unavailable)
 ├── MemoryShort              the memory for all jobs together has no room for another (also Unavailable)
 ├── Corrupt                  bytes that do not match the name of an artifact (also HashMismatch and Unavailable)
 ├── Malformed                right bytes that no run of the program can lead to: the claim that names them is wrong
@@ -69,6 +71,14 @@ class DiskFailed(AssayError):
 
 class DiskFull(DiskFailed):
     """The disk, or the store's quota, has no room for what is to be written."""
+
+
+class RoomKept(DiskFull):
+    """The room that is left is kept for jobs in which we have a stake, and what is to be written is of another job."""
+
+
+class LogsLate(Unavailable):
+    """Rounding logs that a run follows do not come in time: nobody serves them, or they come too slowly."""
 
 
 class MemoryShort(Unavailable):

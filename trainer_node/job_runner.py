@@ -40,11 +40,12 @@ from .chain import JobView
 from .checkpoints import StoredCheckpoints
 from .cost_estimate import CostEstimate, StepTooLong, measure
 from .db import Database
-from .errors import Corrupt, DiskFailed, MemoryShort
+from .errors import Corrupt, DiskFailed, LogsLate, MemoryShort, RoomKept
 from .fetch import Fetcher
 from .keeper import Keeper
 from .lanes import Lanes
 from .log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
+from .mending import Mending
 from .metrics import Metrics
 from .onchain_logs import Shown
 from .pace import left_words, rate_words
@@ -125,6 +126,16 @@ class JobRunner:
         self._packages = Packages(
             fetcher, database, self._known, self._measure, tensors=self._tensors, keeper=keeper, clock=clock
         )
+        self._mending = Mending(
+            database,
+            self._runner,
+            self._stop,
+            tensors=self._tensors,
+            problems=self._problems,
+            keeper=keeper,
+            rests=self._rests,
+            clock=clock,
+        )
 
     def prepare(self, job: JobView) -> CostEstimate | None:
         """Return the cost of a job; None while its package is fetched or not served, or if the job is refused."""
@@ -152,8 +163,10 @@ class JobRunner:
         claim = self._result(work, work.claim)
         if claim is None and work.claim.done():
             work.claim = None
-        if claim is not None and work.replay is None and ours:
-            self._bring_back(work)
+        if claim is not None and ours:
+            if work.replay is None:
+                self._bring_back(work)
+            self._mending.look(work)
         return claim
 
     def known(self, job_id: int) -> RunClaim | None:
@@ -188,28 +201,33 @@ class JobRunner:
         return None if self.known(job_id) is not None else work.program
 
     def deliver(self, job_id: int, shown: Shown) -> None:
-        """Continue a job's run at once with its logs, which have all been shown on the chain."""
+        """Let a job's run go on at once with its logs, which have all been shown on the chain, if it waits for them.
+
+        NOTE: a run that has failed for another reason keeps its delay.
+        """
         work = self._works[job_id]
         assert work.log_source is not None
-        self._fetcher.store.put_logs(shown.files(), work.job.program.node_count)
-        work.log_source.deliver(shown.tree(), shown.steps())
-        work.log_source.failures, work.failures, work.retry_at = 0, 0, 0.0
+        work.log_source.deliver(shown)
+        if work.log_source.wanted:
+            work.retry_at = 0.0
 
     def too_full(self, job_id: int, *, part: bool = False) -> str | None:
         """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
-        what we have staked on. ``part``: the stake is for a refutation, which needs no other interval. /readyz says it.
-        """
+        what we have staked on, or states of its run are lacking. ``part``: the stake is for a refutation, which needs
+        no other interval. /readyz says it."""
         full = self._keeper.too_full(job_id, part=part) if self._keeper is not None else None
         short = None if full else self._tensors.too_full(job_id)
         self._problems.job(job_id, "disk", full, ours=False)
         self._problems.job(job_id, "memory", short, ours=False)
-        return full or short
+        return full or short or (None if part else self._lacks(job_id))
 
     def forget(self, job_id: int) -> None:
         """Release what is in memory of an ended job. Its files stay until they are collected (`retention`)."""
         work = self._works.pop(job_id, None)
         self._tensors.forget(job_id)
-        self._problems.clear(*(f"job {job_id}: {part}" for part in ("run", "package", "disk", "memory")))
+        self._mending.forget(job_id)
+        parts = "run", "package", "disk", "memory", "states"
+        self._problems.clear(*(f"job {job_id}: {part}" for part in parts))
         for name in ("steps_done", "steps", "step_rate", "loss"):
             self._metrics.drop(name, str(job_id))
         for future in (*work.futures, work.again) if work else ():
@@ -229,12 +247,12 @@ class JobRunner:
     def works_at(self, job_id: int) -> bool:
         """Return whether the job's package is being fetched or its run executed."""
         work = self._works.get(job_id)
-        return work is not None and work.busy
+        return (work is not None and work.busy) or self._mending.works_at(job_id)
 
     @property
     def busy(self) -> bool:
         """True while something is being fetched or executed."""
-        return any(work.busy for work in self._works.values())
+        return any(self.works_at(number) for number in self._works)
 
     def close(self) -> None:
         """Stop after the current step and wait for it. Finished steps are on disk."""
@@ -268,6 +286,14 @@ class JobRunner:
             self._tensors.let_go(job_id)
             self._rests(work)
         work.ours = ours
+
+    def _lacks(self, job_id: int) -> str | None:
+        """Return which states of a run that is done are lacking, or None."""
+        if self.known(job_id) is None:
+            return None
+        if (lacks := self._mending.look(work := self._works[job_id])) is not None and work.replay is None:
+            self._bring_back(work)
+        return lacks
 
     def _rests(self, work: Work) -> None:
         """Let a finished run give way to others in memory, if nothing is at stake in it."""
@@ -358,6 +384,10 @@ class JobRunner:
             work.reached, work.failures = work.log_source.reached, 0
         work.retry_at = self._clock() + delay_s(work.job, work.failures, error)
         work.failures += 1
+        if work.log_source is not None:
+            work.log_source.wanted = isinstance(error, LogsLate)
+            if work.log_source.wanted and work.log_source.shown:
+                work.retry_at = 0.0  # they were shown while it ended
         if isinstance(error, Interrupted):
             _log.info("train.interrupted", job=work.job.id, reason=str(error))
             return None
@@ -404,19 +434,22 @@ class JobRunner:
             of = "disk"
         self._metrics.add("failures", of)
         told = f"{type(error).__name__}: {error}"
-        self._problems.job(work.job.id, part, told, ours=work.ours or of != "peer")
+        strangers = of == "peer" or isinstance(error, RoomKept)
+        self._problems.job(work.job.id, part, told, ours=work.ours or not strangers)
 
     def _unkept(self, job_id: int, error: DiskFailed | None) -> None:
         """Tell that the disk does not keep what a run gives, or that it does again."""
-        topic = f"job {job_id}: disk"
+        topic, work = f"job {job_id}: disk", self._works.get(job_id)
         if error is None:
-            if topic in self._problems:
+            if topic in self._problems.topics():
                 self._problems.clear(topic)
             return
-        if topic not in self._problems:
+        if topic not in self._problems.topics():
             _log.error("job.not_kept", job=job_id, reason=str(error))
         self._metrics.add("failures", "disk")
-        self._problems[topic] = f"the run goes on, but its data are not kept: {error}"
+        told = f"the run goes on, but its data are not kept: {error}"
+        ours = not isinstance(error, RoomKept) or (work is not None and work.ours)
+        self._problems.job(job_id, "disk", told, ours=ours)
 
     def _measure(self, job: JobView, package: Package, limit_s: float) -> CostEstimate:
         backend = self._computes(job, DryRunLogs() if is_rounded(job.program.mode) else None)

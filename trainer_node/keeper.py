@@ -68,7 +68,7 @@ class Keeper:
         self._collected = time.monotonic()
         self._served = self._received = 0
         self._collecting: threading.Thread | None = None
-        store.make_room = self.make_room
+        store.make_room, store.refuses = self.make_room, self.refuses
         database.on_full = self.database_full
 
     # ------------------------------------------------------------------ room for jobs
@@ -115,6 +115,17 @@ class Keeper:
         if size > self.room(job):
             self._urgently(lambda: size <= self.room(job))
         return too_full(size, self.room(job))
+
+    def refuses(self, job: int, size: int) -> str | None:
+        """Return why a job may not keep so many bytes more, or None.
+
+        SAFETY: a run of a stranger's job may write more than was thought, or have begun before we staked on another.
+        What is kept for a stake is never taken by what has none; such a run goes on, and keeps its roots alone.
+        """
+        with self._jobs:
+            if job in self._staked or not self._staked:
+                return None
+        return self.fits(job, size)
 
     def room(self, job: int = 0) -> int:
         """Return the bytes that are free and that no job but this one may need."""

@@ -1,7 +1,8 @@
 """The two sources of rounding logs of a node (referee_py/rounding/log_source.py).
 
 OwnLogs        the trainer's own logs: each step's log is in the store, its root in the database
-FetchedLogs    another trainer's logs: fetched from any server, some steps ahead, checked against the committed root
+FetchedLogs    another trainer's logs: fetched from any server, some steps ahead, checked against the committed root; or
+               what was shown of them on the chain, put together as the run comes to it
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from functools import cached_property, partial
 from typing import Protocol
@@ -24,7 +25,9 @@ from referee_py.rounding.step_log import StepLog, content_limit
 from .artifacts import Kind, Name
 from .budget import Budget
 from .db import Database
+from .errors import DiskFailed, LogsLate
 from .fetch import Fetcher
+from .onchain_logs import OnchainStepLog, Shown
 from .store import Store
 from .waits import TURN_S
 
@@ -132,6 +135,9 @@ class FetchedLogs:
     SAFETY: logs that come right and slowly are as good as withheld. ``budget`` bounds the seconds in which the run
     waits for them, over all steps and attempts; then it is `starved` and never waits again. While ``others`` says that
     another run needs the processors, this one waits no longer than `TURN_S` for each turn that it has.
+
+    Logs that were shown on the chain are taken from there (`deliver`). SAFETY: there may be many, so each step's are
+    put together once, by whoever computes the step, and nothing of it is done in the loop.
     """
 
     def __init__(
@@ -162,7 +168,13 @@ class FetchedLogs:
         self._budget = budget or Budget(math.inf, "rounding logs", clock=clock)
         self._others = others
         self._windows: dict[int, Future[None]] = {}
-        self._shown: Mapping[int, StepLog] = {}
+        self._shown: Shown | None = None
+        self._together: dict[int, OnchainStepLog] = {}
+        """By step, what was put together of the logs shown."""
+        self._unserved: list[StepLog] = []
+        """Those of them that are not on disk yet."""
+        self.wanted = False
+        """Whether the run ended last because its logs had not come (LogsLate); its runner says so."""
         self.failures = 0
         """Number of times that no server had a requested log."""
         self.reached = 0
@@ -171,32 +183,44 @@ class FetchedLogs:
 
     @property
     def starved(self) -> bool:
-        """Whether the logs are to be requested on the chain: nobody serves them, or they come too slowly."""
-        return self.failures >= STARVED_AFTER or self._budget.over
+        """Whether the logs are to be requested on the chain: nobody serves them, or they come too slowly. Once they
+        have been shown there, nothing is wanted any more."""
+        return not self.shown and (self.failures >= STARVED_AFTER or self._budget.over)
+
+    @property
+    def shown(self) -> bool:
+        """Whether all logs have been shown on the chain."""
+        return self._shown is not None
 
     def begin_turn(self) -> None:
         """Note that the run has the processors from now on."""
         self._turn = Budget(TURN_S, "this turn of the run", clock=self._clock)
 
-    def deliver(self, tree: Tree, shown: Mapping[int, StepLog]) -> None:
-        """Use these logs, shown on the chain, for all steps; nothing is fetched any more."""
-        self.__dict__["tree"], self._shown = tree, shown
+    def deliver(self, shown: Shown) -> None:
+        """Use what was shown on the chain, where nothing is missing, for all steps; nothing is fetched any more.
+
+        NOTE: the loop calls this, so nothing is put together yet.
+        """
+        self._shown = shown
 
     @cached_property
     def tree(self) -> Tree:
+        if self._shown is not None:
+            return self._shown.tree()
         return self._fetcher.tree(Tag.LOG_RUN_TREE, self._logs, self._steps, self._uris())
 
     def get(self, step: int) -> StepLog:
-        """Return a log. Raises Unavailable if it is not here in time, InvalidInput if the run's logs are too large."""
-        if step in self._shown:
-            return self._shown[step]
+        """Return a log. Raises LogsLate if it is not here in time, InvalidInput if the run's logs are too large."""
         window = (step - 1) // WINDOW
         for old in [known for known in self._windows if not window <= known <= window + 1]:
             del self._windows[old]
-        if self._here(step):
-            self._window(window)  # the rest of it
-        else:
-            self._await(window, step)
+        if self._shown is None:
+            if self._here(step):
+                self._window(window)  # the rest of it
+            else:
+                self._await(window, step)
+        if self._shown is not None:
+            return self._put_together(self._shown, step)
         if (window + 1) * WINDOW < self._steps:
             self._window(window + 1)
         self.reached = max(self.reached, step)
@@ -209,34 +233,52 @@ class FetchedLogs:
         return []
 
     def keep(self) -> None:
-        """Do nothing: fetched logs are on disk already."""
+        """Put those on disk that were shown on the chain, for whom we serve. Fetched logs are there already.
+
+        NOTE: a run does not need them there, so a disk that refuses is asked again the next time.
+        """
+        if not self._unserved:
+            return
+        with contextlib.suppress(DiskFailed):
+            self._fetcher.store.put_logs(self._unserved, self._node_count)
+            self._unserved = []
 
     # ------------------------------------------------------------------ inside
 
+    def _put_together(self, shown: Shown, step: int) -> OnchainStepLog:
+        if step not in self._together:
+            log = self._together[step] = shown.step(step)
+            file = shown.file(log)
+            self._unserved += [] if file is None else [file]
+        self.reached = max(self.reached, step)
+        return self._together[step]
+
     def _await(self, window: int, step: int) -> None:
-        """Wait until a step's log has come, with its window. Raises what the download raises, and Unavailable while it
-        goes on, if the run has to go on without."""
-        while not self._here(step):
+        """Wait until a step's log has come, with its window, or all have been shown on the chain. Raises what the
+        download raises, and LogsLate if nobody has it, or while it goes on, if the run has to go on without."""
+        while not self.shown and not self._here(step):
             fetch = self._window(window)
             with self._budget.waiting(), self._turn.waiting():
-                while not fetch.done():
+                while not fetch.done() and not self.shown:
                     if self._budget.over or (self._turn.over and self._others()):
                         break
                     wait([fetch], timeout=_GLANCE_S)
+            if self.shown:
+                return
             if not fetch.done():
                 # NOTE: until it is here the run waits for it, though it does not hold the processors.
                 self._budget.begin()
                 fetch.add_done_callback(lambda _: self._budget.end())
                 why = self._budget.reason if self._budget.over else "it is looked for again"
-                raise Unavailable(f"the rounding log of step {step} is on its way; {why}")
+                raise LogsLate(f"the rounding log of step {step} is on its way; {why}")
             del self._windows[window]  # whoever needs it again asks again
             try:
                 fetch.result()
-            except Unavailable:
+            except Unavailable as error:
                 if self._here(step):
                     return
                 self.failures += 1
-                raise
+                raise LogsLate(str(error)) from error
 
     def _here(self, step: int) -> bool:
         """Return whether a log is in the store. NOTE: without the tree its name is not known."""

@@ -1,7 +1,7 @@
 """Rounding logs of another trainer's run, assembled from what was shown on the chain (docs/protocol.md, section 8).
 
-    places    what must still be requested: all digests of all steps, then all pages of every log
-    logs      the logs of all steps, once nothing is missing
+    missing   what must still be requested: all digests of all steps, then all pages of every log
+    step      the logs of a step, once nothing is missing; tree: the roots of all steps
 
 SAFETY: the contract has checked that each piece is in its place, and nothing else. So nothing else in a tree is relied
 on: digests and paths are taken as shown, and never computed from the content of a log.
@@ -9,7 +9,7 @@ on: digests and paths are taken as shown, and never computed from the content of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +18,6 @@ from referee_py.availability import Blocks, Digests, Piece, Place, Response
 from referee_py.availability.pieces import page_levels
 from referee_py.availability.state import BLOCK_LEVELS, DIGEST_LEVELS
 from referee_py.commit import HASH_BYTES, NO_LOG, Tag, Tree, depth_of, digest, empty
-from referee_py.commit.merkle import fold_descendants
 from referee_py.params import ANSWER_GAS, BYTE_GAS
 from referee_py.program import Program
 from referee_py.program.mode import Form
@@ -62,6 +61,8 @@ class OnchainLogTree(LogTree):
     def __init__(self, log: Log, pages: Sequence[Blocks]) -> None:
         super().__init__(log)
         self._pages = pages
+        self._trees: dict[int, Tree] = {}
+        """By page, the tree over its blocks; made once a path is asked for."""
 
     def block(self, index: int) -> bytes:
         page, place = self._find(index)
@@ -69,10 +70,12 @@ class OnchainLogTree(LogTree):
 
     def path(self, index: int) -> list[bytes]:
         page, place = self._find(index)
-        leaves = [
-            digest(Tag.LOG_BLOCK, block) if block else empty(Tag.LOG_BLOCK_TREE, 0) for block in page.blocks
-        ]
-        return [*_siblings(Tag.LOG_BLOCK_TREE, leaves, place), *page.path]
+        number = index // len(page.blocks)
+        if number not in self._trees:
+            none = empty(Tag.LOG_BLOCK_TREE, 0)
+            leaves = [digest(Tag.LOG_BLOCK, block) if block else none for block in page.blocks]
+            self._trees[number] = Tree(Tag.LOG_BLOCK_TREE, leaves)
+        return [*self._trees[number].path(place), *page.path]
 
     def _find(self, index: int) -> tuple[Blocks, int]:
         page, place = divmod(index, len(self._pages[0].blocks))
@@ -80,20 +83,20 @@ class OnchainLogTree(LogTree):
 
 
 class OnchainTree(Tree):
-    """A tree of which only some leaves are known, and the path up from each."""
+    """A tree of which only some leaves are known. ``path_of`` returns the path up from each."""
 
     def __init__(
-        self, tag: Tag, root: bytes, leaves: Sequence[bytes], paths: Mapping[int, Sequence[bytes]]
+        self, tag: Tag, root: bytes, leaves: Sequence[bytes], path_of: Callable[[int], Sequence[bytes]]
     ) -> None:
         super().__init__(tag, leaves)
-        self._root, self._paths = root, paths
+        self._root, self._path_of = root, path_of
 
     @property
     def root(self) -> bytes:
         return self._root
 
     def path(self, index: int, height: int = 0, top: int | None = None) -> list[bytes]:
-        return list(self._paths[index])[height:top]
+        return list(self._path_of(index))[height:top]
 
 
 @dataclass(frozen=True)
@@ -127,26 +130,32 @@ class Shown:
         shown = sum(root == self._logs and place.piece is Piece.DIGESTS for root, place in self._answers)
         return (pages - shown) * (ANSWER_GAS + BYTE_GAS * (HASH_BYTES << self._levels))
 
-    def steps(self) -> dict[int, OnchainStepLog]:
-        """Return the logs of all steps. NOTE: only once nothing is missing."""
-        return {step: self._step(step) for step in range(1, self._terms.steps + 1)}
+    def step(self, step: int) -> OnchainStepLog:
+        """Return the logs of a step. NOTE: only once nothing is missing. It takes two hashes for each digest that was
+        shown, and reads every block, so whoever asks keeps it."""
+        pages = [self._digests(step, page) for page in range(self._pages_of_digests)]
+        trees = [Tree(Tag.LOG_TREE, page.digests) for page in pages]
 
-    def files(self) -> list[StepLog]:
-        """Return those step logs that have the form of an honest trainer's, to be served as files."""
-        plain = []
-        for step in self.steps().values():
-            if any(log.elements >= MAX_LOG_ELEMENTS for log in step.nodes.values()):
-                continue
-            nodes = {node: NodeLog.of(log.read(), Form.SPARSE) for node, log in step.nodes.items()}
-            if StepLog(nodes).root(self._terms.node_count) == step.shown.root:
-                plain.append(StepLog(nodes))
-        return plain
+        def path_of(node: int) -> list[bytes]:
+            page, place = divmod(node, 1 << self._levels)
+            return [*trees[page].path(place), *pages[page].path]
+
+        leaves = [found for page in pages for found in page.digests][: self._terms.node_count]
+        nodes = {node: self._log(step, node, found) for node, found in enumerate(leaves) if found != NO_LOG}
+        return OnchainStepLog(nodes, shown=OnchainTree(Tag.LOG_TREE, pages[0].step.root, leaves, path_of))
+
+    def file(self, step: OnchainStepLog) -> StepLog | None:
+        """Return a step's logs as they are served as a file; None if they have not the form of an honest trainer's."""
+        if any(log.elements >= MAX_LOG_ELEMENTS for log in step.nodes.values()):
+            return None
+        plain = StepLog({node: NodeLog.of(log.read(), Form.SPARSE) for node, log in step.nodes.items()})
+        return plain if plain.root(self._terms.node_count) == step.shown.root else None
 
     def tree(self) -> OnchainTree:
         """Return the tree over the roots of the steps."""
         proofs = [self._digests(step, 0).step for step in range(1, self._terms.steps + 1)]
-        paths = {number: proof.path for number, proof in enumerate(proofs)}
-        return OnchainTree(Tag.LOG_RUN_TREE, self._logs, [proof.root for proof in proofs], paths)
+        leaves = [proof.root for proof in proofs]
+        return OnchainTree(Tag.LOG_RUN_TREE, self._logs, leaves, lambda number: proofs[number].path)
 
     # ------------------------------------------------------------------ inside
 
@@ -184,21 +193,6 @@ class Shown:
         assert isinstance(answer, Digests)
         return answer
 
-    def _step(self, step: int) -> OnchainStepLog:
-        leaves: list[bytes] = []
-        paths: dict[int, list[bytes]] = {}
-        while len(leaves) < self._terms.node_count:
-            page = self._digests(step, len(leaves) >> self._levels)
-            for k in range(len(page.digests)):
-                paths[len(leaves) + k] = [*_siblings(Tag.LOG_TREE, page.digests, k), *page.path]
-            leaves += page.digests
-        leaves = leaves[: self._terms.node_count]
-        nodes = {
-            node: self._log(step, node, digest) for node, digest in enumerate(leaves) if digest != NO_LOG
-        }
-        tree = OnchainTree(Tag.LOG_TREE, self._digests(step, 0).step.root, leaves, paths)
-        return OnchainStepLog(nodes, shown=tree)
-
     def _log(self, step: int, node: int, found: bytes) -> OnchainLog:
         pages = []
         for place in self._pages(step, node):
@@ -208,15 +202,6 @@ class Shown:
         elements = pages[0].elements
         blocks = [block for page in pages for block in page.blocks]
         return OnchainLog(Form.SPARSE, elements, b"", found, _read(elements, blocks), tuple(pages))
-
-
-def _siblings(tag: Tag, nodes: Sequence[bytes], index: int) -> Iterator[bytes]:
-    """Yield the siblings of a leaf below the ancestor of these neighbouring leaves, upwards."""
-    span = 1
-    while span < len(nodes):
-        first = ((index // span) ^ 1) * span
-        yield fold_descendants(tag, nodes[first : first + span])
-        span *= 2
 
 
 def _read(elements: int, blocks: Sequence[bytes]) -> Log:

@@ -8,6 +8,7 @@
     right      the operator's right record, to decide on an appeal
     approach   the state before a step, one step a turn, to answer requests beside the moves of disputes (`answers`)
     watch      that step once, committed, every tensor shown to a hook
+    make_good  the states that the disk has refused, one step a turn (`mending`)
 
 In mode rounded-f64 the run uses rounding logs: its own, which it writes, or the trainer's, which it follows. All
 committed data go to the store, where the artifact server offers them.
@@ -22,7 +23,7 @@ from dataclasses import replace
 from referee_py.adjudication import adjudicate
 from referee_py.commit import NO_LOG, Record, Tree
 from referee_py.commit.tensor import canonical
-from referee_py.errors import AssayError, Unavailable
+from referee_py.errors import AssayError, HashMismatch, Unavailable
 from referee_py.execute import (
     Backend,
     Capture,
@@ -39,12 +40,12 @@ from referee_py.program import SlotSource
 from referee_py.rounding.step_log import NodeLog, StepLog
 from referee_py.trial.solver import Operator
 
-from .artifacts import Kind, Name
-from .checkpoints import Checkpoint, Checkpoints
+from .checkpoints import Checkpoints
 from .devices import backend_of
 from .errors import DiskFailed
 from .log_sources import RunLogs
 from .package import Package
+from .states import States
 from .store import Store
 from .turns import Turns
 
@@ -108,14 +109,14 @@ class Replay:
         self._store = store
         self._result = store if result is None else result
         self._unkept = unkept
-        self._unrecorded: list[Checkpoint] = []
-        """Checkpoints that the database has refused; later ones wait for them."""
         self._unserved: dict[tuple[int, int, int], Tree] = {}
-        self._checkpoints = checkpoints
+        self._states = States(self._run, store, self._result, checkpoints, self._keeping)
         self._log_source = log_source
         self._trees: dict[tuple[int, int, int], Tree] = {}
         self._traces: dict[int, StepTrace] = {}
         self._published: set[tuple[int, int]] = set()
+        self._unpublished: dict[tuple[int, int], tuple[Record, Operator]] = {}
+        """What the disk has refused of them, for the next attempt."""
 
     def _executor(self) -> Executor | None:
         """Return the executor of the run; None selects the executor that suits the backend."""
@@ -132,12 +133,7 @@ class Replay:
     @property
     def on_disk(self) -> bool:
         """Whether the disk has kept all that a finished run needs to come back without computing a step."""
-        try:
-            done = self._checkpoints.all()
-        except DiskFailed:
-            return False
-        kept = bool(done) and done[-1].step == self.terms.steps and bool(done[-1].slots)
-        return kept and not self._unrecorded and not self._unserved
+        return self._states.on_disk and not self._unserved
 
     # ------------------------------------------------------------------ training
 
@@ -161,11 +157,12 @@ class Replay:
             on_step(state.step)
             keep, stopping = due(), stop() and state.step < self.terms.steps
             if trace is not None or keep or stopping:
-                self._keep_state(state, trace)
+                self._keep_logs()
+                self._states.keep(state, trace)
             if stopping:
                 raise Interrupted(f"stopped after step {state.step} of {self.terms.steps}")
 
-        done, state = self._resume()
+        done, state = self._states.resume()
         interval = self._run.commit_interval(
             state,
             self.terms.steps,
@@ -177,17 +174,40 @@ class Replay:
         self._keep(0, 0, self.terms.steps, interval.tree)
         return replace(interval.claim(), logs=self._publish_logs())
 
-    def state(self, step: int) -> State:
-        """Return the state after a step, computed from the nearest kept state up to it that can be restored."""
-        return self._run.advance(self._nearest(step), step)
+    def make_good(self, stop: Callable[[], bool]) -> bool:
+        """Compute and keep the states that the disk has refused, one step a turn; return whether all are kept now. It
+        ends at the first that is refused again. Raises DiskFailed, and Interrupted if told to stop."""
+        state: State | None = None
+        for before, checkpoint in self._states.lacking():
+            if state is None or state.step != before:
+                with self.turns.answer():
+                    state = self._states.nearest(checkpoint.step - 1)
+            state = self._walk(state, checkpoint.step - 1, stop)
+            with self.turns.answer():
+                state, trace = self._run.commit_step(state)
+                if trace.root != checkpoint.root:
+                    raise HashMismatch(
+                        f"step {checkpoint.step} is {trace.root.hex()} when it is computed again, and was "
+                        f"{checkpoint.root.hex() if checkpoint.root else None}: check this machine"
+                    )
+                if not self._states.keep(state, trace):
+                    return False
+        with self.turns.answer():
+            self._states.made_good()
+        return True
 
-    def _nearest(self, step: int) -> State:
-        """Return the last kept state up to a step that can be restored."""
-        for checkpoint in sorted(self._checkpoints.all(), key=lambda known: known.step, reverse=True):
-            if checkpoint.step <= step:
-                with contextlib.suppress(Unavailable):
-                    return self._restore(checkpoint)
-        return self._run.initial()
+    def state(self, step: int) -> State:
+        """Return the state after a step, computed from the nearest known state up to it.
+
+        NOTE: where the disk has none of this interval, the states at its start and at that of the one before are held,
+        so that no other part of the dispute computes more than an interval.
+        """
+        state = self._states.nearest(step)
+        for start in self._states.starts(step):
+            if state.step < start:
+                state = self._run.advance(state, start)
+                self._states.hold(state, moves=True)
+        return self._run.advance(state, step)
 
     # ------------------------------------------------------------------ what the dispute asks for (OwnRun)
 
@@ -225,18 +245,25 @@ class Replay:
         return self._log_source.tree if self._log_source else None
 
     def publish(self, step: int, node: int) -> None:
-        """Offer, once, the record and the tensors of a node, which a verifier and an opponent in a trial need.
+        """Offer, once, the record and the tensors of a node, which a verifier and an opponent in a trial need. What the
+        disk refuses is computed once, too, and offered at the next call.
 
         NOTE: the logs of all steps have been offered since the end of the run.
         """
-        if (step, node) in self._published:
+        key = step, node
+        if key in self._published:
             return
-        record, operator = self.record(step, node), self.operator(step, node)
+        if key not in self._unpublished:
+            while len(self._unpublished) >= MAX_TRACES:
+                del self._unpublished[next(iter(self._unpublished))]
+            self._unpublished[key] = self.record(step, node), self.operator(step, node)
+        record, operator = self._unpublished[key]
         with self._keeping():
             self._store.put_record(record)
             for array in (*operator.inputs, *operator.outputs):
                 self._store.put_tensor(array)
-            self._published.add((step, node))
+            self._published.add(key)
+            del self._unpublished[key]
 
     def operator(self, step: int, node: int) -> Operator:
         """Return the inputs and outputs of a node in a step, as this run computes them, with its log."""
@@ -267,8 +294,17 @@ class Replay:
     def approach(self, step: int, stop: Callable[[], bool]) -> State:
         """Return the state before a step, computed one step a turn. Raises Interrupted if told to stop."""
         with self.turns.answer():
-            state = kept = self._nearest(step - 1)
-        while state.step < step - 1:
+            state, (_, start) = self._states.nearest(step - 1), self._states.starts(step - 1)
+        if state.step < start:
+            state = self._walk(state, start, stop)
+            with self.turns.answer():
+                self._states.hold(state, moves=False)
+        return self._walk(state, step - 1, stop)
+
+    def _walk(self, kept: State, step: int, stop: Callable[[], bool]) -> State:
+        """Return the state after a step, computed from ``kept``, one step a turn. Raises Interrupted."""
+        state = kept
+        while state.step < step:
             if stop():
                 raise Interrupted(f"told to stop before step {state.step + 1}")
             with self.turns.answer():
@@ -340,31 +376,6 @@ class Replay:
             self._store.put_tree(trace.tree)
         self._traces[state.step] = trace
 
-    def _keep_state(self, state: State, trace: StepTrace | None) -> None:
-        """Keep a state to go on from, with its root if the step is committed."""
-        self._keep_logs()
-        store, root = self._store_of(state.step), trace.root if trace is not None else None
-        slots: tuple[bytes, ...] = ()
-        with self._keeping():
-            slots = tuple(store.put_tensor(array) for array in state.arrays)
-        if slots or root is not None:
-            self._record(Checkpoint(state.step, root, slots))
-        if trace is not None:
-            with self._keeping():
-                self._publish_checkpoint(store, trace)
-
-    def _record(self, checkpoint: Checkpoint) -> None:
-        """INVARIANT: the checkpoints in the database have no gap, or a run could not go on after the last of them."""
-        self._unrecorded.append(checkpoint)
-        with self._keeping():
-            while self._unrecorded:
-                self._checkpoints.add(self._unrecorded[0])
-                del self._unrecorded[0]
-
-    def _store_of(self, step: int) -> Store:
-        """Return the store for a state: that after the last step is the run's result."""
-        return self._result if step == self.terms.steps else self._store
-
     @contextlib.contextmanager
     def _keeping(self) -> Iterator[None]:
         """Tell ``unkept`` whether the disk has kept what the block writes."""
@@ -374,14 +385,6 @@ class Replay:
             self._unkept(error)
         else:
             self._unkept(None)
-
-    def _publish_checkpoint(self, store: Store, trace: StepTrace) -> None:
-        """Offer what leads from ``C_step`` to the slots: its tree, and the records of the nodes that write them.
-
-        Whoever has the checkpoint can go on from there without us, and check what follows.
-        """
-        store.put_tree(trace.tree)
-        store.put_records(trace.records[node] for node in {source.node for source in self.program.slots})
 
     def _publish_logs(self) -> bytes:
         """Offer the logs of all steps, and return the root over them; zero in a mode without logs."""
@@ -397,25 +400,11 @@ class Replay:
         if self._log_source is not None:
             self._log_source.keep()
 
-    def _resume(self) -> tuple[list[Checkpoint], State]:
-        """Return the longest part of the run whose end can be restored. NOTE: lost steps are computed again."""
-        done = list(self._checkpoints.all())
-        while done:
-            with contextlib.suppress(Unavailable):
-                return done, self._restore(done[-1])
-            done.pop()
-        return done, self._run.initial()
-
-    def _restore(self, checkpoint: Checkpoint) -> State:
-        if len(checkpoint.slots) != len(self.program.slots):
-            raise Unavailable(f"the state after step {checkpoint.step} is not kept")
-        for slot in checkpoint.slots:
-            self._store_of(checkpoint.step).has(Name(Kind.TENSOR, slot))
-        return self._run.restore(checkpoint.step, [self._store.get_tensor(slot) for slot in checkpoint.slots])
-
     def _keep(self, level: int, start: int, end: int, tree: Tree) -> None:
         key = level, start, end
         self._trees[key] = self._unserved[key] = tree
         with self._keeping():
-            self._store_of(end if level == 0 and start == 0 else 0).put_tree(tree)
+            (self._result if level == 0 and start == 0 and end == self.terms.steps else self._store).put_tree(
+                tree
+            )
             del self._unserved[key]

@@ -9,7 +9,8 @@
 A file appears under its name in one rename, after its bytes were checked: readers and the server never see half a file.
 SAFETY: file names are built from validated hashes only; nothing that a peer sends becomes part of a path.
 
-A disk that refuses raises DiskFailed; one that is full, DiskFull, after ``make_room`` has been asked for room.
+A disk that refuses raises DiskFailed; one that is full, DiskFull, after ``make_room`` has been asked for room. What a
+job may not take, because it is kept for others, ``refuses`` says: RoomKept.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from .artifacts import (
     parse_tag,
 )
 from .disk import disk_errors, on_disk
-from .errors import Corrupt, DiskFailed, DiskFull
+from .errors import Corrupt, DiskFailed, DiskFull, RoomKept
 from .holders import RESULT, WORK, Holders
 from .incoming import Incoming, Usage
 from .memory import Memory
@@ -72,6 +73,8 @@ class Store:
         self.usage = Usage()
         self.make_room: Callable[[int], bool] = lambda _bytes: False
         """Asked for so many bytes when the disk is full; returns whether it is worth trying again."""
+        self.refuses: Callable[[int, int], str | None] = lambda _job, _bytes: None
+        """Asked whether a job may keep so many bytes more; returns why not, or None."""
         self._for: tuple[int, str] | None = None
         self._memory: Memory | None = None
         self._sync = sync
@@ -93,6 +96,7 @@ class Store:
         """
         view = copy.copy(self)
         view.make_room = lambda size: self.make_room(size)
+        view.refuses = lambda of, size: self.refuses(of, size)
         view._for = job, RESULT if result else WORK
         view._memory = memory
         return view
@@ -269,6 +273,7 @@ class Store:
         if name.kind is Kind.TREE and name.count is None:
             raise InvalidInput(f"{name} has no number of leaves; it is part of a tree's name in the store")
         if self._memory is None:
+            self._check_room(name, 0)  # how many bytes come is not known yet
             self.hold(name)
         with self._in_memory(name) if self._memory is not None else self._named_at_the_end(name) as file:
             limit = min(max_bytes or self.max_bytes, self.max_bytes)
@@ -328,6 +333,7 @@ class Store:
             )
         if self._here(name, size):
             return
+        self._check_room(name, size)
         for again in (False, True):
             try:
                 self.hold(name)
@@ -339,6 +345,12 @@ class Store:
                     raise
             else:
                 return
+
+    def _check_room(self, name: Name, size: int) -> None:
+        """Raise RoomKept if what a job would keep takes the room of others."""
+        why = self.refuses(self._for[0], on_disk(size)) if self._for is not None else None
+        if why is not None:
+            raise RoomKept(f"{name}, {size} bytes, of job {self._for[0] if self._for else None}: {why}")
 
     def _here(self, name: Name, size: int) -> bool:
         """Return whether the artifact is here already, and use it. NOTE: a file of another size was torn by a crash; it

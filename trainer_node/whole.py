@@ -36,7 +36,8 @@ class WholeRuns:
             return [], None
         ours = node.address is not None and job.claim_of(node.address) is not None
         ours = ours or self._watches(job)
-        if not ours and job.id not in self._begun and not self._worth.in_time(job, now):
+        begun = ours or job.id in self._begun
+        if not begun and not (self._worth.in_time(job, now) and self._worth.fits(job)):
             return [], None
         self._begun.add(job.id)
         own = self._train(job, ours=ours)

@@ -42,6 +42,10 @@ class Worth:
         ready_in_s += CLAIM_MOVES * settings.latency_s
         return self.unless(job, too_late(job, ready_in_s, now, self._commit_age))
 
+    def fits(self, job: JobView) -> bool:
+        """SAFETY: a run for which there is no room beside what is kept for jobs with our stake is not begun."""
+        return self.unless(job, self._runner.too_full(job.id))
+
     def affordable(self, job: JobView, price: int, *, beside: int = 0, part: bool = False) -> bool:
         """Return whether to stake ``price`` wei on a job. ``beside``: stakes that are in the price besides the last;
         ``part``: it is for a refutation, which needs one interval and not the disk space of a whole run."""

@@ -90,11 +90,10 @@ def test_what_an_honest_trainer_has_written_is_a_file_again() -> None:
     logs = {Y: SAID, Z: Log.empty(3 * COUNT), MIRROR: replace(SAID, elements=COUNT)}
     shown, rounds = obtained(Withholder(logs))
     assert rounds == 2
-    files = shown.files()
-    assert len(files) == STEPS
+    files = [shown.file(shown.step(step)) for step in range(1, STEPS + 1)]
     want = StepLog({node: NodeLog.of(log, Form.SPARSE) for node, log in logs.items()})
-    assert [log.encode() for log in files] == [want.encode()] * STEPS
-    step = shown.steps()[3]
+    assert [log.encode() for log in files if log is not None] == [want.encode()] * STEPS
+    step = shown.step(3)
     found = step.entries(Y, COUNT)
     assert found.narrow.tolist() == SAID.narrow.tolist()
     assert found.up.tolist() == SAID.up.tolist()
@@ -106,9 +105,11 @@ def test_what_an_honest_trainer_has_written_is_a_file_again() -> None:
 def expect_proofs(trainer: Withholder, shown: Shown) -> None:
     """Check that every digest and block can be shown again, up to the committed root."""
     root = trainer.run_log_tree().root
-    for step, log in shown.steps().items():
+    run = shown.tree()
+    for step in range(1, trainer.terms.steps + 1):
+        log = shown.step(step)
         tree = log.tree(trainer.terms.node_count)
-        assert fold_path(Tag.LOG_RUN_TREE, tree.root, step - 1, shown.tree().path(step - 1)) == root
+        assert fold_path(Tag.LOG_RUN_TREE, tree.root, step - 1, run.path(step - 1)) == root
         for node in range(trainer.terms.node_count):
             leaf = log.digest(node)
             assert fold_path(Tag.LOG_TREE, leaf, node, tree.path(node)) == tree.root
@@ -125,8 +126,8 @@ def test_a_log_of_another_number_of_elements_says_nothing_and_can_be_shown() -> 
     trainer = Withholder({Y: huge})
     shown, rounds = obtained(trainer)
     assert rounds == 2
-    assert shown.steps()[1].entries(Y, COUNT).count == 0
-    assert not shown.files(), "no file has it"
+    assert shown.step(1).entries(Y, COUNT).count == 0
+    assert shown.file(shown.step(1)) is None, "no file has it"
     expect_proofs(trainer, shown)
 
 
@@ -136,8 +137,8 @@ def test_a_log_may_be_of_as_many_elements_as_a_number_can_say() -> None:
     for elements in (1 << 40, 1 << 50, (1 << 63) - 1):
         trainer = Withholder({Y: Log(elements, np.array([3]), np.array([True]), none, np.zeros(0))})
         shown, _ = obtained(trainer)
-        assert shown.steps()[1].entries(Y, COUNT).count == 0
-        assert not shown.files()
+        assert shown.step(1).entries(Y, COUNT).count == 0
+        assert shown.file(shown.step(1)) is None
         expect_proofs(trainer, shown)
 
 
@@ -168,7 +169,7 @@ def test_all_pages_of_what_may_be_rounded_are_requested_and_no_others(
     terms = replace(JOB.terms, node_count=1, steps=1, strides=(1,))
     trainer = Withholder({0: log}, terms=terms)
     shown, _ = obtained(trainer, program)
-    tree = shown.steps()[1].nodes[0].opened()
+    tree = shown.step(1).nodes[0].opened()
     assert isinstance(tree, LogTree)
     assert len({place.part for place in shown._pages(1, 0)}) == pages
     for kind in kinds:
@@ -180,8 +181,8 @@ def test_all_pages_of_what_may_be_rounded_are_requested_and_no_others(
 def test_what_is_beyond_the_last_node_is_not_looked_at() -> None:
     trainer = Withholder({Y: SAID}, Tampered, replace(JOB.terms, node_count=13))
     shown, _ = obtained(trainer)
-    assert shown.steps()[1].entries(Y, COUNT).count == 3
-    assert not shown.files()
+    assert shown.step(1).entries(Y, COUNT).count == 3
+    assert shown.file(shown.step(1)) is None
     expect_proofs(trainer, shown)
 
 

@@ -78,7 +78,7 @@ def withheld(case: Case, log: Log) -> LogTree:
     program = Program((structure,), (), (), ())
     terms = replace(JOB.terms, node_count=1, steps=3, strides=(1,))
     shown, _ = obtained(Withholder({0: log}, terms=terms), program)
-    found = shown.steps()[2].nodes[0].opened()
+    found = shown.step(2).nodes[0].opened()
     assert isinstance(found, LogTree)
     return found
 
