@@ -7,8 +7,9 @@
 
 All of these return at once. A job with an unsound package is refused for good; any other failure is retried, after
 growing delays. SAFETY: no job starves another. Runs are executed one after the other. Packages of new jobs are fetched
-and measured meanwhile (`packages`), and cost no other job more than a turn. A job that we have worked on before has
-threads of its own after a restart, because it may be in a dispute.
+and measured meanwhile (`packages`), and cost no other job more than a turn. A job in which we have a stake may be in a
+dispute. So after a restart its package, and its finished run, each have a thread of their own, and wait for nothing
+else: neither for other jobs, nor until it is measured again.
 
 In mode rounded-f64 a trainer writes the logs of its run. All others follow the trainer's logs, which are an input of
 the run: their runner ``follows``, and can begin once the job names the logs.
@@ -22,8 +23,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -37,6 +39,7 @@ from referee_py.rounding.thresholds import Thresholds, fixed
 
 from .budget import Budget
 from .chain import JobView
+from .chain.threads import Threads
 from .checkpoints import StoredCheckpoints
 from .cost_estimate import CostEstimate, StepTooLong, measure
 from .db import Database
@@ -119,12 +122,16 @@ class JobRunner:
         self._replay = replay
         self._works: dict[int, Work] = {}
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="runner")
-        self._known = ThreadPoolExecutor(2, thread_name_prefix="known")
+        self._restores = ThreadPoolExecutor(2, thread_name_prefix="restore")
+        self._threads, self._alive = Threads("own job"), set[Future[Any]]()
         self._logs, self._own_logs = (Lanes(LANES, name, clock=clock) for name in ("logs", "own-logs"))
         self._turns = Turns()
         self._stop = threading.Event()
         self._packages = Packages(
-            fetcher, database, self._known, self._measure, tensors=self._tensors, keeper=keeper, clock=clock
+            *(fetcher, self._measure, self._apart, self._stop),
+            tensors=self._tensors,
+            keeper=keeper,
+            clock=clock,
         )
         self._mending = Mending(
             database,
@@ -153,13 +160,13 @@ class JobRunner:
         self._at_stake(job.id, ours)
         if self._followed(job) and not any(claim.slot for claim in job.claims):
             return None  # the trainer has not revealed its logs yet
-        prepared, work = self._prepared(job, ours), self._works[job.id]
-        if prepared is None:
+        work = self._fetched(job, ours)
+        # SAFETY: in a job in which we have a stake nothing is left to decide by its cost.
+        if work is None or (self._measured(work) is None and not ours):
             return None
         if work.claim is None:
             done = StoredCheckpoints(self._database, work.key).last == job.program.steps
-            pool = self._known if done else self._runner
-            work.claim = pool.submit(self._train, work)
+            work.claim = self._restore(work) if done else self._runner.submit(self._train, work)
         claim = self._result(work, work.claim)
         if claim is None and work.claim.done():
             work.claim = None
@@ -226,7 +233,7 @@ class JobRunner:
         work = self._works.pop(job_id, None)
         self._tensors.forget(job_id)
         self._mending.forget(job_id)
-        parts = "run", "package", "disk", "memory", "states"
+        parts = "run", "package", "measure", "disk", "memory", "states"
         self._problems.clear(*(f"job {job_id}: {part}" for part in parts))
         for name in ("steps_done", "steps", "step_rate", "loss"):
             self._metrics.drop(name, str(job_id))
@@ -235,14 +242,16 @@ class JobRunner:
                 future.cancel()
 
     def ready_in_s(self, job: JobView) -> float | None:
-        """Estimate the seconds until the job's claim if its run began now; None if the job is not prepared."""
+        """Estimate the seconds until the job's claim if its run began now; None if the job is not prepared, or before
+        runs that come first are measured again."""
         estimate = self.prepare(job)
         if estimate is None:
             return None
         own = self._left_s(job, estimate)
         if not own:  # a finished run is restored at once, in a separate thread
             return 0.0
-        return own + self._runs_s(job.id)
+        runs_s = self._runs_s(job.id)
+        return None if runs_s is None else own + runs_s
 
     def works_at(self, job_id: int) -> bool:
         """Return whether the job's package is being fetched or its run executed."""
@@ -257,20 +266,46 @@ class JobRunner:
     def close(self) -> None:
         """Stop after the current step and wait for it. Finished steps are on disk."""
         self._stop.set()
-        for pool in (self._runner, self._known):
+        for pool in (self._runner, self._restores):
             pool.shutdown(wait=True, cancel_futures=True)
         self._packages.close()
+        wait_for(list(self._alive))
         for lanes in (self._logs, self._own_logs):
             lanes.close()
 
     # ------------------------------------------------------------------ inside
 
-    def _runs_s(self, but: int) -> float:
-        """Return the seconds that the whole runs of other jobs take which have begun or are queued."""
-        others = [work for number, work in self._works.items() if number != but and work.runs]
-        return sum(
-            self._left_s(work.job, work.prepared.result()) for work in others if work.prepared is not None
-        )
+    def _apart(self, act: Callable[[], T]) -> Future[T]:
+        """Begin a work for a job in which we have a stake. NOTE: there are no more of these than we have paid for."""
+        future = self._threads.begin(act)
+        self._alive.add(future)
+        future.add_done_callback(self._alive.discard)
+        return future
+
+    def _restore(self, work: Work) -> Future[RunClaim]:
+        """Begin to restore a finished run from the disk."""
+        act = partial(self._train, work)
+        return self._apart(act) if work.ours else self._restores.submit(act)
+
+    def _estimate(self, job: JobView) -> CostEstimate | None:
+        """Return a job's cost, if it was measured, whatever has failed since."""
+        work = self._works.get(job.id)
+        prepared = None if work is None else work.prepared
+        if prepared is None or not prepared.done() or prepared.exception() is not None:
+            return None
+        return prepared.result()
+
+    def _runs_s(self, but: int) -> float | None:
+        """Return the seconds that the whole runs of other jobs take which have begun or are queued; None as long as
+        one of them is not measured."""
+        runs_s = 0.0
+        for number, work in self._works.items():
+            if number == but or not work.runs:
+                continue
+            if (estimate := self._estimate(work.job)) is None:
+                return None
+            runs_s += self._left_s(work.job, estimate)
+        return runs_s
 
     def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
         done = StoredCheckpoints(self._database, self._key(job)).last
@@ -312,7 +347,7 @@ class JobRunner:
             self._result(work, work.restored)
             work.restored = None
         elif work.restored is None and self._clock() >= work.retry_at:
-            work.restored = self._known.submit(self._train, work)
+            work.restored = self._restore(work)
 
     def _store(self, job_id: int, *, result: bool = False) -> Store:
         """Return the store for the artifacts of a job."""
@@ -327,6 +362,12 @@ class JobRunner:
         return self._follows and is_rounded(job.program.mode)
 
     def _prepared(self, job: JobView, ours: bool = False) -> CostEstimate | None:
+        """Return a job's cost, once its package is here and it is measured."""
+        work = self._fetched(job, ours)
+        return None if work is None else self._measured(work)
+
+    def _fetched(self, job: JobView, ours: bool) -> Work | None:
+        """Return the work of a job whose package is here."""
         work, key = self._works.get(job.id), self._key(job)
         if work is None or (work.key, work.job.program_file) != (key, job.program_file):
             self.forget(job.id)
@@ -341,17 +382,23 @@ class JobRunner:
         if future is None:
             self._leave(work)
             return None
-        fetched = self._result(work, future)
-        if fetched is None:
-            if future.done():
-                work.package = None
-            return None
+        if self._result(work, future) is not None:
+            return work
+        if future.done():
+            work.package = None
+        return None
+
+    def _measured(self, work: Work) -> CostEstimate | None:
+        """Return the cost of a job whose package is here, once it is measured."""
         if work.prepared is None:
+            if self._clock() < work.measures_at or work.package is None:
+                return None
+            fetched = work.package.result()
             work.prepared = fetched.measuring or self._packages.measuring(work)
             fetched.measuring = None
-        prepared = self._result(work, work.prepared)
-        if prepared is not None:
-            return self._packages.measured_again(work, prepared)
+        estimate = self._result(work, work.prepared)
+        if estimate is not None:
+            return self._packages.measured_again(work, estimate)
         if work.prepared.done():
             work.prepared = None
         return None
@@ -361,6 +408,8 @@ class JobRunner:
         if not future.done():
             return None
         part = "package" if future is work.package or future is work.prepared else "run"
+        if future is work.prepared and work.ours:
+            part = "measure"
         error = future.exception()
         if error is None:
             self._problems.job(work.job.id, part, None, ours=work.ours)
@@ -373,6 +422,12 @@ class JobRunner:
             return None
         if isinstance(error, Lost):
             self._lost(work)
+        if part == "measure":
+            # SAFETY: it keeps us from nothing else in the job.
+            work.measures_at = self._clock() + MAX_RETRY_S[False]
+            _log.warning("job.not_measured", job=work.job.id, reason=str(error))
+            self._failed(work, part, error)
+            return None
         if isinstance(error, InvalidInput) or (
             isinstance(error, HashMismatch) and not isinstance(error, Corrupt)
         ):

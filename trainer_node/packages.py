@@ -5,7 +5,8 @@
     again      what seems too slow is measured again later: one outlier of a busy machine decides nothing
 
 SAFETY: jobs are cheap to post. So neither a package that comes slowly nor a step that takes long keeps another job
-waiting for more than its turn. What we have worked on before has threads of its own, and no budget. And of a job that
+waiting for more than its turn. A job in which we have a stake has a thread of its own for its package, and no budget;
+any other job takes its turns, whichever program it names: anybody can name one that we have run. And of a job that
 waits, or is left to others, nothing stays in memory but what it costs: its tensors are on disk (`tensors`).
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,9 +29,7 @@ from referee_py.program.read import read_program
 
 from .budget import Budget
 from .chain import JobView
-from .checkpoints import StoredCheckpoints
 from .cost_estimate import CostEstimate
-from .db import Database
 from .disk_estimate import needs_of
 from .errors import DiskFailed
 from .fetch import Fetcher
@@ -51,6 +51,8 @@ MEASURED = 3
 
 Measure = Callable[[JobView, Package, float], CostEstimate]
 """Measures a job whose first step may take so many seconds. Raises as `cost_estimate.measure`."""
+Apart = Callable[[Callable[[], Any]], Future[Any]]
+"""Begins a work at once, in a thread of its own."""
 
 
 class Lost(Unavailable):
@@ -97,10 +99,19 @@ class Work:
     """Turns in which its first step took too long."""
     measured: int = 0
     measure_at: float = math.inf
+    measures_at: float = 0.0
+    """When a job of ours is measured again that could not be."""
     again: Future[CostEstimate] | None = None
     """Another measurement of a job that we have not taken up."""
     ours: bool = False
     """Whether we have something at stake in the job."""
+
+    @property
+    def here(self) -> bool:
+        """Whether its package is on disk, as far as we know."""
+        package = self.package
+        done = package is not None and package.done() and not package.cancelled()
+        return done and package is not None and package.exception() is None
 
     @property
     def futures(self) -> tuple[Future[Any] | None, ...]:
@@ -129,33 +140,39 @@ class Work:
 
 
 class Packages:
-    """Fetches and measures in threads; ``known`` are those for jobs that we have worked on before. ``clock`` gives the
+    """Fetches and measures in threads; what is ours is fetched ``apart``, until ``stop`` is set. ``clock`` gives the
     seconds of all budgets."""
 
     def __init__(
         self,
         fetcher: Fetcher,
-        database: Database,
-        known: ThreadPoolExecutor,
         measure: Measure,
+        apart: Apart,
+        stop: threading.Event,
         *,
         tensors: Tensors,
         keeper: Keeper | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._fetcher, self._database = fetcher, database
-        self._known, self._measure = known, measure
+        self._fetcher, self._measure = fetcher, measure
+        self._apart, self._stop = apart, stop
         self._tensors, self._keeper, self._clock = tensors, keeper, clock
         self._strangers = Lanes(LANES, "package", clock=clock)
         self._trials = Ordered("trial")
+        self._measures = ThreadPoolExecutor(1, thread_name_prefix="own measure")
 
     def fetching(self, work: Work) -> Future[Fetched] | None:
         """Return a job's package, once it is there; None if it has taken its time and is left to others."""
         self._strangers.look()
+        if work.ours and work.wait is not None:
+            # NOTE: it was a stranger's when it was asked for.
+            if work.package is not None and work.package.cancel():
+                work.package = None
+            work.wait = None
         if work.package is None:
-            if self._worked_on(work):
-                work.wait, fetcher = None, self._fetcher.for_job(work.job.id)
-                work.package = self._known.submit(self._fetch, work, fetcher)
+            if work.ours:
+                fetcher = self._fetcher.for_job(work.job.id).stopped_by(self._stop)
+                work.package = self._apart(partial(self._fetch, work, fetcher))
             elif not self._ask(work):
                 return None
         package = work.package
@@ -166,9 +183,10 @@ class Packages:
         return package
 
     def measuring(self, work: Work) -> Future[CostEstimate]:
-        """Begin to measure a job."""
-        if self._worked_on(work):
-            return self._known.submit(self._prepare, work, math.inf)
+        """Begin to measure a job. NOTE: those in which we have a stake are measured one after the other, so that they
+        do not slow one another down."""
+        if work.ours:
+            return self._measures.submit(self._prepare, work, math.inf)
         limit_s = TRIALS_S[min(work.trials, len(TRIALS_S) - 1)]
         return self._trials.submit(work.trials, partial(self._prepare, work, limit_s))
 
@@ -219,15 +237,12 @@ class Packages:
         return False
 
     def close(self) -> None:
-        """Drop what has not begun. Does not wait for strangers."""
+        """Drop what has not begun. Waits for what is ours, and not for strangers."""
         self._strangers.close()
         self._trials.close()
+        self._measures.shutdown(wait=True, cancel_futures=True)
 
     # ------------------------------------------------------------------ inside
-
-    def _worked_on(self, work: Work) -> bool:
-        """Return whether we have worked on a job before, or have something at stake in it."""
-        return work.ours or StoredCheckpoints(self._database, work.key).last > 0
 
     def _ask(self, work: Work) -> bool:
         """Queue a stranger's package; return False if its time is over."""
@@ -257,6 +272,8 @@ class Packages:
         return Fetched(self.measuring(work) if work.prepared is None else None)
 
     def _prepare(self, work: Work, limit_s: float, *, waits: bool = True) -> CostEstimate:
-        """Measure a job. SAFETY: its memory is had for that long, and no longer."""
-        with self._tensors.lent(work.job.id, trial=True, waits=waits, must=work.ours):
+        """Measure a job. SAFETY: its memory is had for that long, and no longer. One in which we have a stake may run
+        meanwhile."""
+        ours = work.ours
+        with self._tensors.lent(work.job.id, beside=ours, trial=True, waits=waits, must=ours):
             return self._measure(work.job, self.package(work), limit_s)

@@ -136,6 +136,14 @@ WORKS = (
         "N/test_cost_estimate.py::test_a_step_that_takes_too_long_is_left_in_the_middle",
     ),
     Work(
+        "jobs that name a program which we have run",
+        "anybody who posts them",
+        "turns and budgets as for any program; two threads for runs of theirs that come back from the disk; what we "
+        "have staked on has threads of its own",
+        "the gas of posting",
+        "N/test_own_jobs.py::test_runs_of_strangers_that_come_back_from_the_disk_are_not_before_ours",
+    ),
+    Work(
         "reading a program file",
         "a posted job",
         "its bytes and nodes are limited; what is unsound is refused before any tensor is fetched",

@@ -24,7 +24,6 @@ from ..audit.claimed import ClaimedRun, Served
 from ..audit.interval import Auditor
 from ..budget import Until
 from ..chain import Group, JobView
-from ..cost_estimate import CostEstimate
 from ..errors import DiskFailed, Malformed
 from ..job_runner import JobRunner
 from ..lanes import Turn
@@ -98,14 +97,6 @@ class IntervalRunner(JobRunner):
         super().__init__(*args, clock=clock, **kwargs)
         self._samples = samples
         self._processors = Processors()
-
-    def _estimate(self, job: JobView) -> CostEstimate | None:
-        """Return a job's cost, if it was measured, whatever has failed since."""
-        work = self._works.get(job.id)
-        prepared = None if work is None else work.prepared
-        if prepared is None or not prepared.done() or prepared.exception() is not None:
-            return None
-        return prepared.result()
 
     def _whole_s(self, job: JobView) -> float | None:
         estimate = self._estimate(job)

@@ -59,17 +59,18 @@ class SampleRunner(IntervalRunner):
         """Go on with the checks of a job. Return all that is to be refuted in it, as known now; ``now``: the chain's
         time; ``ours``: we have staked on a refutation in this job."""
         self._at_stake(job.id, ours)
-        prepared = self._prepared(job, ours)
+        prepared = self._prepared(job, ours) is not None
         checks = self._checks.setdefault(job.id, Checks(ChainClock(self._clock)))
         checks.clock.see(now)
         if self._keeper is not None:
             self._keeper.takes_part(job.id, not checks.whole)
         for root in checks.works():
             self._note(job, checks, root)
-        # SAFETY: what has failed in the job delays other works of it, but nothing on which a stake rests.
-        if (prepared or self._estimate(job)) is not None:
+        # SAFETY: what has failed in the job, or is not measured yet, delays other works of it, but nothing on which a
+        # stake rests.
+        if self._works[job.id].here:
             self._find_again(job, checks)
-        if prepared is not None:
+        if prepared:
             self._begin(job, checks)
         self._lanes.look()
         return checks.found()
@@ -152,6 +153,8 @@ class SampleRunner(IntervalRunner):
         others = [n for n, checks in self._checks.items() if checks.computing and n != job.id]
         parts_s = sum(min(own, self._part_s(self._works[n].job) or 0.0) for n in others)
         runs_s = self._runs_s(job.id)
+        if runs_s is None:
+            return None
         return own + parts_s + (runs_s if self._as_whole(job) else min(own, runs_s))
 
     def _at_stake(self, job_id: int, ours: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,11 @@ from trainer_node.artifacts import Kind, Name
 from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
+from trainer_node.cost_estimate import CostEstimate
 from trainer_node.db import Database
 from trainer_node.fetch import Fetcher
 from trainer_node.job_runner import RETRY_S
+from trainer_node.package import Package
 from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.sampling.budget import ChainClock
 from trainer_node.sampling.checks import Checks
@@ -198,6 +201,23 @@ def test_what_is_staked_on_waits_for_no_failure_of_its_job(siege: Siege) -> None
     siege.prepared(of)
     siege.node._works[1].retry_at = 1e9
     assert until(lambda: siege.check(of, ours=True) == [[INTERVAL]])
+
+
+def test_what_is_staked_on_waits_for_no_measurement(siege: Siege, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack: after a restart each job was measured again first, two at a time."""
+    measure, go = SampleRunner._measure, threading.Event()
+
+    def slowly(self: SampleRunner, of: JobView, package: Package, limit_s: float) -> CostEstimate:
+        assert go.wait(120)
+        return measure(self, of, package, limit_s)
+
+    monkeypatch.setattr(siege.node._packages, "_measure", partial(slowly, siege.node))
+    refuted(siege)
+    jobs = [siege.job(number, siege.lie) for number in range(1, 5)]
+    assert until(lambda: siege.check(*jobs, ours=True) == [[INTERVAL]] * len(jobs))
+    assert siege.node.prepare(jobs[0]) is None
+    go.set()
+    siege.prepared(*jobs)
 
 
 def test_what_is_staked_on_has_an_end_and_is_asked_for_again(siege: Siege) -> None:
