@@ -362,6 +362,8 @@ class JobRunner:
             self._problems.job(work.job.id, part, None, ours=work.ours)
             work.short = None
             return future.result()
+        if work.log_source is not None:
+            work.log_source.wanted = isinstance(error, LogsLate)
         if isinstance(error, StepTooLong) and self._packages.too_long(work):
             return None
         if isinstance(error, MemoryShort):
@@ -383,10 +385,8 @@ class JobRunner:
             work.reached, work.failures = work.log_source.reached, 0
         work.retry_at = self._clock() + min(RETRY_S * 2.0 ** min(work.failures, 16), longest)
         work.failures += 1
-        if work.log_source is not None:
-            work.log_source.wanted = isinstance(error, LogsLate)
-            if work.log_source.wanted and work.log_source.shown:
-                work.retry_at = 0.0  # they were shown while it ended
+        if work.log_source is not None and work.log_source.wanted and work.log_source.shown:
+            work.retry_at = 0.0  # they were shown while it ended
         if isinstance(error, Interrupted):
             _log.info("train.interrupted", job=work.job.id, reason=str(error))
             return None
