@@ -537,7 +537,8 @@ class JobRunner:
                 )
 
         claim = replay.train(progress, self._stop.is_set)
-        _log.info("train.done", job=work.job.id, root=claim.root.hex())
+        # NOTE: the states are counted here, so that the loop need not (`mending`).
+        _log.info("train.done", job=work.job.id, root=claim.root.hex(), states=checkpoints.kept)
         return claim, replay
 
     def _show(self, report: Report) -> None:
