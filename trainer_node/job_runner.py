@@ -255,7 +255,7 @@ class JobRunner:
     @property
     def busy(self) -> bool:
         """True while something is being fetched or executed."""
-        return any(self.works_at(number) for number in self._works)
+        return any(work.busy or self._mending.works_at(number) for number, work in self._works.items())
 
     def close(self) -> None:
         """Stop after the current step and wait for it. Finished steps are on disk."""

@@ -182,13 +182,12 @@ def test_they_are_handed_over_once_and_each_step_is_put_together_by_its_run(desk
     assert until(lambda: works.train(desk.view)) == desk.revealed.claim
     assert desk.delivered[0].made == list(range(1, near.STEPS + 1))
     run = works.replay(1)
+    whole = run.run_log_tree()
     for step in (near.STEPS, 1):
         log = run.log_tree(step)
         assert log is not None
-        assert (
-            fold_path(Tag.LOG_RUN_TREE, log.root, step - 1, run._log_source.tree.path(step - 1))
-            == desk.view.logs
-        )  # type: ignore[union-attr]
+        assert whole is not None
+        assert fold_path(Tag.LOG_RUN_TREE, log.root, step - 1, whole.path(step - 1)) == desk.view.logs
     assert desk.delivered[0].made == list(range(1, near.STEPS + 1)), "a dispute finds them"
 
 
