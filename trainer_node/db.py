@@ -276,11 +276,15 @@ class Database:
         with self._states:
             self._last_states.pop(job, None)
             self._kept_states.pop(job, None)
+            left = 0
             with self.session() as session:
                 kept = select(Checkpoint).where(Checkpoint.job == job, Checkpoint.state != b"")
                 for row in session.scalars(kept):
                     if row.step not in but:
                         row.state = b""
+                    elif row.checkpoint is not None:
+                        left += 1
+            self._kept_states[job] = left
 
     def runs(self) -> list[int]:
         """Return the runs that have checkpoints."""

@@ -261,7 +261,7 @@ class JobRunner:
     @property
     def busy(self) -> bool:
         """True while something is being fetched or executed."""
-        return any(self.works_at(number) for number in self._works)
+        return any(work.busy or self._mending.works_at(number) for number, work in self._works.items())
 
     def close(self) -> None:
         """Stop after the current step and wait for it. Finished steps are on disk."""
@@ -415,6 +415,8 @@ class JobRunner:
             self._problems.job(work.job.id, part, None, ours=work.ours)
             work.short = None
             return future.result()
+        if work.log_source is not None:
+            work.log_source.wanted = isinstance(error, LogsLate)
         if isinstance(error, StepTooLong) and self._packages.too_long(work):
             return None
         if isinstance(error, MemoryShort):
@@ -439,10 +441,8 @@ class JobRunner:
             work.reached, work.failures = work.log_source.reached, 0
         work.retry_at = self._clock() + delay_s(work.job, work.failures, error)
         work.failures += 1
-        if work.log_source is not None:
-            work.log_source.wanted = isinstance(error, LogsLate)
-            if work.log_source.wanted and work.log_source.shown:
-                work.retry_at = 0.0  # they were shown while it ended
+        if work.log_source is not None and work.log_source.wanted and work.log_source.shown:
+            work.retry_at = 0.0  # they were shown while it ended
         if isinstance(error, Interrupted):
             _log.info("train.interrupted", job=work.job.id, reason=str(error))
             return None
@@ -600,7 +600,8 @@ class JobRunner:
                 )
 
         claim = replay.train(progress, self._stop.is_set)
-        _log.info("train.done", job=work.job.id, root=claim.root.hex())
+        # NOTE: the states are counted here, so that the loop need not (`mending`).
+        _log.info("train.done", job=work.job.id, root=claim.root.hex(), states=checkpoints.kept)
         return claim, replay
 
     def _show(self, report: Report) -> None:

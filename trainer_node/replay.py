@@ -110,7 +110,7 @@ class Replay:
         self._result = store if result is None else result
         self._unkept = unkept
         self._unserved: dict[tuple[int, int, int], Tree] = {}
-        self._states = States(self._run, store, self._result, checkpoints, self._keeping)
+        self._states = States(self._run, store, self._result, checkpoints, unkept)
         self._log_source = log_source
         self._trees: dict[tuple[int, int, int], Tree] = {}
         self._traces: dict[int, StepTrace] = {}
@@ -194,6 +194,7 @@ class Replay:
                     return False
         with self.turns.answer():
             self._states.made_good()
+            self._offer_again()
         return True
 
     def state(self, step: int) -> State:
@@ -222,8 +223,7 @@ class Replay:
                 keep = self._keep_step if stride == 1 else None
                 interval = self._run.commit_interval(self.state(start), end, stride, on_step=keep)
                 self._keep(*key, interval.tree)
-            for missed, tree in list(self._unserved.items()):
-                self._keep(*missed, tree)
+            self._offer_again()
             return self._trees[key]
 
     def step_tree(self, step: int) -> Tree:
@@ -399,6 +399,11 @@ class Replay:
     def _keep_logs(self) -> None:
         if self._log_source is not None:
             self._log_source.keep()
+
+    def _offer_again(self) -> None:
+        """Offer the trees that the disk has refused."""
+        for missed, tree in list(self._unserved.items()):
+            self._keep(*missed, tree)
 
     def _keep(self, level: int, start: int, end: int, tree: Tree) -> None:
         key = level, start, end

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 
 from referee_py.errors import Unavailable
 from referee_py.execute import Run, State, StepTrace
@@ -27,8 +26,8 @@ HELD_FOR_ANSWERS = 1
 
 
 class States:
-    """``keeping`` tells a run's owner what the disk has refused, and swallows that. ``result`` is the store for what
-    shows the final state."""
+    """``result`` is the store for what shows the final state. ``unkept`` is told what the disk has refused, and None
+    for each state that it has taken."""
 
     def __init__(
         self,
@@ -36,10 +35,10 @@ class States:
         store: Store,
         result: Store,
         checkpoints: Checkpoints,
-        keeping: Callable[[], AbstractContextManager[None]],
+        unkept: Callable[[DiskFailed | None], None],
     ) -> None:
         self._run, self._store, self._result = run, store, result
-        self._checkpoints, self._keeping = checkpoints, keeping
+        self._checkpoints, self._unkept = checkpoints, unkept
         self._unrecorded: list[Checkpoint] = []
         """Checkpoints that the database has refused; later ones wait for them."""
         self._moves = deque[State](maxlen=HELD_FOR_MOVES)
@@ -54,24 +53,31 @@ class States:
         """
         store, root = self._store_of(state.step), trace.root if trace is not None else None
         slots: tuple[bytes, ...] = ()
-        with self._keeping():
+        try:
             tensors = tuple(store.put_tensor(array) for array in state.arrays)
             if trace is not None:
                 store.put_tree(trace.tree)
                 nodes = {source.node for source in self._run.program.slots}
                 store.put_records(trace.records[node] for node in nodes)
             slots = tensors
+        except DiskFailed as error:
+            self._unkept(error)
         if slots or root is not None:
-            self._record(Checkpoint(state.step, root, slots))
-        return len(slots) == len(self._run.program.slots) and not self._unrecorded
+            self._unrecorded.append(Checkpoint(state.step, root, slots))
+        try:
+            self._record()
+        except DiskFailed as error:
+            self._unkept(error)
+        kept = len(slots) == len(self._run.program.slots) and not self._unrecorded
+        if kept:
+            self._unkept(None)
+        return kept
 
-    def _record(self, checkpoint: Checkpoint) -> None:
+    def _record(self) -> None:
         """INVARIANT: the checkpoints in the database have no gap, or a run could not go on after the last of them."""
-        self._unrecorded.append(checkpoint)
-        with self._keeping():
-            while self._unrecorded:
-                self._checkpoints.add(self._unrecorded[0])
-                del self._unrecorded[0]
+        while self._unrecorded:
+            self._checkpoints.add(self._unrecorded[0])
+            del self._unrecorded[0]
 
     # ------------------------------------------------------------------ going on
 
@@ -118,9 +124,7 @@ class States:
 
         NOTE: it reads all checkpoints.
         """
-        while self._unrecorded:
-            self._checkpoints.add(self._unrecorded[0])
-            del self._unrecorded[0]
+        self._record()
         found, before = list[tuple[int, Checkpoint]](), 0
         for checkpoint in self._checkpoints.all():
             if checkpoint.root is None:
