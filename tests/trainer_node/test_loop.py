@@ -62,6 +62,7 @@ def attended(*turns: Turn) -> list[str]:
     return account.sent
 
 
+DUTIES = SimpleNamespace(free=lambda _: None, staked=lambda *_: None, knows=lambda _: True)
 LAST = Turn("last", lambda: [due("last")])
 
 
@@ -99,6 +100,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._me, part._over, part._watcher, part._max_fee = ME, set(), None, 1
     part._node = SimpleNamespace(
         reserve=Reserve(lambda: 1, lambda: False),
+        duties=DUTIES,
         keeper=SimpleNamespace(stake=lambda *_: None),
         gauges=SimpleNamespace(job=lambda *_: None),
     )
@@ -109,7 +111,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._refutations = lambda *_: ([], [])
     claim, pair = (
         SimpleNamespace(lost=False),
-        (SimpleNamespace(root=b"r"), SimpleNamespace(root=b"s")),
+        (SimpleNamespace(root=b"r", refutes=None), SimpleNamespace(root=b"s", refutes=None)),
     )
     job: Any = SimpleNamespace(
         id=1,
@@ -189,13 +191,16 @@ def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytes
             market=lambda _: SimpleNamespace(patient_s=0), fees=SimpleNamespace(max_fee=1)
         ),
         reserve=reserve,
+        duties=DUTIES,
         public_uri="",
         client=SimpleNamespace(deployment=SimpleNamespace(chain_id=1)),
     )
     player._account = player._jobs = SimpleNamespace(address=ME)
     player._started_at = 0
     player._salts = SimpleNamespace(of=lambda *_: b"s")
-    job: Any = SimpleNamespace(id=1, group_of_root=lambda _: SimpleNamespace(dead=False, spokesman=1))
+    job: Any = SimpleNamespace(
+        id=1, stakes_of=lambda _: [], group_of_root=lambda _: SimpleNamespace(dead=False, spokesman=1)
+    )
     own: Any = SimpleNamespace(root=b"r", last=b"l", path=(), logs=b"")
     for number in (19, 20, 21, 22):
         block = SimpleNamespace(number=number, base_fee=1)
