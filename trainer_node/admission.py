@@ -115,7 +115,7 @@ def trials_s(seconds: Sequence[float], lanes: int) -> float:
 
 
 def too_much_at_once(held: Mapping[int, Duty], job_id: int, duty: Duty, means: Means) -> str | None:
-    """Return why not to stake on a job, or None: what it may ask of us at once with all others does not fit the shortest
+    """Return why not to stake on a job, or None: what it may ask at once with all others does not fit the shortest
     clock or period. ``held``: the jobs that hold stakes of ours; ``duty``: that of the job with the new stake.
 
     NOTE: with nothing else at stake there is no reason. `too_slow` has judged the job by itself.
@@ -151,8 +151,8 @@ def too_much_at_once(held: Mapping[int, Duty], job_id: int, duty: Duty, means: M
             takes = MARGIN * seconds
             if takes > limit and (worst is None or takes - limit > worst[0]):
                 told = (
-                    f"with {len(every)} stakes in {len(duties)} jobs at once, {what} may take us {takes:.0f} s "
-                    f"of a {name} of {limit} s in job {number}: {REMEDY}"
+                    f"with {len(every)} stakes in {len(duties)} jobs at once, {what} may take us {takes:.0f} s; "
+                    f"the {name} of job {number} has {limit} s: {REMEDY}"
                 )
                 worst = takes - limit, told
     return None if worst is None else worst[1]
@@ -171,8 +171,8 @@ def too_many_trials(held: Sequence[Bond], bond: Bond, spare: int, means: Means) 
     clock = min(of.clock for of in every)
     if takes > clock:
         return (
-            f"with {len(every)} verdicts signed at once, their trials may take us {takes:.0f} s of a clock of {clock} s "
-            f"({means.lanes} at a time): a faster machine or one with more processors can sign more"
+            f"with {len(every)} verdicts signed at once, their trials may take us {takes:.0f} s; the shortest clock "
+            f"has {clock} s ({means.lanes} at a time): a faster machine or one with more processors can sign more"
         )
     wei = sum(of.wei for of in every)
     if wei > spare:

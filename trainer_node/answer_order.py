@@ -1,14 +1,14 @@
 """Whose answers are computed next, over all jobs: the earliest deadline, but nobody is passed again and again.
 
     logs           of each job one step in `LOG_SECONDS`, as the protocol gives it (docs/protocol.md, section 8)
-    checkpoints    of each job the one that is due first; of these the earliest, of a job that has passed nobody who waits
+    checkpoints    of each job the first that is due; of these the earliest, of a job that has passed nobody so far
     more logs      when nothing else waits
 
 INVARIANT: while a job's checkpoint waits, each other job has one checkpoint computed at most. So whatever is requested
 when, a checkpoint begins after one round, and `admission` can say before a stake how long a round is.
 
-SAFETY: by deadlines alone, who asks again as soon as he is answered, in a job of short periods, would keep a job of long
-ones waiting until only a short period of it is left.
+SAFETY: by deadlines alone, who asks again as soon as he is answered, in a job of short periods, would keep a job of
+long ones waiting until only a short period of it is left.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Order:
             self._served.clear()  # nobody was passed by them
 
     def first(self, waiting: Iterable[tuple[float, Unit]], now: float) -> Unit | None:
-        """Return what is to be computed next. ``waiting``: all units that wait and do not rest, with their deadlines."""
+        """Return what is to be computed next. ``waiting``: the units that wait and do not rest, with deadlines."""
         units = [unit for _, unit in sorted(waiting)]
         logs, checkpoints = ([u for u in units if u.of_logs is of_logs] for of_logs in (True, False))
         due = next((unit for unit in logs if self._logs_from[unit.job_id] <= now), None)

@@ -5,10 +5,10 @@
                  leaf that is asked for by then is taken
     logs         a step's logs are read and hashed once, each node's log once for all of its pages
 
-One unit comes after the other, over all jobs, in the order of `answer_order`: the protocol gives a period for each open
-checkpoint of a job (docs/protocol.md, section 8), and `admission` sees to it before a stake that the periods of all jobs
-together are long enough. Answers can be sent while the next unit is computed. A match's moves come before the next step
-(`turns`).
+One unit comes after the other, over all jobs, in the order of `answer_order`: the protocol gives a period for each
+open checkpoint of a job (docs/protocol.md, section 8), and `admission` sees to it before a stake that the periods of
+all jobs together are long enough. Answers can be sent while the next unit is computed. A match's moves come before the
+next step (`turns`).
 
 SAFETY: anybody may ask for 512 pieces under a root, so what is kept is bounded: the answers to what is open, and the
 state before the last step of one checkpoint. With nothing open, nothing is kept.

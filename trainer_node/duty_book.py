@@ -22,8 +22,8 @@ _DUTIES, _BONDS = "duties", "bonds"
 class DutyBook:
     """The duties of jobs. ``reserved`` returns the jobs that may still take ether from us (`Reserve.jobs`).
 
-    SAFETY: a stake that has been sent is reserved before a block shows it, so it is counted from then on. A job that was
-    staked on before a restart is counted until a look at it shows that nothing of ours is left in it.
+    SAFETY: a stake that has been sent is reserved before a block shows it, so it is counted from then on. A job that
+    was staked on before a restart is counted until a look at it shows that nothing of ours is left in it.
     """
 
     def __init__(self, database: Database, reserved: Callable[[], Collection[int]], means: Means) -> None:

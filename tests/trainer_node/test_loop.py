@@ -127,6 +127,32 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     return part, job
 
 
+def test_a_stake_whose_duty_is_not_known_is_measured_in_a_turn_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And once it is known, it counts with all stakes that the job shows."""
+    part, job = playing(monkeypatch)
+    estimate, learnt = object(), list[object]()
+    part._hearings_of = lambda *_: ([], {})
+    part._node.duties = SimpleNamespace(
+        free=lambda _: learnt.append("free"),
+        staked=lambda number, stakes: learnt.append((number, stakes)),
+        knows=lambda _: False,
+        learn=lambda of, found: learnt.append((of.id, found)),
+    )
+    part._runner = SimpleNamespace(prepare=lambda _: estimate)
+    snapshot: Any = SimpleNamespace(now=0, block=SimpleNamespace(number=1))
+    found = dict(part.turns(snapshot, job)[1])
+    assert list(found["duty"]()) == []
+    assert learnt == [(1, 1), (1, estimate)]
+    part._node.duties.knows = lambda _: True
+    assert "duty" not in dict(part.turns(snapshot, job)[1])
+    job.stakes_of, job.claim_of = lambda _: [], lambda _: None
+    part._node.reserve, part._decide = Reserve(lambda: 1, lambda: False), lambda *_: ([], None)
+    part.turns(snapshot, job)
+    assert learnt[-1] == "free"
+
+
 def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
     part, job = playing(monkeypatch)
     unread = {5: RpcCorrupt("not all events of hearing 5")}
