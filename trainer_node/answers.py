@@ -5,9 +5,10 @@
                  leaf that is asked for by then is taken
     logs         a step's logs are read and hashed once, each node's log once for all of its pages
 
-The unit with the earliest deadline comes first, one after the other, over all jobs: the protocol gives a period for
-each open checkpoint (docs/protocol.md, section 8). Answers can be sent while the next unit is computed. A match's
-moves come before the next step (`turns`).
+One unit comes after the other, over all jobs, in the order of `answer_order`: the protocol gives a period for each
+open checkpoint of a job (docs/protocol.md, section 8), and `admission` sees to it before a stake that the periods of
+all jobs together are long enough. Answers can be sent while the next unit is computed. A match's moves come before the
+next step (`turns`).
 
 SAFETY: anybody may ask for 512 pieces under a root, so what is kept is bounded: the answers to what is open, and the
 state before the last step of one checkpoint. With nothing open, nothing is kept.
@@ -30,6 +31,7 @@ from referee_py.availability.state import OUTPUTS, TensorShown
 from referee_py.errors import AssayError
 from referee_py.execute import NodeHook, Site, State, StepTrace, Value
 
+from .answer_order import Order, Unit
 from .replay import Interrupted, Replay
 
 RETRY_S = 5.0
@@ -39,8 +41,6 @@ _log = structlog.get_logger(__name__)
 
 Key = tuple[bytes, Place]
 """A root, and a place under it."""
-Unit = tuple[int, bool, bytes, int]
-"""A job, whether it is of its logs, a root, and a step of the logs or a checkpoint."""
 
 
 @dataclass
@@ -62,12 +62,13 @@ class _Reached:
 
 
 class Answers:
-    """Answers by job. Works until ``stop`` is set."""
+    """Answers by job. Works until ``stop`` is set. ``clock`` in seconds."""
 
-    def __init__(self, stop: threading.Event) -> None:
-        self._stop = stop
+    def __init__(self, stop: threading.Event, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stop, self._clock = stop, clock
         self._lock = threading.Lock()
         self._jobs: dict[int, _Job] = {}
+        self._order = Order()
         self._failed: dict[Unit, float] = {}
         """Until when a unit is left to rest."""
         self._reached: _Reached | None = None
@@ -82,6 +83,7 @@ class Answers:
                 job = self._jobs[job_id] = _Job(replay)
             job.wanted = dict(wanted)
             job.ready = {key: answer for key, answer in job.ready.items() if key in job.wanted}
+            self._note(job_id)
             if not self._working and self._next() is not None:
                 self._working = True
                 self._thread.submit(self._work)
@@ -93,6 +95,7 @@ class Answers:
             job = self._jobs.pop(job_id, None)
             if job is None:
                 return
+            self._note(job_id)
             self._failed = {unit: until for unit, until in self._failed.items() if unit[0] != job_id}
             if self._reached is not None and self._reached.replay is job.replay:
                 self._reached = None
@@ -111,6 +114,7 @@ class Answers:
                 if unit is None:
                     self._working = False
                     return
+                self._order.begun(unit, self._clock())
             try:
                 self._compute(unit)
             except Interrupted:
@@ -118,18 +122,26 @@ class Answers:
             except Exception as error:
                 # NOTE: also what is our own mistake must not end the answers to everything else.
                 self._fail(unit, error)
+            finally:
+                with self._lock:
+                    self._note(unit.job_id)
+                    self._order.done(unit)
 
     def _next(self) -> Unit | None:
-        """Return the unit that is due first and does not rest. Called with the lock."""
-        now = time.monotonic()
-        due = (
-            (until, _unit(job_id, key))
+        """Return the unit that is next and does not rest. Called with the lock."""
+        now = self._clock()
+        waiting = (
+            (until, unit)
             for job_id, job in self._jobs.items()
-            for key, until in job.wanted.items()
-            if key not in job.ready and self._failed.get(_unit(job_id, key), now) <= now
+            for unit, until in _units(job_id, job).items()
+            if self._failed.get(unit, now) <= now
         )
-        first = min(due, default=None)
-        return None if first is None else first[1]
+        return self._order.first(waiting, now)
+
+    def _note(self, job_id: int) -> None:
+        """Tell the order what waits of a job. Called with the lock."""
+        job = self._jobs.get(job_id)
+        self._order.asked(job_id, _units(job_id, job) if job is not None else (), self._clock())
 
     def _compute(self, unit: Unit) -> None:
         job_id, of_logs = unit[:2]
@@ -196,12 +208,22 @@ class Answers:
         )
         with self._lock:
             if unit[0] in self._jobs:
-                self._failed[unit] = time.monotonic() + RETRY_S
+                self._failed[unit] = self._clock() + RETRY_S
 
 
 def _unit(job_id: int, key: Key) -> Unit:
     root, place = key
-    return job_id, place.piece.of_logs, root, place.tree
+    return Unit(job_id, place.piece.of_logs, root, place.tree)
+
+
+def _units(job_id: int, job: _Job) -> dict[Unit, int]:
+    """Return what waits of a job, with the earliest deadline of each unit."""
+    units: dict[Unit, int] = {}
+    for key, until in job.wanted.items():
+        if key not in job.ready:
+            unit = _unit(job_id, key)
+            units[unit] = min(until, units.get(unit, until))
+    return units
 
 
 def _logs(

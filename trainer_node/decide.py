@@ -93,7 +93,7 @@ def too_slow(
 
     NOTE: an appeal needs the disputed step again; a match needs an interval again for each stride, and that step. What
     strangers request of us is computed between the parts of these: at most one interval in each verdict period. A trial
-    has a clock of its own, but may be one of several.
+    has a clock of its own, but may be one of several. What other jobs may ask at the same time: `admission`.
     """
     return _short_term(job, estimate, latency_s, commit_age) or too_many_pieces(job, estimate, mined_s)
 

@@ -16,7 +16,7 @@ from referee_py.jobs import claim_price, fee_at, refutation_price
 from .chain import JobPhase, JobView
 from .chain.fees import GWEI
 from .chain.outbox import Value
-from .min_stake import worst_gas
+from .min_stake import trial_gas, worst_gas
 from .patience import bearable
 
 BONDS = 2
@@ -89,6 +89,11 @@ def quarrel(job: JobView, max_fee: int) -> int:
 def quarrel_gas(job: JobView, max_fee: int) -> int:
     """Return the wei that the gas of the worst dispute may take, as far as its prize pays for it."""
     return worst_gas() * min(max_fee, bearable(job.stake_at(max_fee), job.stake_gas))
+
+
+def trial_wei(job: JobView, max_fee: int) -> int:
+    """Return the wei that the gas of a trial may take, as far as the prize pays for a unit of it."""
+    return trial_gas() * min(max_fee, bearable(job.stake_at(max_fee), job.stake_gas))
 
 
 # ---------------------------------------------------------------------- reasons not to stake

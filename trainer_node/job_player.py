@@ -13,7 +13,7 @@ from referee_py.jobs import commitment
 from .chain import Call, JobView, Receipt, Snapshot
 from .decide import JobAction, later, unripe
 from .due import Due
-from .funds import kept, offer, refuting, top_up
+from .funds import kept, living_stakes, offer, refuting, top_up
 from .patience import Patience
 from .refuted import Refuted
 from .salt import Salts
@@ -130,6 +130,7 @@ class JobPlayer:
         """
         later = kept(job, self._account.address, self._node.settings.fees.max_fee, more=stakes)
         self._node.reserve.staking(job.id, price + later)
+        self._node.duties.staked(job.id, living_stakes(job, self._account.address) + stakes)
 
     def _opened(self, job: JobView, committed: bytes, shown: Due, too_late: str | None) -> list[Due]:
         """Return the commitment first, and what it is to once the commitment is seen on the chain.

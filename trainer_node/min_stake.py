@@ -123,8 +123,17 @@ def worst_gas() -> int:
 
 def verdict_gas() -> int:
     """Return the gas of a worst dispute that ends with a verdict without an appeal."""
-    later = {"appeal", *(f"{move}, in the trial" for move in TRIAL_GAS)}
+    later = {"appeal", *_in_trial()}
     return sum(line.total for line in worst_dispute() if line.move not in later)
+
+
+def trial_gas() -> int:
+    """Return the gas of the worst trial."""
+    return sum(line.total for line in worst_dispute() if line.move in _in_trial())
+
+
+def _in_trial() -> set[str]:
+    return {f"{move}, in the trial" for move in TRIAL_GAS}
 
 
 def least_stake(price: int) -> int:

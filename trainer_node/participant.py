@@ -30,7 +30,7 @@ from .decide import JobAction, is_over, seats, stands_for
 from .devices import backend_of, evaluator_of
 from .due import Due
 from .errors import DiskFailed
-from .funds import kept, kept_to_watch, quarrel_gas
+from .funds import kept, kept_to_watch, living_stakes, quarrel_gas
 from .hearing_player import HearingPlayer
 from .job_player import JobPlayer
 from .job_runner import JobRunner
@@ -177,6 +177,7 @@ class Participant(Role):
         turns += [Turn(f"hearing of match {n:#x}", raising(error)) for n, error in unread.items()]
         if not at_stake:
             reserve.seen(job.id, self._at_risk(job, heard=heard), snapshot.block.number)
+        self._note_duty(job, reserve.kept(job.id) > 0)
         if job.phase.ended:
             held = _add(turns, "refund", lambda: self._refund(snapshot, job, stakes))
             # SAFETY: while `collect` waits for cheaper gas, we still attend hearings that outlast the job.
@@ -222,11 +223,29 @@ class Participant(Role):
             turns += [
                 Turn("refute", partial(self._jobs.refute, snapshot, job, lie, refute)) for lie in refute
             ]
+        # NOTE: an earlier version may have staked on the job. Until its cost is known, no other job is taken.
+        if reserve.kept(job.id) and not self._node.duties.knows(job.id):
+            turns.append(Turn("duty", partial(self._learn, job)))
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts or refute) or reserve.kept(job.id) > 0
         concerned = ours or requests or watched or sent or bool(self._undone.of(job.id))
         # NOTE: what we could refute may have to be refuted later, when somebody else's refutation has lost.
         return concerned or bool(lies) or (own is not None and job.open_matches > 0), turns
+
+    def _note_duty(self, job: JobView, staked: bool) -> None:
+        """Note whether a job may still ask something of us, and of how many stakes."""
+        duties = self._node.duties
+        if not staked or self._me is None:
+            duties.free(job.id)
+            return
+        duties.staked(job.id, living_stakes(job, self._me))
+
+    def _learn(self, job: JobView) -> list[Due]:
+        """Measure what a job may ask of us. It takes time, and nothing of it is due."""
+        estimate = self._runner.prepare(job)
+        if estimate is not None:
+            self._node.duties.learn(job, estimate)
+        return []
 
     def _forget(self, job: JobView) -> None:
         """Drop what we have computed for a job that is over."""

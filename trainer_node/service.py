@@ -22,11 +22,13 @@ from referee_py.errors import AssayError, Unavailable
 
 from . import backup
 from .access import open_client, transaction_manager
+from .admission import Means
 from .chain import ChainClient, JobView, TransactionManager
 from .chain.events import MIN_DEPTH, EventCache
 from .config import Settings
 from .db import Database
 from .disk import Ballast, free_bytes
+from .duty_book import DutyBook
 from .errors import (
     ConfigError,
     DiskFailed,
@@ -88,6 +90,8 @@ class Daemon:
     """Tells the service manager how we do."""
     reserve: Reserve = field(init=False)
     """Wei that jobs on which we have staked may still take (`funds`)."""
+    duties: DutyBook = field(init=False)
+    """What jobs on which we have staked may ask of us at once (`admission`)."""
     gas: GasBudget = field(init=False)
     """Wei that may be spent on gas for other parties."""
     gauges: Gauges = field(init=False)
@@ -97,6 +101,7 @@ class Daemon:
         self.gas = GasBudget(self.database, self.settings.max_gas_loss)
         self.gauges = Gauges(self.metrics, self.address)
         self.reserve = Reserve(lambda: self.client.block().number, self._pending)
+        self.duties = DutyBook(self.database, self.reserve.jobs, Means.of(self.settings))
 
     def _pending(self) -> bool:
         return self.transactions is not None and bool(self.transactions.open())
@@ -125,6 +130,7 @@ class Daemon:
     def job_over(self, job: JobView) -> None:
         """Let go of a job that is over and no longer concerns us."""
         self.keeper.over(job.id)
+        self.duties.over(job.id)
         self.problems.forget_job(job.id)
         self.gauges.over(job)
         self.peers.forget(job.id)

@@ -11,6 +11,7 @@ vote the bond is defended at any cost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,10 +19,12 @@ from referee_py.commit import Record
 from referee_py.panel.solver import plan
 from referee_py.panel.state import HearingPhase, Stand
 
+from .admission import Bond, Means, too_many_trials
 from .chain import HearingInfo, JobView
 from .config_sections import Policy
 from .cost_estimate import MARGIN
 from .decide import too_long, too_short, too_uncertain
+from .funds import trial_wei
 from .min_stake import TRIAL_MOVES
 from .policy import unwanted
 from .trial_cost import TrialCost
@@ -49,6 +52,24 @@ class Caution:
     latency_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What we have signed in other hearings. ``spare``: the wei of our account; ``max_fee``: the most that we pay for a
+    unit of gas; ``means``: of this machine."""
+
+    bonds: Sequence[Bond]
+    spare: int
+    max_fee: int
+    means: Means
+
+    def bond(self, job: JobView, judged: Judged) -> Bond:
+        """Return what one more signature may ask of us."""
+        return Bond(judged.trial.seconds, job.rules.clock, trial_wei(job, self.max_fee))
+
+
+NOTHING_SIGNED = Signed((), 0, 0, Means(0.0, 0.0, 1))
+
+
 class Act(StrEnum):
     """What is due. JUDGE: our judgement is wanted, and nothing can be done without it; UNREADABLE: the endpoint hides
     whether we signed; TRY: a trial runs; KEEP_GOING: anybody may end a period that is over."""
@@ -72,15 +93,22 @@ class Decision:
 
 
 def decide(
-    job: JobView, hearing: HearingInfo, me: str, judged: Judged | None, now: int, caution: Caution
+    job: JobView,
+    hearing: HearingInfo,
+    me: str,
+    judged: Judged | None,
+    now: int,
+    caution: Caution,
+    signed: Signed = NOTHING_SIGNED,
 ) -> Decision:
-    """Return what the verifier ``me`` does about a hearing at ``now``, in seconds. ``judged`` is None until known.
+    """Return what the verifier ``me`` does about a hearing at ``now``, in seconds. ``judged`` is None until known;
+    ``signed``: in other hearings.
 
     NOTE: a refusal is final. Whoever calls this for a hearing that was refused leaves its vote to others.
     """
     state = hearing.state
     if state.phase is HearingPhase.VOTING and now < state.until:
-        return Decision(Act.WAIT) if hearing.voted(me) else _vote(job, judged, caution)
+        return Decision(Act.WAIT) if hearing.voted(me) else _vote(job, judged, caution, signed)
     if state.in_trial:
         return Decision(Act.TRY)
     if state.phase is HearingPhase.DEFENCE:
@@ -95,7 +123,7 @@ def decide(
     return Decision(Act.STAND if isinstance(move, Stand) else Act.KEEP_GOING)
 
 
-def _vote(job: JobView, judged: Judged | None, caution: Caution) -> Decision:
+def _vote(job: JobView, judged: Judged | None, caution: Caution, signed: Signed) -> Decision:
     reason = unwanted(job, caution.policy) or too_uncertain(job, caution.allow_probable_bounds)
     # SAFETY: a vote locks our bond for as long as the hearing lasts.
     reason = reason or too_long(job, caution.max_period_s) or too_short(job, caution.latency_s)
@@ -104,7 +132,9 @@ def _vote(job: JobView, judged: Judged | None, caution: Caution) -> Decision:
     if judged is None:
         return Decision(Act.JUDGE)
     # SAFETY: with a signature we stake our bond on playing a trial in time; after signing we defend it at any cost.
+    # NOTE: whoever appeals against several verdicts in the same minute has all their trials at once.
     reason = too_costly(judged.trial, TRIAL_MOVES * caution.latency_s, job.rules.clock)
+    reason = reason or too_many_trials(signed.bonds, signed.bond(job, judged), signed.spare, signed.means)
     return Decision(Act.REFUSE, reason) if reason else Decision(Act.VOTE)
 
 

@@ -25,6 +25,7 @@ from referee_py.program.mode import is_rounded
 from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 
+from .admission import Means
 from .artifacts import Kind, Name
 from .chain import Call, HearingInfo, JobView, Snapshot
 from .chain.codec.hearing import hearing_call
@@ -32,8 +33,10 @@ from .config import Settings
 from .devices import backend_of
 from .disk import on_disk
 from .due import Due
+from .duty_book import BondBook
 from .errors import DiskFailed, DiskFull, RpcCorrupt
 from .fetch import Fetcher
+from .funds import trial_wei
 from .hearing_player import HearingPlayer
 from .ids import whole
 from .lanes import Lanes
@@ -46,7 +49,7 @@ from .service import Daemon, Service, open_daemon
 from .store import Store
 from .trial_cost import TrialCost, cost_of
 from .undone import Undone
-from .verdicts import Act, Caution, Decision, Judged, decide, may_stake
+from .verdicts import Act, Caution, Decision, Judged, Signed, decide, may_stake
 from .waits import JUDGED_S, LANES
 
 DEFENCE_LANES = 4
@@ -105,6 +108,7 @@ class Verifier(Role):
         """By hearing: its job, and what we have found."""
         self._met: dict[int, int] = {}
         """By hearing: its job. A round has waited for the judgement of each."""
+        self._bonds = BondBook(node.database)
         self._refused: set[int] = set()
         self._over: set[int] = set()
         self._undone = Undone(node.database, node.client.deployment.referee, clock)
@@ -141,6 +145,9 @@ class Verifier(Role):
         turns = [Turn(f"hearing of match {n:#x}", raising(error)) for n, error in failed.items()]
         if not failed:
             self._forget(job.id, needed)
+            voted = [hearing.id for hearing in hearings if hearing.voted(self._me)]
+            gas = trial_wei(job, self._node.settings.fees.max_fee)
+            self._bonds.seen(job.id, voted, needed, job.rules.clock, gas)
         staked = [h for h in hearings if may_stake(h, self._me, h.id in self._refused)]
         self._keep(job.id, bool(undone or staked or failed))
         if job.phase.ended and not needed and not failed:
@@ -191,7 +198,7 @@ class Verifier(Role):
             case Act.VOTE if hearing.id in self._refused:
                 return []
             case Act.VOTE:
-                return [self._vote(hearing, self._judged[hearing.id][1])]
+                return [self._vote(job, hearing, self._judged[hearing.id][1])]
             case Act.REFUSE:
                 if hearing.id not in self._refused:
                     self._refuse(hearing, decision.reason, judged=hearing.id in self._judged)
@@ -208,7 +215,14 @@ class Verifier(Role):
             settings.limits.max_period_s,
             settings.latency_s,
         )
-        return decide(job, hearing, self._me, judged, snapshot.now, caution)
+        return decide(job, hearing, self._me, judged, snapshot.now, caution, self._signed(hearing))
+
+    def _signed(self, hearing: HearingInfo) -> Signed:
+        """Return what we have signed in other hearings."""
+        settings, bonds = self._node.settings, self._bonds.held(but=hearing.id)
+        votes = bonds and hearing.state.phase is HearingPhase.VOTING
+        spare = self._node.spare() if votes else 0
+        return Signed(bonds, spare, settings.fees.max_fee, Means.of(settings))
 
     def _refuse(self, hearing: HearingInfo, reason: str, *, judged: bool) -> None:
         """Leave a vote to others, for good."""
@@ -218,9 +232,10 @@ class Verifier(Role):
         else:
             _log.warning("verdict.left_to_others", match=whole(hearing.match_id), reason=reason)
 
-    def _vote(self, hearing: HearingInfo, judged: Judged) -> Due:
+    def _vote(self, job: JobView, hearing: HearingInfo, judged: Judged) -> Due:
         """Return our vote. Raises DiskFailed if it cannot be noted first: nothing is signed that may be forgotten."""
         self._undone.note(hearing.terms.submission.job_id, hearing.match_id, heard=True)
+        self._bonds.sign(job.id, hearing.id, self._signed(hearing).bond(job, judged))
         at, record, client = hearing.terms.submission, judged.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
         signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._account)

@@ -25,9 +25,17 @@ WORKS = (
         "computing answers under a checkpoint",
         "a request of records or leaves of our root",
         "one interval and its last step, however many of the 512 pieces are of it; beside the loop; reckoned with a "
-        "match at once, twice, before a stake",
+        "match at once, twice, before a stake, and with those of all other jobs with a stake of ours",
         "a deposit that doubles with each other open checkpoint; half of what is above the first is burned",
         "e2e/test_floods.py::test_64_leaves_of_a_checkpoint_take_its_interval_once",
+    ),
+    Work(
+        "computing answers in many jobs at once",
+        "one request in each, of whoever has posted them; and a new one after each answer",
+        "a round has one checkpoint of each job; twice that, with a match of each, fits the shortest verdict period of "
+        "all, or the next job is left to others",
+        "the gas of a request and of a posting; a deposit, which comes back",
+        "N/test_admission.py::test_whatever_is_admitted_is_answered_in_time_whoever_asks_when",
     ),
     Work(
         "computing answers about a step's logs",
@@ -134,6 +142,14 @@ WORKS = (
         "the longest chain of the job's operators, measured before a stake; threads beside the loop",
         "the bond of an appeal, or a stake",
         "N/test_cost_estimate.py::test_a_trial_that_is_longer_than_the_clock_is_not_staked_on_and_the_reason_says_where",
+    ),
+    Work(
+        "trials of many verdicts at once",
+        "who is client, spokesmen and appellant in many hearings",
+        "twice all that we have signed fits the shortest clock on the processors that there are, and its gas the "
+        "account, or the next is not signed",
+        "a stake and the bond of an appeal for each",
+        "N/test_verdicts.py::test_verdicts_that_cannot_be_tried_at_once_are_not_all_signed_for",
     ),
     Work(
         "tensors of trials at the same time",

@@ -55,12 +55,11 @@ class Worth:
         dear = dear or too_dear(sum(mine) + price, settings.max_stake)
         dear = dear or too_long(job, settings.limits.max_period_s)
         dear = dear or unpaid(job, settings.fees.expected_fee, max_fee)
-        estimate = self._runner.prepare(job)
+        estimate, disputes = self._runner.prepare(job), len(mine) + beside + 1
         slow = None
         if estimate is not None:
             paces = settings.latency_s, self._commit_age, settings.mined_s
-            slow = too_slow(job, estimate, *paces)
-        disputes = len(mine) + beside + 1
+            slow = too_slow(job, estimate, *paces) or self._node.duties.refuses(job, estimate, disputes)
         poor = too_poor(price, disputes * quarrel(job, max_fee), self._node.spare(job.id))
         reason = dear or slow or poor
         if estimate is not None and reason is None:

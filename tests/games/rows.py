@@ -1,9 +1,9 @@
 """The spaces that are searched: which honest party, how strangers begin, what they can do.
 
 Three strangers with two accounts each are six accounts; since any account may claim once and refute at will, who of
-them acts changes nothing, and a space is bounded by the number of their stakes (claims and refutations) and requests. Each further stake makes ten times as many states of a sampler,
-which knows more about each run than others do: its spaces end at four stakes where data may be withheld, at five where
-all are served.
+them acts changes nothing, and a space is bounded by the number of their stakes (claims and refutations) and requests.
+Each further stake makes ten times as many states of a sampler, which knows more about each run than others do: its
+spaces end at four stakes where data may be withheld, at five where all are served.
 """
 
 from __future__ import annotations

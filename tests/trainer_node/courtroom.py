@@ -233,6 +233,7 @@ class Court:
             reserve=Reserve(lambda: 1, lambda: False),
             gas=GasBudget(Database(None), None),
             address=KEY.address,
+            spare=lambda: ENOUGH,
             database=Database(None),
             problems=Problems(),
             gauges=Gauges(Metrics(), KEY.address),
@@ -241,6 +242,8 @@ class Court:
             metrics=Metrics(),
             settings=SimpleNamespace(
                 latency_s=0.0,
+                mined_s=0.0,
+                fees=SimpleNamespace(max_fee=1),
                 policy=Policy(),
                 withdrawal_address=None,
                 limits=SimpleNamespace(memory_bytes=ENOUGH, max_period_s=30 * 24 * 3600),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -281,6 +282,24 @@ def test_a_steps_logs_are_read_once_and_each_nodes_log_is_hashed_once(
         check(near.TERMS, root, place, answer)
     assert sorted(read) == [1, 2]
     assert hashed == [100, 100]
+
+
+def test_who_asks_for_more_passes_another_who_waits_only_once(machine: Machine, tmp_path: Path) -> None:
+    """Though what it asks for is always due first."""
+    other, order = Machine(tmp_path / "other"), list[int]()
+    mine = {(machine.root, leaf(FIRST, NODE)): 10, (machine.root, leaf(LAST, NODE)): 20}
+    others = {(other.root, leaf(FIRST, NODE)): 1000}
+
+    def during() -> None:
+        order.append(1)
+        machine.answers.ask(2, other.replay, others)  # it comes while the first is computed
+
+    machine.during, other.during = during, lambda: order.append(2)
+    machine.answers.ask(1, machine.replay, mine)
+    machine.rest()
+    assert len(machine.answers.ask(1, machine.replay, mine)) == 2
+    assert len(machine.answers.ask(2, other.replay, others)) == 1
+    assert [job for job, _ in itertools.groupby(order)] == [1, 2, 1]
 
 
 def test_turns_of_one_thread_are_one_turn() -> None:

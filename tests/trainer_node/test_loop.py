@@ -65,6 +65,7 @@ def attended(*turns: Turn) -> list[str]:
     return account.sent
 
 
+DUTIES = SimpleNamespace(free=lambda _: None, staked=lambda *_: None, knows=lambda _: True)
 LAST = Turn("last", lambda: [due("last")])
 
 
@@ -103,6 +104,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     part._undone = Undone(Database(None), REFEREE)
     part._node = SimpleNamespace(
         reserve=Reserve(lambda: 1, lambda: False),
+        duties=DUTIES,
         keeper=SimpleNamespace(stake=lambda *_: None),
         gauges=SimpleNamespace(job=lambda *_: None),
     )
@@ -130,6 +132,32 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
         open_matches=1,
     )
     return part, job
+
+
+def test_a_stake_whose_duty_is_not_known_is_measured_in_a_turn_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And once it is known, it counts with all stakes that the job shows."""
+    part, job = playing(monkeypatch)
+    estimate, learnt = object(), list[object]()
+    part._hearings_of = lambda *_: ([], {})
+    part._node.duties = SimpleNamespace(
+        free=lambda _: learnt.append("free"),
+        staked=lambda number, stakes: learnt.append((number, stakes)),
+        knows=lambda _: False,
+        learn=lambda of, found: learnt.append((of.id, found)),
+    )
+    part._runner = SimpleNamespace(prepare=lambda _: estimate)
+    snapshot: Any = SimpleNamespace(now=0, block=SimpleNamespace(number=1))
+    found = dict(part.turns(snapshot, job)[1])
+    assert list(found["duty"]()) == []
+    assert learnt == [(1, 1), (1, estimate)]
+    part._node.duties.knows = lambda _: True
+    assert "duty" not in dict(part.turns(snapshot, job)[1])
+    job.stakes_of, job.claim_of = lambda _: [], lambda _: None
+    part._node.reserve, part._decide = Reserve(lambda: 1, lambda: False), lambda *_: ([], None)
+    part.turns(snapshot, job)
+    assert learnt[-1] == "free"
 
 
 def test_a_hearing_that_cannot_be_read_stops_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,13 +224,16 @@ def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytes
             market=lambda _: SimpleNamespace(patient_s=0), fees=SimpleNamespace(max_fee=1)
         ),
         reserve=reserve,
+        duties=DUTIES,
         public_uri="",
         client=SimpleNamespace(deployment=SimpleNamespace(chain_id=1)),
     )
     player._account = player._jobs = SimpleNamespace(address=ME)
     player._started_at = 0
     player._salts = SimpleNamespace(of=lambda *_: b"s")
-    job: Any = SimpleNamespace(id=1, group_of_root=lambda _: SimpleNamespace(dead=False, spokesman=1))
+    job: Any = SimpleNamespace(
+        id=1, stakes_of=lambda _: [], group_of_root=lambda _: SimpleNamespace(dead=False, spokesman=1)
+    )
     own: Any = SimpleNamespace(root=b"r", last=b"l", path=(), logs=b"")
     for number in (19, 20, 21, 22):
         block = SimpleNamespace(number=number, base_fee=1)

@@ -10,11 +10,12 @@ import pytest
 from referee_py.commit import NO_LOG, Record
 from referee_py.panel.state import HearingPhase, HearingState, HearingTerms, Submission, hearing_id
 from referee_py.walk.dispute import Dispute, dispute_hash
+from trainer_node.admission import Means
 from trainer_node.chain import HearingInfo, JobView
 from trainer_node.chain.outbox import Value
 from trainer_node.config_sections import Policy
 from trainer_node.trial_cost import NO_TRIAL, TrialCost
-from trainer_node.verdicts import Act, Caution, Judged, decide, may_stake
+from trainer_node.verdicts import Act, Caution, Judged, Signed, decide, may_stake
 
 from .desk import PROGRAM, REFEREE, TERMS, job, rules
 
@@ -74,6 +75,27 @@ def test_a_trial_that_takes_longer_than_the_clock_is_not_signed_for_and_is_playe
     assert found.act is Act.REFUSE
     assert "1002 s" in found.reason
     assert act(signed(RIGHT), long) is Act.STAND
+
+
+def test_verdicts_that_cannot_be_tried_at_once_are_not_all_signed_for() -> None:
+    """Whoever is both spokesmen and the appellant in many hearings lets all their trials begin in the same minute."""
+    long = Judged(RIGHT, TrialCost(8, "mm", 1 << 28, 100.0))
+    signed = Signed((), 10**30, 1, Means(0.0, 0.0, 2))
+    reasons = []
+    for number in range(1, 21):
+        found = decide(job(number), hearing(HearingPhase.VOTING), ME, long, NOW, CAUTION, signed)
+        if found.act is Act.VOTE:
+            signed = replace(signed, bonds=(*signed.bonds, signed.bond(job(number), long)))
+        else:
+            assert found.act is Act.REFUSE
+            reasons.append(found.reason)
+    assert len(signed.bonds) == 9, "the longest, and eight on two lanes, twice: 1,000 s"
+    assert "with 10 verdicts signed at once" in reasons[0]
+    stood_by = hearing(HearingPhase.DEFENCE, verdict=RIGHT.hash(), votes=((ME, RIGHT.hash()),), voters=(ME,))
+    poor = replace(signed, bonds=signed.bonds[:1], spare=0)
+    assert decide(job(), hearing(HearingPhase.VOTING), ME, long, NOW, CAUTION, poor).act is Act.REFUSE
+    played = decide(job(), stood_by, ME, long, NOW, CAUTION, poor)
+    assert played.act is Act.STAND, "what is signed is defended at any cost"
 
 
 def test_a_signer_stands_by_what_is_right_and_by_nothing_else() -> None:

@@ -20,6 +20,7 @@ from trainer_node import verifier as module
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import ClaimView, HearingInfo, JobPhase, JobView
 from trainer_node.errors import RpcUnavailable
+from trainer_node.ids import whole
 from trainer_node.min_stake import TRIAL_MOVES
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
@@ -46,6 +47,30 @@ def test_the_right_record_is_signed(court: Court) -> None:
     assert record == court.right.hash()
     verdict = Verdict(court.heard[match_id].id, STEP, NODE, record)
     assert recover(verdict, 1, PANEL, signature) == KEY.address
+
+
+def test_trials_of_all_that_is_signed_are_reckoned_together_also_after_a_restart(
+    court: Court, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fits its clock of 1,000 s by itself, and three do not fit on one processor."""
+    monkeypatch.setattr(module, "cost_of", lambda *_: TrialCost(NODE, "mm", 1 << 28, 200.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    publish(court)
+    assert court.tick() == [101]
+    court.now_is(101, voters=(KEY.address,))
+    court.add(court.jobs[0].uri)
+    assert until(court.tick) == [102]
+    court.now_is(102, voters=(KEY.address,))
+    court.start(Verifier(court.node))
+    third = court.add(court.jobs[0].uri)
+    with structlog.testing.capture_logs() as logs:
+        until(lambda: court.tick() or any(log["event"] == "verdict.refused" for log in logs))
+    assert [log["match"] for log in logs if log["event"] == "verdict.refused"] == [whole(third)]
+    assert len(court.sent) == 2
+    court.now_is(101, phase=HearingPhase.RULED)
+    court.heard.pop(102)
+    court.add(court.jobs[0].uri)
+    assert until(court.tick) == [104], "once one of them is over there is room for another"
 
 
 def test_without_inputs_nothing_is_signed_and_with_them_it_is(court: Court) -> None:
