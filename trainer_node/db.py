@@ -207,7 +207,7 @@ class Database:
     # ------------------------------------------------------------------ matches
 
     def put_undone(self, job: int, match: int, heard: bool, absent: int | None) -> None:
-        """Store that a match of a job is not known to be done. ``heard``, ``absent``: see `trainer_node.undone.Open`."""
+        """Store that a match of a job is not known to be done. ``heard``, ``absent``: see `undone.Open`."""
         with self.session() as session:
             session.merge(UndoneMatch(job=job, match=match, heard=heard, absent=absent))
 

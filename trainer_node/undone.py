@@ -65,7 +65,7 @@ class Undone:
     def note(self, job: int, match: int, *, heard: bool) -> None:
         """Remember a match. ``heard``: see `Open`.
 
-        Raises DiskFailed if the disk refuses it: then it is known while this process lives, and the next call tries again.
+        Raises DiskFailed if the disk refuses it: then this process knows it, and the next call tries again.
         """
         before = self._open.get(job, {}).get(match)
         now = Open(heard or (before is not None and before.heard))

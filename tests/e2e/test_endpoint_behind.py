@@ -100,8 +100,9 @@ def test_a_restart_beside_an_endpoint_that_hides_the_match_loses_no_prize(
         silence(arena, "verifier-0", "verifier-1")
         play_until(arena, lambda job: any(claim.lost for claim in job.claims))
         arena.skip(PERIOD_S)
-        play_until(arena, lambda job: job.phase.ended)
         accuser = next(member for member in arena.members if member.name == "trainer-0")
+        me = arena.address("trainer-0")
+        play_until(arena, lambda job: all(claim.collected for claim in job.stakes_of(me)))
         accuser.node.client.matches.clear()
         arena.restart("trainer-0")
         (pool,) = spoil(arena, "trainer-0", late=(topic("Jobs", "Paired"),))
@@ -109,6 +110,7 @@ def test_a_restart_beside_an_endpoint_that_hides_the_match_loses_no_prize(
             accuser.loop.tick()
         assert pool.hidden == 1
         assert held(accuser.node, arena.job_id)
+        assert arena.job_id not in accuser.node.keeper._idle, "a full disk takes nothing of it"
         arena.skip(2 * PERIOD_S)
         outcome = arena.play()
         assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + 2 * (ETHER // 2)

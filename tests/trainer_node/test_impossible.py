@@ -251,6 +251,17 @@ def test_hearings_that_cannot_be_read_are_told_apart(liar: Liar) -> None:
     assert isinstance(failed[MATCH], RpcCorrupt)
 
 
+def test_a_match_and_its_hearing_stand_as_views_alone_show_them(liar: Liar) -> None:
+    liar.events = []
+    assert liar.snapshot().standing(MATCH) == (Phase.HEARING, HearingPhase.TRIAL)
+    for view, kind in (("getMatch", Phase), ("getHearing", HearingPhase)):
+        sound = liar.answers[view]["phase"]
+        liar.answers[view]["phase"] = max(kind) + 1
+        with pytest.raises(RpcCorrupt):
+            liar.snapshot().standing(MATCH)
+        liar.answers[view]["phase"] = sound
+
+
 def test_a_decision_for_no_reason_is_refused(liar: Liar) -> None:
     liar.events = [("Decided", {"losers": 1, "reason": max(Reason)})]
     assert liar.snapshot().history(MATCH).reason is max(Reason)
