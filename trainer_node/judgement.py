@@ -42,7 +42,7 @@ from .trial_cost import TrialCost, cost_of
 from .verdicts import Judged
 
 SLOWEST_DISK = 1e8
-"""Bytes that a disk reads in a second, at least. NOTE: what was just written is still in memory, so the measurement says
+"""Bytes that a disk reads in a second, at least. NOTE: what was just written is still in memory, so a measurement says
 nothing about a disk that is read after a day or a restart."""
 
 _log = structlog.get_logger(__name__)

@@ -310,7 +310,7 @@ class _OperatorSource:
     job: JobView
     hearing: HearingInfo
 
-    def right(self) -> Record | None:
+    def right(self, patience_s: float, *, hurry: bool) -> Record | None:  # noqa: ARG002
         judged = self.verifier.judged(self.job, self.hearing)
         return judged.record if judged else None
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import structlog
 
+from referee_py.adjudication import execute_again
 from referee_py.jobs import Rules
 from referee_py.panel.state import HearingPhase
 from tests.small_disk import Refusal
@@ -258,12 +259,12 @@ def test_a_disk_that_is_kept_for_other_jobs_is_not_taken_for_inputs(court: Court
 @pytest.fixture
 def executed(clock: Clock, court: Court, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When the operator was executed, which takes six times as long as the clock has."""
-    execute, times = judgement.execute_again, list[float]()
+    times = list[float]()
 
     def long(*given: Any) -> Sequence[Array]:
         times.append(clock.now)
         clock.now += 6 * court.jobs[0].rules.clock
-        return execute(*given)
+        return execute_again(*given)
 
     monkeypatch.setattr(judgement, "execute_again", long)
     return times
