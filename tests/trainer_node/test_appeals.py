@@ -108,7 +108,10 @@ def test_a_job_whose_appeal_period_is_too_short_for_the_processor_is_left_to_oth
     found = reason(appeal_period=needed - 1)
     assert f"its appeal period has {needed - 1} s" in found
     assert "for an operator on the processor" in found
-    assert "its clock has 1 s" in reason(clock=1)
+    enough = math.ceil(MARGIN * (estimate.dispute_s(package.terms)))
+    assert not reason(clock=enough)
+    assert f"its clock has {enough - 1} s" in reason(clock=enough - 1)
+    assert not reason(clock=enough - math.floor(MARGIN * estimate.right_s), threshold=0), "nobody appeals"
 
 
 def test_data_that_make_sums_slow_make_them_slow_on_the_processor_too() -> None:
