@@ -105,11 +105,11 @@ class Judge:
         ``signed``: the hash of the record that we have signed for, if any; ``defends``: our bond is in the hearing.
         Then what fits nowhere is played all the same. Raises Unavailable, DiskFailed, InvalidInput, HashMismatch.
         """
-        store = fetcher.store
+        store, began = fetcher.store, self._clock()
         case = self._case(job, hearing, fetcher, room=not defends)
         known = None if signed is None else _recalled(store, signed, case)
         if known is not None:
-            return self._judgement(job, hearing, case, *known, kept=True)
+            return self._judgement(job, hearing, case, *known, kept=True, read_s=self._clock() - began)
         if store.in_memory and not defends:
             self._memory.check_room(sum(output.nbytes for output in case.structure.outputs))
         mode = job.program.mode
@@ -134,9 +134,7 @@ class Judge:
         known = _recalled(store, right.hash(), case)
         if known is None:
             raise Unavailable("the outputs were kept, and cannot be read")
-        size = sum(array.nbytes for array in (*case.inputs, *known[1]))
-        read_s = self._clock() - began + size / SLOWEST_DISK
-        return self._judgement(job, hearing, case, *known, kept=True, read_s=read_s)
+        return self._judgement(job, hearing, case, *known, kept=True, read_s=self._clock() - began)
 
     # ------------------------------------------------------------------ inside
 
@@ -190,6 +188,8 @@ class Judge:
         kept: bool,
         read_s: float = 0.0,
     ) -> Judgement:
+        """``read_s``: the seconds in which this process has read the tensors, from a disk or from what it remembers."""
+        read_s += sum(array.nbytes for array in (*case.inputs, *outputs)) / SLOWEST_DISK
         trial = cost_of(hearing.terms.submission.node, case.structure, case.inputs, job.program.mode)
         trial = replace(trial, seconds=trial.seconds + read_s)
         entries = None if case.log is None else case.log.read()
