@@ -6,6 +6,7 @@ the same players as everybody.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import repops
@@ -17,12 +18,13 @@ from trainer_node import challenger, trainer
 from trainer_node.chain import HearingInfo, JobView, TransactionManager
 from trainer_node.config import Settings
 from trainer_node.fetch import Fetcher
+from trainer_node.judgement import Judgement, servers
 from trainer_node.loop import Loop
 from trainer_node.package import MAX_HEADER_BYTES
 from trainer_node.participant import Participant
 from trainer_node.replay import Replay
 from trainer_node.service import Daemon, Service, open_daemon
-from trainer_node.verifier import Judgement, Verifier, servers
+from trainer_node.verifier import Verifier
 
 from .faults import Fault, Lie, Target, executor_of, values_of, watched
 
@@ -72,7 +74,8 @@ class LyingVerifier(Verifier):
         most = max(array.nbytes for array in right.operator.outputs) + MAX_HEADER_BYTES
         uris = servers(job, hearing)
         false = [fetcher.tensor(output, uris, max_bytes=most) for output in wrong.outputs]
-        return Judgement(wrong, Operator(right.operator.inputs, false, right.operator.log), right.trial)
+        operator = Operator(right.operator.inputs, false, right.operator.log)
+        return replace(right, record=wrong, operator=operator, kept=False)
 
 
 def run_trainer(settings: Settings, lie: Lie) -> None:

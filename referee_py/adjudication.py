@@ -65,7 +65,7 @@ def execute_again(
             TensorType(dtype, shape) for dtype, shape in structure.row.infer(specs, structure.attrs)
         )
         if types == structure.outputs:
-            outputs = _execute(structure, list(inputs), backend, mode, log)
+            outputs = execute_right(structure, inputs, backend, mode, log)
     except OpError as error:
         raise InvalidInput(f"the disputed operator cannot be executed: {error}") from error
     if types != structure.outputs:
@@ -76,12 +76,13 @@ def execute_again(
     return outputs
 
 
-def _execute(
-    structure: Structure, inputs: list[Array], backend: Operators, mode: int, log: NodeLog | None
+def execute_right(
+    structure: Structure, inputs: Sequence[Array], backend: Operators, mode: int, log: NodeLog | None = None
 ) -> list[Array]:
+    """Return the right outputs of a node on inputs that are checked, and fit it. Raises OpError if they do not."""
     if mode == MODE_REPOPS_F32:
-        return backend.execute(structure.name, inputs, structure.attrs)
+        return backend.execute(structure.name, list(inputs), structure.attrs)
     if mode == MODE_EXACT:
-        return exact.execute(structure.name, inputs, structure.attrs)
+        return exact.execute(structure.name, list(inputs), structure.attrs)
     entries = None if log is None else log.entries(structure.outputs[0].count)
     return truth(structure.name, inputs, structure.attrs, entries, Rounding.of(mode))

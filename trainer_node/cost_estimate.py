@@ -29,6 +29,7 @@ from referee_py.program.mode import MODE_EXACT
 from referee_py.program.terms import Terms
 
 from .package import Package
+from .right_cost import Right, RightCost
 from .trial_cost import Sampler, TrialCost, longest_chain
 
 MARGIN = 2.0
@@ -59,17 +60,22 @@ class CostEstimate:
     trial: TrialCost
     worst: float = 1.0
     """Factor by which data may make a step slower than the first one; above 1 only in the mode exact."""
+    right_s: float = 0.0
+    """Seconds in which the processor executes the slowest operator before an appeal, where runs compute otherwise."""
 
     def slower(self, factor: float) -> CostEstimate:
         """Return the estimate if later steps may take that much longer, but not more than the worst data make them."""
-        added = (min(factor, self.worst) - 1) * self.step_s
-        return replace(self, step_s=self.step_s + added, commit_s=self.commit_s + added)
+        times = min(factor, self.worst)
+        added = (times - 1) * self.step_s
+        step_s, commit_s = self.step_s + added, self.commit_s + added
+        return replace(self, step_s=step_s, commit_s=commit_s, right_s=times * self.right_s)
 
     def least(self, other: CostEstimate) -> CostEstimate:
         """Return the lower of two measurements of the same job: nothing makes a step quicker than it is."""
         trial = min(self.trial, other.trial, key=lambda trial: trial.seconds)
         step_s, commit_s = min(self.step_s, other.step_s), min(self.commit_s, other.commit_s)
-        return replace(self, step_s=step_s, commit_s=commit_s, trial=trial)
+        right_s = min(self.right_s, other.right_s)
+        return replace(self, step_s=step_s, commit_s=commit_s, trial=trial, right_s=right_s)
 
     def train_s(self, terms: Terms) -> float:
         """Return the seconds of the whole run, committed at the first stride."""
@@ -77,8 +83,8 @@ class CostEstimate:
         return terms.steps * self.step_s + checkpoints * self._extra_s
 
     def dispute_s(self, terms: Terms) -> float:
-        """Return the seconds of computing in one dispute, its trial included."""
-        return self.match_s(terms) + self.trial.seconds
+        """Return the seconds of computing in one dispute, its appeal and trial included."""
+        return self.match_s(terms) + self.right_s + self.trial.seconds
 
     def match_s(self, terms: Terms) -> float:
         """Return the seconds of computing until an operator is found. Each refinement replays up to one first stride,
@@ -119,10 +125,12 @@ def measure(
     stop: Callable[[], bool] = bool,
     clock: Callable[[], float] = time.monotonic,
     busy: Callable[[], float] = time.process_time,
+    right: Right | None = None,
 ) -> CostEstimate:
     """Run and time the first step, plain and committed. A short step runs several times, and so does one that was
     disturbed; the fastest run counts, because the first one also loads libraries and fills caches. ``clock`` gives
-    seconds, ``busy`` the seconds of processors that this process has had.
+    seconds, ``busy`` the seconds of processors that this process has had. ``right`` executes an operator as it is
+    judged; None if the step does the same.
 
     Raises StepTooLong if it takes more than ``limit_s`` seconds of both, Unavailable if told to stop or if the machine
     has no time for it, HashMismatch if the tensors are not the program's.
@@ -149,7 +157,12 @@ def measure(
     worst = 1.0
     if terms.mode == MODE_EXACT:
         worst += hardest_s(package.program) / fastest[False]
-    return CostEstimate(fastest[False], fastest[True], sampler.cost(), worst)
+    right_s = 0.0
+    if right is not None:
+        judged = RightCost(package.program, terms.mode, right, stop, clock)
+        Interpreter(package.program, package.constants, backend, judged).step(run.initial(), False)
+        right_s = judged.seconds()
+    return CostEstimate(fastest[False], fastest[True], sampler.cost(), worst, right_s)
 
 
 def hardest_s(program: Program) -> float:

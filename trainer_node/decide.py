@@ -91,9 +91,10 @@ def too_slow(
     ``latency_s``: seconds until a move is seen and the next one mined; ``commit_age``: see `too_late`; ``mined_s``:
     seconds until a transaction in a row is mined.
 
-    NOTE: an appeal needs the disputed step again; a match needs an interval again for each stride, and that step. What
-    strangers request of us is computed between the parts of these: at most one interval in each verdict period. A trial
-    has a clock of its own, but may be one of several. What other jobs may ask at the same time: `admission`.
+    NOTE: an appeal needs the disputed step again, and its operator on the processor; a match needs an interval again
+    for each stride, and that step. What strangers request of us is computed between the parts of these: at most one
+    interval in each verdict period. A trial has a clock of its own, but may be one of several. What other jobs may ask
+    at the same time: `admission`.
     """
     return _short_term(job, estimate, latency_s, commit_age) or too_many_pieces(job, estimate, mined_s)
 
@@ -102,15 +103,16 @@ def _short_term(job: JobView, estimate: CostEstimate, latency_s: float, commit_a
     """Return which clock or period may be too short, or None."""
     match_s, trial_s = estimate.match_s(job.program), estimate.trial.seconds
     waits_s, answer_s = estimate.waits_s(job.program), estimate.answer_s(job.program)
+    right_s = estimate.right_s if job.rules.has_verifiers else 0.0
     moves = max(match_moves(job.program), TRIAL_MOVES)
     needed = {
-        "clock": (job.rules.clock, match_s + waits_s + trial_s, moves),
+        "clock": (job.rules.clock, match_s + waits_s + right_s + trial_s, moves),
         "verdict period": (job.rules.verdict_period, match_s + answer_s, 2),
         "reveal period": (job.reveal_period, 0.0, 2),
         "challenge period": (job.challenge_period, float(commit_age), 3),
     }
     if job.rules.has_verifiers:
-        needed["appeal period"] = (job.rules.appeal_period, match_s + waits_s, 2)
+        needed["appeal period"] = (job.rules.appeal_period, match_s + waits_s + right_s, 2)
     takes = {name: MARGIN * (busy + count * latency_s) for name, (_, busy, count) in needed.items()}
     name = max(needed, key=lambda name: takes[name] - needed[name][0])
     limit, busy, count = needed[name]
@@ -119,6 +121,8 @@ def _short_term(job: JobView, estimate: CostEstimate, latency_s: float, commit_a
     told = f"a dispute may take us {takes[name]:.0f} s; its {name} has {limit} s: {MARGIN * busy:.0f} s to compute"
     if name == "clock":
         told += f" ({MARGIN * trial_s:.0f} s of that for a trial, {estimate.trial})"
+    elif name == "appeal period" and right_s:
+        told += f" ({MARGIN * right_s:.0f} s of that for an operator on the processor)"
     elif name == "verdict period":
         told += f" ({MARGIN * answer_s:.0f} s of that for what may be requested under a checkpoint)"
     elif name == "challenge period":

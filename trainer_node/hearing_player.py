@@ -10,9 +10,10 @@ threads beside the node's loop compute them (`drafts`).
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,12 +40,14 @@ from .ids import whole
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES
 from .patience import NONE, Patience
+from .rights import Rights
 
 MAX_KEPT = 4
 """Number of operators whose tensors are kept while their trials last. NOTE: states of a chain are kept for every trial.
 With more trials than this, each round recomputes tensors, but no round repeats a pass over a chain."""
 PATIENCE_S = 1.0
-"""Seconds that a round of the node's loop waits for moves, over all trials; moves that take longer are sent later."""
+"""Seconds that a round of the node's loop waits for moves and right records, over all hearings; what takes longer is
+sent later."""
 
 _log = structlog.get_logger(__name__)
 
@@ -52,8 +55,9 @@ _log = structlog.get_logger(__name__)
 class OperatorSource(Protocol):
     """A party's knowledge of the operator that a hearing is about; None: not yet. Asked for only if needed."""
 
-    def right(self) -> Record | None:
-        """Return the right record, as the party has computed it."""
+    def right(self, patience_s: float, *, hurry: bool) -> Record | None:
+        """Return the right record, as the party has computed it, within ``patience_s`` seconds. ``hurry``: half of the
+        time in which it is of use is over."""
         ...
 
     def operator(self) -> Operator | None:
@@ -90,6 +94,8 @@ class HearingPlayer:
         self._me = me
         self._opponents = opponents
         self._drafts = Drafts(stop)
+        self.rights = Rights()
+        """What spokesmen compute before an appeal."""
         self._patience_s = patience_s
         self._round: tuple[Snapshot | None, float] = None, 0.0
         """The snapshot of this round of the loop, and the seconds left of its patience."""
@@ -106,7 +112,7 @@ class HearingPlayer:
         may_have_signed = me in hearing.terms.verifiers
         if hearing.hidden is not None and may_have_signed and state.phase is HearingPhase.DEFENCE:
             raise RpcCorrupt(hearing.hidden)
-        right = self._right(hearing, source) if self._matters(hearing, snapshot.now) else None
+        right = self._right(snapshot, hearing, source) if self._matters(hearing, snapshot.now) else None
         move = plan(state, hearing.terms, me, right, snapshot.now)
         left = state.until - snapshot.now
         period = hearing.terms.rules.appeal_period
@@ -129,6 +135,7 @@ class HearingPlayer:
         """Drop the data kept about a job's hearings, except those in ``but``."""
         for number in [n for n, kept in self._kept.items() if kept.job_id == job_id and n not in but]:
             self._drafts.forget(number)
+            self.rights.forget(number)
             del self._kept[number]
 
     def _matters(self, hearing: HearingInfo, now: int) -> bool:
@@ -188,23 +195,39 @@ class HearingPlayer:
             rival = Rival(trial, 1 - side, self._opponents.ask(servers).tensor)
             return trials.plan(trial.state, trial.dispute, side, operator, rival, now)
 
-        of, left = self._round
-        if of is not snapshot:
-            left = self._patience_s
-        began, state = time.monotonic(), (trial.state, trial.children, trial.leaves)
-        moves = self._drafts.moves(hearing.id, state, work, left)
-        self._round = snapshot, max(left - (time.monotonic() - began), 0.0)
+        state = trial.state, trial.children, trial.leaves
+        with self._patient(snapshot) as left:
+            moves = self._drafts.moves(hearing.id, state, work, left)
         if moves is None:
             _log.info("trial.pending", match=whole(hearing.match_id), side=side, steps=operator.walk.steps)
         return moves or []
 
+    @contextlib.contextmanager
+    def _patient(self, snapshot: Snapshot) -> Iterator[float]:
+        """Yield the seconds that this round may still wait; what the block takes is taken from them."""
+        of, left = self._round
+        left = left if of is snapshot else self._patience_s
+        began = time.monotonic()
+        yield left
+        self._round = snapshot, max(left - (time.monotonic() - began), 0.0)
+
     # ------------------------------------------------------------------ what we know
 
-    def _right(self, hearing: HearingInfo, source: OperatorSource) -> Record | None:
-        kept = self._keep(hearing)
-        if kept.right is None:
-            kept.right = source.right()
-        return kept.right
+    def _right(self, snapshot: Snapshot, hearing: HearingInfo, source: OperatorSource) -> Record | None:
+        """Return the right record, if it is known by now.
+
+        SAFETY: half of the period is for the processor. Then what the run's device gives twice is appealed on, because
+        a bond is less than a stake and a lost root.
+        """
+        kept, state = self._keep(hearing), hearing.state
+        if kept.right is not None:
+            return kept.right
+        hurry = state.until - snapshot.now <= hearing.terms.rules.appeal_period / 2
+        with self._patient(snapshot) as left:
+            found = source.right(left, hurry=hurry)
+        if not hurry:
+            kept.right = found
+        return found
 
     def _operator(self, hearing: HearingInfo, source: OperatorSource) -> Operator | None:
         """Return the operator's tensors; None if they are not there yet, or if `MAX_KEPT` others are in use."""

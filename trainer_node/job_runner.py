@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from referee_py.adjudication import execute_right
 from referee_py.errors import HashMismatch, InvalidInput, Unavailable
 from referee_py.execute import Backend, RunClaim
 from referee_py.program import Program
@@ -43,6 +44,7 @@ from .chain.threads import Threads
 from .checkpoints import StoredCheckpoints
 from .cost_estimate import CostEstimate, StepTooLong, measure
 from .db import Database
+from .devices import backend_of
 from .errors import Corrupt, DiskFailed, LogsLate, MemoryShort, RoomKept
 from .fetch import Fetcher
 from .keeper import Keeper
@@ -58,6 +60,7 @@ from .problems import Problems
 from .progress import Board, Report, Reporter, told_outputs
 from .refuted import Refuted
 from .replay import Interrupted, Replay
+from .right_cost import Right
 from .store import Store
 from .tensors import Tensors
 from .turns import Turns
@@ -81,6 +84,7 @@ class JobRunner:
 
     ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
     ``exact_slowdown`` is the factor of time kept for later steps of the mode exact.
+    ``alike``: runs without rounding logs compute on the processor, as operators are judged.
     ``thresholds`` are for the dense logs that a trainer writes. ``board`` gets reports about the run in progress,
     ``problems`` what has failed; ``keeper`` keeps room on the disk. ``clock`` gives the seconds of all waits.
     """
@@ -97,6 +101,7 @@ class JobRunner:
         evaluator: Callable[[], Evaluator],
         thresholds: Thresholds = fixed,
         follows: bool = False,
+        alike: bool = True,
         replay: type[Replay] = Replay,
         board: Board | None = None,
         metrics: Metrics | None = None,
@@ -109,7 +114,7 @@ class JobRunner:
         self._metrics = metrics or Metrics()
         self._problems = problems or Problems()
         self._keeper = keeper
-        self._follows = follows
+        self._follows, self._alike = follows, alike
         self._evaluator = evaluator
         self._thresholds = thresholds
         self._max_logs = max_logs
@@ -508,9 +513,18 @@ class JobRunner:
 
     def _measure(self, job: JobView, package: Package, limit_s: float) -> CostEstimate:
         backend = self._computes(job, DryRunLogs() if is_rounded(job.program.mode) else None)
-        found = measure(package, backend, limit_s=limit_s, stop=self._stop.is_set)
-        _log.info("job.measured", job=job.id, step_s=found.step_s, commit_s=found.commit_s, worst=found.worst)
+        right = self._right(job.program.mode)
+        found = measure(package, backend, limit_s=limit_s, stop=self._stop.is_set, right=right)
+        seconds = {"step_s": found.step_s, "commit_s": found.commit_s, "right_s": found.right_s}
+        _log.info("job.measured", job=job.id, worst=found.worst, **seconds)
         return found.slower(self._exact_slowdown)
+
+    def _right(self, mode: int) -> Right | None:
+        """Return how operators are judged, or None if runs compute them in the same way."""
+        if self._alike and not is_rounded(mode):
+            return None
+        backend = backend_of("cpu", mode)
+        return lambda structure, inputs: execute_right(structure, inputs, backend, mode)
 
     def _computes(self, job: JobView, log_source: LogSource | None) -> Backend:
         """Return the backend for a job's operators. ``log_source`` has the job's rounding logs, if any."""

@@ -34,6 +34,14 @@ class Memory:
                 )
             kept[name] = data
 
+    def check_room(self, size: int) -> None:
+        """Raise DiskFull if so many bytes more exceed the limit."""
+        if self.size + size > self._limit():
+            raise DiskFull(
+                f"{size} bytes fit neither on the disk nor in memory beside {self.size} bytes; limits.memory_bytes "
+                f"allows {self._limit()}: make room on the disk"
+            )
+
     def get(self, job: int, name: Name) -> bytes | None:
         """Return the bytes of an artifact that is kept for a job, or None."""
         return self._kept.get(job, {}).get(name)

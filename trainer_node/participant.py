@@ -41,6 +41,7 @@ from .opponent import Opponents
 from .patience import NONE, Patience
 from .refuted import Refuted
 from .replay import Replay
+from .rights import Rights
 from .rounded.calibration import Calibration
 from .service import Daemon
 from .undone import Undone
@@ -73,6 +74,7 @@ def open_runner(
         exact_slowdown=settings.limits.exact_slowdown,
         max_logs=settings.limits.log_bytes,
         follows=follows,
+        alike=settings.device == "cpu",
         evaluator=lambda: evaluator_of(settings.evaluator, settings.device),
         thresholds=fixed if settings.calibration is None else Calibration.read(settings.calibration).tau,
         replay=replay,
@@ -402,9 +404,10 @@ class Participant(Role):
         """Return our moves in a hearing and its trial."""
         assert self._hearings is not None
         assert self._me is not None
-        at = hearing.terms.submission
-        source = _OperatorSource(at, job, self._runner.replay(job.id, own), self._me)
-        players = set(at.players) - {self._me}
+        source = _OperatorSource(
+            hearing, job, self._runner.replay(job.id, own), self._me, self._hearings.rights
+        )
+        players = set(hearing.terms.submission.players) - {self._me}
         staked = min((claim.stake for claim in job.claims if claim.owner in players), default=0)
         return self._hearings.due(snapshot, hearing, source, self._patience(snapshot, job, staked))
 
@@ -441,13 +444,18 @@ def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> 
 class _OperatorSource:
     """A spokesman's knowledge of a disputed operator, from its own run."""
 
-    at: Submission
+    hearing: HearingInfo
     job: JobView
     replay: Replay
     me: str
+    rights: Rights
 
-    def right(self) -> Record:
-        return self.replay.right(self.at.step, self.at.node)
+    @property
+    def at(self) -> Submission:
+        return self.hearing.terms.submission
+
+    def right(self, patience_s: float, *, hurry: bool) -> Record | None:
+        return self.rights.of(self.hearing, self.replay, patience_s, hurry=hurry)
 
     def operator(self) -> Operator:
         return self.replay.operator(self.at.step, self.at.node)

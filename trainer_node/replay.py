@@ -5,7 +5,8 @@
     step_tree  one step again, every node committed
     publish    the disputed operator's inputs and outputs, for verifiers and the opponent
     operator   the same tensors, to play a trial about the operator
-    right      the operator's right record, to decide on an appeal
+    right      the operator's right record, to decide on an appeal, computed on the processor
+    again      the same by a second execution on the run's own device, where the processor is too slow for that
     approach   the state before a step, one step a turn, to answer requests beside the moves of disputes (`answers`)
     watch      that step once, committed, every tensor shown to a hook
     make_good  the states that the disk has refused, one step a turn (`mending`)
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from referee_py.adjudication import adjudicate
-from referee_py.commit import NO_LOG, Record, Tree
+from referee_py.commit import NO_LOG, Record, Tree, tensor_hash
 from referee_py.commit.tensor import canonical
 from referee_py.errors import AssayError, HashMismatch, Unavailable
 from referee_py.execute import (
@@ -283,6 +284,14 @@ class Replay:
         with self.turns.move():
             log = self._log(step, node)
         return adjudicate(structure, own, inputs, backend, self.terms.mode, log)
+
+    def again(self, step: int, node: int) -> Record | None:
+        """Return our record of a node if a second execution on the run's own device gives it, too; None if it does not.
+
+        NOTE: a device that is always wrong gives the same twice. It shows those that fail now and then.
+        """
+        own, outputs = self.record(step, node), self.operator(step, node).outputs
+        return own if tuple(map(tensor_hash, outputs)) == own.outputs else None
 
     def _log(self, step: int, node: int) -> NodeLog | None:
         """Return the rounding log that the run uses for a node in a step; None if there is none."""

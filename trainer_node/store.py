@@ -91,8 +91,8 @@ class Store:
     def held_by(self, job: int, *, result: bool = False, memory: Memory | None = None) -> Store:
         """Return this store, whose artifacts belong to a job from now on: to its work, or to its ``result``.
 
-        With ``memory`` what is received is kept there, and so is what is on disk where the disk does not note that the
-        job holds it: a view for a disk that has refused.
+        With ``memory`` what is received or put is kept there, and so is what is on disk where the disk does not note
+        that the job holds it: a view for a disk that has refused.
         """
         view = copy.copy(self)
         view.make_room = lambda size: self.make_room(size)
@@ -331,6 +331,11 @@ class Store:
             raise InvalidInput(
                 f"{name} has {size} bytes; the limit is {self.max_bytes}, limits.artifact_bytes"
             )
+        if self._memory is not None:
+            with self._in_memory(name) as kept:
+                for part in parts:
+                    kept.write(part)
+            return
         if self._here(name, size):
             return
         self._check_room(name, size)

@@ -34,11 +34,13 @@ from .trial_cost import TrialCost
 class Judged:
     """The record that we have found to be right, and what a trial about it costs us at most.
 
-    INVARIANT: all inputs of the judgement are kept, on disk or in memory, so that it can be made again.
+    INVARIANT: the tensors with which a trial begins are kept, on disk or in memory. ``read_s``: the seconds until they
+    are read and checked, before which we cannot stand by the record; ``trial`` includes them.
     """
 
     record: Record
     trial: TrialCost
+    read_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +135,21 @@ def _vote(job: JobView, judged: Judged | None, caution: Caution, signed: Signed)
         return Decision(Act.JUDGE)
     # SAFETY: with a signature we stake our bond on playing a trial in time; after signing we defend it at any cost.
     # NOTE: whoever appeals against several verdicts in the same minute has all their trials at once.
-    reason = too_costly(judged.trial, TRIAL_MOVES * caution.latency_s, job.rules.clock)
+    reason = too_slow_to_stand(judged.read_s + 2 * caution.latency_s, job.rules.appeal_period)
+    reason = reason or too_costly(judged.trial, TRIAL_MOVES * caution.latency_s, job.rules.clock)
     reason = reason or too_many_trials(signed.bonds, signed.bond(job, judged), signed.spare, signed.means)
     return Decision(Act.REFUSE, reason) if reason else Decision(Act.VOTE)
+
+
+def too_slow_to_stand(seconds: float, appeal_period: int) -> str | None:
+    """Return why not to sign a verdict, or None: after a restart we could not stand by it within the appeal period.
+    ``seconds``: until its record is known and two moves are mined."""
+    if MARGIN * seconds <= appeal_period:
+        return None
+    return (
+        f"to read what we have judged and to stand by it may take us {MARGIN * seconds:.0f} s; the appeal period has "
+        f"{appeal_period} s"
+    )
 
 
 def too_costly(trial: TrialCost, moves_s: float, clock: int) -> str | None:
@@ -146,6 +160,15 @@ def too_costly(trial: TrialCost, moves_s: float, clock: int) -> str | None:
         f"a trial may take us {MARGIN * trial.seconds:.0f} s to compute ({trial}), and {MARGIN * moves_s:.0f} s "
         f"for its moves; the clock has {clock} s"
     )
+
+
+def must_be_ready(hearing: HearingInfo, me: str) -> bool:
+    """Return whether our judgement has to be known though nothing is due: our verdict is there and can be overruled.
+
+    SAFETY: it is made again, where that is needed, before the period to stand by it begins or the clock of our trial.
+    """
+    phases = (HearingPhase.RULED, HearingPhase.TRIAL, HearingPhase.STAND)
+    return hearing.state.phase in phases and hearing.signed(me)
 
 
 def may_stake(hearing: HearingInfo, me: str, refused: bool) -> bool:

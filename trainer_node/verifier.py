@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
@@ -14,42 +14,31 @@ from functools import partial
 import repops
 import structlog
 
-from referee_py.adjudication import execute_again
 from referee_py.attestation import Verdict, sign
-from referee_py.commit import NO_LOG, Record, Tag, tensor_hash
-from referee_py.commit.tensor import canonical
+from referee_py.commit import Record
 from referee_py.errors import HashMismatch, InvalidInput, Unavailable
-from referee_py.panel.state import Attest, HearingPhase, Submission
-from referee_py.program import Program
-from referee_py.program.mode import is_rounded
-from referee_py.rounding.step_log import NodeLog
+from referee_py.panel.state import Attest, HearingPhase
 from referee_py.trial.solver import Operator
 
 from .admission import Means
-from .artifacts import Kind, Name
 from .chain import Call, HearingInfo, JobView, Snapshot
 from .chain.codec.hearing import hearing_call
 from .config import Settings
-from .devices import backend_of
-from .disk import on_disk
 from .due import Due
 from .duty_book import BondBook
-from .errors import DiskFailed, DiskFull, RpcCorrupt
+from .errors import DiskFailed, RpcCorrupt
 from .fetch import Fetcher
 from .funds import trial_wei
 from .hearing_player import HearingPlayer
 from .ids import whole
+from .judgement import Judge, Judgement
 from .lanes import Lanes
-from .log_sources import step_limit
 from .loop import Loop, Role, Turn, raising
 from .memory import Memory
 from .opponent import Opponents
-from .package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
 from .service import Daemon, Service, open_daemon
-from .store import Store
-from .trial_cost import TrialCost, cost_of
 from .undone import Undone
-from .verdicts import Act, Caution, Decision, Judged, Signed, decide, may_stake
+from .verdicts import Act, Caution, Decision, Judged, Signed, decide, may_stake, must_be_ready
 from .waits import JUDGED_S, LANES
 
 DEFENCE_LANES = 4
@@ -66,20 +55,6 @@ def run(settings: Settings) -> None:
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """A verifier's result: the record that it signs, and the tensors with which it defends that in a trial."""
-
-    record: Record
-    operator: Operator
-    trial: TrialCost
-
-    @property
-    def judged(self) -> Judged:
-        """What a decision needs of it, without the tensors."""
-        return Judged(self.record, self.trial)
-
-
-@dataclass(frozen=True)
 class _Asked:
     """A judgement that is computed, or is there. ``defends``: our bond is in its hearing."""
 
@@ -93,9 +68,9 @@ class Verifier(Role):
 
     NOTE: it never guesses. Without the inputs that the records name, it signs nothing and tries again.
 
-    INVARIANT: what a judgement comes from is held by its job from the moment at which it is fetched (on a full disk, by
-    `Memory`), until no signature of ours can be tried in the job any more. So the judgement can be made again, and a
-    trial played, without anybody's server, also after a restart.
+    INVARIANT: what a judgement comes from, and what comes of it, is held by its job (on a full disk, by `Memory`) until
+    no signature of ours can be tried in the job any more. So a trial is played without anybody's server and without
+    executing the operator again, also after a restart.
     """
 
     def __init__(self, node: Daemon, clock: Callable[[], float] = time.monotonic) -> None:
@@ -115,6 +90,7 @@ class Verifier(Role):
         self._round: tuple[Snapshot | None, float] = None, 0.0
         """The snapshot of this round of the loop, and the seconds left of its patience."""
         self._memory = Memory(lambda: node.settings.limits.memory_bytes)
+        self._bench = Judge(node, self._memory, clock)
         assert node.transactions is not None
         self._account, self._me = node.transactions.account, node.transactions.address
         opponents = Opponents.of(node.store, node.stop)
@@ -183,9 +159,17 @@ class Verifier(Role):
         """Return our vote, if that is due; otherwise what keeps the hearing going and defends our bond."""
         if self._round[0] is not snapshot:
             self._round = snapshot, JUDGED_S
-        if hearing.state.phase not in (HearingPhase.VOTING, HearingPhase.DEFENCE, HearingPhase.STAND):
-            # NOTE: the tensors may be large, and are rarely needed again.
+        ready = must_be_ready(hearing, self._me)
+        if not ready and hearing.state.phase not in (
+            HearingPhase.VOTING,
+            HearingPhase.DEFENCE,
+            HearingPhase.STAND,
+        ):
             self._drop(hearing.id)
+        if ready and hearing.id not in self._judged:
+            # NOTE: what fails is told, and tried again in the next round; the hearing goes on meanwhile.
+            with contextlib.suppress(Exception):
+                self.judged(job, hearing)
         known = self._judged.get(hearing.id)
         decision = self._decide(snapshot, job, hearing, known[1] if known else None)
         if decision.act is Act.JUDGE and (judged := self.judged(job, hearing)) is not None:
@@ -251,8 +235,8 @@ class Verifier(Role):
             if found is None:
                 return None
             self._judged[hearing.id] = job.id, found.judged
-            if not self._asked[hearing.id].defends:
-                self._drop(hearing.id)  # a vote needs the record alone
+            if found.kept and hearing.state.phase is not HearingPhase.DEFENCE:
+                self._drop(hearing.id)  # the tensors may be large, and are read again where a trial begins
         return self._judged[hearing.id][1]
 
     def operator(self, job: JobView, hearing: HearingInfo) -> Operator | None:
@@ -336,51 +320,10 @@ class Verifier(Role):
         return self._judge(job, hearing, node.fetcher.for_job(job.id, store=view).stopped_by(stop))
 
     def _judge(self, job: JobView, hearing: HearingInfo, fetcher: Fetcher) -> Judgement:
-        """Compute the right record of the disputed node from inputs that either side serves."""
-        at, memory = hearing.terms.submission, self._node.settings.limits.memory_bytes
-        uris = servers(job, hearing)
-        program = load_program(fetcher, job.program, job.program_file, uris)
-        structure = program.nodes[at.node]
-        limit = check_operator(program, job.program, at.node, memory) + MAX_HEADER_BYTES
-        record = hearing.terms.dispute.records[0]
-        names = [Name(Kind.TENSOR, tensor) for tensor in record.inputs]
-        self._check_room(job, fetcher.store, program, at.node, names)
-        fetcher.fetch_all(names, uris, max_bytes=limit)
-        inputs = [fetcher.store.get_tensor(tensor) for tensor in record.inputs]
-        log = self._log(job, program, at, uris, fetcher)
-        outputs = execute_again(
-            structure, record, inputs, backend_of("cpu", job.program.mode), job.program.mode, log
-        )
-        hashes = tuple(tensor_hash(array) for array in outputs)
-        right = Record(record.structure, record.inputs, hashes, NO_LOG if log is None else log.digest)
-        trial = cost_of(at.node, structure, inputs, job.program.mode)
-        entries = log.read() if log else None
-        return Judgement(right, Operator(inputs, [*map(canonical, outputs)], entries), trial)
-
-    def _check_room(
-        self, job: JobView, store: Store, program: Program, node: int, names: Sequence[Name]
-    ) -> None:
-        """Raise DiskFull if the inputs of a node that are not here would take room that other jobs may need."""
-        sizes = [on_disk(program.type_of(operand).nbytes) for operand in program.nodes[node].inputs]
-        missing = sum(size for name, size in zip(names, sizes, strict=False) if store.find(name) is None)
-        if missing and not store.in_memory and (full := self._node.keeper.fits(job.id, missing)) is not None:
-            raise DiskFull(f"the inputs are not fetched: {full}")
-
-    def _log(
-        self, job: JobView, program: Program, at: Submission, uris: list[str], fetcher: Fetcher
-    ) -> NodeLog | None:
-        """Return the disputed node's log, to which the job's rounding logs commit; None if there is none.
-
-        NOTE: it comes from the root that the trainer has revealed, because both records may name a wrong log.
-        """
-        terms = job.program
-        if not is_rounded(terms.mode):
-            return None
-        check_leaves(terms)
-        roots = fetcher.tree(Tag.LOG_RUN_TREE, job.logs, terms.steps, uris).leaves
-        limit = step_limit(program, self._node.settings.limits.memory_bytes)
-        step = fetcher.log(roots[at.step - 1], terms.node_count, uris, max_bytes=limit)
-        return step.nodes.get(at.node)
+        """Return the right record of the disputed node."""
+        judged, me = self._judged.get(hearing.id), self._me
+        signed = hearing.signed_for(me) or (judged[1].record.hash() if judged else None)
+        return self._bench.judge(job, hearing, fetcher, signed, defends=hearing.voted(me))
 
 
 @dataclass(frozen=True)
@@ -391,7 +334,7 @@ class _OperatorSource:
     job: JobView
     hearing: HearingInfo
 
-    def right(self) -> Record | None:
+    def right(self, patience_s: float, *, hurry: bool) -> Record | None:  # noqa: ARG002
         judged = self.verifier.judged(self.job, self.hearing)
         return judged.record if judged else None
 
@@ -401,10 +344,3 @@ class _OperatorSource:
     def servers(self) -> list[str]:
         accuser = self.hearing.terms.submission.players[self.hearing.state.side]
         return [claim.uri for claim in self.job.claims if claim.owner == accuser and claim.uri]
-
-
-def servers(job: JobView, hearing: HearingInfo) -> list[str]:
-    """Return the servers that may have the data of a hearing: the client's, both spokesmen's, then all others'."""
-    spokesmen = hearing.terms.submission.players
-    claims = sorted(job.claims, key=lambda claim: claim.owner not in spokesmen)
-    return list(dict.fromkeys([job.uri, *(claim.uri for claim in claims if claim.uri)]))

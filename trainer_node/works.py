@@ -166,6 +166,22 @@ WORKS = (
         "N/test_verifier.py::test_a_judgement_that_takes_long_holds_up_nobody",
     ),
     Work(
+        "what a judged operator takes once its verdict is signed",
+        "an appeal, and a side that gives its trial away",
+        "reading what was kept: outputs beside inputs, executed once; twice that, with the moves, fits the appeal "
+        "period and with the trial the clock, or the vote is refused",
+        "the bond of an appeal, or half a stake",
+        "N/test_verifier_under_siege.py::test_an_operator_that_takes_longer_than_the_clock_is_executed_once",
+    ),
+    Work(
+        "executing an operator on the processor before an appeal",
+        "a verdict that calls our record wrong",
+        "the slowest operator, measured on a part of it before a stake where runs compute elsewhere; beside the loop, "
+        "and after half of the appeal period the run's device decides alone",
+        "the bonds of the verdict's signers",
+        "N/test_appeals.py::test_a_job_whose_appeal_period_is_too_short_for_the_processor_is_left_to_others",
+    ),
+    Work(
         "looking at jobs",
         "anybody who posts them",
         "some of others' in each round, ours in every one",

@@ -41,7 +41,7 @@ from .sent import CONTRACTS, move_of_hearing, moves_of_trial
 
 ME, LIAR, STRANGER = (to_checksum_address("0x" + byte * 20) for byte in ("aa", "bb", "cc"))
 VERIFIER = to_checksum_address("0x" + "dd" * 20)
-CLOCK, BEGAN, STAKE = 1000, 1000, 7
+CLOCK, BEGAN, STAKE, PERIOD = 1000, 1000, 7, 100
 PATIENT_S = 60.0
 """Long enough that what is due is sent in the round that asks for it."""
 
@@ -55,7 +55,7 @@ class Told:
     uris: list[str] = field(default_factory=list)
     asked: int = 0
 
-    def right(self) -> Record | None:
+    def right(self, patience_s: float, *, hurry: bool) -> Record | None:  # noqa: ARG002
         self.asked += 1
         return self.record
 
@@ -78,11 +78,12 @@ class Room:
         self.setting, self.dispute = setting, setting.dispute
         hashes = self.dispute.records[0].hash(), self.dispute.records[1].hash()
         at = Submission(1, "0x" + "34" * 20, 1, 5, 3, (ME, LIAR), hashes, dispute_hash(self.dispute))
+        periods = replace(rules(), verdict_period=PERIOD, appeal_period=PERIOD)
         terms = HearingTerms(
-            hearing_id(REFEREE, 1), at, self.dispute, rules(), STAKE, (VERIFIER,), 1, "0x" + "12" * 20
+            hearing_id(REFEREE, 1), at, self.dispute, periods, STAKE, (VERIFIER,), 1, "0x" + "12" * 20
         )
         self.hearing = HearingInfo(
-            HearingState(HearingPhase.VOTING, until=BEGAN + 100), terms, {}, Value(2 * STAKE, STAKE)
+            HearingState(HearingPhase.VOTING, until=BEGAN + PERIOD), terms, {}, Value(2 * STAKE, STAKE)
         )
         self.trial = open_trial(self.dispute, (ME, LIAR), (CLOCK, CLOCK), BEGAN)
         self.shown = Known(), Known()

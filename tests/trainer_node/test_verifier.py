@@ -16,16 +16,18 @@ from referee_py.attestation import Verdict, recover
 from referee_py.commit import Record
 from referee_py.panel.state import HearingPhase
 from referee_py.program.mode import Bounds, Rounding
+from trainer_node import judgement
 from trainer_node import verifier as module
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import ClaimView, HearingInfo, JobPhase, JobView
 from trainer_node.errors import RpcUnavailable
 from trainer_node.ids import whole
+from trainer_node.judgement import servers
 from trainer_node.min_stake import TRIAL_MOVES
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 from trainer_node.trial_cost import TrialCost
-from trainer_node.verifier import Verifier, servers
+from trainer_node.verifier import Verifier
 
 from . import near
 from .courtroom import KEY, NODE, PANEL, STEP, Court, publish, publish_logs
@@ -191,18 +193,18 @@ def test_no_verdict_is_signed_that_could_not_be_stood_by_in_time(
     court: Court, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(court)
-    monkeypatch.setattr(module, "cost_of", lambda *_: TrialCost(8, "mm", 1 << 30, 501.0))
+    monkeypatch.setattr(judgement, "cost_of", lambda *_: TrialCost(8, "mm", 1 << 30, 501.0))
     with structlog.testing.capture_logs() as told:
         assert court.tick() == []
     (refused,) = [event for event in told if event["event"] == "verdict.refused"]
     for word in ("1002 s", "node 8, mm", "1,073,741,824 steps", "clock has 1000 s"):
         assert word in refused["reason"]
-    court.now_is(
-        phase=HearingPhase.DEFENCE, verdict=court.right.hash(), votes={court.right.hash(): (KEY.address,)}
-    )
+    overruled(court, court.right)
     source = module._OperatorSource(court.verifier, court.jobs[0], court.heard[101])
-    assert source.right() == court.right, "a signer defends its record, however long it takes by now"
-    patient = replace(court.jobs[0].rules, clock=1002)
+    assert source.right(0.0, hurry=False) == court.right, (
+        "a signer defends its record, however long it takes by now"
+    )
+    patient = replace(court.jobs[0].rules, clock=1010)
     other = court.add(court.jobs[0].uri, rules=patient)
     assert until(court.tick) == [other]
 

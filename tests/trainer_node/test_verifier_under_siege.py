@@ -5,16 +5,22 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
 
+from referee_py.adjudication import execute_again
+from referee_py.jobs import Rules
 from referee_py.panel.state import HearingPhase
 from tests.small_disk import Refusal
+from trainer_node import judgement
 from trainer_node import verifier as module
-from trainer_node.errors import DiskFull
+from trainer_node.artifacts import Array, Kind, Name
+from trainer_node.errors import DiskFull, RpcUnavailable
 from trainer_node.holders import Holders
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
@@ -210,7 +216,7 @@ def test_on_a_full_disk_it_judges_and_stands_from_memory_and_keeps_all_once_ther
         monkeypatch.setattr(Holders, "hold", full)
     assert until(court.tick) == [101]
     kept = court.verifier._memory.names(1)
-    assert {name.hash for name in kept} >= set(court.right.inputs)
+    assert {name.hash for name in kept} >= {*court.right.inputs, *court.right.outputs, court.right.hash()}
     server.stop()
     voted(court)
     forget_what_may_go(court)
@@ -245,3 +251,135 @@ def test_a_disk_that_is_kept_for_other_jobs_is_not_taken_for_inputs(court: Court
     court.keeper._store_bytes = 1
     assert until(court.tick) == [101]
     assert {name.hash for name in court.verifier._memory.names(1)} >= set(court.right.inputs)
+
+
+# ---------------------------------------------------------------------- no trial waits for an execution
+
+
+@pytest.fixture
+def executed(clock: Clock, court: Court, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When the operator was executed, which takes six times as long as the clock has."""
+    times = list[float]()
+
+    def long(*given: Any) -> Sequence[Array]:
+        times.append(clock.now)
+        clock.now += 6 * court.jobs[0].rules.clock
+        return execute_again(*given)
+
+    monkeypatch.setattr(judgement, "execute_again", long)
+    return times
+
+
+def known(court: Court) -> bool:
+    """Take a round; return whether the verifier knows its judgement."""
+    court.tick()
+    return court.heard[101].id in court.verifier._judged
+
+
+def unread(_: object) -> None:
+    raise RpcUnavailable("no answer")
+
+
+def ruled(court: Court) -> None:
+    """Let the verdict that we signed be there."""
+    vote = ME, court.right.hash()
+    court.now_is(phase=HearingPhase.RULED, verdict=court.right.hash(), votes=(vote,), voters=(ME,))
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_operator_that_takes_longer_than_the_clock_is_executed_once(
+    court: Court, server: ArtifactServer, clock: Clock, executed: list[float], restarted: bool
+) -> None:
+    """Its outputs are kept beside its inputs, and the chain knows which record we have signed for."""
+    assert until(court.tick) == [101]
+    server.stop()
+    voted(court)
+    forget_what_may_go(court)
+    if restarted:
+        court.start(Verifier(court.node, clock))
+    assert stands_and_can_play(court)
+    assert len(executed) == 1, "the clock of a trial never runs while it executes"
+
+
+@pytest.mark.parametrize("phase", [HearingPhase.RULED, HearingPhase.TRIAL])
+def test_what_a_disk_has_lost_is_computed_again_before_our_time_runs(
+    court: Court,
+    server: ArtifactServer,
+    clock: Clock,
+    executed: list[float],
+    phase: HearingPhase,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While the verdict may be appealed, or others try it: so that it is there when it has to be stood by."""
+    assert until(court.tick) == [101]
+    server.stop()
+    path = court.store.find(Name(Kind.TENSOR, court.right.outputs[0]))
+    assert path is not None
+    path.write_bytes(b"damaged")
+    court.start(Verifier(court.node, clock))
+    ruled(court)
+    court.now_is(phase=phase)
+    monkeypatch.setattr(court, "trial", unread, raising=False)
+    until(lambda: known(court))
+    assert len(executed) == 2
+    assert stands_and_can_play(court)
+    assert len(executed) == 2
+
+
+def test_another_verifier_prepares_nothing_for_a_verdict_that_it_has_not_signed(
+    court: Court, executed: list[float]
+) -> None:
+    ruled(court)
+    court.now_is(votes=(("0x" + "dd" * 20, court.right.hash()),))
+    for _ in range(3):
+        assert not known(court)
+    assert not executed
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (Rules(1, 1000, 1000, 10**6), "the appeal period has 1000 s"),
+        (Rules(1, 1000, 10**6, 1000), "the clock has 1000 s"),
+        (Rules(1, 1000, 2000, 2000), None),
+    ],
+)
+def test_a_vote_is_reckoned_with_the_reading_of_what_a_trial_begins_with(
+    court: Court, clock: Clock, rules: Rules, words: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that takes 300 s for each of two inputs and an output needs 1,800 s, however short the trial is."""
+    read = Store.get_tensor
+
+    def slowly(store: Store, tensor: bytes) -> Array:
+        clock.now += 300
+        return read(store, tensor)
+
+    monkeypatch.setattr(Store, "get_tensor", slowly)
+    court.jobs[0] = replace(court.jobs[0], rules=rules)
+    with structlog.testing.capture_logs() as told:
+        found = until(
+            lambda: court.tick() or [event for event in told if event["event"] == "verdict.refused"]
+        )
+    if words is None:
+        assert found == [101]
+    else:
+        assert words in found[0]["reason"]
+
+
+def test_nothing_is_executed_whose_outputs_could_not_be_kept(
+    court: Court, executed: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, inputs = court.package, sum(map(len, map(court.honest.get, tensors_of(court.right.inputs))))
+    taken = len(package.program.to_bytes()) + inputs
+    refusal = Refusal(monkeypatch, 0)
+    court.node.settings.limits.memory_bytes = taken
+    for _ in range(3):
+        assert court.tick() == []
+    assert not executed
+    court.node.settings.limits.memory_bytes = ENOUGH
+    assert until(court.tick) == [101]
+    refusal.end()
+
+
+def tensors_of(hashes: Sequence[bytes]) -> list[Name]:
+    return [Name(Kind.TENSOR, tensor) for tensor in hashes]

@@ -82,6 +82,11 @@ class HearingInfo:
         """Return whether that verifier has voted for the verdict, and has not lost its bond for it."""
         return address in self.state.signers(self.state.verdict)
 
+    def signed_for(self, address: str) -> bytes | None:
+        """Return the hash of the record that this verifier has voted for; None if there is no such vote, or none that
+        still holds its bond."""
+        return next((record for verifier, record in self.state.votes if verifier == address), None)
+
     def voted(self, address: str) -> bool:
         """Return whether that verifier has voted."""
         return address in self.state.voters
