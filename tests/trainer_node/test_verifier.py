@@ -55,7 +55,7 @@ def test_trials_of_all_that_is_signed_are_reckoned_together_also_after_a_restart
     court: Court, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each fits its clock of 1,000 s by itself, and three do not fit on one processor."""
-    monkeypatch.setattr(module, "cost_of", lambda *_: TrialCost(NODE, "mm", 1 << 28, 200.0))
+    monkeypatch.setattr(judgement, "cost_of", lambda *_: TrialCost(NODE, "mm", 1 << 28, 200.0))
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     publish(court)
     assert court.tick() == [101]
@@ -199,14 +199,14 @@ def test_no_verdict_is_signed_that_could_not_be_stood_by_in_time(
     (refused,) = [event for event in told if event["event"] == "verdict.refused"]
     for word in ("1002 s", "node 8, mm", "1,073,741,824 steps", "clock has 1000 s"):
         assert word in refused["reason"]
+    patient = replace(court.jobs[0].rules, clock=1010)
+    other = court.add(court.jobs[0].uri, rules=patient)
+    assert until(court.tick) == [other]
     overruled(court, court.right)
     source = module._OperatorSource(court.verifier, court.jobs[0], court.heard[101])
     assert source.right(0.0, hurry=False) == court.right, (
         "a signer defends its record, however long it takes by now"
     )
-    patient = replace(court.jobs[0].rules, clock=1010)
-    other = court.add(court.jobs[0].uri, rules=patient)
-    assert until(court.tick) == [other]
 
 
 def test_a_failing_endpoint_is_no_verdict(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
