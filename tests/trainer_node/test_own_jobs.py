@@ -61,12 +61,18 @@ class Held:
     """Lets what it wraps wait for some jobs, until it is let go."""
 
     jobs: frozenset[int]
-    begun: threading.Event = field(default_factory=threading.Event)
+    begun: set[int] = field(default_factory=set)
     go: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.go.set()
 
     def wait(self, number: int) -> None:
         if number in self.jobs:
-            self.begun.set()
+            self.begun.add(number)
             assert self.go.wait(120)
 
 
@@ -89,14 +95,13 @@ def test_strangers_that_name_our_program_keep_us_from_nothing(
     opened: Opened, served: str, clock: Hand, strangers: int
 ) -> None:
     """The attack: their fetches took the threads of our own jobs, with no turn and no end."""
-    with slow_server(None, clock, holds=True) as stalling, opened() as node:
+    with opened() as node, slow_server(None, clock, holds=True) as stalling:
         for number in range(2, 2 + strangers):
             node.prepare(job(number, uri=f"{stalling.uri}/{number}", program_file=bytes(32)))
         until(lambda: len(stalling.asked_for) == min(strangers, LANES))
         assert until(lambda: node.train(job(1, uri=served), ours=True))
         assert node.replay(1).step_tree(TERMS.steps)
         assert clock() == 0.0
-        stalling.release.set()
 
 
 def test_measurements_of_strangers_that_name_our_program_keep_us_from_nothing(
@@ -105,18 +110,16 @@ def test_measurements_of_strangers_that_name_our_program_keep_us_from_nothing(
     """With the file of our program, too, they need not be served at all."""
     held = Held(frozenset({2, 3}))
     measures(monkeypatch, held.wait)
-    with opened() as node:
-        until(lambda: [node.prepare(job(number)) for number in held.jobs] and held.begun.is_set())
+    with opened() as node, held:
+        until(lambda: [node.prepare(job(number)) for number in held.jobs] and held.begun)
         assert until(lambda: node.train(job(1, uri=served), ours=True))
         assert until(lambda: node.prepare(job(1, uri=served)))
-        assert not held.go.is_set()
-        held.go.set()
 
 
 def test_strangers_that_name_our_program_have_turns_and_a_budget_as_all_others(
     opened: Opened, clock: Hand
 ) -> None:
-    with slow_server(None, clock, holds=True) as stalling, opened() as node:
+    with opened() as node, slow_server(None, clock, holds=True) as stalling:
         others = [job(n, uri=f"{stalling.uri}/{n}", program_file=bytes(32)) for n in range(2, 2 + 2 * LANES)]
         for other in others:
             node.prepare(other)
@@ -125,7 +128,6 @@ def test_strangers_that_name_our_program_have_turns_and_a_budget_as_all_others(
         clock.on(package_s(others[0]))
         assert until(lambda: node.prepare(others[0]) or node.refused(2))
         assert "the package of job 2, for its training period" in (node.refused(2) or "")
-        stalling.release.set()
 
 
 @pytest.mark.parametrize("strangers", [2, 8])
@@ -139,12 +141,10 @@ def test_runs_of_strangers_that_come_back_from_the_disk_are_not_before_ours(
         return run(self, work, package)
 
     monkeypatch.setattr(JobRunner, "_run", slowly)
-    with opened() as node:
+    with opened() as node, held:
         others = [job(number, uri=served) for number in sorted(held.jobs)]
-        until(lambda: [node.train(other) for other in others] and held.begun.is_set())
+        until(lambda: [node.train(other) for other in others] and len(held.begun) == 2)
         assert until(lambda: node.train(job(1, uri=served), ours=True))
-        assert not held.go.is_set()
-        held.go.set()
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -152,8 +152,8 @@ def test_a_package_that_was_a_strangers_is_fetched_at_once_when_it_is_ours(
     tmp_path: Path, served: str, database: Database, clock: Hand, begun: bool
 ) -> None:
     with (
-        slow_server(None, clock, holds=True) as stalling,
         runner(tmp_path / "node", database, clock=clock) as node,
+        slow_server(None, clock, holds=True) as stalling,
     ):
         if not begun:
             for number in range(2, 2 + LANES):
@@ -162,7 +162,6 @@ def test_a_package_that_was_a_strangers_is_fetched_at_once_when_it_is_ours(
         until(lambda: len(stalling.asked_for) == (1 if begun else LANES))
         assert until(lambda: node.train(job(1, uri=served), ours=True))
         assert clock() == 0.0
-        stalling.release.set()
 
 
 # ------------------------------------------------------------------------ what it costs
@@ -176,7 +175,7 @@ def test_a_finished_run_is_there_before_it_is_measured(
     mine = [job(number, uri=served) for number in range(1, jobs + 1)]
     held = Held(frozenset(of.id for of in mine))
     measures(monkeypatch, held.wait)
-    with opened() as node:
+    with opened() as node, held:
         for of in mine:
             assert until(partial(node.train, of, ours=True))
             assert node.replay(of.id).step_tree(TERMS.steps)
@@ -199,8 +198,8 @@ def test_a_run_of_ours_that_is_not_measured_lets_no_other_job_seem_to_be_in_time
     monkeypatch.setattr(JobRunner, "_run", slowly)
     measures(monkeypatch, measured.wait)
     ours, other = job(1, uri=served), job(2, uri=served)
-    with runner(tmp_path / "node", database, clock=clock) as node:
-        until(lambda: node.train(ours, ours=True) is None and runs.begun.is_set())
+    with runner(tmp_path / "node", database, clock=clock) as node, measured, runs:
+        until(lambda: node.train(ours, ours=True) is None and runs.begun)
         until(lambda: node.prepare(other))
         assert node.ready_in_s(other) is None
         measured.go.set()
@@ -209,7 +208,6 @@ def test_a_run_of_ours_that_is_not_measured_lets_no_other_job_seem_to_be_in_time
         assert own
         assert both
         assert both > own
-        runs.go.set()
 
 
 def test_a_measurement_that_fails_keeps_us_from_nothing_else_in_a_job_of_ours(
