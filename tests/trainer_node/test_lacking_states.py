@@ -130,8 +130,8 @@ def test_on_a_disk_that_stays_full_only_the_first_part_computes_from_the_start(l
 def test_what_is_requested_does_not_take_the_place_of_what_a_dispute_has_reached(long: Long) -> None:
     long.full()
     long.run.train()
-    dispute(long.run, STEPS - WIDE)
-    for step in (WIDE, 3 * WIDE, 2 * WIDE):
+    long.run.run_tree(1, STEPS - WIDE, STEPS)
+    for step in (4 * WIDE, 3 * WIDE, 2 * WIDE):
         long.run.approach(step, bool)
     assert long.taken(lambda: dispute(long.run, STEPS - WIDE)) <= MATCH
     states = long.run._states

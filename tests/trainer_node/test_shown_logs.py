@@ -172,13 +172,14 @@ def test_they_are_handed_over_once_and_each_step_is_put_together_by_its_run(desk
     )  # the run cannot begin before the rounds are over
     desk.server.release.clear()
     until(held.running)
-    for _ in range(5):
-        assert desk.round() is None
-    assert len(desk.delivered) == 1
-    assert desk.reads == 1, "nothing is asked of the chain any more"
-    assert works.starved(1) is None
-    assert desk.delivered[0].made == [], "the loop computes nothing of it"
-    desk.server.release.set()
+    try:
+        assert [desk.round() for _ in range(5)] == [None] * 5
+        assert len(desk.delivered) == 1
+        assert desk.reads == 1, "nothing is asked of the chain any more"
+        assert works.starved(1) is None
+        assert desk.delivered[0].made == [], "the loop computes nothing of it"
+    finally:
+        desk.server.release.set()
     assert until(lambda: works.train(desk.view)) == desk.revealed.claim
     assert desk.delivered[0].made == list(range(1, near.STEPS + 1))
     run = works.replay(1)
