@@ -250,11 +250,13 @@ def test_a_device_that_gives_two_results_is_no_ground_for_an_appeal(tmp_path: Pa
 
 def test_what_the_processor_says_counts_more_than_a_device(tmp_path: Path) -> None:
     """Also in the second half: an appeal that is not sent yet is not sent."""
-    room = Room(tmp_path, patience_s=60.0)
+    room = Room(tmp_path, patience_s=0.0)
     own, other = room.dispute.records
     run = Slow(other, own)
+    source = appellant(room, run)
+    assert until(lambda: room.attend(source, now=HALF)).function == "appeal"
     run.go.set()
-    assert room.attend(appellant(room, run), now=HALF) is None
+    assert until(lambda: room.attend(source, now=HALF) is None)
 
 
 def test_a_processor_that_fails_is_told_and_keeps_nobody_from_an_appeal_in_the_end(tmp_path: Path) -> None:
