@@ -228,6 +228,15 @@ def test_one_request_in_each_of_twenty_jobs_expect_as_many_jobs_as_can_be_answer
             "appeals may take us 120 s; the appeal period of job 1 has",
         ),
         ({"answer_s": 30.0, "verdict_period": 100}, "answers may take us 120 s; the verdict period of job 1"),
+        (
+            {"match_s": 20.0, "answer_s": 10.0, "verdict_period": 100},
+            "answers may take us 120 s; the verdict",
+        ),
+        (
+            {"trial_s": 30.0, "answer_s": 15.0, "verdict_period": 100},
+            "answers may take us 120 s; the verdict",
+        ),
+        ({"log_s": 15.0, "answer_s": 10.0, "verdict_period": 120}, "answers may take us 340 s; the verdict"),
     ],
 )
 def test_a_reason_names_the_value_the_limit_and_what_helps(more: dict[str, float], words: str) -> None:

@@ -133,7 +133,7 @@ def test_a_stake_whose_duty_is_not_known_is_measured_in_a_turn_of_its_own(
     """And once it is known, it counts with all stakes that the job shows."""
     part, job = playing(monkeypatch)
     estimate, learnt = object(), list[object]()
-    part._hearings_of = lambda *_: ([], {})
+    part._hearings_of, job.open_matches = lambda *_: ([], {}), 0
     part._node.duties = SimpleNamespace(
         free=lambda _: learnt.append("free"),
         staked=lambda number, stakes: learnt.append((number, stakes)),
@@ -148,6 +148,7 @@ def test_a_stake_whose_duty_is_not_known_is_measured_in_a_turn_of_its_own(
     part._node.duties.knows = lambda _: True
     assert "duty" not in dict(part.turns(snapshot, job)[1])
     job.stakes_of, job.claim_of = lambda _: [], lambda _: None
+    part._responder = None
     part._node.reserve, part._decide = Reserve(lambda: 1, lambda: False), lambda *_: ([], None)
     part.turns(snapshot, job)
     assert learnt[-1] == "free"
