@@ -5,8 +5,8 @@
     Trial, Stand        the court decides: `referee_py.trial.solver` plays
     a period is over    keep going: escalate, proceed
 
-SAFETY: a vote locks our bond, and only what we can defend afterwards is signed: in time, and by what we keep. After a
-vote the bond is defended at any cost.
+SAFETY: a vote locks our bond, and only what we can defend afterwards is signed: in time, beside all that we have signed
+before, and by what we keep. After a vote the bond is defended at any cost.
 """
 
 from __future__ import annotations

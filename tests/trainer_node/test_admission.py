@@ -183,6 +183,18 @@ def test_by_deadlines_alone_who_keeps_asking_keeps_others_waiting() -> None:
     assert siege(by_deadline_alone=True)
 
 
+@pytest.mark.parametrize(("answer_s", "expected"), [(10.0, "LCCCLCCCL"), (100.0, "LCLLLCLLL")])
+def test_a_steps_logs_come_first_once_in_sixty_seconds_and_late_ones_one_after_the_other(
+    answer_s: float, expected: str
+) -> None:
+    desk = Desk({1: duty(0.0, 10**6, log_s=1.0), 2: duty(answer_s, 10**6)})
+    for _ in range(20):
+        desk.request(1, logs=True)
+        desk.request(2)
+    done = [desk.compute() for _ in expected]
+    assert "".join("L" if unit is not None and unit.of_logs else "C" for unit in done) == expected
+
+
 def test_one_request_in_each_of_twenty_jobs_expect_as_many_jobs_as_can_be_answered() -> None:
     """Each of them fits by itself. The rule takes as many as fit, and those are in time when all are asked at once."""
     step_s = 15.0
@@ -228,6 +240,15 @@ def test_one_request_in_each_of_twenty_jobs_expect_as_many_jobs_as_can_be_answer
             "appeals may take us 120 s; the appeal period of job 1 has",
         ),
         ({"answer_s": 30.0, "verdict_period": 100}, "answers may take us 120 s; the verdict period of job 1"),
+        (
+            {"match_s": 20.0, "answer_s": 10.0, "verdict_period": 100},
+            "answers may take us 120 s; the verdict",
+        ),
+        (
+            {"trial_s": 30.0, "answer_s": 15.0, "verdict_period": 100},
+            "answers may take us 120 s; the verdict",
+        ),
+        ({"log_s": 15.0, "answer_s": 10.0, "verdict_period": 120}, "answers may take us 220 s; the verdict"),
     ],
 )
 def test_a_reason_names_the_value_the_limit_and_what_helps(more: dict[str, float], words: str) -> None:

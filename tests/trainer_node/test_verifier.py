@@ -70,7 +70,7 @@ def test_trials_of_all_that_is_signed_are_reckoned_together_also_after_a_restart
     assert [log["match"] for log in logs if log["event"] == "verdict.refused"] == [whole(third)]
     assert len(court.sent) == 2
     court.now_is(101, phase=HearingPhase.RULED)
-    court.heard.pop(102)
+    court.now_is(102, phase=HearingPhase.DONE)
     court.add(court.jobs[0].uri)
     assert until(court.tick) == [104], "once one of them is over there is room for another"
 
