@@ -140,7 +140,7 @@ def test_a_stake_whose_duty_is_not_known_is_measured_in_a_turn_of_its_own(
     """And once it is known, it counts with all stakes that the job shows."""
     part, job = playing(monkeypatch)
     estimate, learnt = object(), list[object]()
-    part._hearings_of = lambda *_, **__: ([], {})
+    part._hearings_of, job.open_matches = lambda *_, **__: ([], {}), 0
     part._node.duties = SimpleNamespace(
         free=lambda _: learnt.append("free"),
         staked=lambda number, stakes: learnt.append((number, stakes)),
