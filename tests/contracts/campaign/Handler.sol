@@ -63,7 +63,7 @@ contract Handler is Ledger {
         if (choice > 12 && time.pausedUntil() != 0) return Act.Pause;
         if (choice < 2 || watched.length == 0) {
             Act early = Act((seed >> 6) % 4);
-            return early == Act.Challenge && (seed >> 10) % 4 == 0 ? Act.Refute : early;
+            return early == Act.Challenge && (seed >> 10) % 2 == 0 ? Act.Refute : early;
         }
         if (choice == 2) return Act.Wait;
         if (choice == 3) {
