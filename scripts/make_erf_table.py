@@ -1,4 +1,4 @@
-"""Write kernels/csrc/erf_near.h: the error function and its derivative at multiples of 1/64, by MPFR.
+"""Write kernels/csrc/elementwise/erf_near.h: the error function and its derivative at multiples of 1/64, by MPFR.
 
 Run this after a change; a test compares its output with the file.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 import gmpy2
 
 ROOT = Path(__file__).resolve().parent.parent
-TARGET = ROOT / "kernels/csrc/erf_near.h"
+TARGET = ROOT / "kernels/csrc/elementwise/erf_near.h"
 STEPS = 64  # of 1
 TOP = 3.9375  # beyond 3.92 erf rounds to 1
 PRECISION = 128  # bits

@@ -1,4 +1,4 @@
-"""An element's chain of steps (docs/adjudication.md, section 2), computed by kernels/csrc/chain.c at about 10^8 steps a
+"""An element's chain of steps (docs/adjudication.md, section 2), computed by kernels/csrc/chain/dispatch.c at about 10^8 steps a
 second; the readable rules reach 10^4 to 10^5.
 
 Only the operators whose chains can be long are here. Every other operator has a single step.
@@ -20,7 +20,7 @@ from .tensors import Array, check
 
 _CONTRACTIONS = {"mm": 0, "bmm": 0, "conv2d": 1, "conv2d_input_grad": 2, "conv2d_weight_grad": 3}
 KINDS = {**_CONTRACTIONS, "sum": 4, "amax": 5, "argmax": 6, "max_pool2d": 7, "scatter_add": 8}
-"""Numbers of `chain_kind` in kernels/csrc/chain.h."""
+"""Numbers of `chain_kind` in kernels/csrc/chain/chain.h."""
 
 BLOCK, LEVEL_BYTES = 4096, 24
 EXACT_BYTES = 96

@@ -26,7 +26,7 @@ VIEWS = ("reshape",)  # the result shares the input's memory; there is no kernel
 
 
 class CpuCall(NamedTuple):
-    """A prepared call. `signature` is the C struct of kernels/csrc/repops.h; the plan keeps it alive."""
+    """A prepared call. `signature` is the C struct of kernels/csrc/runtime/repops.h; the plan keeps it alive."""
 
     kernel: Callable[..., int]
     signature: Array
@@ -35,7 +35,7 @@ class CpuCall(NamedTuple):
     pack: Callable[..., bytes]
     """Packs the addresses of inputs and outputs as the C array of pointers."""
     words: Callable[..., bytes] | None
-    """Packs threads, instruction set, head and the objects of inputs and outputs as the argument of csrc/call.c."""
+    """Packs threads, instruction set, head and the objects of inputs and outputs as the argument of csrc/runtime/call.c."""
 
 
 class Bound(NamedTuple):
@@ -87,7 +87,7 @@ def _words(spec: Spec) -> list[int]:
 
 
 def signature_words(call: Call) -> Array:
-    """Return the C struct `signature` of kernels/csrc/repops.h, followed by the attributes."""
+    """Return the C struct `signature` of kernels/csrc/runtime/repops.h, followed by the attributes."""
     words = [len(call.inputs), len(call.outputs)]
     for spec in (*call.inputs, *call.outputs):
         words += _words(spec)

@@ -1,6 +1,6 @@
 """The mode `exact` on the CPU (docs/opset.md, section 2): sums and contractions are real sums, rounded once.
 
-The kernels are csrc/exact_*.c. Fused kernels take the mode as an option (fusion.Fused).
+The kernels are csrc/exact/exact_*.c. Fused kernels take the mode as an option (fusion.Fused).
 """
 
 from __future__ import annotations

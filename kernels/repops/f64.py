@@ -1,4 +1,4 @@
-"""Binary32 operands converted to binary64, with the sums that error bounds need (csrc/f64.c).
+"""Binary32 operands converted to binary64, with the sums that error bounds need (csrc/f64/f64.c).
 
 NOTE: these functions are not operators. Their sums have no defined order, so their last bits differ between machines.
 """

@@ -1,4 +1,4 @@
-"""Convolutions of binary32 tensors in binary64, with the norms that bound their errors (csrc/conv.c, csrc/windows.c).
+"""Convolutions of binary32 tensors in binary64, with the norms that bound their errors (csrc/contractions/conv.c, csrc/contractions/windows.c).
 
 Patches are never materialised. A tap that does not exist is skipped or multiplied by zero.
 
@@ -120,7 +120,7 @@ def _axes(
     reach: Sequence[int],
     padding: Sequence[int],
 ) -> list[int]:
-    """Return two axes in the order of csrc/windows.c."""
+    """Return two axes in the order of csrc/contractions/windows.c."""
     return [int(part[d]) for d in (0, 1) for part in (size, count, taps, step, reach, padding)]
 
 

@@ -1,4 +1,4 @@
-"""One CPU kernel for a whole expression: builds the plan that kernels/csrc/fused.c executes."""
+"""One CPU kernel for a whole expression: builds the plan that kernels/csrc/elementwise/fused.c executes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GRAIN = 1 << 19  # elements times instructions below which a second thread does 
 
 ARITHMETIC = ("add_f32", "sub_f32", "mul_f32", "div_f32", "sqrt_f32")
 FUNCTIONS = ("exp_f32", "log_f32", "log1p_f32", "erf_f32", "tanh_f32", "sin_f32", "cos_f32", "rsqrt_f32")
-"""ARITHMETIC and FUNCTIONS have kernels that round to a grid (csrc/grid.h)."""
+"""ARITHMETIC and FUNCTIONS have kernels that round to a grid (csrc/f64/grid.h)."""
 IN_DOUBT = 2
 """Return code of a fused kernel whose results are unusable: a function's value is too near to a midpoint of the grid.
 NOTE: the caller then computes the results another way from the operands, so no output may overwrite an operand."""
@@ -235,7 +235,7 @@ class Fused:
 
 
 class FusedAdam(Fused):
-    """The composite `adam` of arrays of one shape, which has a loop of its own (kernels/csrc/adam.c)."""
+    """The composite `adam` of arrays of one shape, which has a loop of its own (kernels/csrc/elementwise/adam.c)."""
 
     def __init__(
         self, expression: Expression, betas: Sequence[float], eps: float, decay: float, decoupled: bool

@@ -1,4 +1,4 @@
-"""Merkle trees hashed by the C kernels (kernels/csrc/hash_tree.c): over a tensor's bytes, and over a few leaves.
+"""Merkle trees hashed by the C kernels (kernels/csrc/hash/hash_tree.c): over a tensor's bytes, and over a few leaves.
 
 The caller chooses the tags and the empty leaf of a tree: the package that defines commitments depends on this module,
 not the other way round.

@@ -1,4 +1,4 @@
-"""Binary64 results rounded to a coarser grid, and which of them are near a rounding midpoint (csrc/rounding.c).
+"""Binary64 results rounded to a coarser grid, and which of them are near a rounding midpoint (csrc/f64/rounding.c).
 
 grid(b) is the set of binary32 values whose last 32 - b mantissa bits are zero, b from 26 to 32, or 16: those of bf16.
 The package above (referee_py.rounding) uses the answer for rounding logs (Srivastava et al., 2024).

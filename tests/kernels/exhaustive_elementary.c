@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../kernels/csrc/repops.h"
+#include "../../kernels/csrc/runtime/repops.h"
 
 enum { PARTS = 64, CHUNK = 1 << 14 };
 enum symmetry { NONE, ODD, EVEN };

@@ -1,6 +1,6 @@
 """Finds the CUDA sources and expands each to one self-contained text.
 
-In the source tree they are kernels/cuda/*.cu, and the parts shared with C are in kernels/csrc. An installed package has
+In the source tree they are kernels/cuda/*.cu, and the parts shared with C are in kernels/csrc/shared. An installed package has
 all of them beside this file.
 """
 
@@ -27,7 +27,7 @@ def directories() -> list[Path]:
     """Return the folders that are searched for includes; the first holds the .cu files."""
     here = Path(__file__).parent
     kernels = here.parent.parent
-    return [kernels / "cuda", kernels / "csrc"] if (kernels / "cuda" / "device.cuh").exists() else [here]
+    return [kernels / "cuda", kernels / "csrc" / "shared"] if (kernels / "cuda" / "device.cuh").exists() else [here]
 
 
 @cache

@@ -82,7 +82,7 @@ def build(
     text = "".join(source.read_text() for source in kernels)
     names = [name for name in KERNEL_NAMES if not kernels or f"OPERATOR({name})" in text]
     (folder / "operators.h").write_text("".join(f"ROW({name})\n" for name in names))
-    sources = [*(kernels or sorted(SOURCES.glob("*.c"))), HERE / "replay.c"]
+    sources = [*(kernels or sorted(SOURCES.glob("*/*.c"))), HERE / "replay.c"]
     return _compile(folder / "replay", sources, compiler, options, link)
 
 
@@ -94,7 +94,7 @@ def build_library(
     kernels: Sequence[Path] = (),
 ) -> Path:
     """Build a shared library for REPOPS_LIBRARY in the same way."""
-    sources = kernels or sorted(SOURCES.glob("*.c"))
+    sources = kernels or sorted(SOURCES.glob("*/*.c"))
     link = (*link, "-shared") if link else ()
     shared = () if link else ("-shared",)
     return _compile(folder / "librepops.so", sources, compiler, (*options, "-fPIC", *shared), link)
