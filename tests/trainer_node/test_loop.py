@@ -108,7 +108,9 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
         keeper=SimpleNamespace(stake=lambda *_: None),
         gauges=SimpleNamespace(job=lambda *_: None),
     )
-    part._matches = part._hearings = part._responder = SimpleNamespace()
+    part._matches = part._hearings = part._responder = SimpleNamespace(
+        forget=lambda _: None,
+    )
     part._closer = part._requester = part._jobs = None
     part._runner = SimpleNamespace()
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
