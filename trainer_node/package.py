@@ -170,7 +170,7 @@ def memory_needed(program: Program, terms: Terms) -> int:
 
 
 def _frames(structure: Structure, program: Program) -> int:
-    """Return the bytes of the framed planes of a depthwise convolution (kernels/csrc/contractions/depthwise.c), on each core."""
+    """Return the bytes of the framed planes of a depthwise convolution, on each core (kernels/csrc/contractions)."""
     if not structure.name.startswith("conv2d") or structure.attrs["groups"] == 1:
         return 0
     types = [*map(program.type_of, structure.inputs), *structure.outputs]

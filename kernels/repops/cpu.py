@@ -35,7 +35,7 @@ class CpuCall(NamedTuple):
     pack: Callable[..., bytes]
     """Packs the addresses of inputs and outputs as the C array of pointers."""
     words: Callable[..., bytes] | None
-    """Packs threads, instruction set, head and the objects of inputs and outputs as the argument of csrc/runtime/call.c."""
+    """Packs threads, instruction set, head and the objects of inputs and outputs as the argument of runtime/call.c."""
 
 
 class Bound(NamedTuple):

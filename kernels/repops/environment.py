@@ -1,7 +1,7 @@
 """The floating-point environment of the calling thread, for code of other libraries.
 
-Our kernels set the standard environment themselves (csrc/runtime/runtime.c). Other libraries compute in the environment that
-they find. A library built with -ffast-math, or torch.set_flush_denormal, makes it flush subnormal numbers to zero.
+Our kernels set the standard environment themselves (csrc/runtime/runtime.c). Other libraries compute in the environment
+that they find. A library built with -ffast-math, or torch.set_flush_denormal, makes it flush subnormal numbers to zero.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Convolutions of binary32 tensors in binary64, with the norms that bound their errors (csrc/contractions/conv.c, csrc/contractions/windows.c).
+"""Convolutions of binary32 tensors in binary64, with the norms that bound their errors (csrc/contractions).
 
 Patches are never materialised. A tap that does not exist is skipped or multiplied by zero.
 
