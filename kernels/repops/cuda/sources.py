@@ -27,7 +27,11 @@ def directories() -> list[Path]:
     """Return the folders that are searched for includes; the first holds the .cu files."""
     here = Path(__file__).parent
     kernels = here.parent.parent
-    return [kernels / "cuda", kernels / "csrc" / "shared"] if (kernels / "cuda" / "device.cuh").exists() else [here]
+    return (
+        [kernels / "cuda", kernels / "csrc" / "shared"]
+        if (kernels / "cuda" / "device.cuh").exists()
+        else [here]
+    )
 
 
 @cache
