@@ -82,7 +82,7 @@ struct Pool {
     i64 *indices;
 };
 
-// Return the first tap that is not before the plane, for a window that begins at `from`: see csrc/layout/select.c.
+// Return the first tap that is not before the plane, for a window that begins at `from`: see layout/select.c.
 DEVICE i64 first_tap(i64 from, i64 dilation) {
     return from < 0 ? (dilation - 1 - from) / dilation : 0;
 }
