@@ -223,15 +223,19 @@ class JobRunner:
         if work.log_source.wanted:
             work.retry_at = 0.0
 
-    def too_full(self, job_id: int, *, part: bool = False) -> str | None:
+    def too_full(self, job_id: int, *, part: bool = False, stakes: bool = True) -> str | None:
         """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
         what we have staked on, or states of its run are lacking. ``part``: the stake is for a refutation, which needs
-        no other interval. /readyz says it."""
+        no other interval; ``stakes``: nothing else is asked, so that room in memory is kept from now on. /readyz says
+        it."""
         full = self._keeper.too_full(job_id, part=part) if self._keeper is not None else None
         short = None if full else self._tensors.too_full(job_id)
         self._problems.job(job_id, "disk", full, ours=False)
         self._problems.job(job_id, "memory", short, ours=False)
-        return full or short or (None if part else self._lacks(job_id))
+        reason = full or short or (None if part else self._lacks(job_id))
+        if stakes and reason is None:
+            self._tensors.mean(job_id)
+        return reason
 
     def forget(self, job_id: int) -> None:
         """Release what is in memory of an ended job. Its files stay until they are collected (`retention`)."""

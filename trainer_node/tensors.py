@@ -146,16 +146,24 @@ class Tensors:
                 self._idle[job] = give
 
     def too_full(self, job: int) -> str | None:
-        """Return why not to stake on a job, or None: it does not fit in memory beside those that are kept. If it does,
-        room is kept for it until the chain shows our stake."""
+        """Return why not to stake on a job, or None: it does not fit in memory beside those that are kept."""
         with self._lock:
             if job in self._kept:
                 return None
-            self._meant.pop(job, None)
+            meant = self._meant.pop(job, None)
             reason = self._too_full((job, False))
-            if reason is None:
-                self._meant[job] = self._clock()
+            if meant is not None and reason is None:
+                self._meant[job] = meant
             return reason
+
+    def mean(self, job: int) -> None:
+        """Keep room for a job on which a stake is about to be sent, until the chain shows it.
+
+        SAFETY: only for that. Room that is kept for whoever is merely asked about would be closed by who posts jobs.
+        """
+        with self._lock:
+            if job not in self._kept:
+                self._meant[job] = self._clock()
 
     # ------------------------------------------------------------------ tensors
 

@@ -62,10 +62,10 @@ def trainer(node: Daemon, runner: JobRunner, participant: type[Participant] = Pa
             latency_s = settings.latency_s
             reason = too_late(job, ready_in_s + SLOT_MOVES * latency_s, now)
             reason = reason or too_slow(job, estimate, latency_s, mined_s=settings.mined_s)
-            reason = reason or node.duties.refuses(job, estimate) or runner.too_full(job.id)
-        if reason is None:
+            reason = reason or node.duties.refuses(job, estimate)
             stake = max(job.stake_sent.wanted, job.stake_at(max_fee))
-            reason = too_poor(stake, quarrel(job, max_fee), node.spare(job.id))
+            reason = reason or too_poor(stake, quarrel(job, max_fee), node.spare(job.id))
+            reason = reason or runner.too_full(job.id)
         if reason is not None and job.id not in told:
             told.add(job.id)
             _log.warning("job.left_to_others", job=job.id, reason=reason)

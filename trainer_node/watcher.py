@@ -117,9 +117,10 @@ class Watcher:
             latency_s = settings.latency_s
             reason = too_late(job, ready_in_s + latency_s, now) or too_hasty(job, latency_s)
             reason = reason or too_slow(job, estimate, latency_s, self._commit_age, settings.mined_s)
-            reason = reason or self._node.duties.refuses(job, estimate) or self._runner.too_full(job.id)
-        later = kept_to_watch(job, max_fee)
-        reason = reason or too_poor(job.stake_sent.wanted, later, self._node.spare(job.id))
+            reason = reason or self._node.duties.refuses(job, estimate)
+            later = kept_to_watch(job, max_fee)
+            reason = reason or too_poor(job.stake_sent.wanted, later, self._node.spare(job.id))
+            reason = reason or self._runner.too_full(job.id)
         if reason is not None and job.id not in self._told:
             self._told.add(job.id)
             _log.warning("job.not_watched", job=job.id, reason=reason)

@@ -44,7 +44,7 @@ class Worth:
 
     def fits(self, job: JobView) -> bool:
         """SAFETY: a run for which there is no room beside what is kept for jobs with our stake is not begun."""
-        return self.unless(job, self._runner.too_full(job.id))
+        return self.unless(job, self._runner.too_full(job.id, stakes=False))
 
     def affordable(self, job: JobView, price: int, *, beside: int = 0, part: bool = False) -> bool:
         """Return whether to stake ``price`` wei on a job. ``beside``: stakes that are in the price besides the last;

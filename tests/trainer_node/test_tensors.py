@@ -155,6 +155,19 @@ def test_no_stake_is_given_on_two_jobs_that_fit_one_by_one(tmp_path: Path, datab
         assert works.too_full(2) is None
 
 
+def test_a_run_that_is_only_computed_keeps_no_room_for_a_stake(tmp_path: Path, database: Database) -> None:
+    """Strangers post jobs whose runs are computed to check them. Nothing is at stake in these."""
+    client = wide.served(tmp_path / "client", 1, 2)
+    with (
+        ArtifactServer(client) as server,
+        runner(tmp_path / "node", database, max_memory=ONE) as works,
+    ):
+        for number in (1, 2):
+            until(lambda: works.prepare(wide.wide(number, number, uri=server.uri)))  # noqa: B023
+        assert works.too_full(2, stakes=False) is None
+        assert works.too_full(1) is None
+
+
 def test_a_restart_restores_all_that_was_staked_on(tmp_path: Path, database: Database) -> None:
     """Also beyond a limit that was lowered meanwhile: a stake is worth more than a limit."""
     client = wide.served(tmp_path / "client", 1, 2)
@@ -312,6 +325,8 @@ def test_room_for_a_stake_that_was_never_given_is_given_back() -> None:
     clock = Hand()
     tensors = made(10, {1: 10, 2: 10}, clock)
     assert tensors.too_full(1) is None
+    assert tensors.too_full(2) is None, "who only asks has nothing"
+    tensors.mean(1)
     assert tensors.too_full(2) is not None
     clock.on(MEANT_S)
     assert tensors.too_full(2) is None
