@@ -78,9 +78,8 @@ class Samples:
         intervals = leaf_count(0, terms.steps, terms.strides[0])
         count = min(intervals, max(1, math.ceil(self.share(job) * intervals)))
         self._tell(job, count, intervals)
-        intervals_drawn = tuple(drawn(seed, intervals, count))
         return Plan(
-            intervals_drawn,
+            drawn(seed, intervals, count),
             settings.max_check_cpu_h * 3600 or math.inf,
             settings.max_check_bytes or math.inf,
         )
@@ -185,7 +184,9 @@ class Sampler:
             if not self._worth.unless(job, poor) or not self._worth.in_time(job, now):
                 return [], None
         self._begun.add(job.id)
-        self._found[job.id] = runner.check(job, now, ours=staked)
+        wanted = runner.withheld(job) or runner.forsaken(job, now)
+        after_s = self._worth.whole_after_s(job, now, wanted=wanted)
+        self._found[job.id] = runner.check(job, now, ours=staked, whole_after_s=after_s)
         claimed = me is not None and job.claim_of(me) is not None
         if claimed or self._takes_whole(job, now):
             return self._whole.decide(job, now)
