@@ -103,8 +103,8 @@ class Keeper:
         self._held.forget(job)
 
     def too_full(self, job: int, *, part: bool | None = None) -> str | None:
-        """Return why not to stake on a job, or None: it does not fit on the disk, beside the others. ``part``: a part of
-        it, or not, is asked for; None for what is computed of it (`takes_part`)."""
+        """Return why not to stake on a job, or None: it does not fit on the disk, beside the others. ``part``: whether
+        a part of it is meant, or the whole; None for what is computed of it (`takes_part`)."""
         needed = self._left(job, part=part)
         if needed > self.room(job):
             self._urgently(lambda: needed <= self.room(job))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import threading
 from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import cast
@@ -61,6 +62,8 @@ class Samples:
         self._node, self._settings = node, node.settings
         self._seeds: dict[tuple[int, bytes], bytes] = {}
         self._told: set[int] = set()
+        self._telling = threading.Lock()
+        """NOTE: the roots of a job are drawn side by side."""
         self._random = os.urandom(32)
         """The secret of a node without a key."""
 
@@ -116,9 +119,10 @@ class Samples:
 
     def _tell(self, job: JobView, count: int, intervals: int) -> None:
         """Log once what is checked of a job, and what that is worth."""
-        if job.id in self._told:
-            return
-        self._told.add(job.id)
+        with self._telling:
+            if job.id in self._told:
+                return
+            self._told.add(job.id)
         needed = deterrence(job, self._settings.samplers)
         _log.info(
             "sample.plan",

@@ -20,7 +20,6 @@ from ..refuted import Refuted
 from .budget import ChainClock
 from .part import Part
 
-
 UNSERVED = 16
 """Intervals of a root that nobody serves and that are asked for again before any further one."""
 

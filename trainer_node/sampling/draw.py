@@ -37,16 +37,16 @@ def secret_seed(secret: bytes, root: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Drawn(Sequence[int]):
-    """The first ``count`` places of a permutation of the intervals 1 to ``intervals``, in the order in which they are
+    """The first ``size`` places of a permutation of the intervals 1 to ``intervals``, in the order in which they are
     to be checked. It holds none of them; each is computed when it is read, in a time that does not depend on their
     number."""
 
     seed: bytes
     intervals: int
-    count: int
+    size: int
 
     def __len__(self) -> int:
-        return self.count
+        return self.size
 
     @overload
     def __getitem__(self, place: int) -> int: ...
@@ -56,7 +56,7 @@ class Drawn(Sequence[int]):
 
     def __getitem__(self, place: int | slice) -> int | tuple[int, ...]:
         """Raises IndexError beyond the end."""
-        places = range(self.count)[place]
+        places = range(self.size)[place]
         return self._at(places) if isinstance(places, int) else tuple(map(self._at, places))
 
     def _at(self, place: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_and_so_is_each_pair_of_them() -> None:
     assert off(seen, len(seen)) < 1
 
 
-def off(seen: Counter[object], kinds: int) -> float:
+def off(seen: Counter[Any], kinds: int) -> float:
     """Return how far counts are from equal ones, as a share of what chance allows."""
     want = sum(seen.values()) / kinds
     missing = (kinds - len(seen)) * want

@@ -51,7 +51,9 @@ class Strangers:
             rules=rules(clock=DAY),
             challenge_period=DAY,
             challenge_end=DAY,
-            groups=tuple(Group(k, bytes([number, k]) * 16, bytes(32), 0, 0, 0, 0, (k,)) for k in range(roots)),
+            groups=tuple(
+                Group(k, bytes([number, k]) * 16, bytes(32), 0, 0, 0, 0, (k,)) for k in range(roots)
+            ),
             claims=tuple(
                 ClaimView(k, "0x" + "aa" * 20, 1, k, False, False, False, self.claimant.uri)
                 for k in range(roots)
@@ -107,7 +109,7 @@ def test_the_loop_draws_nothing(
 
     monkeypatch.setattr(draw, "hashlib", SimpleNamespace(sha256=sha256))
     made, jobs = sampler(tmp_path / "node", Samples(node), clock), [strangers.job(k) for k in range(1, 5)]
-    until(lambda: all([made.prepare(of) is not None for of in jobs]))
+    until(lambda: [of for of in jobs if made.prepare(of) is None] == [])
     for _ in range(3):
         for of in jobs:
             made.check(of, 0)
@@ -160,7 +162,7 @@ def test_the_loop_walks_through_no_intervals_and_their_work_holds_few(
         made.check(of, 0)
     assert root.left
     assert counted.read == [], "its run tree is not served"
-    begun = [interval for interval in root.next_ones()]
+    begun = list(root.next_ones())
     assert begun == root.begun == list(range(1, UNSERVED + 1))
     assert list(root.next_ones()) == begun, "they have no outcome yet"
     root.done(3)

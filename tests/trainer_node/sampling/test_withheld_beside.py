@@ -84,11 +84,12 @@ class Watch:
         found, _ = self.sampler.refutations(of, now)
         return [lie.index + 1 for lie in found]
 
-    def withheld(self, needs: Needs = Needs(0)) -> None:
+    def withheld(self, needs: Needs | None = None) -> None:
         """Let a root of the job be withheld, an hour before anything else is claimed."""
         alone = self.job(GONE)
         until(lambda: self.node.prepare(alone) is not None)
-        self.keeper.needs(1, needs)
+        if needs is not None:
+            self.keeper.needs(1, needs)
 
         def told() -> bool:
             self.found(alone)
