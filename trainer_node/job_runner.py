@@ -223,11 +223,11 @@ class JobRunner:
         if work.log_source.wanted:
             work.retry_at = 0.0
 
-    def too_full(self, job_id: int, *, part: bool = False, stakes: bool = True) -> str | None:
+    def too_full(self, job_id: int, *, part: bool | None = None, stakes: bool = True) -> str | None:
         """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
         what we have staked on, or states of its run are lacking. ``part``: the stake is for a refutation, which needs
-        no other interval; ``stakes``: nothing else is asked, so that room in memory is kept from now on. /readyz says
-        it."""
+        no other interval, or for the whole run; None for what is computed of the job. ``stakes``: nothing else is
+        asked, so that room in memory is kept from now on. /readyz says it."""
         full = self._keeper.too_full(job_id, part=part) if self._keeper is not None else None
         short = None if full else self._tensors.too_full(job_id)
         self._problems.job(job_id, "disk", full, ours=False)
@@ -236,6 +236,12 @@ class JobRunner:
         if stakes and reason is None:
             self._tensors.mean(job_id)
         return reason
+
+    def no_room(self, job_id: int) -> str | None:
+        """Return why the whole run of a job could not have its room now, on the disk or in memory, or None. NOTE: it
+        only looks; nothing is freed or kept for the job."""
+        full = self._keeper.no_room(job_id) if self._keeper is not None else None
+        return full or self._tensors.no_room(job_id)
 
     def forget(self, job_id: int) -> None:
         """Release what is in memory of an ended job. Its files stay until they are collected (`retention`)."""
@@ -251,16 +257,29 @@ class JobRunner:
                 future.cancel()
 
     def ready_in_s(self, job: JobView) -> float | None:
-        """Estimate the seconds until the job's claim if its run began now; None if the job is not prepared, or before
+        """Estimate the seconds until the job's claim if its work began now; None if the job is not prepared, or before
         runs that come first are measured again."""
+        return self.whole_ready_in_s(job)
+
+    def whole_ready_in_s(self, job: JobView) -> float | None:
+        """Estimate, as `ready_in_s`, the seconds until the job's whole run is known."""
+        before_s, estimate = self.whole_after_s(job), self._estimate(job)
+        if before_s is None or estimate is None:
+            return None
+        return before_s + self._left_s(job, estimate)
+
+    def whole_after_s(self, job: JobView) -> float | None:
+        """Estimate, as `ready_in_s`, the seconds that others take before, or from, the job's whole run."""
         estimate = self.prepare(job)
         if estimate is None:
             return None
-        own = self._left_s(job, estimate)
-        if not own:  # a finished run is restored at once, in a separate thread
-            return 0.0
-        runs_s = self._runs_s(job.id)
-        return None if runs_s is None else own + runs_s
+        own_s = self._left_s(job, estimate)
+        # NOTE: a finished run is restored at once, in a separate thread.
+        return self._before_s(job, own_s) if own_s else 0.0
+
+    def _before_s(self, job: JobView, own_s: float) -> float | None:  # noqa: ARG002
+        """Estimate the seconds that others take from a whole run of ``own_s``; None as long as it is not known."""
+        return self._runs_s(job.id)
 
     def works_at(self, job_id: int) -> bool:
         """Return whether the job's package is being fetched or its run executed."""

@@ -102,13 +102,19 @@ class Keeper:
         self._store.holders.forget_known(job)
         self._held.forget(job)
 
-    def too_full(self, job: int, *, part: bool = False) -> str | None:
-        """Return why not to stake on a job, or on a ``part`` of it, or None: it does not fit on the disk, beside the
-        others."""
+    def too_full(self, job: int, *, part: bool | None = None) -> str | None:
+        """Return why not to stake on a job, or None: it does not fit on the disk, beside the others. ``part``: whether
+        a part of it is meant, or the whole; None for what is computed of it (`takes_part`)."""
         needed = self._left(job, part=part)
         if needed > self.room(job):
             self._urgently(lambda: needed <= self.room(job))
         return too_full(needed, self.room(job))
+
+    def no_room(self, job: int) -> str | None:
+        """Return why a job's whole run would not fit even if all were given up that we have not staked on, or None.
+        NOTE: nothing is."""
+        kept = sum(self._held.of(one) for one in {job, *self._staked_now()})
+        return too_full(self._left(job, part=False), self.room(job) + self._store.usage.total - kept)
 
     def fits(self, job: int, size: int) -> str | None:
         """Return why not to fetch so many bytes for a job, or None."""
@@ -143,10 +149,10 @@ class Keeper:
         with self._jobs:
             return tuple(self._staked)
 
-    def _left(self, job: int, *, part: bool = False) -> int:
+    def _left(self, job: int, *, part: bool | None = None) -> int:
         with self._jobs:
-            needs, part = self._needs.get(job, Needs(0)), part or job in self._parts
-        return needs.left(self._held.of(job), part=part)
+            needs, parts = self._needs.get(job, Needs(0)), job in self._parts
+        return needs.left(self._held.of(job), part=parts if part is None else part)
 
     # ------------------------------------------------------------------ a full disk
 

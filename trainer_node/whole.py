@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import structlog
@@ -37,7 +38,7 @@ class WholeRuns:
         ours = node.address is not None and job.claim_of(node.address) is not None
         ours = ours or self._watches(job)
         begun = ours or job.id in self._begun
-        if not begun and not (self._worth.in_time(job, now) and self._worth.fits(job)):
+        if not begun and self._worth.whole_after_s(job, now, wanted=True) == math.inf:
             return [], None
         self._begun.add(job.id)
         own = self._train(job, ours=ours)

@@ -277,6 +277,21 @@ WORKS = (
         "N/sampling/test_siege.py::test_an_interval_begins_within_a_step_of_any_other",
     ),
     Work(
+        "drawing intervals of claimed roots",
+        "claims in a posted job, of as many steps as it likes",
+        "beside the loop, and one interval at a time, when it is to be checked, in a time that does not depend on "
+        "their number; 16 of a root are held",
+        "the gas of posting, and a stake that comes back where the claim is right",
+        "N/sampling/test_draw.py::test_what_an_interval_takes_does_not_grow_with_the_run",
+    ),
+    Work(
+        "looking at claimed roots",
+        "claims in a posted job",
+        "32 roots of a job in a round, each as quickly as any other",
+        "the gas of posting, and a stake that comes back where the claim is right",
+        "N/sampling/test_rounds.py::test_a_round_looks_at_some_roots_and_at_all_in_some_rounds",
+    ),
+    Work(
         "waiting for what is checked",
         "claimants who serve slowly",
         "8 lanes for turns of each length, one work for each root",

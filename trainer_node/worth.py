@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import structlog
@@ -32,19 +33,45 @@ class Worth:
 
     def in_time(self, job: JobView, now: int) -> bool:
         """SAFETY: a run that cannot end in time would keep us from all other jobs."""
-        settings = self._node.settings
-        reason = unwanted(job, settings.policy) or too_uncertain(job, settings.allow_probable_bounds)
-        if not self.unless(job, reason):
+        if not self.unless(job, self._refused(job)):
             return False
         ready_in_s = self._runner.ready_in_s(job)
-        if ready_in_s is None:
-            return False
-        ready_in_s += CLAIM_MOVES * settings.latency_s
-        return self.unless(job, too_late(job, ready_in_s, now, self._commit_age))
+        return ready_in_s is not None and self.unless(job, self._late(job, ready_in_s, now))
 
-    def fits(self, job: JobView) -> bool:
-        """SAFETY: a run for which there is no room beside what is kept for jobs with our stake is not begun."""
-        return self.unless(job, self._runner.too_full(job.id, stakes=False))
+    def whole_after_s(self, job: JobView, now: int, *, wanted: bool) -> float:
+        """Return the seconds that others take before the whole run of a job that is begun now; infinite if it is not
+        begun, because it is refused, too late behind the others, or has no room. ``wanted``: it is to be begun. Then
+        room is made for it, and it is logged once why it is not.
+
+        INVARIANT: nothing else says whether a whole run is begun. So nobody keeps time for one that will not be, or
+        leaves anything else for its sake. SAFETY: a run that cannot end in time would keep us from all other jobs; one
+        for which there is no room beside what is kept for jobs with our stake would take that.
+        """
+        reason, after_s = self._refused(job), None
+        if reason is None:
+            after_s, ready_in_s = self._runner.whole_after_s(job), self._runner.whole_ready_in_s(job)
+            if after_s is None or ready_in_s is None:
+                return math.inf
+            reason = self._late(job, ready_in_s, now)
+        if reason is None:
+            reason = (
+                self._runner.too_full(job.id, part=False, stakes=False)
+                if wanted
+                else self._runner.no_room(job.id)
+            )
+        if reason is None and after_s is not None:
+            return after_s
+        if wanted:
+            self.unless(job, reason)
+        return math.inf
+
+    def _refused(self, job: JobView) -> str | None:
+        settings = self._node.settings
+        return unwanted(job, settings.policy) or too_uncertain(job, settings.allow_probable_bounds)
+
+    def _late(self, job: JobView, ready_in_s: float, now: int) -> str | None:
+        moves_s = CLAIM_MOVES * self._node.settings.latency_s
+        return too_late(job, ready_in_s + moves_s, now, self._commit_age)
 
     def affordable(self, job: JobView, price: int, *, beside: int = 0, part: bool = False) -> bool:
         """Return whether to stake ``price`` wei on a job. ``beside``: stakes that are in the price besides the last;

@@ -34,23 +34,32 @@ class Means:
         """Return the seconds until something is claimed or refuted whose computation takes that long."""
         return MARGIN * (computed_in_s + self.acts_s) + self.commit_age
 
-    def takes_whole(self, whole_s: float, left_s: float) -> bool:
-        """Return whether this node would replay a whole run that takes ``whole_s`` where ``left_s`` are left."""
-        return whole_s <= self.max_whole_s and self.claimed_in(whole_s) <= left_s
+    def takes_whole(self, whole_s: float, left_s: float, after_s: float = 0.0) -> bool:
+        """Return whether this node would replay a whole run that takes ``whole_s``, ``after_s`` from now, where
+        ``left_s`` are left."""
+        return whole_s <= self.max_whole_s and self.claimed_in(after_s + whole_s) <= left_s
 
 
-def data_s(means: Means, whole_s: float, part_s: float, claims_s: float, refutations_s: float) -> float:
+def data_s(
+    means: Means,
+    whole_s: float,
+    part_s: float,
+    claims_s: float,
+    refutations_s: float,
+    whole_after_s: float = 0.0,
+) -> float:
     """Return the seconds, on the chain, after which the data of an interval count as withheld.
 
     ``whole_s`` and ``part_s``: the computation of the whole run, and of what we have drawn of it; ``claims_s``: until
-    the right root cannot be claimed any more; ``refutations_s``: until this root cannot be refuted any more.
+    the right root cannot be claimed any more; ``refutations_s``: until this root cannot be refuted any more;
+    ``whole_after_s``: what others take before the whole run is begun, infinite if it would not be.
 
     SAFETY: the wait leaves time for what comes after it. A root may be refuted for longer than the right one may be
     claimed.
     """
-    whole = means.takes_whole(whole_s, claims_s)
+    whole = means.takes_whole(whole_s, claims_s, whole_after_s)
     left_s = min(claims_s, refutations_s) if whole else refutations_s
-    return float(INTERVAL) * max(0.0, left_s - means.claimed_in(whole_s if whole else part_s))
+    return float(INTERVAL) * max(0.0, left_s - means.claimed_in(whole_after_s + whole_s if whole else part_s))
 
 
 class ChainClock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import threading
 from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import cast
@@ -61,6 +62,8 @@ class Samples:
         self._node, self._settings = node, node.settings
         self._seeds: dict[tuple[int, bytes], bytes] = {}
         self._told: set[int] = set()
+        self._telling = threading.Lock()
+        """NOTE: the roots of a job are drawn side by side."""
         self._random = os.urandom(32)
         """The secret of a node without a key."""
 
@@ -78,9 +81,8 @@ class Samples:
         intervals = leaf_count(0, terms.steps, terms.strides[0])
         count = min(intervals, max(1, math.ceil(self.share(job) * intervals)))
         self._tell(job, count, intervals)
-        intervals_drawn = tuple(drawn(seed, intervals, count))
         return Plan(
-            intervals_drawn,
+            drawn(seed, intervals, count),
             settings.max_check_cpu_h * 3600 or math.inf,
             settings.max_check_bytes or math.inf,
         )
@@ -117,9 +119,10 @@ class Samples:
 
     def _tell(self, job: JobView, count: int, intervals: int) -> None:
         """Log once what is checked of a job, and what that is worth."""
-        if job.id in self._told:
-            return
-        self._told.add(job.id)
+        with self._telling:
+            if job.id in self._told:
+                return
+            self._told.add(job.id)
         needed = deterrence(job, self._settings.samplers)
         _log.info(
             "sample.plan",
@@ -185,7 +188,9 @@ class Sampler:
             if not self._worth.unless(job, poor) or not self._worth.in_time(job, now):
                 return [], None
         self._begun.add(job.id)
-        self._found[job.id] = runner.check(job, now, ours=staked)
+        wanted = runner.withheld(job) or runner.forsaken(job, now)
+        after_s = self._worth.whole_after_s(job, now, wanted=wanted)
+        self._found[job.id] = runner.check(job, now, ours=staked, whole_after_s=after_s)
         claimed = me is not None and job.claim_of(me) is not None
         if claimed or self._takes_whole(job, now):
             return self._whole.decide(job, now)

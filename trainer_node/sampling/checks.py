@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -20,6 +20,9 @@ from ..refuted import Refuted
 from .budget import ChainClock
 from .part import Part
 
+UNSERVED = 16
+"""Intervals of a root that nobody serves and that are asked for again before any further one."""
+
 
 class BudgetSpent(AssayError):
     """An interval takes more than is left."""
@@ -30,7 +33,7 @@ class Plan:
     """What is checked of a claimed root, as intervals in this order; at most ``cpu_s`` seconds of processors and
     ``max_bytes`` fetched, in all roots of the job together."""
 
-    intervals: tuple[int, ...]
+    intervals: Sequence[int]
     cpu_s: float = math.inf
     max_bytes: float = math.inf
 
@@ -41,9 +44,11 @@ class Root:
     which comes before all intervals, counts as interval 0."""
 
     plan: Plan | None = None
-    """None until it is drawn."""
-    left: list[int] = field(default_factory=list)
-    """Intervals to check, in their order."""
+    """None until it is drawn, which its own work does first."""
+    taken: int = 0
+    """How many intervals of the plan have been begun."""
+    begun: list[int] = field(default_factory=list)
+    """Intervals that have been begun and have no outcome yet. They come before those that follow in the plan."""
     staked: bool = False
     """Whether a stake of ours rests on what is left: it waits for nobody, and is found again whatever that costs."""
     unserved: dict[int, int] = field(default_factory=dict)
@@ -59,10 +64,35 @@ class Root:
     retry_at: float = 0.0
     """When it is tried again after so many failures, by the clock of this machine."""
 
-    def draw(self, plan: Plan | None) -> None:
-        """Note what is to be checked."""
-        self.plan = plan
-        self.left = list(plan.intervals if plan else ())
+    @property
+    def left(self) -> bool:
+        """Whether there is something to check. NOTE: the loop asks this of each root in each round."""
+        return self.plan is None or bool(self.begun) or self.taken < len(self.plan.intervals)
+
+    def next_ones(self) -> Iterator[int]:
+        """Yield the intervals to check, each once. One that is not `done` with meanwhile comes again another time.
+
+        INVARIANT: an interval is `begun` before it counts as taken, so none is lost whatever ends this, and something
+        is left until the last one is done with. No more than `UNSERVED` are held.
+        """
+        yield from list(self.begun)
+        while self.plan is not None and self.taken < len(self.plan.intervals) and len(self.begun) < UNSERVED:
+            interval = self.plan.intervals[self.taken]
+            self.begun.append(interval)
+            self.taken += 1
+            yield interval
+
+    def done(self, interval: int) -> None:
+        """Note that an interval has an outcome."""
+        self.begun.remove(interval)
+        self.until.pop(interval, None)
+        self.unserved.pop(interval, None)
+
+    def end(self) -> None:
+        """Check nothing more of it."""
+        if self.plan is not None:
+            self.taken = len(self.plan.intervals)
+        self.begun.clear()
 
     def late(self, now: float) -> bool:
         """Return whether what is asked for has had its time."""
@@ -79,7 +109,11 @@ class Checks:
     over: bool = False
     """True once nobody wants the checks any more."""
     whole: bool = False
-    """Whether the whole run is computed."""
+    """Whether the whole run has been begun."""
+    whole_after_s: float = 0.0
+    """The seconds that others would take before the whole run if it was begun now; infinite if it would not be."""
+    looked_at: int = 0
+    """How many claimed roots have been looked at, one round after the other."""
     roots: dict[bytes, Root] = field(default_factory=dict)
     staked: dict[tuple[bytes, int], Root] = field(default_factory=dict)
     """By root and interval: what we have refuted, while it is found again."""
@@ -133,11 +167,11 @@ class Checks:
     @property
     def passed(self) -> set[bytes]:
         """The roots of which nothing that was drawn is left to check."""
-        return {name for name, root in list(self.roots.items()) if root.plan is not None and not root.left}
+        return {name for name, root in list(self.roots.items()) if not root.left}
 
-    def proven_wrong(self, root: bytes, lost: Callable[[Refuted], bool]) -> bool:
-        """Return whether a root was found wrong, by a statement that was not lost."""
-        return any(lie.against == root and not lost(lie) for lie in self.found())
+    def proven_wrong(self, lost: Callable[[Refuted], bool]) -> set[bytes]:
+        """Return the roots that were found wrong, by a statement that was not lost."""
+        return {lie.against for lie in self.found() if not lost(lie)}
 
 
 class Meter:

@@ -100,7 +100,7 @@ class IntervalRunner(JobRunner):
 
     def _whole_s(self, job: JobView) -> float | None:
         estimate = self._estimate(job)
-        return None if estimate is None else super()._left_s(job, estimate)
+        return None if estimate is None else self._left_s(job, estimate)
 
     def _part_s(self, job: JobView) -> float | None:
         estimate = self._estimate(job)
@@ -133,7 +133,8 @@ class IntervalRunner(JobRunner):
         assert part_s is not None
         claims_s = claimable_s(job, task.checks.wrong, now)
         means = self._samples.means()
-        root.until[interval] = now + data_s(means, whole_s, part_s, claims_s, task.refutable_s)
+        after_s = task.checks.whole_after_s
+        root.until[interval] = now + data_s(means, whole_s, part_s, claims_s, task.refutable_s, after_s)
 
     def _check(
         self, task: Task, auditor: Auditor, interval: int, meter: Meter, turn: Turn | None

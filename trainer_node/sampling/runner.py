@@ -25,7 +25,6 @@ from referee_py.execute import RunClaim
 
 from ..chain import Group, JobView
 from ..chain.threads import Threads
-from ..cost_estimate import CostEstimate
 from ..errors import DiskFailed, MemoryShort
 from ..job_runner import delay_s
 from ..lanes import Lanes, Turn
@@ -40,6 +39,8 @@ from .interval import IntervalRunner, Task
 
 ATTEMPTS = 3
 """How often the data of an interval that nobody serves are asked for."""
+ROOTS = 32
+"""Claimed roots of a job that are looked at in a round; the others have their turn in the next ones."""
 
 _log = structlog.get_logger(__name__)
 
@@ -55,20 +56,24 @@ class SampleRunner(IntervalRunner):
 
     # ------------------------------------------------------------------ for the loop
 
-    def check(self, job: JobView, now: int, *, ours: bool = False) -> list[Refuted]:
+    def check(
+        self, job: JobView, now: int, *, ours: bool = False, whole_after_s: float = 0.0
+    ) -> list[Refuted]:
         """Go on with the checks of a job. Return all that is to be refuted in it, as known now; ``now``: the chain's
-        time; ``ours``: we have staked on a refutation in this job."""
+        time; ``ours``: we have staked on a refutation in this job; ``whole_after_s``: the seconds that others take
+        before its whole run, infinite if that would not be begun (`Worth.whole_after_s`)."""
         self._at_stake(job.id, ours)
         prepared = self._prepared(job, ours) is not None
         checks = self._checks.setdefault(job.id, Checks(ChainClock(self._clock)))
         checks.clock.see(now)
+        checks.whole_after_s = whole_after_s
         if self._keeper is not None:
             self._keeper.takes_part(job.id, not checks.whole)
         for root in checks.works():
             self._note(job, checks, root)
         # SAFETY: what has failed in the job, or is not measured yet, delays other works of it, but nothing on which a
         # stake rests.
-        if self._works[job.id].here:
+        if ours and self._works[job.id].here:
             self._find_again(job, checks)
         if prepared:
             self._begin(job, checks)
@@ -81,8 +86,10 @@ class SampleRunner(IntervalRunner):
 
     def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
         """Return the claim of a job's whole run, as `JobRunner.train`."""
-        self._checks.setdefault(job.id, Checks(ChainClock(self._clock))).whole = True
-        return super().train(job, ours=ours)
+        claim = super().train(job, ours=ours)
+        if self._computes_whole(job.id):
+            self._checks.setdefault(job.id, Checks(ChainClock(self._clock))).whole = True
+        return claim
 
     def replay(self, job_id: int, claim: RunClaim | None = None) -> Replay:
         """Return the run behind a claim: that of one interval for a refutation, else the whole one."""
@@ -101,22 +108,24 @@ class SampleRunner(IntervalRunner):
         if checks is None or whole_s is None or part_s is None:
             return False
         lost = partial(self._samples.lost, job)
-        wrong = {root for root in checks.wrong if checks.proven_wrong(root, lost)}
+        wrong = checks.proven_wrong(lost)
         later_s = claimable_s(job, wrong, now) - part_s
-        last_moment = not self._samples.means().takes_whole(whole_s, later_s)
+        last_moment = not self._samples.means().takes_whole(whole_s, later_s, checks.whole_after_s)
         return forsaken(job, wrong, checks.passed, last_moment=last_moment)
 
     def in_whole(self, job_id: int) -> bool:
-        """Return whether the whole run of a job is being computed, or known."""
+        """Return whether the whole run of a job has been begun, whatever has become of it since."""
         return job_id in self._checks and self._checks[job_id].whole
 
     def takes_whole(self, job: JobView, now: float) -> bool:
-        """Return whether the whole run of a job is computed, or would be now."""
+        """Return whether the whole run of a job has been begun, or would be now."""
         checks, whole_s = self._checks.get(job.id), self._whole_s(job)
         if self.in_whole(job.id):
             return True
-        left_s = claimable_s(job, checks.wrong if checks is not None else (), now)
-        return whole_s is not None and self._samples.means().takes_whole(whole_s, left_s)
+        if checks is None or whole_s is None:
+            return False
+        left_s = claimable_s(job, checks.wrong, now)
+        return self._samples.means().takes_whole(whole_s, left_s, checks.whole_after_s)
 
     def spent(self, job_id: int) -> tuple[float, int]:
         """Return the seconds of processors and the bytes that the checks of a job have taken."""
@@ -147,15 +156,21 @@ class SampleRunner(IntervalRunner):
         estimate = self.prepare(job)
         if estimate is None:
             return None
-        own = self._left_s(job, estimate)
-        if not own:
-            return 0.0
-        others = [n for n, checks in self._checks.items() if checks.computing and n != job.id]
-        parts_s = sum(min(own, self._part_s(self._works[n].job) or 0.0) for n in others)
-        runs_s = self._runs_s(job.id)
-        if runs_s is None:
+        if self._as_whole(job):
+            return self.whole_ready_in_s(job)
+        own, runs_s = self._part_s(job), self._runs_s(job.id)
+        if own is None or runs_s is None:
             return None
-        return own + parts_s + (runs_s if self._as_whole(job) else min(own, runs_s))
+        return own + self._parts_s(job, own) + min(own, runs_s)
+
+    def _before_s(self, job: JobView, own_s: float) -> float | None:
+        runs_s = super()._before_s(job, own_s)
+        return None if runs_s is None else self._parts_s(job, own_s) + runs_s
+
+    def _parts_s(self, job: JobView, own_s: float) -> float:
+        """Return the seconds that intervals of other jobs take from a computation of ``own_s``."""
+        others = [n for n, checks in self._checks.items() if checks.computing and n != job.id]
+        return sum(min(own_s, self._part_s(self._works[n].job) or 0.0) for n in others)
 
     def _at_stake(self, job_id: int, ours: bool) -> None:
         """NOTE: what was found wrong keeps its memory, staked on or not."""
@@ -174,31 +189,46 @@ class SampleRunner(IntervalRunner):
 
     # ------------------------------------------------------------------ what is left
 
-    def _todo(self, job: JobView, checks: Checks) -> Iterator[tuple[Group, Root, list[int]]]:
-        """Yield the claimed roots of which intervals are left to check, with these; without those that we have staked
-        on."""
-        if checks.whole or (self._withheld(job, checks) and self.takes_whole(job, checks.clock.now)):
+    def _todo(self, job: JobView, checks: Checks) -> Iterator[tuple[Group, Root]]:
+        """Yield the claimed roots of which something is left to check, and that nobody checks now, of the next `ROOTS`.
+
+        SAFETY: strangers say how many roots a job has, and how many intervals a run. The loop looks at some roots, and
+        at each of them no longer than at any other: what is drawn of it is known to its own work alone.
+        """
+        if self._computes_whole(job.id):
             return
-        for group in job.groups:
-            if group.refutes is not None or not at_large(job, group, checks.clock.now):
-                continue
+        claimed, now = [group for group in job.groups if group.refutes is None], checks.clock.now
+        wrong = checks.proven_wrong(partial(self._samples.lost, job))
+        for place in range(min(ROOTS, len(claimed))):
+            group = claimed[(checks.looked_at + place) % len(claimed)]
             root = checks.roots.setdefault(group.root, Root())
-            if checks.proven_wrong(group.root, partial(self._samples.lost, job)):
-                continue
-            if root.plan is None:
-                root.draw(self._samples.plan(job, group))
-            left = [k for k in root.left if (group.root, k) not in checks.staked]
-            if left:
-                yield group, root, left
+            if self._due(root) and root.left and group.root not in wrong and at_large(job, group, now):
+                yield group, root
 
     def _begin(self, job: JobView, checks: Checks) -> None:
         """Let what is left of the claimed roots be checked, each root for itself."""
-        for group, root, _ in list(self._todo(job, checks)):
-            if self._due(root):
-                task = Task(job, self._works[job.id], group, checks, root)
-                # NOTE: nobody gets turns that are too short for anything by the end of his period.
-                period_s = max(task.refutable_s, TURN_S)
-                root.running = self._lanes.submit(period_s, partial(self._sample, task))
+        for group, root in self._todo(job, checks):
+            task = Task(job, self._works[job.id], group, checks, root)
+            # NOTE: nobody gets turns that are too short for anything by the end of his period.
+            period_s = max(task.refutable_s, TURN_S)
+            root.running = self._lanes.submit(period_s, partial(self._sample, task))
+        checks.looked_at += ROOTS
+
+    def _wanted(self, task: Task) -> bool:
+        """Return whether a root is still to be checked. NOTE: a turn may have been waited for."""
+        job, checks, group = task.job, task.checks, task.group
+        if self._computes_whole(job.id) or not at_large(job, group, task.now):
+            return False
+        return group.root not in checks.proven_wrong(partial(self._samples.lost, job))
+
+    def _computes_whole(self, job_id: int) -> bool:
+        """Return whether the whole run of a job is queued, computed or known.
+
+        SAFETY: what would be computed, or has failed and is tried again later, takes nothing from the checks of the
+        parts: what is served of them may be all that is ever found.
+        """
+        work = self._works.get(job_id)
+        return work is not None and work.claim is not None
 
     def _find_again(self, job: JobView, checks: Checks) -> None:
         """Bring and replay what we have staked on, as far as it is not here.
@@ -214,7 +244,7 @@ class SampleRunner(IntervalRunner):
                 if key in checks.parts:
                     continue
                 checks.roots.setdefault(group.root, Root())
-                root = checks.staked.setdefault(key, Root(left=[interval], staked=True))
+                root = checks.staked.setdefault(key, Root(Plan(()), begun=[interval], staked=True))
                 if root.left and self._due(root):
                     task = Task(job, self._works[job.id], group, checks, root)
                     root.running = self._threads.begin(partial(self._find_staked, task))
@@ -251,25 +281,19 @@ class SampleRunner(IntervalRunner):
     def _as_whole(self, job: JobView) -> bool:
         """Return whether it is the whole run of a job that is to be computed."""
         checks = self._checks.get(job.id)
-        return checks is not None and (checks.whole or bool(self._withheld(job, checks)))
+        if checks is None:
+            return False
+        withheld = bool(self._withheld(job, checks))
+        return checks.whole or (withheld and self.takes_whole(job, checks.clock.now))
 
     def _withheld(self, job: JobView, checks: Checks | None) -> list[Group]:
-        if checks is None:
+        roots = {} if checks is None else checks.roots
+        names = {name for name, root in list(roots.items()) if root.withheld}
+        if checks is None or not names:
             return []
-        lost = partial(self._samples.lost, job)
-        now = checks.clock.now
-        groups = [group for group in job.groups if group.refutes is None and at_large(job, group, now)]
-        of = [(group, checks.roots.get(group.root)) for group in groups]
-        return [
-            group
-            for group, root in of
-            if root is not None and root.withheld and not checks.proven_wrong(group.root, lost)
-        ]
-
-    def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
-        if self._as_whole(job):
-            return super()._left_s(job, estimate)
-        return float(estimate.train_s(job.program)) * self._samples.share(job)
+        names -= checks.proven_wrong(partial(self._samples.lost, job))
+        claimed = [group for group in job.groups if group.refutes is None and group.root in names]
+        return [group for group in claimed if at_large(job, group, checks.clock.now)]
 
     # ------------------------------------------------------------------ in threads
 
@@ -277,8 +301,11 @@ class SampleRunner(IntervalRunner):
         """Check what is left of a claimed root. Raises Unavailable if its run tree is not served, or not in this
         turn."""
         job, checks, root = task.job, task.checks, task.root
-        left = next((left for _, of, left in self._todo(job, checks) if of is root), [])
-        if not left:
+        if not self._wanted(task):
+            return
+        if root.plan is None:
+            root.plan = self._samples.plan(job, task.group)
+        if root.plan is None or not root.left:
             return
         try:
             self._ask(task, 0)
@@ -288,13 +315,17 @@ class SampleRunner(IntervalRunner):
         except Unavailable as error:
             self._count(task, error, turn)
             raise
-        for interval in left:
-            if root.withheld and self.takes_whole(job, task.now):
+        for interval in root.next_ones():
+            if self._computes_whole(job.id):
                 return
-            meter = Meter(checks, auditor.published.source, root.plan or Plan(()))
+            if (task.group.root, interval) in checks.staked:
+                root.done(interval)
+                continue
+            meter = Meter(checks, auditor.published.source, root.plan)
             if meter.spent():
-                _log.warning("sample.budget_spent", **task.about(interval), left=len(root.left))
-                root.left = []
+                left = len(root.begun) + len(root.plan.intervals) - root.taken
+                _log.warning("sample.budget_spent", **task.about(interval), left=left)
+                root.end()
                 return
             try:
                 found = self._check(task, auditor, interval, meter, turn)
@@ -302,13 +333,13 @@ class SampleRunner(IntervalRunner):
                 raise  # ours, and not the claim's: the interval is checked again
             except Unavailable as error:
                 if self._count(task, error, turn):
-                    root.left.remove(interval)
+                    root.done(interval)
                 continue
             except AssayError as error:
-                root.left.remove(interval)
+                root.done(interval)
                 _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
                 continue
-            root.left.remove(interval)
+            root.done(interval)
             if found is not None:
                 checks.parts[found.claim.against, found.interval] = found
                 return
@@ -319,7 +350,7 @@ class SampleRunner(IntervalRunner):
         SAFETY: an attempt has an end in the chain's time. Then the root counts as withheld, so that the whole run is
         computed where that fits; and its servers are asked again, as long as there is something to lose.
         """
-        checks, (interval,) = task.checks, task.root.left
+        checks, (interval,) = task.checks, task.root.begun
         task.root.until.clear()
         try:
             self._ask(task, interval)
@@ -332,7 +363,7 @@ class SampleRunner(IntervalRunner):
             if task.late and not checks.over:
                 checks.roots[task.group.root].withheld = True
             raise
-        task.root.left.clear()
+        task.root.done(interval)
         if found is not None:
             checks.parts[found.claim.against, found.interval] = found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import replace
@@ -223,14 +224,31 @@ def test_a_root_that_is_withheld_is_so_whatever_was_found_of_another(runner: Run
     assert not runner.withheld(job_of(root, b"withheld", dead=b"withheld"))
 
 
-def test_the_whole_run_is_computed_where_it_fits_and_instead_of_parts(runner: Runner, wanted: Wanted) -> None:
+def test_the_whole_run_is_taken_where_it_fits_and_no_other_is_before_it(
+    runner: Runner, wanted: Wanted
+) -> None:
     job = job_of(b"withheld")
-    runner._checks[1] = Checks(ChainClock(lambda: 0.0), roots={b"withheld": Root(withheld=True)})
-    assert runner.left(job), "this node would not compute the whole"
+    checks = runner._checks[1] = Checks(ChainClock(lambda: 0.0), roots={b"withheld": Root(withheld=True)})
+    assert not runner.takes_whole(job, 0), "this node would not compute the whole"
     wanted.whole_s = HOUR
     assert runner.takes_whole(job, 0)
-    assert not runner.left(job)
     assert not runner.takes_whole(job, HOUR - 1), "it takes a second, and twice that is asked for"
+    for after_s, taken in ((HOUR / 2 - 1, True), (HOUR / 2, False), (math.inf, False)):
+        checks.whole_after_s = after_s
+        assert runner.takes_whole(job, 0) == taken
+
+
+def test_the_whole_run_is_instead_of_parts_once_it_has_begun_and_as_long_as_it_goes_on(
+    runner: Runner, wanted: Wanted
+) -> None:
+    job, wanted.whole_s = job_of(b"withheld"), HOUR
+    runner._checks[1] = Checks(ChainClock(lambda: 0.0), roots={b"withheld": Root(withheld=True)})
+    assert runner.takes_whole(job, 0)
+    assert runner.left(job), "it would be computed, and is not"
+    runner._works[1] = Work(NOTHING, 0, claim=Future())
+    assert not runner.left(job)
+    runner._works[1].claim = None
+    assert runner.left(job), "it has failed, and is tried again later"
 
 
 def test_what_was_found_stays_when_its_root_has_died(runner: Runner, lying: Auditor) -> None:

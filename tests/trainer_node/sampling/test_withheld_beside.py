@@ -1,0 +1,191 @@
+"""A root that nobody serves keeps a sampler from no other root of its job, where the whole run is not begun for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import repops
+
+from tests.trainer_node.audit.runs import opened, publish
+from tests.trainer_node.desk import ENOUGH, REFEREE, job, rules, until
+from tests.trainer_node.slow import Hand, SlowServer, slow_server
+from trainer_node.audit.published import PublishedRun
+from trainer_node.chain import ClaimView, Group, JobPhase, JobView
+from trainer_node.config import Mode, load_settings
+from trainer_node.db import Database
+from trainer_node.disk import Ballast
+from trainer_node.disk_estimate import Needs
+from trainer_node.fetch import Fetcher
+from trainer_node.keeper import Keeper
+from trainer_node.metrics import Metrics
+from trainer_node.problems import Problems
+from trainer_node.retention import Policy
+from trainer_node.rounded.evaluators import NumpyEvaluator
+from trainer_node.sampling.budget import Means, data_s
+from trainer_node.sampling.challenger import Sampler
+from trainer_node.sampling.runner import SampleRunner
+from trainer_node.store import Store
+
+from .test_runner import Wanted
+
+HOUR = 3600
+ENDS = 6 * HOUR
+GONE, NOBODY = b"w" * 32, "http://127.0.0.1:9"
+LIE, INTERVAL = 8, 3
+"""The third of four intervals of three steps is wrong."""
+TOO_MUCH = Needs(1 << 60)
+"""What no disk has room for; an interval takes none of it."""
+
+
+class Acting(Wanted):
+    def means(self) -> Means:
+        return Means(commit_age=60.0, acts_s=24.0)
+
+
+@dataclass
+class Watch:
+    """A sampler with its own keeper and judgement of jobs, and a run with a lie."""
+
+    run: PublishedRun
+    node: SampleRunner
+    keeper: Keeper
+    sampler: Sampler
+    clock: Hand
+    server: SlowServer
+
+    def job(self, *roots: bytes) -> JobView:
+        """Return a job in its challenge phase: nobody serves a root but that of the run."""
+        uris = [self.server.uri if root == self.run.root else NOBODY for root in roots]
+        return job(
+            1,
+            uri=self.server.uri,
+            program=self.run.terms,
+            program_file=self.run._program_file,
+            phase=JobPhase.CHALLENGE,
+            rules=rules(clock=HOUR),
+            challenge_period=ENDS,
+            challenge_end=ENDS,
+            referee=REFEREE,
+            groups=tuple(Group(k, root, bytes(32), 0, 0, 0, 0, (k,)) for k, root in enumerate(roots)),
+            claims=tuple(
+                ClaimView(k, "0x" + "bb" * 20, 1, k, False, False, False, uri) for k, uri in enumerate(uris)
+            ),
+        )
+
+    def found(self, of: JobView) -> list[int]:
+        """Let a round pass. Return the intervals that are found wrong."""
+        now = int(self.clock())
+        self.sampler.decide(of, now)
+        found, _ = self.sampler.refutations(of, now)
+        return [lie.index + 1 for lie in found]
+
+    def withheld(self, needs: Needs | None = None) -> None:
+        """Let a root of the job be withheld, an hour before anything else is claimed."""
+        alone = self.job(GONE)
+        until(lambda: self.node.prepare(alone) is not None)
+        if needs is not None:
+            self.keeper.needs(1, needs)
+
+        def told() -> bool:
+            self.found(alone)
+            self.clock.on(1.0)
+            return self.node.withheld(alone)
+
+        until(told)
+        assert self.clock() < HOUR
+        self.clock.to(HOUR)
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Iterator[Watch]:
+    run = opened(publish(tmp_path / "run", 12, 3, lie=LIE), tmp_path / "seen")
+    clock, database, metrics = Hand(), Database(None), Metrics()
+    problems, store = Problems(metrics), Store(tmp_path / "node", sync=False)
+    keeper = Keeper(
+        store,
+        database,
+        Ballast(tmp_path, 0),
+        policy=Policy(),
+        store_bytes=0,
+        every_s=1e9,
+        metrics=metrics,
+        problems=problems,
+    )
+    node = SampleRunner(
+        Fetcher(store, timeout_s=60.0, attempts=1),
+        database,
+        lambda _mode: repops.backend("cpu"),
+        max_memory=ENOUGH,
+        exact_slowdown=1.0,
+        max_logs=ENOUGH,
+        evaluator=NumpyEvaluator,
+        samples=Acting(),
+        clock=clock,
+        keeper=keeper,
+        problems=problems,
+    )
+    snapshot = SimpleNamespace(commit_age=lambda: 60)
+    daemon: Any = SimpleNamespace(
+        settings=load_settings(
+            chain_id=31337, data_dir=tmp_path / "settings", mode=Mode.WATCH, check="sample:1"
+        ),
+        address=None,
+        transactions=None,
+        client=SimpleNamespace(deployment=SimpleNamespace(referee=REFEREE), snapshot=lambda: snapshot),
+    )
+    with slow_server(Store(tmp_path / "run" / "artifacts", sync=False), clock) as server:
+        yield Watch(run, node, keeper, Sampler(daemon, node), clock, server)
+        node.close()
+    database.close()
+
+
+def test_a_lie_beside_a_withheld_root_is_found_where_the_whole_run_has_no_room(watch: Watch) -> None:
+    """The attack: an ally claims 32 random bytes before the liar claims. The whole run would have been in time, so the
+    parts were not checked, and the disk had no room for it, so it was not begun."""
+    watch.withheld(TOO_MUCH)
+    both = watch.job(GONE, watch.run.root)
+    assert until(lambda: watch.found(both)) == [INTERVAL]
+    assert not watch.node.in_whole(1)
+    assert watch.clock() == HOUR, "what is served at once is found at once"
+
+
+def test_a_lie_beside_a_withheld_root_is_found_where_another_run_goes_first(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack as above, where the run of another job takes a day."""
+    monkeypatch.setattr(watch.node, "_runs_s", lambda _: 24.0 * HOUR)
+    watch.withheld()
+    both = watch.job(GONE, watch.run.root)
+    assert until(lambda: watch.found(both)) == [INTERVAL]
+    assert not watch.node.in_whole(1)
+    assert watch.clock() == HOUR
+
+
+def test_the_whole_run_is_begun_for_a_withheld_root_where_it_fits(watch: Watch) -> None:
+    watch.withheld()
+    alone = watch.job(GONE)
+    until(lambda: watch.found(alone) or watch.node.known(1) is not None)
+    assert watch.node.in_whole(1)
+
+
+def test_no_time_is_kept_for_a_whole_run_that_has_no_room(watch: Watch) -> None:
+    """And none is freed for it before it is wanted."""
+    alone = watch.job(GONE)
+    until(lambda: watch.node.prepare(alone) is not None)
+    watch.found(alone)
+    checks = watch.node._checks[1]
+    assert checks.whole_after_s == 0.0
+    watch.keeper.needs(1, TOO_MUCH)
+    watch.found(alone)
+    assert checks.whole_after_s == float("inf")
+    # A run that takes nearly all that is left would leave the data of an interval no time.
+    means = Means(commit_age=60.0, acts_s=24.0)
+    whole_s = (ENDS - 60.0) / 2 - 24.0
+    of = means, whole_s, whole_s / 100, ENDS, ENDS
+    assert data_s(*of) == 0.0
+    assert data_s(*of, checks.whole_after_s) > HOUR
