@@ -6,7 +6,8 @@
     held by no job             stays as long as a job goes on that is older, and for `grace_s` at least
 
 Roots of checkpoints stay in the database. A full disk shortens both times to `URGENT_GRACE_S`, and gives up what was
-fetched for jobs in which we have nothing at stake. SAFETY: what a job with our stake or bond holds never goes while the
+fetched for jobs in which we have nothing at stake; for a job that is only considered, no result goes before its time,
+and nothing of a job that goes on (`keeper`). SAFETY: what a job with our stake or bond holds never goes while the
 job and its hearings last, because a dispute, a refutation, a request or a trial may ask for it.
 """
 
@@ -46,11 +47,13 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a collection has done: bytes and files that are gone, and what is left by kind."""
+    """What a collection has done: bytes and files that are gone, what is left by kind, and the jobs that
+    hold nothing any more."""
 
     freed: int
     removed: int
     left: Usage
+    gone: tuple[int, ...] = ()
 
 
 class Retention:
@@ -75,13 +78,21 @@ class Retention:
         return self._sweep(self._policy, self._policy.grace_s, frozenset())
 
     def urgent(self, idle: frozenset[int], enough: Callable[[], bool], over_s: float = 0.0) -> Swept:
-        """Remove what may go, the least valuable first, until there is ``enough`` room. ``idle``: jobs in which we have
-        nothing at stake, and on which we do not work; ``over_s``: seconds for which jobs that are over keep all."""
-        swept = self._sweep(Policy(over_s, max(over_s, self._policy.result_s)), URGENT_GRACE_S, idle)
+        """Remove what may go, the least valuable first, until there is ``enough`` room: `give_up` without results, then
+        with them."""
+        swept = self.give_up(idle, over_s, results=False)
         if not enough():
-            more = self._sweep(Policy(over_s, over_s), URGENT_GRACE_S, idle)
-            swept = Swept(swept.freed + more.freed, swept.removed + more.removed, more.left)
+            more = self.give_up(idle, over_s, results=True)
+            freed, removed = swept.freed + more.freed, swept.removed + more.removed
+            swept = Swept(freed, removed, more.left, swept.gone + more.gone)
         return swept
+
+    def give_up(self, idle: frozenset[int], over_s: float, *, results: bool) -> Swept:
+        """Remove the work of jobs that are over, and what the ``idle`` ones hold: jobs in which we have nothing at
+        stake, and on which we do not work. ``over_s``: seconds for which jobs that are over keep all; ``results``:
+        whether results go before their time, too."""
+        result_s = over_s if results else max(over_s, self._policy.result_s)
+        return self._sweep(Policy(over_s, result_s), URGENT_GRACE_S, idle)
 
     def _sweep(self, policy: Policy, grace_s: float, idle: frozenset[int]) -> Swept:
         with self._lock:
@@ -105,7 +116,7 @@ class Retention:
             if removed:
                 self._drop_states()
                 _log.info("store.collected", files=removed, bytes=freed)
-            return Swept(freed, removed, left)
+            return Swept(freed, removed, left, tuple(gone))
 
     def _marked(self, policy: Policy, now: float, idle: frozenset[int]) -> tuple[set[str], float, list[int]]:
         """Return the paths that jobs hold, since when the oldest job goes on, and the jobs that hold nothing more."""
