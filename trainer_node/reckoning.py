@@ -56,7 +56,8 @@ class Reckoning:
         self._ended: dict[int, _Ended] = {}
         # NOTE: not the counts that the loop asks: it would wait while the files of a job are looked at.
         self._held = HeldBytes(store)
-        self._idle: set[int] = set()
+        self._idle: dict[int, float] = {}
+        """By job that has been counted as idle: when it began. One that is given up and comes back begins anew."""
 
     def could_free(self, idle: frozenset[int], *, results: bool) -> Freeable:
         """Return what `Retention.give_up` could free with these ``idle`` jobs, with or without ``results``."""
@@ -73,8 +74,9 @@ class Reckoning:
             if part.used < before
         ]
         # NOTE: a file is used when a job begins to hold it, so one that began later holds nothing that could go.
-        given = [job for job in idle if jobs.get(job, 0.0) is None and holders.began(job) < before]
-        self._forget(self._idle - set(given))
+        began = {job: holders.began(job) for job in idle if jobs.get(job, 0.0) is None}
+        given = {job: instant for job, instant in began.items() if instant < before}
+        self._forget({job for job, instant in self._idle.items() if given.get(job) != instant})
         self._idle.update(given)
         size = sum(self._held.of(job) for job in given) + sum(part.size for part in parts)
 
@@ -86,8 +88,8 @@ class Reckoning:
         return Freeable(size, spend)
 
     def _forget(self, jobs: set[int]) -> None:
-        self._idle -= jobs
         for job in jobs:
+            self._idle.pop(job, None)
             self._held.forget(job)
 
     def _parts(self, job: int, over: float, *, results: bool) -> Iterator[_Part]:

@@ -16,7 +16,8 @@ import repops
 from referee_py.program.terms import Terms
 from tests.trainer_node.desk import ENOUGH, PROGRAM, TERMS, job, put_package, until
 from tests.trainer_node.slow import Hand, slow_server
-from trainer_node import reckoning, retention
+from trainer_node import reckoning as reckons
+from trainer_node import retention
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
 from trainer_node.db import Database
@@ -82,7 +83,7 @@ class Disk:
             return on_disk(size)
 
         monkeypatch.setattr(retention, "files", walked)
-        monkeypatch.setattr(reckoning, "on_disk", counted)
+        monkeypatch.setattr(reckons, "on_disk", counted)
 
     def put(self, job: int, number: int, *, result: bool = False) -> Name:
         view = self.store.held_by(job, result=result)
@@ -238,6 +239,19 @@ def test_a_job_that_was_given_up_is_counted_anew_when_it_comes_back(disk: Disk) 
     assert disk.keeper._left(IDLE) == 10 * SIZE
     disk.put(IDLE, 1)
     assert disk.keeper._left(IDLE) == 9 * SIZE
+
+
+def test_a_job_that_was_given_up_and_has_come_back_is_reckoned_with_by_what_it_holds_now(disk: Disk) -> None:
+    reckoning = Reckoning(disk.store)
+    for number in range(3):
+        disk.put(IDLE, number)
+    disk.passes()
+    assert reckoning.could_free(frozenset({IDLE}), results=False).bytes == 3 * SIZE
+    disk.keeper.stake(IDLE, False)
+    assert not disk.keeper.make_room(1 << 60)
+    disk.put(IDLE, 1)
+    disk.passes()
+    assert reckoning.could_free(frozenset({IDLE}), results=False).bytes == SIZE
 
 
 @pytest.mark.parametrize("seed", range(20))
