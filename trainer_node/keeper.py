@@ -4,7 +4,7 @@
     round       looks at the disk, in every round: ballast, problems, metrics; collects garbage now and then
     make_room   on a full disk: frees what may be computed or fetched again
 
-Where a job does not fit, what could be freed is reckoned first (`reckoning`), and nothing is unless it is enough. For a
+Where a job does not fit, what could be freed is reckoned first (`freeable`), and nothing is unless it is enough. For a
 job that is only considered, the work of jobs that are over goes and nothing else. That is done beside the loop: the job
 is too large now, and looked at again in the next round.
 
@@ -24,10 +24,10 @@ from .db import Database
 from .disk import Ballast, free_bytes, on_disk
 from .disk_estimate import Needs, too_full
 from .errors import DiskFailed
+from .freeable import FreeableBytes
 from .held_bytes import HeldBytes
 from .metrics import Metrics
 from .problems import Problems
-from .reckoning import Reckoning
 from .retention import URGENT_GRACE_S, Policy, Retention, Swept
 from .store import Store
 
@@ -60,7 +60,7 @@ class Keeper:
         self._store, self._database, self._ballast = store, database, ballast
         self._retention = Retention(store, database, policy)
         self._held = HeldBytes(store)
-        self._reckoning = Reckoning(store)
+        self._freeable = FreeableBytes(store)
         self._store_bytes, self._every_s = store_bytes, every_s
         self._metrics, self._problems = metrics, problems
         self.works_at = works_at
@@ -188,7 +188,7 @@ class Keeper:
 
     def _give_up(self, asked: dict[int, int], idle: frozenset[int], *, results: bool) -> None:
         """Sweep, if that can make room for one of the jobs."""
-        could = self._reckoning.could_free(idle, results=results)
+        could = self._freeable.could_free(idle, results=results)
         if any(0 < size - self.room(job) <= could.bytes for job, size in asked.items()):
             # SAFETY: a reorganisation may bring back a job that has just ended.
             self._note(self._retention.give_up(idle, URGENT_GRACE_S, results=results))

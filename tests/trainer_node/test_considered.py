@@ -16,19 +16,18 @@ import repops
 from referee_py.program.terms import Terms
 from tests.trainer_node.desk import ENOUGH, PROGRAM, TERMS, job, put_package, until
 from tests.trainer_node.slow import Hand, slow_server
-from trainer_node import reckoning as reckons
-from trainer_node import retention
+from trainer_node import freeable, retention
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
 from trainer_node.db import Database
 from trainer_node.disk import Ballast, on_disk
 from trainer_node.disk_estimate import Needs, needs_of
 from trainer_node.fetch import Fetcher
+from trainer_node.freeable import FreeableBytes
 from trainer_node.job_runner import JobRunner
 from trainer_node.keeper import Keeper
 from trainer_node.metrics import Metrics
 from trainer_node.problems import Problems
-from trainer_node.reckoning import Reckoning
 from trainer_node.retention import URGENT_GRACE_S, Policy, Retention, usage
 from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.store import Store
@@ -83,7 +82,7 @@ class Disk:
             return on_disk(size)
 
         monkeypatch.setattr(retention, "files", walked)
-        monkeypatch.setattr(reckons, "on_disk", counted)
+        monkeypatch.setattr(freeable, "on_disk", counted)
 
     def put(self, job: int, number: int, *, result: bool = False) -> Name:
         view = self.store.held_by(job, result=result)
@@ -242,16 +241,16 @@ def test_a_job_that_was_given_up_is_counted_anew_when_it_comes_back(disk: Disk) 
 
 
 def test_a_job_that_was_given_up_and_has_come_back_is_reckoned_with_by_what_it_holds_now(disk: Disk) -> None:
-    reckoning = Reckoning(disk.store)
+    counts = FreeableBytes(disk.store)
     for number in range(3):
         disk.put(IDLE, number)
-    disk.passes()
-    assert reckoning.could_free(frozenset({IDLE}), results=False).bytes == 3 * SIZE
+    disk.passes(2 * MINUTES)
+    assert counts.could_free(frozenset({IDLE}), results=False).bytes == 3 * SIZE
     disk.keeper.stake(IDLE, False)
     assert not disk.keeper.make_room(1 << 60)
     disk.put(IDLE, 1)
     disk.passes()
-    assert reckoning.could_free(frozenset({IDLE}), results=False).bytes == SIZE
+    assert counts.could_free(frozenset({IDLE}), results=False).bytes == SIZE
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -279,7 +278,7 @@ def test_what_is_reckoned_is_what_a_sweep_frees(
             os.utime(path.with_name(f"{number}.over"), (used, used))
         elif gives_up:
             idle.add(number)
-    could = Reckoning(store, clock=lambda: now).could_free(frozenset(idle), results=results)
+    could = FreeableBytes(store, clock=lambda: now).could_free(frozenset(idle), results=results)
     sweeps = Retention(store, None, Policy(), clock=lambda: now)
     swept = sweeps.give_up(frozenset(idle), URGENT_GRACE_S, results=results)
     assert could.bytes >= swept.freed if gives_up else could.bytes == swept.freed

@@ -48,7 +48,7 @@ class Freeable:
     """Notes that the sweep has been done."""
 
 
-class Reckoning:
+class FreeableBytes:
     """Reckons for the store of a node. For one thread at a time; ``clock`` gives seconds since 1970."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
