@@ -56,15 +56,15 @@ class FreeableBytes:
         self._ended: dict[int, _Ended] = {}
         # NOTE: not the counts that the loop asks: it would wait while the files of a job are looked at.
         self._held = HeldBytes(store)
-        self._idle: dict[int, float] = {}
-        """By job that has been counted as idle: when it began. One that is given up and comes back begins anew."""
+        self._given: dict[int, float] = {}
+        """By job that might be given up: when it began. One that has been given up and comes back begins anew."""
 
-    def could_free(self, idle: frozenset[int], *, results: bool) -> Freeable:
-        """Return what `Retention.give_up` could free with these ``idle`` jobs, with or without ``results``."""
+    def could_free(self, resting: frozenset[int], *, runs: bool = False, results: bool = False) -> Freeable:
+        """Return what `Retention.give_up` could free with the same arguments."""
         now, holders = self._clock(), self._store.holders
         jobs = holders.jobs()
         self._ended = {job: ended for job, ended in self._ended.items() if jobs.get(job) == ended.over}
-        going = [job for job, over in jobs.items() if over is None and job not in idle]
+        going = [job for job, over in jobs.items() if over is None and job not in resting]
         before = min((now - URGENT_GRACE_S, *map(holders.began, going)))
         parts = [
             part
@@ -74,10 +74,10 @@ class FreeableBytes:
             if part.used < before
         ]
         # NOTE: a file is used when a job begins to hold it, so one that began later holds nothing that could go.
-        began = {job: holders.began(job) for job in idle if jobs.get(job, 0.0) is None}
+        began = {job: holders.began(job) for job in resting if runs and jobs.get(job, 0.0) is None}
         given = {job: instant for job, instant in began.items() if instant < before}
-        self._forget({job for job, instant in self._idle.items() if given.get(job) != instant})
-        self._idle.update(given)
+        self._forget({job for job, instant in self._given.items() if given.get(job) != instant})
+        self._given.update(given)
         size = sum(self._held.of(job) for job in given) + sum(part.size for part in parts)
 
         def spend() -> None:
@@ -89,7 +89,7 @@ class FreeableBytes:
 
     def _forget(self, jobs: set[int]) -> None:
         for job in jobs:
-            self._idle.pop(job, None)
+            self._given.pop(job, None)
             self._held.forget(job)
 
     def _parts(self, job: int, over: float, *, results: bool) -> Iterator[_Part]:

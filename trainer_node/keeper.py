@@ -176,22 +176,22 @@ class Keeper:
             with self._jobs:
                 asked, self._asked = self._asked, {}
                 ours = {job: size for job, size in asked.items() if job in self._staked}
-            self._give_up(asked, frozenset(), results=False)
+            self._give_up(asked)
             # SAFETY: finished runs and results go for what has our stake. Anybody can have a job considered.
             if ours:
-                resting = self._resting()
-                self._give_up(ours, resting, results=False)
-                self._give_up(ours, resting, results=True)
+                self._give_up(ours, runs=True)
+                self._give_up(ours, runs=True, results=True)
         except Exception as error:
             self._problems.note("keeper", f"{type(error).__name__}: {error}")
             _log.warning("keeper.failed", error=type(error).__name__, reason=str(error))
 
-    def _give_up(self, asked: dict[int, int], idle: frozenset[int], *, results: bool) -> None:
+    def _give_up(self, asked: dict[int, int], *, runs: bool = False, results: bool = False) -> None:
         """Sweep, if that can make room for one of the jobs."""
-        could = self._freeable.could_free(idle, results=results)
+        resting = self._resting()
+        could = self._freeable.could_free(resting, runs=runs, results=results)
         if any(0 < size - self.room(job) <= could.bytes for job, size in asked.items()):
             # SAFETY: a reorganisation may bring back a job that has just ended.
-            self._note(self._retention.give_up(idle, URGENT_GRACE_S, results=results))
+            self._note(self._retention.give_up(resting, URGENT_GRACE_S, runs=runs, results=results))
             could.spend()
 
     # ------------------------------------------------------------------ a full disk
@@ -297,7 +297,7 @@ class Keeper:
     def collect(self) -> None:
         """Collect garbage, fold the database. Errors are told and tried again the next time."""
         try:
-            swept = self._retention.collect()
+            swept = self._retention.collect(self._resting())
             self._held.recount()
             if self._over_quota():
                 self._urgently(lambda: not self._over_quota())

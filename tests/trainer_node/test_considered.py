@@ -154,6 +154,26 @@ def test_the_work_of_jobs_that_are_over_goes_where_that_is_enough_and_nothing_el
     assert threading.get_ident() not in disk.sweepers, "the loop does not wait for a sweep"
 
 
+@pytest.mark.parametrize("staked", [False, True])
+@pytest.mark.parametrize("collected", [False, True])
+def test_a_strangers_job_that_goes_on_for_years_keeps_nothing_of_later_jobs(
+    disk: Disk, staked: bool, collected: bool
+) -> None:
+    """What a crash may have taken the line of is of a job of ours, or can be fetched again."""
+    run = disk.put(IDLE, 1)
+    disk.passes()
+    disk.keeper.stake(IDLE, staked)
+    work = disk.put(ENDED, 2)
+    disk.keeper.over(ENDED)
+    disk.passes(DAY)
+    disk.lacks(ASKED, SIZE)
+    if collected:
+        disk.keeper.collect()
+    else:
+        disk.ask(ASKED)
+    assert disk.has(run, work) == [True, staked]
+
+
 def test_a_job_that_has_just_ended_is_left_to_a_reorganisation(disk: Disk) -> None:
     work = disk.put(ENDED, 1)
     disk.passes()
@@ -245,24 +265,22 @@ def test_a_job_that_was_given_up_and_has_come_back_is_reckoned_with_by_what_it_h
     for number in range(3):
         disk.put(IDLE, number)
     disk.passes(2 * MINUTES)
-    assert counts.could_free(frozenset({IDLE}), results=False).bytes == 3 * SIZE
+    assert counts.could_free(frozenset({IDLE}), runs=True).bytes == 3 * SIZE
     disk.keeper.stake(IDLE, False)
     assert not disk.keeper.make_room(1 << 60)
     disk.put(IDLE, 1)
     disk.passes()
-    assert counts.could_free(frozenset({IDLE}), results=False).bytes == SIZE
+    assert counts.could_free(frozenset({IDLE}), runs=True).bytes == SIZE
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("gives_up", [False, True])
+@pytest.mark.parametrize("runs", [False, True])
 @pytest.mark.parametrize("results", [False, True])
-def test_what_is_reckoned_is_what_a_sweep_frees(
-    tmp_path: Path, seed: int, gives_up: bool, results: bool
-) -> None:
+def test_what_is_reckoned_is_what_a_sweep_frees(tmp_path: Path, seed: int, runs: bool, results: bool) -> None:
     """Jobs that go on and that are over, since different times, hold files of their own; those that are given up may
     have used them later than they began."""
     chance, store, now = random.Random(seed), Store(tmp_path, sync=False), time.time()
-    idle = set[int]()
+    resting = set[int]()
     for number in range(8):
         for k in range(chance.randrange(1, 4)):
             view = store.held_by(number, result=chance.random() < 0.4)
@@ -276,12 +294,13 @@ def test_what_is_reckoned_is_what_a_sweep_frees(
         if chance.random() < 0.7:
             store.holders.end(number)
             os.utime(path.with_name(f"{number}.over"), (used, used))
-        elif gives_up:
-            idle.add(number)
-    could = FreeableBytes(store, clock=lambda: now).could_free(frozenset(idle), results=results)
+        elif chance.random() < 0.5:
+            resting.add(number)
+    counts, given = FreeableBytes(store, clock=lambda: now), frozenset(resting)
+    could = counts.could_free(given, runs=runs, results=results)
     sweeps = Retention(store, None, Policy(), clock=lambda: now)
-    swept = sweeps.give_up(frozenset(idle), URGENT_GRACE_S, results=results)
-    assert could.bytes >= swept.freed if gives_up else could.bytes == swept.freed
+    swept = sweeps.give_up(given, URGENT_GRACE_S, runs=runs, results=results)
+    assert could.bytes >= swept.freed if runs else could.bytes == swept.freed
 
 
 def test_a_finished_run_can_be_staked_on_beside_a_job_that_never_fits(
