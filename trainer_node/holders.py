@@ -8,7 +8,8 @@
 and shows the final state, which the client fetches afterwards.
 
 A line is written before its artifact is, without waiting for the disk. After a crash an artifact may lack its line, or
-a line its artifact: the first is kept as long as any job that is older than it (`retention`), the second does no harm.
+a line its artifact: the first is kept as long as any job of ours that is older than it (`retention`), the second does
+no harm.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@
     round       looks at the disk, in every round: ballast, problems, metrics; collects garbage now and then
     make_room   on a full disk: frees what may be computed or fetched again
 
+Where a job does not fit, what could be freed is reckoned first (`freeable`), and nothing is unless it is enough. For a
+job that is only considered, the work of jobs that are over goes and nothing else. That is done beside the loop: the job
+is too large now, and looked at again in the next round.
+
 SAFETY: when the disk is full, moves come first. The ballast is dropped for the database, and a run goes on without
 keeping its states. Once there is room again, all is as before.
 """
@@ -20,10 +24,11 @@ from .db import Database
 from .disk import Ballast, free_bytes, on_disk
 from .disk_estimate import Needs, too_full
 from .errors import DiskFailed
+from .freeable import FreeableBytes
 from .held_bytes import HeldBytes
 from .metrics import Metrics
 from .problems import Problems
-from .retention import URGENT_GRACE_S, Policy, Retention
+from .retention import URGENT_GRACE_S, Policy, Retention, Swept
 from .store import Store
 
 DISK = "disk"
@@ -55,6 +60,7 @@ class Keeper:
         self._store, self._database, self._ballast = store, database, ballast
         self._retention = Retention(store, database, policy)
         self._held = HeldBytes(store)
+        self._freeable = FreeableBytes(store)
         self._store_bytes, self._every_s = store_bytes, every_s
         self._metrics, self._problems = metrics, problems
         self.works_at = works_at
@@ -62,12 +68,16 @@ class Keeper:
         self._parts: set[int] = set()
         self._staked: set[int] = set()
         self._idle: set[int] = set()
+        self._asked: dict[int, int] = {}
+        """Bytes for which there was no room, by the job that asked for them, since it was last tried to make some."""
         self._jobs = threading.Lock()
-        """Held while the four above change or are copied: collections run beside the loop."""
+        """Held while the five above change or are copied: collections run beside the loop."""
         self._looked = self._urgent = float("-inf")
         self._collected = time.monotonic()
         self._served = self._received = 0
         self._collecting: threading.Thread | None = None
+        self._making: threading.Thread | None = None
+        self._tried = float("-inf")
         store.make_room, store.refuses = self.make_room, self.refuses
         database.on_full = self.database_full
 
@@ -98,6 +108,7 @@ class Keeper:
             self._idle.discard(job)
             self._parts.discard(job)
             self._needs.pop(job, None)
+            self._asked.pop(job, None)
         self._store.holders.end(job)
         self._store.holders.forget_known(job)
         self._held.forget(job)
@@ -105,22 +116,14 @@ class Keeper:
     def too_full(self, job: int, *, part: bool | None = None) -> str | None:
         """Return why not to stake on a job, or None: it does not fit on the disk, beside the others. ``part``: whether
         a part of it is meant, or the whole; None for what is computed of it (`takes_part`)."""
-        needed = self._left(job, part=part)
-        if needed > self.room(job):
-            self._urgently(lambda: needed <= self.room(job))
-        return too_full(needed, self.room(job))
-
-    def no_room(self, job: int) -> str | None:
-        """Return why a job's whole run would not fit even if all were given up that we have not staked on, or None.
-        NOTE: nothing is."""
-        kept = sum(self._held.of(one) for one in {job, *self._staked_now()})
-        return too_full(self._left(job, part=False), self.room(job) + self._store.usage.total - kept)
+        return self.fits(job, self._left(job, part=part))
 
     def fits(self, job: int, size: int) -> str | None:
-        """Return why not to fetch so many bytes for a job, or None."""
-        if size > self.room(job):
-            self._urgently(lambda: size <= self.room(job))
-        return too_full(size, self.room(job))
+        """Return why not to fetch so many bytes for a job, or None. Room that can be made is there a little later."""
+        full = too_full(size, self.room(job))
+        if full is not None:
+            self._ask(job, size)
+        return full
 
     def refuses(self, job: int, size: int) -> str | None:
         """Return why a job may not keep so many bytes more, or None.
@@ -154,6 +157,43 @@ class Keeper:
             needs, parts = self._needs.get(job, Needs(0)), job in self._parts
         return needs.left(self._held.of(job), part=parts if part is None else part)
 
+    # ------------------------------------------------------------------ room for what does not fit
+
+    def _ask(self, job: int, size: int) -> None:
+        """Have room made for a job, beside the loop and for all that ask at once."""
+        with self._jobs:
+            self._asked[job] = size
+            now = time.monotonic()
+            if now - self._tried < URGENT_S or (self._making is not None and self._making.is_alive()):
+                return
+            self._tried = now
+            self._making = threading.Thread(target=self._make_way, name="keeper-room", daemon=True)
+            self._making.start()
+
+    def _make_way(self) -> None:
+        """Make room for the jobs that have asked for it. Errors are told; the jobs ask again."""
+        try:
+            with self._jobs:
+                asked, self._asked = self._asked, {}
+                ours = {job: size for job, size in asked.items() if job in self._staked}
+            self._give_up(asked)
+            # SAFETY: finished runs and results go for what has our stake. Anybody can have a job considered.
+            if ours:
+                self._give_up(ours, runs=True)
+                self._give_up(ours, runs=True, results=True)
+        except Exception as error:
+            self._problems.note("keeper", f"{type(error).__name__}: {error}")
+            _log.warning("keeper.failed", error=type(error).__name__, reason=str(error))
+
+    def _give_up(self, asked: dict[int, int], *, runs: bool = False, results: bool = False) -> None:
+        """Sweep, if that can make room for one of the jobs."""
+        resting = self._resting()
+        could = self._freeable.could_free(resting, runs=runs, results=results)
+        if any(0 < size - self.room(job) <= could.bytes for job, size in asked.items()):
+            # SAFETY: a reorganisation may bring back a job that has just ended.
+            self._note(self._retention.give_up(resting, URGENT_GRACE_S, runs=runs, results=results))
+            could.spend()
+
     # ------------------------------------------------------------------ a full disk
 
     def make_room(self, size: int) -> bool:
@@ -180,13 +220,20 @@ class Keeper:
     def _urgently(self, enough: Callable[[], bool]) -> None:
         if time.monotonic() - self._urgent < URGENT_S:
             return
+        # SAFETY: a reorganisation may bring back a hearing or a match whose job has just ended.
+        self._note(self._retention.urgent(self._resting(), enough, over_s=URGENT_GRACE_S))
+        self._urgent = time.monotonic()
+
+    def _resting(self) -> frozenset[int]:
+        """Return the jobs in which we have nothing at stake, and on which we do not work."""
         with self._jobs:
             idle = tuple(self._idle)
-        resting = frozenset(job for job in idle if not self.works_at(job))
-        # SAFETY: a reorganisation may bring back a hearing or a match whose job has just ended.
-        swept = self._retention.urgent(resting, enough, over_s=URGENT_GRACE_S)
-        self._urgent = time.monotonic()
+        return frozenset(job for job in idle if not self.works_at(job))
+
+    def _note(self, swept: Swept) -> None:
         self._metrics.add("store_freed_bytes", by=swept.freed)
+        for job in swept.gone:
+            self._held.forget(job)  # its lines begin anew
 
     def _over_quota(self) -> bool:
         return bool(self._store_bytes) and self._store.usage.total > self._store_bytes
@@ -250,7 +297,7 @@ class Keeper:
     def collect(self) -> None:
         """Collect garbage, fold the database. Errors are told and tried again the next time."""
         try:
-            swept = self._retention.collect()
+            swept = self._retention.collect(self._resting())
             self._held.recount()
             if self._over_quota():
                 self._urgently(lambda: not self._over_quota())
@@ -265,5 +312,6 @@ class Keeper:
 
     def close(self) -> None:
         """Wait for a collection that has begun."""
-        if self._collecting is not None:
-            self._collecting.join(timeout=60)
+        for begun in (self._collecting, self._making):
+            if begun is not None:
+                begun.join(timeout=60)

@@ -3,10 +3,11 @@
     a job goes on              all that it holds stays
     over for `grace_s`         its work goes: states, trees, records, logs, package; its result stays
     over for `result_s`        its result goes, too
-    held by no job             stays as long as a job goes on that is older, and for `grace_s` at least
+    held by no job             stays as long as a job of ours goes on that is older, and for `grace_s` at least
 
 Roots of checkpoints stay in the database. A full disk shortens both times to `URGENT_GRACE_S`, and gives up what was
-fetched for jobs in which we have nothing at stake. SAFETY: what a job with our stake or bond holds never goes while the
+fetched for jobs in which we have nothing at stake; for a job that is only considered, no result goes before its time,
+and nothing of a job that goes on (`keeper`). SAFETY: what a job with our stake or bond holds never goes while the
 job and its hearings last, because a dispute, a refutation, a request or a trial may ask for it.
 """
 
@@ -46,11 +47,13 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a collection has done: bytes and files that are gone, and what is left by kind."""
+    """What a collection has done: bytes and files that are gone, what is left by kind, and the jobs that
+    hold nothing any more."""
 
     freed: int
     removed: int
     left: Usage
+    gone: tuple[int, ...] = ()
 
 
 class Retention:
@@ -70,23 +73,33 @@ class Retention:
         self._clock = clock
         self._lock = threading.Lock()
 
-    def collect(self) -> Swept:
-        """Remove what has had its time."""
-        return self._sweep(self._policy, self._policy.grace_s, frozenset())
+    def collect(self, resting: frozenset[int] = frozenset()) -> Swept:
+        """Remove what has had its time. ``resting``: jobs in which we have nothing at stake, and on which we do not
+        work."""
+        return self._sweep(self._policy, self._policy.grace_s, resting, runs=False)
 
-    def urgent(self, idle: frozenset[int], enough: Callable[[], bool], over_s: float = 0.0) -> Swept:
-        """Remove what may go, the least valuable first, until there is ``enough`` room. ``idle``: jobs in which we have
-        nothing at stake, and on which we do not work; ``over_s``: seconds for which jobs that are over keep all."""
-        swept = self._sweep(Policy(over_s, max(over_s, self._policy.result_s)), URGENT_GRACE_S, idle)
+    def urgent(self, resting: frozenset[int], enough: Callable[[], bool], over_s: float = 0.0) -> Swept:
+        """Remove what may go, the least valuable first, until there is ``enough`` room: `give_up` with runs, then with
+        results, too."""
+        swept = self.give_up(resting, over_s, runs=True)
         if not enough():
-            more = self._sweep(Policy(over_s, over_s), URGENT_GRACE_S, idle)
-            swept = Swept(swept.freed + more.freed, swept.removed + more.removed, more.left)
+            more = self.give_up(resting, over_s, runs=True, results=True)
+            freed, removed = swept.freed + more.freed, swept.removed + more.removed
+            swept = Swept(freed, removed, more.left, swept.gone + more.gone)
         return swept
 
-    def _sweep(self, policy: Policy, grace_s: float, idle: frozenset[int]) -> Swept:
+    def give_up(
+        self, resting: frozenset[int], over_s: float, *, runs: bool = False, results: bool = False
+    ) -> Swept:
+        """Remove the work of jobs that are over; with ``runs`` also what the ``resting`` ones hold (see `collect`);
+        with ``results`` also results before their time. ``over_s``: seconds for which jobs that are over keep all."""
+        result_s = over_s if results else max(over_s, self._policy.result_s)
+        return self._sweep(Policy(over_s, result_s), URGENT_GRACE_S, resting, runs=runs)
+
+    def _sweep(self, policy: Policy, grace_s: float, resting: frozenset[int], *, runs: bool) -> Swept:
         with self._lock:
             now = self._clock()
-            kept, since, gone = self._marked(policy, now, idle)
+            kept, since, gone = self._marked(policy, now, resting, runs=runs)
             before = min(since, now - grace_s)
             freed = removed = 0
             left = Usage()
@@ -105,15 +118,22 @@ class Retention:
             if removed:
                 self._drop_states()
                 _log.info("store.collected", files=removed, bytes=freed)
-            return Swept(freed, removed, left)
+            return Swept(freed, removed, left, tuple(gone))
 
-    def _marked(self, policy: Policy, now: float, idle: frozenset[int]) -> tuple[set[str], float, list[int]]:
-        """Return the paths that jobs hold, since when the oldest job goes on, and the jobs that hold nothing more."""
+    def _marked(
+        self, policy: Policy, now: float, resting: frozenset[int], *, runs: bool
+    ) -> tuple[set[str], float, list[int]]:
+        """Return the paths that jobs hold, since when the oldest job goes on that does not rest, and the jobs that hold
+        nothing more.
+
+        NOTE: anybody can post a job that goes on for years. If it counted as the oldest, nothing would ever go.
+        """
         holders = self._store.holders
         kept, since, gone = set[str](), now, list[int]()
         for job, over in holders.jobs().items():
-            if over is None and job not in idle:
+            if over is None and job not in resting:
                 since = min(since, holders.began(job))
+            if over is None and not (runs and job in resting):
                 kept.update(path for _, path in holders.held(job))
                 continue
             if over is None:

@@ -145,11 +145,6 @@ class Tensors:
             if job not in self._kept:
                 self._idle[job] = give
 
-    def no_room(self, job: int) -> str | None:
-        """Return why a job does not fit in memory beside those that are kept, or None. No room is kept for it."""
-        with self._lock:
-            return None if job in self._kept else self._too_full((job, False))
-
     def too_full(self, job: int) -> str | None:
         """Return why not to stake on a job, or None: it does not fit in memory beside those that are kept."""
         with self._lock:

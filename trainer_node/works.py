@@ -109,6 +109,14 @@ WORKS = (
         "N/test_kept_room.py::test_a_run_that_goes_on_when_we_stake_on_another_keeps_its_roots_alone",
     ),
     Work(
+        "making room on our disk for a job that is considered",
+        "a posted job that does not fit",
+        "the files of each job that is over are looked at once, and swept beside the loop, every 5 s at most and only "
+        "where that is enough; results and finished runs stay",
+        "the gas of posting",
+        "N/test_considered.py::test_a_job_that_never_fits_costs_no_file_and_no_look_at_the_store",
+    ),
+    Work(
         "offering an operator's tensors on a full disk",
         "a match that ends in a hearing",
         "computed once; the last four wait in memory for room",
