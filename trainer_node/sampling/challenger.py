@@ -188,8 +188,9 @@ class Sampler:
             if not self._worth.unless(job, poor) or not self._worth.in_time(job, now):
                 return [], None
         self._begun.add(job.id)
-        wanted = runner.withheld(job) or runner.forsaken(job, now)
-        after_s = self._worth.whole_after_s(job, now, wanted=wanted)
+        after_s = 0.0
+        if not runner.in_whole(job.id):
+            after_s = self._worth.whole_after_s(job, now, wanted=runner.wants_whole(job, now))
         self._found[job.id] = runner.check(job, now, ours=staked, whole_after_s=after_s)
         claimed = me is not None and job.claim_of(me) is not None
         if claimed or self._takes_whole(job, now):

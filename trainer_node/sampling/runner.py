@@ -127,6 +127,13 @@ class SampleRunner(IntervalRunner):
         left_s = claimable_s(job, checks.wrong, now)
         return self._samples.means().takes_whole(whole_s, left_s, checks.whole_after_s)
 
+    def wants_whole(self, job: JobView, now: float) -> bool:
+        """Return whether only the whole run of a job is left, and this node would compute as much."""
+        whole_s = self._whole_s(job)
+        if whole_s is None or whole_s > self._samples.means().max_whole_s:
+            return False
+        return self.withheld(job) or self.forsaken(job, now)
+
     def spent(self, job_id: int) -> tuple[float, int]:
         """Return the seconds of processors and the bytes that the checks of a job have taken."""
         checks = self._checks.get(job_id)

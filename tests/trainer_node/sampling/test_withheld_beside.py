@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -171,6 +171,22 @@ def test_the_whole_run_is_begun_for_a_withheld_root_where_it_fits(watch: Watch) 
     alone = watch.job(GONE)
     until(lambda: watch.found(alone) or watch.node.known(1) is not None)
     assert watch.node.in_whole(1)
+
+
+def test_no_room_is_made_for_a_whole_run_that_this_node_would_not_compute(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
+    monkeypatch.setattr(watch.keeper, "too_full", lambda number, **_: asked.append(number))
+    means = watch.node._samples.means()
+    monkeypatch.setattr(watch.node._samples, "means", lambda: replace(means, max_whole_s=0.0))
+    watch.withheld(TOO_MUCH)
+    both = watch.job(GONE, watch.run.root)
+    assert until(lambda: watch.found(both)) == [INTERVAL]
+    assert not asked
+    monkeypatch.setattr(watch.node._samples, "means", lambda: means)
+    watch.found(both)
+    assert set(asked) == {1}
 
 
 def test_no_time_is_kept_for_a_whole_run_that_has_no_room(watch: Watch) -> None:
