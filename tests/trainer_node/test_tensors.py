@@ -125,6 +125,7 @@ def test_what_we_have_staked_on_keeps_its_memory_and_others_are_left(
     ):
         ours, other = (wide.wide(number, number, uri=server.uri) for number in (1, 2))
         assert until(lambda: works.train(ours, ours=True))
+        assert until(lambda: works.prepare(ours)), "it is measured beside its run, in the same memory"
         played = works.replay(1)
         until(lambda: works.prepare(other) or works.refused(2))
         reason = works.refused(2) or ""
