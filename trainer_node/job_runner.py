@@ -238,9 +238,9 @@ class JobRunner:
         return reason
 
     def no_room(self, job_id: int) -> str | None:
-        """Return why the whole run of a job could not have its room now, on the disk or in memory, or None. Nothing is
-        kept for the job."""
-        full = self._keeper.too_full(job_id, part=False) if self._keeper is not None else None
+        """Return why the whole run of a job could not have its room now, on the disk or in memory, or None. NOTE: it
+        only looks; nothing is freed or kept for the job."""
+        full = self._keeper.no_room(job_id) if self._keeper is not None else None
         return full or self._tensors.too_full(job_id)
 
     def forget(self, job_id: int) -> None:

@@ -118,6 +118,11 @@ class Keeper:
         a part of it is meant, or the whole; None for what is computed of it (`takes_part`)."""
         return self.fits(job, self._left(job, part=part))
 
+    def no_room(self, job: int) -> str | None:
+        """Return why a job's whole run does not fit on the disk now, beside the others, or None. NOTE: it only looks;
+        no room is made for the job."""
+        return too_full(self._left(job, part=False), self.room(job))
+
     def fits(self, job: int, size: int) -> str | None:
         """Return why not to fetch so many bytes for a job, or None. Room that can be made is there a little later."""
         full = too_full(size, self.room(job))
