@@ -101,7 +101,7 @@ def test_a_sampler_that_restarts_in_its_match_plays_on(anvil: Anvil, tmp_path: P
         arena.restart("challenger")
         outcome = arena.play()
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]
-        assert outcome.profit["challenger"] == STAKE // 2
+        assert outcome.profit["challenger"] == REWARD + STAKE // 2, "it claims the right root as well"
 
 
 @pytest.mark.slow
