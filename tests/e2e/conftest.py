@@ -6,6 +6,7 @@ import pytest
 
 from trainer_node.bundle import Bundle
 from trainer_node.sampling.budget import Means
+from trainer_node.sampling.challenger import Sampler
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +28,4 @@ def bundle() -> Bundle:
 def parts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a whole run be too much for every sampler, so that it has its refutations alone."""
     monkeypatch.setattr(Means, "takes_whole", lambda *_: False)
+    monkeypatch.setattr(Sampler, "_takes_whole", lambda *_: False)

@@ -148,7 +148,8 @@ class Samples:
         if self._node.transactions is None:
             return self._random
         where = self._node.client.deployment.chain_id, str(self._node.client.contracts.jobs.address)
-        return Salts(self._node.transactions.account, self._node.database).secret(*where, job.id)
+        with self._telling:
+            return Salts(self._node.transactions.account, self._node.database).secret(*where, job.id)
 
     def _block_after(self, job: JobView, group: Group) -> bytes | None:
         """Return the hash of the block after the root's first claim; None while there is none.
