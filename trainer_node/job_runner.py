@@ -10,16 +10,11 @@ growing delays. SAFETY: no job starves another. Runs are executed one after the 
 and measured meanwhile (`packages`), and cost no other job more than a turn. A job in which we have a stake may be in a
 dispute. So after a restart its package, and its finished run, each have a thread of their own, and wait for nothing
 else: neither for other jobs, nor until it is measured again.
-
-In mode rounded-f64 a trainer writes the logs of its run. All others follow the trainer's logs, which are an input of
-the run: their runner ``follows``, and can begin once the job names the logs.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,58 +22,35 @@ from concurrent.futures import wait as wait_for
 from functools import partial
 from typing import Any, TypeVar
 
-import structlog
-
-from referee_py.adjudication import execute_right
-from referee_py.errors import HashMismatch, InvalidInput, Unavailable
+from referee_py.errors import Unavailable
 from referee_py.execute import Backend, RunClaim
 from referee_py.program import Program
-from referee_py.program.mode import Rounding, is_rounded
-from referee_py.rounding.backend import Evaluator, Rounded
-from referee_py.rounding.log_source import DryRunLogs, LogSource
+from referee_py.rounding.backend import Evaluator
 from referee_py.rounding.thresholds import Thresholds, fixed
 
-from .budget import Budget
 from .chain import JobView
 from .chain.threads import Threads
 from .checkpoints import StoredCheckpoints
-from .cost_estimate import CostEstimate, StepTooLong, measure
+from .cost_estimate import CostEstimate
 from .db import Database
-from .devices import backend_of
-from .errors import Corrupt, DiskFailed, LogsLate, MemoryShort, RoomKept
 from .fetch import Fetcher
 from .keeper import Keeper
-from .lanes import Lanes
-from .log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
 from .mending import Mending
 from .metrics import Metrics
 from .onchain_logs import Shown
-from .pace import left_words, rate_words
-from .package import Package, memory_needed
-from .packages import Lost, Packages, Work
+from .outcomes import Outcomes
+from .packages import Packages, Work
 from .problems import Problems
-from .progress import Board, Report, Reporter, told_outputs
+from .progress import Board
 from .refuted import Refuted
-from .replay import Interrupted, Replay
-from .right_cost import Right
-from .store import Store
+from .replay import Replay
+from .run_execution import RunExecution
 from .tensors import Tensors
-from .turns import Turns
-from .waits import LANES, logs_s, retry_s
-
-RETRY_S = 5.0
-MAX_RETRY_S = {True: 600.0, False: 60.0}
-"""Longest delay between attempts: True if a server does not answer, False if this machine has failed."""
-PROGRESS_S = 0.5
-"""Least seconds between two reports of progress. A long run reports more rarely: each hundredth of its time so far."""
-MAX_TOLD = 100
-"""Number of forged entries of a job's logs that are reported."""
-_log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
 
-class JobRunner:
+class JobRunner(RunExecution):
     """Executes and fetches in threads. ``replay`` is the class of a job's run. ``backend`` returns the backend for a
     mode without rounding logs.
 
@@ -109,29 +81,27 @@ class JobRunner:
         keeper: Keeper | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock = clock
-        self._board = board or Board()
-        self._metrics = metrics or Metrics()
-        self._problems = problems or Problems()
-        self._keeper = keeper
-        self._follows, self._alike = follows, alike
-        self._evaluator = evaluator
-        self._thresholds = thresholds
-        self._max_logs = max_logs
-        self._fetcher = fetcher
-        self._database = database
-        self._backend = backend
-        self._max_memory = max_memory
+        metrics, problems = metrics or Metrics(), problems or Problems()
+        super().__init__(
+            *(fetcher, database, backend),
+            max_memory=max_memory,
+            exact_slowdown=exact_slowdown,
+            max_logs=max_logs,
+            evaluator=evaluator,
+            thresholds=thresholds,
+            follows=follows,
+            alike=alike,
+            replay=replay,
+            board=board or Board(),
+            metrics=metrics,
+            clock=clock,
+            unkept=lambda job_id: partial(self._outcomes.unkept, job_id),
+        )
+        self._problems, self._keeper = problems, keeper
         self._tensors = Tensors(max_memory, clock)
-        self._exact_slowdown = exact_slowdown
-        self._replay = replay
-        self._works: dict[int, Work] = {}
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="runner")
         self._restores = ThreadPoolExecutor(2, thread_name_prefix="restore")
         self._threads, self._alive = Threads("own job"), set[Future[Any]]()
-        self._logs, self._own_logs = (Lanes(LANES, name, clock=clock) for name in ("logs", "own-logs"))
-        self._turns = Turns()
-        self._stop = threading.Event()
         self._packages = Packages(
             *(fetcher, self._measure, self._apart, self._stop),
             tensors=self._tensors,
@@ -147,6 +117,9 @@ class JobRunner:
             keeper=keeper,
             rests=self._rests,
             clock=clock,
+        )
+        self._outcomes = Outcomes(
+            *(problems, metrics, clock), too_long=self._packages.too_long, work_of=self._works.get
         )
 
     def prepare(self, job: JobView) -> CostEstimate | None:
@@ -172,7 +145,7 @@ class JobRunner:
         if work.claim is None:
             done = StoredCheckpoints(self._database, work.key).last == job.program.steps
             work.claim = self._restore(work) if done else self._runner.submit(self._train, work)
-        claim = self._result(work, work.claim)
+        claim = self._outcomes.result(work, work.claim)
         if claim is None and work.claim.done():
             work.claim = None
         if claim is not None and ours:
@@ -372,22 +345,10 @@ class JobRunner:
     def _bring_back(self, work: Work) -> None:
         """Begin to restore a run from the disk, if that goes on no more."""
         if work.restored is not None and work.restored.done():
-            self._result(work, work.restored)
+            self._outcomes.result(work, work.restored)
             work.restored = None
         elif work.restored is None and self._clock() >= work.retry_at:
             work.restored = self._restore(work)
-
-    def _store(self, job_id: int, *, result: bool = False) -> Store:
-        """Return the store for the artifacts of a job."""
-        return self._fetcher.store.held_by(job_id, result=result)
-
-    def _key(self, job: JobView) -> int:
-        """Return a number that identifies the run: the program, and the logs if another party writes them."""
-        parts = job.program.hash() + (job.logs if self._followed(job) else b"")
-        return int.from_bytes(hashlib.sha256(parts).digest() if self._followed(job) else parts, "big")
-
-    def _followed(self, job: JobView) -> bool:
-        return self._follows and is_rounded(job.program.mode)
 
     def _prepared(self, job: JobView, ours: bool = False) -> CostEstimate | None:
         """Return a job's cost, once its package is here and it is measured."""
@@ -408,9 +369,9 @@ class JobRunner:
             return None
         future = self._packages.fetching(work)
         if future is None:
-            self._leave(work)
+            self._outcomes.leave(work)
             return None
-        if self._result(work, future) is not None:
+        if self._outcomes.result(work, future) is not None:
             return work
         if future.done():
             work.package = None
@@ -424,166 +385,12 @@ class JobRunner:
             fetched = work.package.result()
             work.prepared = fetched.measuring or self._packages.measuring(work)
             fetched.measuring = None
-        estimate = self._result(work, work.prepared)
+        estimate = self._outcomes.result(work, work.prepared)
         if estimate is not None:
             return self._packages.measured_again(work, estimate)
         if work.prepared.done():
             work.prepared = None
         return None
-
-    def _result(self, work: Work, future: Future[T]) -> T | None:
-        """Return the result of ``future``, or None. After an error, refuse the job or delay the next attempt."""
-        if not future.done():
-            return None
-        part = "package" if future is work.package or future is work.prepared else "run"
-        if future is work.prepared and work.ours:
-            part = "measure"
-        error = future.exception()
-        if error is None:
-            self._problems.job(work.job.id, part, None, ours=work.ours)
-            work.short = None
-            return future.result()
-        if work.log_source is not None:
-            work.log_source.wanted = isinstance(error, LogsLate)
-        if isinstance(error, StepTooLong) and self._packages.too_long(work):
-            return None
-        if isinstance(error, MemoryShort):
-            self._wait(work, error)
-            return None
-        if isinstance(error, Lost):
-            self._lost(work)
-        if part == "measure":
-            # SAFETY: it keeps us from nothing else in the job.
-            work.measures_at = self._clock() + MAX_RETRY_S[False]
-            _log.warning("job.not_measured", job=work.job.id, reason=str(error))
-            self._failed(work, part, error)
-            return None
-        if isinstance(error, InvalidInput) or (
-            isinstance(error, HashMismatch) and not isinstance(error, Corrupt)
-        ):
-            _log.error("job.refused", job=work.job.id, reason=str(error))
-            work.refused, work.package = str(error), None
-            self._failed(work, part, error)
-            return None
-        if work.log_source is not None and work.log_source.reached > work.reached:
-            work.reached, work.failures = work.log_source.reached, 0
-        work.retry_at = self._clock() + delay_s(work.job, work.failures, error)
-        work.failures += 1
-        if work.log_source is not None and work.log_source.wanted and work.log_source.shown:
-            work.retry_at = 0.0  # they were shown while it ended
-        if isinstance(error, Interrupted):
-            _log.info("train.interrupted", job=work.job.id, reason=str(error))
-            return None
-        self._failed(work, part, error)
-        if isinstance(error, Unavailable):
-            _log.warning("job.unavailable", job=work.job.id, reason=str(error))
-        else:
-            _log.error(
-                "job.failed", job=work.job.id, error=type(error).__name__, reason=str(error), exc_info=error
-            )
-        return None
-
-    def _wait(self, work: Work, short: MemoryShort) -> None:
-        """Ask for memory again soon, or tell once that a job is left to others, and look at it again later.
-
-        NOTE: nothing has failed, so the next delay is not longer.
-        """
-        work.retry_at = self._clock() + (RETRY_S if short.waits else retry_s(work.job))
-        if short.waits:
-            _log.info("job.waits", job=work.job.id, reason=str(short))
-        elif work.short is None:
-            _log.warning("job.left_to_others", job=work.job.id, reason=str(short))
-        work.short = None if short.waits else str(short)
-
-    def _lost(self, work: Work) -> None:
-        """Let a package be fetched again, if that goes on no more."""
-        if work.package is not None and work.package.done():
-            work.package = None
-
-    def _leave(self, work: Work) -> None:
-        """Tell once that a job's package has taken its time."""
-        if work.late is not None and work.left != work.late:
-            work.left = work.late
-            _log.warning("job.left_to_others", job=work.job.id, reason=work.late)
-            self._failed(work, "package", Unavailable(work.late))
-
-    def _failed(self, work: Work, part: str, error: BaseException) -> None:
-        """Tell /readyz and the metrics. NOTE: what others do not serve, or what is unsound, is not our failure, unless
-        we have staked on the job."""
-        of = part
-        if isinstance(error, Unavailable | InvalidInput | HashMismatch):
-            of = "peer"
-        if isinstance(error, DiskFailed):
-            of = "disk"
-        self._metrics.add("failures", of)
-        told = f"{type(error).__name__}: {error}"
-        strangers = of == "peer" or isinstance(error, RoomKept)
-        self._problems.job(work.job.id, part, told, ours=work.ours or not strangers)
-
-    def _unkept(self, job_id: int, error: DiskFailed | None) -> None:
-        """Tell that the disk does not keep what a run gives, or that it does again."""
-        topic, work = f"job {job_id}: disk", self._works.get(job_id)
-        if error is None:
-            if topic in self._problems.topics():
-                self._problems.clear(topic)
-            return
-        if topic not in self._problems.topics():
-            _log.error("job.not_kept", job=job_id, reason=str(error))
-        self._metrics.add("failures", "disk")
-        told = f"the run goes on, but its data are not kept: {error}"
-        ours = not isinstance(error, RoomKept) or (work is not None and work.ours)
-        self._problems.job(job_id, "disk", told, ours=ours)
-
-    def _measure(self, job: JobView, package: Package, limit_s: float) -> CostEstimate:
-        backend = self._computes(job, DryRunLogs() if is_rounded(job.program.mode) else None)
-        right = self._right(job.program.mode)
-        found = measure(package, backend, limit_s=limit_s, stop=self._stop.is_set, right=right)
-        seconds = {"step_s": found.step_s, "commit_s": found.commit_s, "right_s": found.right_s}
-        _log.info("job.measured", job=job.id, worst=found.worst, **seconds)
-        return found.slower(self._exact_slowdown)
-
-    def _right(self, mode: int) -> Right | None:
-        """Return how operators are judged, or None if runs compute them in the same way."""
-        if self._alike and not is_rounded(mode):
-            return None
-        backend = backend_of("cpu", mode)
-        return lambda structure, inputs: execute_right(structure, inputs, backend, mode)
-
-    def _computes(self, job: JobView, log_source: LogSource | None) -> Backend:
-        """Return the backend for a job's operators. ``log_source`` has the job's rounding logs, if any."""
-        if log_source is None:
-            return self._backend(job.program.mode)
-        rounding, tell = Rounding.of(job.program.mode), _tell_ignored(job.id)
-        return Rounded(rounding, log_source, self._evaluator(), tell, self._thresholds)
-
-    def _log_source(self, work: Work, program: Program) -> RunLogs | None:
-        """Return the source of the job's rounding logs: our own, or those of the job's only trainer."""
-        job, terms = work.job, work.job.program
-        if not is_rounded(terms.mode):
-            return None
-        if not self._follows:
-            store = self._store(job.id)
-            return OwnLogs(self._database, work.key, store, terms.node_count, terms.steps)
-        if work.log_source is None:
-            work.program = program
-            work.log_source = FetchedLogs(
-                self._fetcher.for_job(job.id),
-                lambda: _log_servers(work.job),
-                job.logs,
-                terms.steps,
-                terms.node_count,
-                # SAFETY: slow logs of strangers' runs keep no lane from a run in which we have a stake.
-                lambda fetch: (self._own_logs if work.ours else self._logs).submit(
-                    job.challenge_period, fetch
-                ),
-                step_bytes=step_limit(program, self._max_memory - memory_needed(program, terms)),
-                run_bytes=self._max_logs,
-                budget=Budget(logs_s(job), f"the rounding logs of job {job.id}", clock=self._clock),
-                others=lambda: any(other.queued for other in list(self._works.values())),
-                clock=self._clock,
-            )
-        work.log_source.begin_turn()
-        return work.log_source
 
     def _train(self, work: Work) -> RunClaim:
         """Compute a job's run, or restore it. It stays in memory until something else needs that more."""
@@ -591,95 +398,3 @@ class JobRunner:
             claim, work.replay = self._run(work, self._packages.package(work))
             self._rests(work)
         return claim
-
-    def _run(self, work: Work, package: Package) -> tuple[RunClaim, Replay]:
-        checkpoints = StoredCheckpoints(self._database, work.key)
-        _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
-        log_source = self._log_source(work, package.program)
-        backend = self._computes(work.job, log_source)
-        outputs, terms = told_outputs(package.program), package.terms
-        replay = self._replay(
-            package,
-            backend,
-            self._store(work.job.id),
-            checkpoints,
-            log_source=log_source,
-            metrics=outputs,
-            result=self._store(work.job.id, result=True),
-            unkept=partial(self._unkept, work.job.id),
-            turns=self._turns,
-        )
-        reporter = Reporter(work.job.id, terms.hash(), outputs, checkpoints.last, terms.steps)
-        if checkpoints.last:
-            # NOTE: a run that goes on is told of at once, and so is one that an earlier job has computed to its end.
-            self._board.put(reporter.report({}, checkpoints.last))
-        began = told = time.monotonic()
-
-        def progress(step: int) -> None:
-            nonlocal told
-            reporter.note(step)
-            now = time.monotonic()
-            if step == terms.steps or reports(began, told, now):
-                told = now
-                # NOTE: the checkpoint of this very step is written after this.
-                kept = (step - 1) // terms.strides[0] * terms.strides[0]
-                report = reporter.report(replay.latest, kept)
-                self._board.put(report)
-                self._show(report)
-                _log.info(
-                    "train.progress",
-                    job=work.job.id,
-                    step=step,
-                    of=terms.steps,
-                    numbers=[float(f"{number:.6g}") for number in report.history[-1].numbers],
-                    rate=rate_words(reporter.pace.rate),
-                    left=left_words(reporter.pace.left_s),
-                )
-
-        claim = replay.train(progress, self._stop.is_set)
-        # NOTE: the states are counted here, so that the loop need not (`mending`).
-        _log.info("train.done", job=work.job.id, root=claim.root.hex(), states=checkpoints.kept)
-        return claim, replay
-
-    def _show(self, report: Report) -> None:
-        job, metrics = str(report.job), self._metrics
-        metrics.set("steps_done", report.step, job)
-        metrics.set("steps", report.steps, job)
-        metrics.set("step_rate", report.rate or 0.0, job)
-        if report.history and report.history[-1].numbers:
-            metrics.set("loss", report.history[-1].numbers[0], job)
-
-
-def delay_s(job: JobView, failures: int, error: BaseException) -> float:
-    """Return the seconds until a job's work is tried again that has failed so many times before."""
-    longest = MAX_RETRY_S[isinstance(error, Unavailable)]
-    if isinstance(error, Unavailable):
-        longest = min(longest, retry_s(job))
-    return min(RETRY_S * 2.0 ** min(failures, 16), longest)
-
-
-def reports(began: float, told: float, now: float) -> bool:
-    """Return whether the progress of a run is to be reported again; ``told``: when it was last. In seconds."""
-    return now - told >= max(PROGRESS_S, (now - began) / 100)
-
-
-def _tell_ignored(job: int) -> Callable[[int, int, int], None]:
-    """Return a function that logs each ignored entry of a job's logs. An honest trainer writes none.
-
-    SAFETY: a forger may put one into every node of every step, so `MAX_TOLD` bounds what we write to our disk.
-    """
-    told = 0
-
-    def tell(step: int, node: int, element: int) -> None:
-        nonlocal told
-        told += 1
-        if told <= MAX_TOLD:
-            _log.warning("log.forged", job=job, step=step, node=node, element=element, last=told == MAX_TOLD)
-
-    return tell
-
-
-def _log_servers(job: JobView) -> list[str]:
-    """Return the servers that may have a job's logs: its trainer's first, then those of later claimants."""
-    claims = sorted(job.claims, key=lambda claim: not claim.slot)
-    return [claim.uri for claim in claims if claim.uri]

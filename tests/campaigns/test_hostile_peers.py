@@ -21,10 +21,11 @@ from referee_py.errors import InvalidInput, Unavailable
 from referee_py.rounding.step_log import StepLog
 from tests.referee_py.rounding.logs import node_log
 from tests.trainer_node.desk import ENOUGH, PROGRAM, honest_run, job, put_package, runner
-from trainer_node import job_runner as module
+from trainer_node import outcomes
 from trainer_node.artifacts import Kind, Name
 from trainer_node.db import Database
 from trainer_node.fetch import Fetcher
+from trainer_node.job_runner import JobRunner
 from trainer_node.metrics import Metrics
 from trainer_node.peers import Peers
 from trainer_node.problems import Problems
@@ -41,7 +42,7 @@ HONEST = 1_000_000
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RETRY_S", 3600.0)
+    monkeypatch.setattr(outcomes, "RETRY_S", 3600.0)
 
 
 def peak() -> int:
@@ -102,7 +103,7 @@ def test_hostile_jobs_leave_the_honest_one_alone(count: int, tmp_path: Path) -> 
     print(f"\n{count} hostile jobs: {dict(outcomes)}; memory grew by {(peak() - before) // MIB} MiB")
 
 
-def _outcome(works: module.JobRunner, bad: object, logs: list) -> str:
+def _outcome(works: JobRunner, bad: object, logs: list) -> str:
     """Work on a job until it is decided; return what became of it."""
     began, deadline = len(logs), time.monotonic() + 300
     while True:

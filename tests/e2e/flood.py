@@ -19,7 +19,7 @@ import pytest
 from assay_lab.faults import Fault, Lie
 from referee_py.availability import Place
 from tests.slow_run import ticking
-from trainer_node import cost_estimate, job_runner
+from trainer_node import cost_estimate, run_execution
 from trainer_node.chain import Call, JobView, TransactionManager
 from trainer_node.chain.codec.availability import Ledger, close_call, request_call
 from trainer_node.cost_estimate import CostEstimate
@@ -44,7 +44,7 @@ def measured_as(monkeypatch: pytest.MonkeyPatch, step_s: float = STEP_S) -> None
         found = cost_estimate.measure(*args, **named)
         return CostEstimate(step_s, step_s, found.trial, found.worst)
 
-    monkeypatch.setattr(job_runner, "measure", slow)
+    monkeypatch.setattr(run_execution, "measure", slow)
 
 
 class FloodArena(Arena):

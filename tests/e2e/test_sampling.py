@@ -110,7 +110,7 @@ def test_a_sampler_whom_nobody_serves_replays_the_whole_job(
 ) -> None:
     """A claimant who serves nothing would never be found out by parts. The sampler claims the right root, and is not
     confused by a restart."""
-    monkeypatch.setattr("trainer_node.job_runner.RETRY_S", 0.001)
+    monkeypatch.setattr("trainer_node.outcomes.RETRY_S", 0.001)
     with Arena(
         anvil,
         tmp_path,

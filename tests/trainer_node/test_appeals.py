@@ -158,7 +158,9 @@ def test_a_node_measures_the_processor_where_its_runs_compute_elsewhere(
     tmp_path: Path, alike: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executed: list[str] = []
-    monkeypatch.setattr("trainer_node.job_runner.execute_right", lambda node, *_: executed.append(node.name))
+    monkeypatch.setattr(
+        "trainer_node.run_execution.execute_right", lambda node, *_: executed.append(node.name)
+    )
     database = Database(None)
     with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database, alike=alike) as works:
         estimate = until(lambda: works.prepare(job(uri=uri)))

@@ -14,13 +14,12 @@ import pytest
 import repops
 
 from referee_py.program.terms import Terms
-from trainer_node import job_runner as module
-from trainer_node import packages
+from trainer_node import outcomes, packages, run_execution
 from trainer_node.chain import JobPhase
 from trainer_node.cost_estimate import measure
 from trainer_node.db import Database
 from trainer_node.decide import too_slow
-from trainer_node.job_runner import reports
+from trainer_node.run_execution import reports
 from trainer_node.waits import again_s
 
 from .desk import PROGRAM, TERMS, honest_run, job, rules, runner, serving, until
@@ -38,7 +37,7 @@ def database() -> Iterator[Database]:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    monkeypatch.setattr(outcomes, "RETRY_S", 0.01)
 
 
 class Slow:
@@ -268,7 +267,7 @@ def test_quick_first_steps_are_measured_before_long_ones(
         limits.append(limit_s)
         return measure(*given, limit_s=limit_s, **options)
 
-    monkeypatch.setattr(module, "measure", noted)
+    monkeypatch.setattr(run_execution, "measure", noted)
     monkeypatch.setattr(packages, "TRIALS_S", (-1.0, -2.0, 60.0))
     with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database) as works:
         assert until(lambda: works.prepare(job(uri=uri)))

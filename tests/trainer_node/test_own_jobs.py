@@ -17,7 +17,8 @@ import pytest
 from trainer_node.chain import JobView
 from trainer_node.cost_estimate import CostEstimate
 from trainer_node.db import Database
-from trainer_node.job_runner import MAX_RETRY_S, JobRunner
+from trainer_node.job_runner import JobRunner
+from trainer_node.outcomes import MAX_RETRY_S
 from trainer_node.package import Package
 from trainer_node.packages import Work
 from trainer_node.problems import Problems

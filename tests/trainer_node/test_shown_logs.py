@@ -230,7 +230,7 @@ def test_only_a_run_that_ended_for_want_of_logs_begins_again_at_once(
     assert work.claim is None or work.claim.done()
     for failed in (LogsLate("no server"), error):
         future: Any = SimpleNamespace(done=lambda: True, exception=lambda failed=failed: failed)
-        desk.works._result(work, future)
+        desk.works._outcomes.result(work, future)
     later, failures = work.retry_at, work.failures
     assert later > desk.clock()
     desk.works.deliver(1, Shown(near.TERMS, near.PROGRAM, desk.view.logs, desk.answers()))

@@ -13,7 +13,7 @@ import pytest
 
 from referee_py.errors import Unavailable
 from referee_py.execute import RunClaim
-from trainer_node import job_runner, log_sources
+from trainer_node import job_runner, log_sources, outcomes
 from trainer_node.artifacts import Kind, Name
 from trainer_node.budget import Budget
 from trainer_node.chain import ClaimView, JobPhase, JobView
@@ -251,7 +251,7 @@ def test_the_delay_of_a_run_that_gets_on_does_not_grow(
                 slow.lost -= set(names[:failures])
                 clock.to(work.retry_at)
         assert claim == revealed.claim
-        assert delays == [job_runner.RETRY_S] * len(set(names))
+        assert delays == [outcomes.RETRY_S] * len(set(names))
         assert len(delays) > 3
 
 
@@ -265,7 +265,7 @@ def test_the_delay_is_a_share_of_the_period(tmp_path: Path, database: Database, 
             if work.retry_at > clock():
                 delays.append(work.retry_at - clock())
                 clock.to(work.retry_at)
-        assert delays[:2] == [job_runner.RETRY_S, 2 * job_runner.RETRY_S]
+        assert delays[:2] == [outcomes.RETRY_S, 2 * outcomes.RETRY_S]
         assert delays[-1] == retry_s(nowhere) == 20.0
 
 

@@ -11,7 +11,7 @@ import pytest
 import repops
 
 from referee_py.errors import Unavailable
-from trainer_node import job_runner
+from trainer_node import outcomes
 from trainer_node.chain import JobPhase
 from trainer_node.db import Database
 from trainer_node.errors import MemoryShort
@@ -44,7 +44,7 @@ def arrays() -> Iterator[wide.Arrays]:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_runner, "RETRY_S", 0.01)
+    monkeypatch.setattr(outcomes, "RETRY_S", 0.01)
 
 
 class Held:

@@ -164,7 +164,7 @@ class IntervalRunner(JobRunner):
         store = self._store(task.job.id)
         with contextlib.suppress(DiskFailed):
             store.hold(*claimed.names(checked))
-        return Part(auditor, checked, computed, store, unkept=partial(self._unkept, task.job.id))
+        return Part(auditor, checked, computed, store, unkept=self._unkept(task.job.id))
 
     def _bring(self, parts: Iterator[None], meter: Meter) -> None:
         """Bring data, part by part. Raises Unavailable, Malformed, BudgetSpent."""

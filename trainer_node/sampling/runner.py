@@ -26,8 +26,8 @@ from referee_py.execute import RunClaim
 from ..chain import Group, JobView
 from ..chain.threads import Threads
 from ..errors import DiskFailed, MemoryShort
-from ..job_runner import delay_s
 from ..lanes import Lanes, Turn
+from ..outcomes import delay_s
 from ..packages import Lost
 from ..refuted import Refuted
 from ..replay import Interrupted, Replay
@@ -271,16 +271,16 @@ class SampleRunner(IntervalRunner):
                 self._problems.job(job.id, "run", None, ours=work.ours)
             return
         if isinstance(error, MemoryShort):
-            self._wait(work, error)
+            self._outcomes.wait(work, error)
             root.retry_at = work.retry_at
             return
         if isinstance(error, Lost):
-            self._lost(work)
+            self._outcomes.lost(work)
         root.retry_at = self._clock() + delay_s(job, root.failures, error)
         root.failures += 1
         if isinstance(error, Interrupted):
             return
-        self._failed(work, "run", error)
+        self._outcomes.failed(work, "run", error)
         known = isinstance(error, AssayError)
         told = {"job": job.id, "error": type(error).__name__, "reason": str(error)[:400]}
         _log.warning("sample.failed", **told, exc_info=None if known else error)

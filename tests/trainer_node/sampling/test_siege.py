@@ -24,7 +24,7 @@ from trainer_node.chain import ClaimView, Group, JobPhase, JobView
 from trainer_node.cost_estimate import CostEstimate
 from trainer_node.db import Database
 from trainer_node.fetch import Fetcher
-from trainer_node.job_runner import RETRY_S
+from trainer_node.outcomes import RETRY_S
 from trainer_node.package import Package
 from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.sampling.budget import ChainClock
