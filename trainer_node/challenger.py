@@ -8,7 +8,8 @@ import repops
 from .config import Mode, Settings
 from .job_runner import JobRunner
 from .loop import Loop
-from .participant import Participant, open_runner
+from .open_runner import open_runner
+from .participant import Participant
 from .replay import Replay
 from .sampling.challenger import run_sampler
 from .service import Daemon, Service, open_daemon

@@ -20,7 +20,8 @@ from .decide import (
 from .funds import quarrel, too_dear, too_poor, unpaid
 from .job_runner import JobRunner
 from .loop import Loop
-from .participant import Participant, open_runner
+from .open_runner import open_runner
+from .participant import Participant
 from .policy import crowded, underpaid, unwanted
 from .replay import Replay
 from .service import Daemon, Service, open_daemon

@@ -33,8 +33,8 @@ from trainer_node.loop import Loop
 from trainer_node.monitor.alerts import Kind, Rules
 from trainer_node.monitor.rounds import Monitor
 from trainer_node.monitor.trusted import Trusted
+from trainer_node.open_runner import open_runner
 from trainer_node.packages import Work
-from trainer_node.participant import open_runner
 from trainer_node.posting import Offer, post_job
 from trainer_node.server import ArtifactServer
 from trainer_node.service import Daemon, Service, open_daemon

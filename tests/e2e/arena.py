@@ -45,7 +45,8 @@ from trainer_node.deploy import ETHER, Parameters, deploy
 from trainer_node.job_runner import JobRunner
 from trainer_node.keys import create_key
 from trainer_node.loop import Loop
-from trainer_node.participant import Participant, open_runner
+from trainer_node.open_runner import open_runner
+from trainer_node.participant import Participant
 from trainer_node.posting import Offer, post_job
 from trainer_node.sampling.challenger import open_samples, sampler
 from trainer_node.sampling.runner import SampleRunner

@@ -24,7 +24,7 @@ from trainer_node.chain import Call, JobView, TransactionManager
 from trainer_node.chain.codec.availability import Ledger, close_call, request_call
 from trainer_node.cost_estimate import CostEstimate
 from trainer_node.job_runner import JobRunner
-from trainer_node.participant import open_runner
+from trainer_node.open_runner import open_runner
 from trainer_node.posting import Offer
 from trainer_node.service import Daemon
 

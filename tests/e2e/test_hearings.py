@@ -141,8 +141,11 @@ def silence(arena: Arena, *names: str) -> None:
     """Make these members do nothing in hearings except vote."""
     for member in arena.members:
         if member.name in names:
-            name = "_hearing_player" if isinstance(member.part, Verifier) else "_hearings"
-            setattr(member.part, name, Mute())
+            part: Any = member.part
+            if isinstance(member.part, Verifier):
+                part._hearing_player = Mute()
+            else:
+                part._disputes._hearings = Mute()
 
 
 @pytest.mark.slow

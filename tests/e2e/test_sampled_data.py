@@ -20,7 +20,7 @@ from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
 from trainer_node.job_runner import JobRunner
-from trainer_node.participant import open_runner
+from trainer_node.open_runner import open_runner
 from trainer_node.replay import Replay
 from trainer_node.sampling.challenger import Samples
 from trainer_node.sampling.checks import Plan

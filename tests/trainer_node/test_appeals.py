@@ -24,10 +24,10 @@ from referee_py.panel.state import HearingPhase
 from referee_py.program import Program, SlotSource, Structure, TensorDescriptor, TensorType
 from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, slot
-from trainer_node import participant
 from trainer_node.cost_estimate import MARGIN, CostEstimate, measure
 from trainer_node.db import Database
 from trainer_node.decide import too_slow
+from trainer_node.open_runner import open_runner
 from trainer_node.package import Package
 from trainer_node.replay import Replay
 from trainer_node.right_cost import CUTS, ENOUGH_S, LARGER
@@ -171,7 +171,7 @@ def test_a_node_measures_the_processor_where_its_runs_compute_elsewhere(
 def test_the_device_of_the_settings_decides_that(
     device: str, alike: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(participant, "backend_of", lambda *_: repops.backend("cpu"))
+    monkeypatch.setattr("trainer_node.open_runner.backend_of", lambda *_: repops.backend("cpu"))
     limits = SimpleNamespace(memory_bytes=1, exact_slowdown=1.0, log_bytes=1)
     names = ("fetcher", "database", "board", "metrics", "problems", "keeper")
     node: Any = SimpleNamespace(
@@ -185,7 +185,7 @@ def test_the_device_of_the_settings_decides_that(
         given.update(named)
         return made
 
-    with participant.open_runner(node, kind=kind):
+    with open_runner(node, kind=kind):
         assert given["alike"] is alike
 
 

@@ -19,7 +19,7 @@ from trainer_node.db import Database
 from trainer_node.disk import Ballast
 from trainer_node.fetch import Fetcher
 from trainer_node.metrics import Metrics
-from trainer_node.participant import open_runner
+from trainer_node.open_runner import open_runner
 from trainer_node.problems import Problems
 from trainer_node.progress import Board
 from trainer_node.rounded.divergence import Compared

@@ -14,6 +14,7 @@ from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import Call, JobPhase
 from trainer_node.db import Database
 from trainer_node.decide import JobAction
+from trainer_node.disputes import Disputes
 from trainer_node.due import Due
 from trainer_node.errors import DiskFailed, InsufficientFunds, Reverted, RpcCorrupt
 from trainer_node.job_player import JobPlayer
@@ -107,12 +108,14 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
         duties=DUTIES,
         keeper=SimpleNamespace(stake=lambda *_: None),
         gauges=SimpleNamespace(job=lambda *_: None),
-    )
-    part._matches = part._hearings = part._responder = SimpleNamespace(
-        forget=lambda _: None,
+        settings=SimpleNamespace(market=None),
+        gas=None,
     )
     part._closer = part._requester = part._jobs = None
     part._runner = SimpleNamespace()
+    player: Any = SimpleNamespace(forget=lambda _: None)
+    part._disputes = Disputes(part._node, part._runner, ME, part._undone, player, player)
+    part._responder = player
     part._decide = lambda _job, _now: ([], SimpleNamespace(root=b"r"))
     part._refutations = lambda *_: ([], [])
     claim, pair = (
@@ -142,7 +145,7 @@ def test_a_stake_whose_duty_is_not_known_is_measured_in_a_turn_of_its_own(
     """And once it is known, it counts with all stakes that the job shows."""
     part, job = playing(monkeypatch)
     estimate, learnt = object(), list[object]()
-    part._hearings_of, job.open_matches = lambda *_, **__: ([], {}), 0
+    part._disputes.hearings, job.open_matches = lambda *_, **__: ([], {}), 0
     part._node.duties = SimpleNamespace(
         free=lambda _: learnt.append("free"),
         staked=lambda number, stakes: learnt.append((number, stakes)),
@@ -195,7 +198,7 @@ def test_a_part_that_cannot_be_checked_stops_no_match_no_answer_and_no_collectio
     damaged.mkdir()
     own = SimpleNamespace(root=b"r")
     part._runner = SimpleNamespace(known=lambda _: own, found=lambda _: [own], replay=lambda _: None)
-    part._hearings = SimpleNamespace(forget=lambda *_, **__: None)
+    part._disputes._hearings = SimpleNamespace(forget=lambda *_, **__: None)
     part._closer = SimpleNamespace(due=lambda *_, **__: [due("close")])
     part._watcher = SimpleNamespace(watches=lambda _: False, due=lambda *_: [due("bounty")])
 

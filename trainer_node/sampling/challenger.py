@@ -20,7 +20,8 @@ from ..config import Mode, Settings
 from ..decide import JobAction, closing
 from ..funds import offer, refuting
 from ..loop import Loop
-from ..participant import Participant, open_runner
+from ..open_runner import open_runner
+from ..participant import Participant
 from ..refuted import Refuted
 from ..salt import Salts
 from ..service import Daemon, Service, open_daemon
