@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from .db import Database
 from .disk import disk_errors
 from .errors import AlreadyRunning, ConfigError
+from .store_files import INCOMING
 
 VERSION = 1
 MANIFEST = "backup.json"
@@ -187,7 +188,7 @@ def _known(name: str) -> bool:
     if name in (*DATABASES, KEY):
         return True
     plain = all(part and part.isascii() and part not in (".", "..") for part in parts)
-    return plain and 2 < len(parts) <= 5 and parts[0] == ARTIFACTS and parts[1] != "incoming"
+    return plain and 2 < len(parts) <= 5 and parts[0] == ARTIFACTS and parts[1] != INCOMING
 
 
 def _opened(source: Path) -> tarfile.TarFile:

@@ -43,8 +43,8 @@ from referee_py.errors import InvalidInput
 from .chain import Finality, ViewPolicy
 from .chain.view import FINALITY_S
 from .config_sections import DAY_S, Address, Fees, Keep, Limits, Policy
+from .download import check_uri
 from .errors import ConfigError
-from .fetch import check_uri
 from .patience import Market
 from .retired_settings import RETIRED
 from .suggest import did_you_mean

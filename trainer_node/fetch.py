@@ -1,10 +1,7 @@
-"""Fetches artifacts by hash from servers that may lie, stall or send without end.
+"""Fetches artifacts by hash from several servers, any of which may fail (:mod:`trainer_node.download`).
 
-SAFETY: every byte is counted and checked while it arrives (:mod:`trainer_node.artifacts`); only the right bytes reach
-the store. URIs on the chain are untrusted: http and https only, no redirect, no proxy or password from the environment,
-no compressed answers. One deadline bounds the whole download, so a server that drips bytes cannot hold us up. What a
-server costs without delivering has a budget (:mod:`trainer_node.peers`), and so has the time of each work: servers that
-deliver right, but more slowly than the work needs, count as those that do not deliver.
+SAFETY: what a server costs without delivering has a budget (:mod:`trainer_node.peers`), and so has the time of each
+work: servers that deliver right, but more slowly than the work needs, count as those that do not deliver.
 """
 
 from __future__ import annotations
@@ -13,18 +10,12 @@ import asyncio
 import contextlib
 import copy
 import math
-import ssl
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
 
-import httpx
 import structlog
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from referee_py.commit import HASH_BYTES, Record, Tag, Tree
 from referee_py.errors import InvalidInput, Unavailable
@@ -32,12 +23,11 @@ from referee_py.rounding.step_log import StepLog
 
 from .artifacts import MAX_RECORD_BYTES, Array, Kind, Name
 from .budget import Budget
+from .download import MAX_URI_BYTES, Bounds, Call, Downloads, connect
 from .errors import Corrupt
-from .peers import Peers, host_of
+from .peers import Peers
 from .store import Store
 
-MAX_URI_BYTES = 512
-"""Matches the limit of a claim; longer URIs are refused unread."""
 HEDGE_S = 2.0
 """Seconds that one server may take before the next one is asked too."""
 MAX_RACE = 8
@@ -48,47 +38,6 @@ _GLANCE_S = 0.2
 """Seconds between two checks of a running download against its budget and ``stop``."""
 
 _log = structlog.get_logger(__name__)
-
-
-class _TryAgain(Exception):
-    """A failure that another attempt at the same server may fix."""
-
-
-@dataclass
-class _Call:
-    """How far one call of a fetcher has come."""
-
-    of: int
-    """Number of artifacts that are asked for."""
-    done: int = 0
-    arrived: int = 0
-    """Bytes that have come, right or wrong."""
-    late: bool = False
-    """True once its budget is spent: what is cut off then is the servers' fault."""
-    cut: bool = False
-    """True once it has to give way to others, which is nobody's fault."""
-
-    @property
-    def came(self) -> str:
-        return f"{self.done} of {self.of} artifacts came"
-
-
-def check_uri(uri: str) -> str:
-    """Return the base URI without its trailing slash. Raises InvalidInput unless it is a plain http(s) address."""
-    if not uri.isascii() or not uri.isprintable() or len(uri) > MAX_URI_BYTES:
-        raise InvalidInput(
-            f"URI {uri[:80]!r}: it must be printable ASCII of at most {MAX_URI_BYTES} characters"
-        )
-    try:
-        parts = urlsplit(uri)
-        port = parts.port
-    except ValueError as error:
-        raise InvalidInput(f"URI {uri!r}: {error}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise InvalidInput(f"URI {uri!r}: only http://host and https://host addresses are fetched from")
-    if parts.username is not None or parts.query or parts.fragment or "\\" in uri or " " in uri:
-        raise InvalidInput(f"URI {uri!r}: a base address has no user, query, fragment, space or backslash")
-    return uri.rstrip("/")
 
 
 class Fetcher:
@@ -126,10 +75,7 @@ class Fetcher:
         self.peers = peers
         self._job: int | None = None
         self._budgets: tuple[Budget, ...] = ()
-        self._timeout_s = timeout_s
-        self._min_rate = min_rate
-        self._attempts = attempts
-        self._backoff_s = backoff_s
+        self._bounds = Bounds(timeout_s, min_rate, attempts, backoff_s)
         self._budget_s = budget_s
         self._stop = stop or threading.Event()
 
@@ -218,7 +164,7 @@ class Fetcher:
         self, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
     ) -> None:
         """Fetch until all is here, a budget is spent, or ``stop`` is set."""
-        call = _Call(len(names))
+        call = Call(len(names))
         with contextlib.ExitStack() as stack:
             for budget in self._budgets:
                 self._end_of(budget, call)
@@ -241,7 +187,7 @@ class Fetcher:
                 raise Unavailable(f"{call.came} {why}, {call.arrived} bytes in all; it is tried again")
             task.result()
 
-    def _end_of(self, budget: Budget, call: _Call) -> None:
+    def _end_of(self, budget: Budget, call: Call) -> None:
         """Raise Unavailable if a work's time is over; its servers have cost the seconds that it took."""
         if not budget.over:
             return
@@ -251,22 +197,17 @@ class Fetcher:
         raise Unavailable(f"{budget.reason}; {call.came} in the last request")
 
     async def _fetch_all(
-        self, call: _Call, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
+        self, call: Call, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
     ) -> None:
         gate = asyncio.Semaphore(parallel)
-        headers = {"Accept-Encoding": "identity", "User-Agent": "assay"}
-        async with httpx.AsyncClient(
-            # NOTE: connecting may take less than everything, so that it fails for what it is.
-            timeout=httpx.Timeout(self._timeout_s, connect=0.8 * self._timeout_s),
-            follow_redirects=False,
-            trust_env=False,
-            headers=headers,
-            verify=_tls(),
-        ) as client:
+        async with connect(self._bounds) as client:
+            downloads = Downloads(
+                client, call, self.store, self._bounds, self._job, self.peers, self._budgets, self._clock
+            )
 
             async def one(name: Name) -> None:
                 async with gate:
-                    await self._fetch(client, call, name, uris, self._limit(name, max_bytes))
+                    await self._fetch(downloads, name, uris, self._limit(name, max_bytes))
                 call.done += 1
 
             results = await asyncio.gather(*(one(name) for name in names), return_exceptions=True)
@@ -276,9 +217,7 @@ class Fetcher:
         sizes = [path.stat().st_size for name in names if (path := self.store.find(name)) is not None]
         _log.info("artifacts.fetched", count=len(sizes), bytes=sum(sizes))
 
-    async def _fetch(
-        self, client: httpx.AsyncClient, call: _Call, name: Name, uris: Sequence[str], limit: int
-    ) -> None:
+    async def _fetch(self, downloads: Downloads, name: Name, uris: Sequence[str], limit: int) -> None:
         waiting = list(dict.fromkeys(uris))
         asked: dict[asyncio.Task[None], str] = {}
         reasons: list[str] = []
@@ -287,7 +226,7 @@ class Fetcher:
             while waiting or asked:
                 if waiting and len(asked) < MAX_RACE:
                     uri = waiting.pop(0)
-                    asked[asyncio.ensure_future(self._from(client, call, uri, name, limit))] = uri
+                    asked[asyncio.ensure_future(downloads.fetch(uri, name, limit))] = uri
                 patience = HEDGE_S if waiting and len(asked) < MAX_RACE else None
                 done, _ = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
@@ -307,110 +246,6 @@ class Fetcher:
             await asyncio.gather(*asked, return_exceptions=True)
         found = "; ".join(reasons) if reasons else "no server is known"
         raise (Corrupt if corrupt else Unavailable)(f"{name} could not be fetched ({found})")
-
-    async def _from(self, client: httpx.AsyncClient, call: _Call, uri: str, name: Name, limit: int) -> None:
-        """Download from one server, with retries after network failures."""
-        uri = check_uri(uri)
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(self._attempts),
-            wait=wait_random_exponential(self._backoff_s, max=5),
-            retry=retry_if_exception_type(_TryAgain),
-            reraise=True,
-        )
-        try:
-            async for attempt in retrying:
-                with attempt:
-                    await self._counted(client, call, uri, name, limit)
-        except _TryAgain as error:
-            raise Unavailable(str(error)) from error
-
-    async def _counted(
-        self, client: httpx.AsyncClient, call: _Call, uri: str, name: Name, limit: int
-    ) -> None:
-        """Download, and count bytes and time against the server, or in its favour."""
-        host, clock = host_of(uri), self._clock
-        job, peers = self._job or 0, self.peers if self._job is not None else None
-        if peers is not None and (refusal := peers.refusal(job, host)) is not None:
-            raise Unavailable(refusal)
-        began, ours = clock(), _Call(1)
-        try:
-            await self._download(client, ours, uri, name, limit)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            if peers is not None:
-                peers.failed(job, host, 0, 0.0)
-            raise _TryAgain(f"{type(error).__name__} {error}".strip()) from error
-        except (Unavailable, _TryAgain, asyncio.CancelledError) as error:
-            # NOTE: the loser of a race is not at fault, and neither is a server that is cut off because the node stops.
-            if peers is not None and (call.late or not isinstance(error, asyncio.CancelledError)):
-                peers.failed(job, host, ours.arrived, clock() - began)
-            elif call.cut:
-                self._took(host, clock() - began)
-            raise
-        else:
-            self._took(host, clock() - began)
-            if peers is not None:
-                peers.delivered(job, host, ours.arrived, clock() - began)
-        finally:
-            call.arrived += ours.arrived
-
-    def _took(self, host: str, seconds: float) -> None:
-        for budget in self._budgets:
-            if budget.blames:
-                budget.took(host, seconds)
-
-    async def _download(
-        self, client: httpx.AsyncClient, call: _Call, uri: str, name: Name, limit: int
-    ) -> None:
-        start = asyncio.get_running_loop().time()
-        try:
-            async with (
-                asyncio.timeout(self._timeout_s) as deadline,
-                client.stream("GET", uri + name.url_path) as response,
-            ):
-                self._check_head(response, name, limit)
-                with self.store.incoming(name, limit) as incoming:
-                    async for chunk in response.aiter_raw(1 << 16):
-                        call.arrived += len(chunk)
-                        incoming.write(chunk)
-                        # SAFETY: only bytes extend the deadline, at the minimum rate, so dripping them gains no time.
-                        deadline.reschedule(start + self._timeout_s + call.arrived / self._min_rate)
-                    _check_length(response, incoming.size, name)
-        except TimeoutError:
-            took = asyncio.get_running_loop().time() - start
-            raise Unavailable(
-                f"slower than {self._min_rate:.0f} bytes/s after {self._timeout_s:g} s: {call.arrived} bytes came in "
-                f"{took:.1f} s; lower limits.fetch_rate if the connection is that slow"
-            ) from None
-        except (httpx.ConnectError, httpx.ConnectTimeout):
-            raise  # it costs nothing
-        except httpx.TransportError as error:
-            raise _TryAgain(f"{type(error).__name__} {error}".strip()) from error
-        except (httpx.InvalidURL, httpx.HTTPError, UnicodeError) as error:
-            raise Unavailable(f"{type(error).__name__} {error}".strip()) from error
-
-    def _check_head(self, response: httpx.Response, name: Name, limit: int) -> None:
-        if response.status_code >= 500 or response.status_code == 429:
-            raise _TryAgain(f"the server answers {response.status_code}")
-        if response.status_code != 200:
-            raise Unavailable(f"the server answers {response.status_code}")
-        if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise Corrupt(f"{name} came compressed; artifacts are served as they are")
-        length = response.headers.get("Content-Length", "")
-        if length.isdecimal() and int(length[:20]) > limit:
-            raise Corrupt(f"{name} is announced with {length[:20]} bytes; {self.store.why_limited(limit)}")
-
-
-def _check_length(response: httpx.Response, size: int, name: Name) -> None:
-    """Raise _TryAgain for a broken download. NOTE: that is no lie; the transport misses it if there is no length."""
-    length = response.headers.get("Content-Length", "")
-    if length.isdecimal() and int(length[:20]) != size:
-        raise _TryAgain(f"{name} broke off after {size} of {length[:20]} bytes")
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    """Return the TLS context, made once: reading the certificates takes longer than a small download."""
-    return httpx.create_ssl_context(trust_env=False)
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:

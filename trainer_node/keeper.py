@@ -187,8 +187,7 @@ class Keeper:
                 self._give_up(ours, runs=True)
                 self._give_up(ours, runs=True, results=True)
         except Exception as error:
-            self._problems.note("keeper", f"{type(error).__name__}: {error}")
-            _log.warning("keeper.failed", error=type(error).__name__, reason=str(error))
+            self._tell(error)
 
     def _give_up(self, asked: dict[int, int], *, runs: bool = False, results: bool = False) -> None:
         """Sweep, if that can make room for one of the jobs."""
@@ -310,10 +309,14 @@ class Keeper:
             self._metrics.set("disk_reserved_bytes", self.reserved)
             self._database.fold()
         except Exception as error:
-            self._problems.note("keeper", f"{type(error).__name__}: {error}")
-            _log.warning("keeper.failed", error=type(error).__name__, reason=str(error))
+            self._tell(error)
         else:
             self._problems.clear("keeper")
+
+    def _tell(self, error: Exception) -> None:
+        """Tell that making room or collecting has failed."""
+        self._problems.note("keeper", f"{type(error).__name__}: {error}")
+        _log.warning("keeper.failed", error=type(error).__name__, reason=str(error))
 
     def close(self) -> None:
         """Wait for a collection that has begun."""

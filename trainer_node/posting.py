@@ -15,8 +15,8 @@ from .bundle import Bundle
 from .chain import ChainClient, Receipt, TransactionManager
 from .chain.codec.job import JobTerms, post_call
 from .chain.outbox import Call
+from .download import check_uri
 from .errors import RpcCorrupt
-from .fetch import check_uri
 from .package import package_names
 from .store import Store
 

@@ -12,13 +12,12 @@
     make_good  the states that the disk has refused, one step a turn (`mending`)
 
 In mode rounded-f64 the run uses rounding logs: its own, which it writes, or the trainer's, which it follows. All
-committed data go to the store, where the artifact server offers them.
+committed data are offered to others (:mod:`trainer_node.offers`).
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from referee_py.adjudication import adjudicate
@@ -45,6 +44,7 @@ from .checkpoints import Checkpoints
 from .devices import backend_of
 from .errors import DiskFailed
 from .log_sources import RunLogs
+from .offers import Offers
 from .package import Package
 from .states import States
 from .store import Store
@@ -108,16 +108,12 @@ class Replay:
         self.latest = self._run.latest
         self.now = self._run.initial()
         self._store = store
-        self._result = store if result is None else result
-        self._unkept = unkept
-        self._unserved: dict[tuple[int, int, int], Tree] = {}
-        self._states = States(self._run, store, self._result, checkpoints, unkept)
+        result = store if result is None else result
+        self._offers = Offers(store, result, unkept)
+        self._states = States(self._run, store, result, checkpoints, unkept)
         self._log_source = log_source
         self._trees: dict[tuple[int, int, int], Tree] = {}
         self._traces: dict[int, StepTrace] = {}
-        self._published: set[tuple[int, int]] = set()
-        self._unpublished: dict[tuple[int, int], tuple[Record, Operator]] = {}
-        """What the disk has refused of them, for the next attempt."""
 
     def _executor(self) -> Executor | None:
         """Return the executor of the run; None selects the executor that suits the backend."""
@@ -134,7 +130,7 @@ class Replay:
     @property
     def on_disk(self) -> bool:
         """Whether the disk has kept all that a finished run needs to come back without computing a step."""
-        return self._states.on_disk and not self._unserved
+        return self._states.on_disk and self._offers.complete
 
     # ------------------------------------------------------------------ training
 
@@ -195,7 +191,7 @@ class Replay:
                     return False
         with self.turns.answer():
             self._states.made_good()
-            self._offer_again()
+            self._offers.again()
         return True
 
     def state(self, step: int) -> State:
@@ -224,7 +220,7 @@ class Replay:
                 keep = self._keep_step if stride == 1 else None
                 interval = self._run.commit_interval(self.state(start), end, stride, on_step=keep)
                 self._keep(*key, interval.tree)
-            self._offer_again()
+            self._offers.again()
             return self._trees[key]
 
     def step_tree(self, step: int) -> Tree:
@@ -251,20 +247,7 @@ class Replay:
 
         NOTE: the logs of all steps have been offered since the end of the run.
         """
-        key = step, node
-        if key in self._published:
-            return
-        if key not in self._unpublished:
-            while len(self._unpublished) >= MAX_TRACES:
-                del self._unpublished[next(iter(self._unpublished))]
-            self._unpublished[key] = self.record(step, node), self.operator(step, node)
-        record, operator = self._unpublished[key]
-        with self._keeping():
-            self._store.put_record(record)
-            for array in (*operator.inputs, *operator.outputs):
-                self._store.put_tensor(array)
-            self._published.add(key)
-            del self._unpublished[key]
+        self._offers.operator(step, node, lambda: (self.record(step, node), self.operator(step, node)))
 
     def operator(self, step: int, node: int) -> Operator:
         """Return the inputs and outputs of a node in a step, as this run computes them, with its log."""
@@ -381,19 +364,8 @@ class Replay:
         assert trace is not None
         while len(self._traces) >= MAX_TRACES:
             del self._traces[next(iter(self._traces))]
-        with self._keeping():
-            self._store.put_tree(trace.tree)
+        self._offers.step_tree(trace.tree)
         self._traces[state.step] = trace
-
-    @contextlib.contextmanager
-    def _keeping(self) -> Iterator[None]:
-        """Tell ``unkept`` whether the disk has kept what the block writes."""
-        try:
-            yield
-        except DiskFailed as error:
-            self._unkept(error)
-        else:
-            self._unkept(None)
 
     def _publish_logs(self) -> bytes:
         """Offer the logs of all steps, and return the root over them; zero in a mode without logs."""
@@ -409,16 +381,7 @@ class Replay:
         if self._log_source is not None:
             self._log_source.keep()
 
-    def _offer_again(self) -> None:
-        """Offer the trees that the disk has refused."""
-        for missed, tree in list(self._unserved.items()):
-            self._keep(*missed, tree)
-
     def _keep(self, level: int, start: int, end: int, tree: Tree) -> None:
-        key = level, start, end
-        self._trees[key] = self._unserved[key] = tree
-        with self._keeping():
-            (self._result if level == 0 and start == 0 and end == self.terms.steps else self._store).put_tree(
-                tree
-            )
-            del self._unserved[key]
+        self._trees[level, start, end] = tree
+        whole = (level, start, end) == (0, 0, self.terms.steps)
+        self._offers.run_tree(level, start, end, tree, result=whole)

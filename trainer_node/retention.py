@@ -28,6 +28,7 @@ from .disk import on_disk
 from .holders import RESULT
 from .incoming import Usage
 from .store import Store
+from .store_files import INCOMING, made
 
 URGENT_GRACE_S = 120.0
 """Time for which artifacts that no job holds stay on a full disk: they may be on their way to one. A job that is over
@@ -104,10 +105,10 @@ class Retention:
             freed = removed = 0
             left = Usage()
             for path, kind, size, used in files(self._store.root):
-                limit = now - _INCOMING_S if kind == "incoming" else before
+                limit = now - _INCOMING_S if kind == INCOMING else before
                 held = kind == "jobs" or str(path.relative_to(self._store.root)) in kept
                 # SAFETY: what somebody has put into our folder is not ours to remove.
-                if held or used >= limit or not self._store.made(path):
+                if held or used >= limit or not made(self._store.root, path):
                     left.add(kind, size)
                     continue
                 won = self._store.remove(path, limit)

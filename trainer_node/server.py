@@ -7,7 +7,7 @@
     GET /metrics  Prometheus text
 
 It serves the content of the store and computes nothing, so a peer can cost it only bandwidth. It needs no trust: the
-receiver checks every byte (:mod:`trainer_node.fetch`).
+receiver checks every byte (:mod:`trainer_node.download`).
 """
 
 from __future__ import annotations

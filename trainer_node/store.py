@@ -1,13 +1,6 @@
-"""Content-addressed artifacts on disk.
-
-    <root>/blob/4f/4f...e1                   <root>/record/07/07...3c
-    <root>/tensor/a0/a0...95                 <root>/tree/15/9b/9b...42.3829      (tag, root, number of leaves)
-    <root>/log/c1/c1...7e.3829               (root, number of nodes)
-    <root>/incoming/...                      files that are still being written
-    <root>/jobs/...                          which job holds which artifacts (:mod:`trainer_node.holders`)
+"""Content-addressed artifacts on disk, each in its file (:mod:`trainer_node.store_files`).
 
 A file appears under its name in one rename, after its bytes were checked: readers and the server never see half a file.
-SAFETY: file names are built from validated hashes only; nothing that a peer sends becomes part of a path.
 
 A disk that refuses raises DiskFailed; one that is full, DiskFull, after ``make_room`` has been asked for room. What a
 job may not take, because it is kept for others, ``refuses`` says: RoomKept.
@@ -33,27 +26,17 @@ from referee_py.commit import HASH_BYTES, Record, Tag, Tree, canonical, tensor_h
 from referee_py.errors import AssayError, InvalidInput, Unavailable
 from referee_py.rounding.step_log import StepLog
 
-from .artifacts import (
-    Array,
-    Kind,
-    Name,
-    check_for,
-    decode_tensor,
-    encode_tensor_header,
-    parse_hash,
-    parse_tag,
-)
+from .artifacts import Array, Kind, Name, check_for, decode_tensor, encode_tensor_header
 from .disk import disk_errors, on_disk
 from .errors import Corrupt, DiskFailed, DiskFull, RoomKept
 from .holders import RESULT, WORK, Holders
 from .incoming import Incoming, Usage
 from .memory import Memory
+from .store_files import INCOMING, PREFIX, find, name_of, path_of
 
 DEFAULT_MAX_BYTES = 16 << 30
 _CHUNK = 1 << 20
 _LEFTOVER_S = 24 * 3600
-_PREFIX = "assay-"
-"""What the names of files begin with that are still being written."""
 
 
 class Store:
@@ -78,11 +61,11 @@ class Store:
         self._for: tuple[int, str] | None = None
         self._memory: Memory | None = None
         self._sync = sync
-        self._incoming = root / "incoming"
+        self._incoming = root / INCOMING
         with disk_errors(root):
             self._incoming.mkdir(parents=True, exist_ok=True)
         for path in self._incoming.glob(
-            f"{_PREFIX}*"
+            f"{PREFIX}*"
         ):  # leftovers of crashes; another process may still write newer ones
             with contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime < time.time() - _LEFTOVER_S:
@@ -153,7 +136,9 @@ class Store:
         """Let the job whose view of the store this is hold artifacts that are here. Raises DiskFailed."""
         if self._for is not None:
             job, stage = self._for
-            self.holders.hold(job, [str(self.path(name).relative_to(self.root)) for name in names], stage)
+            self.holders.hold(
+                job, [str(path_of(self.root, name).relative_to(self.root)) for name in names], stage
+            )
 
     def put_logs(self, logs: Iterable[StepLog], node_count: int) -> list[bytes]:
         """Store the logs of some steps of a program with ``node_count`` nodes; returns their roots."""
@@ -171,7 +156,7 @@ class Store:
         """Return the checked bytes of an artifact. Errors as :meth:`get_blob`."""
         if (kept := self._kept(name)) is not None:
             return kept
-        path = self.path(name)
+        path = path_of(self.root, name)
         try:
             with disk_errors(path), path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -236,16 +221,7 @@ class Store:
 
     def find(self, name: Name) -> Path | None:
         """Return the read-only file of an artifact; for a tree without a count, that with the most leaves."""
-        if name.kind is Kind.TREE and name.count is None:
-            folder = self.path(Name(Kind.TREE, name.hash, name.tag, 0)).parent
-            found = [
-                (int(p.suffix[1:]), p)
-                for p in folder.glob(f"{name.hash.hex()}.*")
-                if p.suffix[1:].isdecimal()
-            ]
-            return max(found)[1] if found else None
-        path = self.path(name)
-        return path if path.is_file() else None
+        return find(self.root, name)
 
     def forget(self, name: Name) -> None:
         """Remove an artifact if it is here."""
@@ -290,41 +266,6 @@ class Store:
 
     # ------------------------------------------------------------------ files
 
-    def path(self, name: Name) -> Path:
-        """Return where an artifact is, or would be."""
-        digits = name.hash.hex()
-        if name.kind is Kind.TREE:
-            return self.root / name.kind / f"{name.tag:02x}" / digits[:2] / f"{digits}.{name.count}"
-        if name.kind is Kind.LOG:
-            return self.root / name.kind / digits[:2] / f"{digits}.{name.count}"
-        return self.root / name.kind / digits[:2] / digits
-
-    def name_of(self, path: Path) -> Name:
-        """Return the artifact of a file of the store. Raises InvalidInput for a file that is none's."""
-        parts = path.relative_to(self.root).parts
-        digits, _, count = parts[-1].partition(".")
-        tree = parts[0] == Kind.TREE
-        name = Name(
-            Kind(parts[0]),
-            parse_hash(digits),
-            parse_tag(parts[1]) if tree else None,
-            int(count) if count.isdecimal() else None,
-        )
-        if self.path(name) != path:
-            raise InvalidInput("no artifact of the store has this name")
-        return name
-
-    def made(self, path: Path) -> bool:
-        """Return whether a file of the store's folder is an artifact under its name, or one that was being written. All
-        others are somebody else's."""
-        if path.parent == self._incoming:
-            return path.name.startswith(_PREFIX)
-        try:
-            self.name_of(path)
-        except (AssayError, ValueError, IndexError):
-            return False
-        return True
-
     def _put(self, name: Name, *parts: bytes | memoryview, sync: bool = True) -> None:
         size = sum(len(part) for part in parts)
         if size > self.max_bytes:
@@ -360,7 +301,7 @@ class Store:
     def _here(self, name: Name, size: int) -> bool:
         """Return whether the artifact is here already, and use it. NOTE: a file of another size was torn by a crash; it
         is written again."""
-        path = self.path(name)
+        path = path_of(self.root, name)
         with self.lock:
             if not path.is_file() or path.stat().st_size != size:
                 return False
@@ -385,7 +326,7 @@ class Store:
     def _named_at_the_end(self, name: Name, sync: bool = True) -> Iterator[IO[bytes]]:
         """Yield a temporary file that gets its name when the block ends without error, and is removed otherwise."""
         with disk_errors(self.root):
-            file = tempfile.NamedTemporaryFile(dir=self._incoming, prefix=_PREFIX, delete=False)  # noqa: SIM115
+            file = tempfile.NamedTemporaryFile(dir=self._incoming, prefix=PREFIX, delete=False)  # noqa: SIM115
         try:
             yield file
             with disk_errors(self.root):
@@ -394,7 +335,7 @@ class Store:
                     os.fsync(file.fileno())
                 size = os.fstat(file.fileno()).st_size
                 file.close()
-                path = self.path(name)
+                path = path_of(self.root, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with self.lock:
                     before = on_disk(path.stat().st_size) if path.is_file() else None
@@ -418,7 +359,7 @@ def verify_files(store: Store) -> Iterator[tuple[Path, str | None]]:
             if not path.is_file():
                 continue
             try:
-                name = store.name_of(path)
+                name = name_of(store.root, path)
                 check, size = check_for(name, store.max_bytes), 0
                 with path.open("rb") as file:
                     while chunk := file.read(_CHUNK):

@@ -17,7 +17,7 @@ from referee_py.errors import InvalidInput, Unavailable
 from referee_py.program import SlotSource
 
 from .chain import JobView
-from .fetch import check_uri
+from .download import check_uri
 from .progress import MAX_REPORT_BYTES, Report
 
 TIMEOUT_S = 5.0

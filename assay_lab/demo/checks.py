@@ -40,8 +40,8 @@ def wealth(client: ChainClient, addresses: Mapping[str, str]) -> dict[str, int]:
     number = snapshot.block.number
     return {
         name: client.web3.eth.get_balance(Web3.to_checksum_address(address), number)
-        + snapshot.credit(address)
-        + snapshot.bond(address)
+        + sum(wei for _, wei in snapshot.credits(address))
+        + snapshot.registered(address).bond
         for name, address in addresses.items()
     }
 
@@ -155,7 +155,7 @@ def verdicts(
         )
     if false_verifiers:
         words = f"{' and '.join(false_verifiers)} have lost their bonds"
-        found.append((words, all(snapshot.bond(addresses[name]) == 0 for name in false_verifiers)))
+        found.append((words, all(snapshot.registered(addresses[name]).bond == 0 for name in false_verifiers)))
     others = {"client", *false_verifiers, *(part.name for part in liars)}
     honest = [name for name in accounts if name not in others]
     found.append(

@@ -259,7 +259,7 @@ def _watch(
             narrator.tell()
             snapshot = client.snapshot()
             job = snapshot.job(job_id)
-            owed = any(snapshot.credit(network.accounts[name]) for name in names)
+            owed = any(snapshot.credits(network.accounts[name]) for name in names)
             owed |= any(not claim.lost and not claim.collected for claim in job.claims)
             hearings = snapshot.hearings(job)[0]
             if job.phase.ended and not owed and not hearings:

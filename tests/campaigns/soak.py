@@ -219,7 +219,7 @@ class Soak(Arena):
             len(self.day.ended) == len(self.day.posted)
             and not held
             and not any(snapshot.hearings(job)[0] for job in self.day.ended.values())
-            and not any(map(snapshot.credit, self._addresses().values()))
+            and not any(map(snapshot.credits, self._addresses().values()))
         )
 
     def _close(self) -> None:

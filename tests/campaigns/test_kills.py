@@ -115,7 +115,7 @@ def play(network: Network, bundle: Bundle, kill: Callable[[], int]) -> int:
 
         def paid() -> bool:
             claim = job().claim_of(accounts["trainer"])
-            owed = map(client.snapshot().credit, [accounts[name] for name in HONEST])
+            owed = map(client.snapshot().credits, [accounts[name] for name in HONEST])
             return claim is not None and claim.collected and not any(owed)
 
         while not paid():

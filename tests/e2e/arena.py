@@ -187,7 +187,7 @@ class Arena:
         return (
             job.phase.ended
             and not snapshot.hearings(job)[0]
-            and not any(map(snapshot.credit, self._addresses().values()))
+            and not any(map(snapshot.credits, self._addresses().values()))
         )
 
     def restart(self, name: str) -> None:

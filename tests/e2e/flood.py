@@ -158,7 +158,7 @@ class Flooder:
 
     def _wealth(self) -> int:
         held = self._arena.web3.eth.get_balance(self.address)  # type: ignore[arg-type]
-        return held + self._arena.client.snapshot().credit(self.address)
+        return held + sum(wei for _, wei in self._arena.client.snapshot().credits(self.address))
 
 
 def ledger_of(arena: Arena) -> Ledger:

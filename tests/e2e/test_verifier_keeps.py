@@ -15,7 +15,7 @@ from referee_py.errors import Unavailable
 from referee_py.panel.state import HearingPhase
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
-from trainer_node.fetch import Fetcher
+from trainer_node.download import Downloads
 from trainer_node.trainer import trainer
 from trainer_node.verifier import Verifier
 
@@ -38,14 +38,14 @@ def phase(arena: Arena) -> HearingPhase | None:
 
 def servers_vanish(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on nobody but the client serves anything."""
-    client, download = arena.client.snapshot().job(arena.job_id).uri, Fetcher._download
+    client, download = arena.client.snapshot().job(arena.job_id).uri, Downloads._download
 
-    async def gone(self: Fetcher, http: Any, call: Any, uri: str, *rest: Any) -> None:
+    async def gone(self: Downloads, call: Any, uri: str, *rest: Any) -> None:
         if uri.rstrip("/") != client.rstrip("/"):
             raise Unavailable("the spokesmen's servers have gone")
-        await download(self, http, call, uri, *rest)
+        await download(self, call, uri, *rest)
 
-    monkeypatch.setattr(Fetcher, "_download", gone)
+    monkeypatch.setattr(Downloads, "_download", gone)
 
 
 def a_day_passes(verifier: Member) -> None:

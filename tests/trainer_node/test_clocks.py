@@ -11,8 +11,7 @@ from referee_py.game.state import Phase, Reveal, Timeout
 from referee_py.walk.pauses import Pause, contract_time
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil, undone
-from trainer_node.chain import Deployment
-from trainer_node.chain import client as chain_client
+from trainer_node.chain import Deployment, reader
 from trainer_node.chain.codec.clock import Pauses
 from trainer_node.chain.events import Event
 from trainer_node.chain.outbox import Call
@@ -154,7 +153,7 @@ def test_an_endpoint_that_hides_a_pause_is_noticed(town: Town, monkeypatch: pyte
     turn(town, "pause")
     wait(town, 30)
     snapshot = town.client.snapshot()
-    monkeypatch.setattr(chain_client, "read_events", lambda *_: iter(()))
+    monkeypatch.setattr(reader, "read_events", lambda *_: iter(()))
     with pytest.raises(RpcCorrupt, match="the endpoint lacks events of pauses"):
         snapshot.instant(snapshot.block.number)
 

@@ -22,8 +22,9 @@ from referee_py.errors import InvalidInput, Unavailable
 from referee_py.rounding.step_log import StepLog
 from tests.referee_py.rounding.logs import node_log
 from trainer_node.artifacts import Kind, Name
+from trainer_node.download import check_uri
 from trainer_node.errors import ConfigError, Corrupt
-from trainer_node.fetch import PARALLEL, Fetcher, check_uri
+from trainer_node.fetch import PARALLEL, Fetcher
 from trainer_node.problems import Problems
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store

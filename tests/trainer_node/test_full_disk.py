@@ -27,6 +27,7 @@ from trainer_node.replay import Replay
 from trainer_node.retention import Policy, Retention, usage
 from trainer_node.sampling.part import Part
 from trainer_node.store import Store
+from trainer_node.store_files import name_of, path_of
 
 from .desk import PROGRAM, STRIDES, TERMS, honest_run, put_package, tiny_package
 
@@ -203,7 +204,7 @@ def test_the_estimate_covers_what_a_refutation_really_takes(tmp_path: Path) -> N
 def test_what_somebody_puts_into_the_stores_folder_is_never_removed(tmp_path: Path) -> None:
     root = tmp_path / "artifacts"
     store, database = Store(root, sync=False), Database(None)
-    ours = store.path(Name(Kind.BLOB, store.put_blob(b"ours")))
+    ours = path_of(store.root, Name(Kind.BLOB, store.put_blob(b"ours")))
     theirs = [root / "incoming" / "notes", root / "my notes" / "thesis.tex", ours.parent / "readme"]
     left = root / "incoming" / "assay-left-by-a-crash"
     for path in (*theirs, left):
@@ -227,7 +228,7 @@ def test_the_reason_names_what_is_wanted_and_what_is_there() -> None:
 def test_a_name_that_is_no_artifact_is_refused(tmp_path: Path) -> None:
     store = Store(tmp_path, sync=False)
     with pytest.raises(InvalidInput):
-        store.name_of(tmp_path / "tensor" / "aa" / "passwd")
+        name_of(store.root, tmp_path / "tensor" / "aa" / "passwd")
 
 
 def test_jobs_come_and_go_while_garbage_is_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from trainer_node.metrics import Metrics
 from trainer_node.problems import Problems
 from trainer_node.retention import Policy
 from trainer_node.store import Store
+from trainer_node.store_files import path_of
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_counts_are_those_of_the_files(store: Store) -> None:
     store.held_by(2).put_blob(b"c" * 5_000)
     assert held.of(1) == on_disk(10_000) + on_disk(100)
     assert held.of(2) == on_disk(5_000)
-    store.path(Name(Kind.BLOB, first)).unlink()
+    path_of(store.root, Name(Kind.BLOB, first)).unlink()
     held.recount()
     assert held.of(1) == on_disk(100)
     view.put_blob(b"a" * 10_000)
@@ -44,7 +45,7 @@ def test_counts_are_those_of_the_files(store: Store) -> None:
 def test_a_line_counts_once_its_artifact_is_there(store: Store) -> None:
     """A line is written before its artifact, and may be torn while it is read."""
     held = HeldBytes(store)
-    path = store.path(Name(Kind.BLOB, bytes(32)))
+    path = path_of(store.root, Name(Kind.BLOB, bytes(32)))
     line = f"w {path.relative_to(store.root)}\n".encode()
     lines = store.root / "jobs" / "3"
     lines.parent.mkdir(parents=True, exist_ok=True)

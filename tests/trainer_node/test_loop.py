@@ -23,6 +23,7 @@ from trainer_node.participant import Participant
 from trainer_node.policy import GasBudget
 from trainer_node.reserve import Reserve
 from trainer_node.store import Store
+from trainer_node.store_files import path_of
 from trainer_node.undone import Undone
 
 from .desk import REFEREE
@@ -193,7 +194,7 @@ def test_a_part_that_cannot_be_checked_stops_no_match_no_answer_and_no_collectio
     """The disk has damaged what a decision reads: it takes its own turn, and what is known by now is played."""
     part, job = playing(monkeypatch)
     store = Store(tmp_path, sync=False)
-    damaged = store.path(Name(Kind.BLOB, store.put_blob(b"an interval's data")))
+    damaged = path_of(store.root, Name(Kind.BLOB, store.put_blob(b"an interval's data")))
     damaged.unlink()
     damaged.mkdir()
     own = SimpleNamespace(root=b"r")

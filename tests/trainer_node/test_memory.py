@@ -14,6 +14,7 @@ from trainer_node.fetch import Fetcher
 from trainer_node.memory import Memory
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
+from trainer_node.store_files import path_of
 
 JOB, OTHER = 1, 2
 TENSOR = np.arange(5, dtype=np.float32)
@@ -52,7 +53,9 @@ def test_what_is_fetched_into_memory_is_read_from_there_and_moves_to_the_disk_on
     store.unload(JOB, memory)
     assert (memory.names(JOB), memory.size) == ((), 0)
     assert np.array_equal(store.get_tensor(name.hash), TENSOR)
-    assert [path for _, path in store.holders.held(JOB)] == [str(store.path(name).relative_to(store.root))]
+    assert [path for _, path in store.holders.held(JOB)] == [
+        str(path_of(store.root, name).relative_to(store.root))
+    ]
 
 
 def test_wrong_bytes_are_not_kept(store: Store) -> None:
@@ -82,4 +85,4 @@ def test_what_is_fetched_for_a_job_is_held_by_it(store: Store, served: Store) ->
     with ArtifactServer(served) as server:
         Fetcher(store, timeout_s=60.0, attempts=1).for_job(JOB).fetch_all(names, [server.uri])
     held = {path for _, path in store.holders.held(JOB)}
-    assert held == {str(store.path(name).relative_to(store.root)) for name in names}
+    assert held == {str(path_of(store.root, name).relative_to(store.root)) for name in names}

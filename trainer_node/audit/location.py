@@ -23,6 +23,7 @@ from referee_py.errors import InvalidInput, Unavailable
 
 from ..artifacts import Name, check_for
 from ..store import Store
+from ..store_files import path_of
 
 PROTOCOLS = ("file", "http", "https", "s3")
 _CHUNK = 1 << 20
@@ -113,7 +114,7 @@ class Location:
 
 
 def _path(name: Name, store: Store) -> str:
-    return f"artifacts/{store.path(name).relative_to(store.root).as_posix()}"
+    return f"artifacts/{path_of(store.root, name).relative_to(store.root).as_posix()}"
 
 
 def _open(address: str, protocol: str) -> tuple[Any, str]:

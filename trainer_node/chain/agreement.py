@@ -24,7 +24,7 @@ from ..errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
 from .block import Block, block_of, block_request
 from .endpoint import Endpoint
 from .endpoints import Endpoints
-from .known import Known
+from .known import Known, Shown
 from .notes import BLOCK, Note
 from .view import FINALITY_S, Look, ViewPolicy
 from .witnesses import NEAR_BLOCKS, Witnesses, near
@@ -113,7 +113,7 @@ class Agreement:
                 raise _elsewhere(votes)
         rivals = [e for e in other if e not in known.strangers]
         decided = len(same) >= policy.agree and len(same) > len(rivals)
-        known.learn(block, same, other, votes)
+        known.learn(Shown(block, frozenset(same), frozenset(other)), votes)
         silent = self._endpoints.apart - votes.keys()
         self._endpoints.apart = (known.strangers | silent | set(other)) - {lead}
         self._note_odd(block, votes, other if decided else [])

@@ -11,11 +11,10 @@ snapshot.still_canonical()                 False after a reorganisation: discard
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any
 
 from web3 import Web3
 from web3.contract import Contract
@@ -34,14 +33,12 @@ from .codec.job import MAX_CLAIMS, Group, JobView, job_view
 from .codec.match import History, MatchInfo, match_view
 from .codec.trial import TrialInfo, trial_view
 from .codec.watch import PoolInfo, WatcherInfo, pool_view, watcher_view
-from .coders import view_coder
 from .connection import Connection
 from .contracts import Contracts
-from .events import MAX_EVENTS, Event, Query, read_events
-from .notes import CALL, Notes
+from .events import MAX_EVENTS, Event, Query
+from .reader import Reader
 from .rpc import guarded
 
-Info = TypeVar("Info", MatchInfo, HearingInfo, TrialInfo)
 READINGS = 3
 """Attempts to read the contracts' time, if the result is later than the block.
 
@@ -58,6 +55,15 @@ class TimekeeperInfo:
     budget: int
     left: int
     paused_until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A verifier's bond in wei, when it may leave with it (0: it does not leave), and the panel it answers to."""
+
+    bond: int
+    leaves_at: int
+    panel: str
 
 
 class ChainClient(Connection):
@@ -89,10 +95,7 @@ class Snapshot:
         """``doubt``: why nothing may be staked on this view."""
         self._client = client
         self.doubt = doubt
-        self._notes = Notes()
-        self._sources = {client.endpoints.serving}
-        """The endpoints that have this block."""
-        self._hashes = {block.number: block.hash}
+        self._read = Reader(client, block)
         self._jobs: dict[int, JobView] = {}
         self._contracts = client.contracts
         self.block = block
@@ -101,7 +104,7 @@ class Snapshot:
     def now(self) -> int:
         """Return the contracts' time: the block's time less all pauses, in seconds."""
         for _ in range(READINGS):
-            now = int(self._view(self._contracts.timekeeper, "time"))
+            now = int(self._read.view(self._contracts.timekeeper, "time"))
             if now <= self.block.timestamp:
                 return now
         if not self.still_canonical():
@@ -118,7 +121,7 @@ class Snapshot:
     @cached_property
     def stake_gas(self) -> int:
         """Units of gas that a stake is worth at least."""
-        return int(self._view(self._contracts.notary, "STAKE_GAS"))
+        return int(self._read.view(self._contracts.notary, "STAKE_GAS"))
 
     @property
     def contracts(self) -> Contracts:
@@ -136,7 +139,7 @@ class Snapshot:
     @cached_property
     def _pauses(self) -> tuple[Pause, ...]:
         query = Query(self._contracts.timekeeper, (), Pauses.names)
-        with self._sense(query):
+        with self._read.sensible(query):
             pauses = tuple(Pauses.of(self._events(query)).found)
             if contract_time(pauses, self.block.timestamp) != self.now:
                 raise RpcCorrupt("the endpoint lacks events of pauses; use one with complete logs")
@@ -148,48 +151,48 @@ class Snapshot:
 
     def still_canonical(self) -> bool:
         """Return whether the block is still part of the chain."""
-        return self._client.block(self.block.number).hash == self.block.hash
+        return self._read.still_canonical()
 
     def confirm(self, *, heeding_doubt: bool = True) -> None:
         """Let other endpoints confirm everything that was read here. Raises Disagreement (see `agreement`)."""
         constants, doubt = self._client.constants.kept, self.doubt if heeding_doubt else None
-        self._client.agreement.confirm(self.block, [*constants, *self._notes.kept], doubt)
+        self._client.agreement.confirm(self.block, [*constants, *self._read.notes.kept], doubt)
         constants.clear()
 
     def timekeeper(self) -> TimekeeperInfo:
         """Return who can stop the clocks, for how long, and whether they stand still."""
         contract = self._contracts.timekeeper
         return TimekeeperInfo(
-            guardian=str(self._view(contract, "GUARDIAN")),
-            budget=int(self._view(contract, "BUDGET")),
-            left=int(self._view(contract, "budgetLeft")),
-            paused_until=int(self._view(contract, "pausedUntil")),
+            guardian=str(self._read.view(contract, "GUARDIAN")),
+            budget=int(self._read.view(contract, "BUDGET")),
+            left=int(self._read.view(contract, "budgetLeft")),
+            paused_until=int(self._read.view(contract, "pausedUntil")),
         )
 
     # ------------------------------------------------------------------ jobs
 
     def job_count(self) -> int:
         """Return the number of jobs, which are numbered from 1."""
-        return int(self._view(self._contracts.jobs, "jobCount"))
+        return int(self._read.view(self._contracts.jobs, "jobCount"))
 
     def least_stake(self) -> int:
         """Return the wei that a claim of any job takes at least."""
-        return int(self._view(self._contracts.notary, "MIN_STAKE"))
+        return int(self._read.view(self._contracts.notary, "MIN_STAKE"))
 
     def least_fee(self) -> int:
         """Return the wei that a unit of gas counts for at least in any job."""
-        return int(self._view(self._contracts.notary, "MIN_FEE"))
+        return int(self._read.view(self._contracts.notary, "MIN_FEE"))
 
     def commit_age(self) -> int:
         """Return the least age of a commitment for a challenge, in seconds of the chain."""
-        return int(self._view(self._contracts.jobs, "COMMIT_AGE"))
+        return int(self._read.view(self._contracts.jobs, "COMMIT_AGE"))
 
     def job(self, job_id: int) -> JobView:
         """Return a job with its trainers, claims and groups. Raises InvalidInput if there is no such job."""
         # INVARIANT: one call reads all that must fit together. Two calls at one block number may see two states: the
         # block may be replaced between them, and anvil answers from the block that it has just mined.
-        raw = self._view(self._contracts.jobs, "viewOf", job_id)
-        with self._sense(), guarded(f"job {job_id}"):
+        raw = self._read.view(self._contracts.jobs, "viewOf", job_id)
+        with self._read.sensible(), guarded(f"job {job_id}"):
             phase, job, trainers, claims, groups = raw
             if phase != 0:
                 if max(job.claims, job.groups) > MAX_CLAIMS:
@@ -198,7 +201,7 @@ class Snapshot:
                 claims = self._rest(job_id, "claimsFrom", claims, job.claims)
                 groups = self._rest(job_id, "groupsFrom", groups, job.groups)
                 # NOTE: pages do not fit together if a block was replaced between them.
-                if paged and self._view(self._contracts.jobs, "viewOf", job_id) != raw:
+                if paged and self._read.view(self._contracts.jobs, "viewOf", job_id) != raw:
                     raise RpcUnavailable(f"job {job_id} changed while it was read; it is read again")
                 fees = {"base_fee": self.block.base_fee, "stake_gas": self.stake_gas}
                 found = job_view(job_id, phase, job, trainers, claims, groups, **fees)
@@ -212,7 +215,7 @@ class Snapshot:
         """Return all of a job's claims or groups, which begin with ``shown``."""
         found = list(shown)
         while len(found) < count:
-            page = self._view(self._contracts.jobs, view, job_id, len(found))
+            page = self._read.view(self._contracts.jobs, view, job_id, len(found))
             if not page:
                 raise RpcCorrupt(f"job {job_id}: {view} ends after {len(found)} of {count}")
             found.extend(page)
@@ -220,34 +223,29 @@ class Snapshot:
 
     def committed_at(self, job_id: int, commitment: bytes) -> int:
         """Return the second of the chain in which a commitment to a challenge was first made; 0 if it was not."""
-        return int(self._view(self._contracts.jobs, "committedAt", job_id, commitment))
+        return int(self._read.view(self._contracts.jobs, "committedAt", job_id, commitment))
 
     def credits(self, address: str) -> list[tuple[Contract, int]]:
         """Return the contracts that owe the address something, and how much, in wei."""
-        who = Web3.to_checksum_address(address)
-        owed = [(escrow, int(self._view(escrow, "credit", who))) for escrow in self._contracts.escrows]
+        owed = [(escrow, self.credit_at(escrow, address)) for escrow in self._contracts.escrows]
         return [(escrow, wei) for escrow, wei in owed if wei]
 
     def credit_at(self, escrow: Contract, address: str) -> int:
         """Return the wei that the address can withdraw from one contract."""
-        return int(self._view(escrow, "credit", Web3.to_checksum_address(address)))
-
-    def credit(self, address: str) -> int:
-        """Return the wei that the address can withdraw from all contracts together."""
-        return sum(wei for _, wei in self.credits(address))
+        return int(self._read.view(escrow, "credit", Web3.to_checksum_address(address)))
 
     # ------------------------------------------------------------------ matches
 
     def match(self, job: JobView, match_id: int) -> MatchInfo:
         """Return a match of a job. Raises InvalidInput if the match does not belong to that job."""
-        raw = self._view(self._contracts.referee, "getMatch", match_id)
+        raw = self._read.view(self._contracts.referee, "getMatch", match_id)
         jobs = self._client.deployment.jobs
         if raw.phase == 0 or raw.jobId != job.id or raw.jobs.lower() != jobs.lower():
             raise InvalidInput(f"match {match_id} is not a match of job {job.id} at {jobs}")
         query = Query(self._contracts.referee, (match_id,))
-        with self._sense(query), guarded(f"match {match_id}"):
+        with self._read.sensible(query), guarded(f"match {match_id}"):
             found = match_view(match_id, raw, self.events(match_id, job.id), job)
-        return self._whole(query, found)
+        return self._read.whole(query, found)
 
     def matches_of(self, job_id: int) -> list[int]:
         """Return every match that a job has ever had, in order of opening; and those that were seen to be open.
@@ -279,7 +277,7 @@ class Snapshot:
     def pending(self, job: JobView, group: Group) -> int:
         """Return the number of open requests for the job's logs and for data under this group's root."""
         where = self._client.deployment.jobs, job.id, job.logs, group.root, group.life
-        return int(self._view(self._contracts.data_availability, "pending", *where))
+        return int(self._read.view(self._contracts.data_availability, "pending", *where))
 
     def ledger(self, job: JobView) -> Ledger:
         """Return all requests of a job, and all responses."""
@@ -294,12 +292,12 @@ class Snapshot:
     def pool(self, job: JobView) -> PoolInfo:
         """Return the bounty that the job's client has set aside for watchers."""
         bounty = self._contracts.bounty(job.id, job.client)
-        return pool_view(self._view(self._contracts.watch, "poolOf", bounty))
+        return pool_view(self._read.view(self._contracts.watch, "poolOf", bounty))
 
     def watcher(self, job: JobView, address: str) -> WatcherInfo:
         """Return the state of an account that may watch a job for its client's bounty."""
         bounty, who = self._contracts.bounty(job.id, job.client), Web3.to_checksum_address(address)
-        return watcher_view(self._view(self._contracts.watch, "watcherOf", bounty, who))
+        return watcher_view(self._read.view(self._contracts.watch, "watcherOf", bounty, who))
 
     # ------------------------------------------------------------------ hearings and trials
 
@@ -307,24 +305,24 @@ class Snapshot:
         """Return the hearing about a match's operator; None if there is none, or if the match is not the job's."""
         deployment = self._client.deployment
         number = hearing_id(deployment.referee, match_id)
-        raw = self._view(self._contracts.panel, "getHearing", number)
+        raw = self._read.view(self._contracts.panel, "getHearing", number)
         if raw.phase == HearingPhase.NONE:
             return None
-        signers = self._view(self._contracts.panel, "votes", number, raw.verdict)
+        signers = self._read.view(self._contracts.panel, "votes", number, raw.verdict)
         query = Query(self._contracts.panel, (number,))
-        with self._sense(query), guarded(f"hearing {number}"):
+        with self._read.sensible(query), guarded(f"hearing {number}"):
             events = self.hearing_events(number, job.id)
             found = hearing_view(number, raw, signers, events, job, deployment.chain_id, deployment.panel)
         # SAFETY: a job with its own referee may name any match as one of its matches.
         named = found.terms.submission.job_id, found.terms.submission.jobs.lower()
-        return self._whole(query, found) if named == (job.id, deployment.jobs.lower()) else None
+        return self._read.whole(query, found) if named == (job.id, deployment.jobs.lower()) else None
 
     def standing(self, match_id: int) -> tuple[Phase, HearingPhase]:
         """Return the phases of a match and of its hearing, as views alone show them: no event is needed."""
         number = hearing_id(self._client.deployment.referee, match_id)
-        raw_match = self._view(self._contracts.referee, "getMatch", match_id)
-        raw_hearing = self._view(self._contracts.panel, "getHearing", number)
-        with self._sense(), guarded(f"match {match_id}"):
+        raw_match = self._read.view(self._contracts.referee, "getMatch", match_id)
+        raw_hearing = self._read.view(self._contracts.panel, "getHearing", number)
+        with self._read.sensible(), guarded(f"match {match_id}"):
             return Phase(raw_match.phase), HearingPhase(raw_hearing.phase)
 
     def hearings(self, job: JobView) -> tuple[list[HearingInfo], dict[int, AssayError]]:
@@ -349,12 +347,12 @@ class Snapshot:
         """Return a trial of a hearing that has had one, by default the last."""
         trial = hearing.trial(hearing.state.trials if number is None else number)
         trial_terms, dispute = hearing.trial_terms[trial]
-        raw = self._view(self._contracts.court, "getTrial", trial)
+        raw = self._read.view(self._contracts.court, "getTrial", trial)
         query = Query(self._contracts.court, (trial,))
-        with self._sense(query), guarded(f"trial {trial}"):
+        with self._read.sensible(query), guarded(f"trial {trial}"):
             events = self.trial_events(trial, hearing.terms.submission.job_id)
             found = trial_view(trial_terms, dispute, raw, events)
-        return self._whole(query, found)
+        return self._read.whole(query, found)
 
     def trial_events(self, number: int, job_id: int | None = None) -> list[Event]:
         """Return the events of the court about a trial, in order."""
@@ -366,95 +364,22 @@ class Snapshot:
         """Return ``(address, bond in wei, URI)`` of the active verifiers whose bonds our panel can slash."""
         registry = self._contracts.registry
         found = []
-        for position in range(min(int(self._view(registry, "verifierCount")), 10_000)):
-            address = str(self._view(registry, "verifierAt", position))
-            if self._view(registry, "serves", address, self._client.deployment.panel):
-                verifier = self._view(registry, "getVerifier", address)
+        for position in range(min(int(self._read.view(registry, "verifierCount")), 10_000)):
+            address = str(self._read.view(registry, "verifierAt", position))
+            if self._read.view(registry, "serves", address, self._client.deployment.panel):
+                verifier = self._read.view(registry, "getVerifier", address)
                 found.append((address, int(verifier.bond), str(verifier.uri)))
         return found
 
-    def registered(self, address: str) -> tuple[int, int, str]:
-        """Return a verifier's bond in wei, the instant from which it can leave with it (0: it does not leave), and the
-        panel to which the bond answers. The bond is zero for other accounts."""
-        found = self._view(self._contracts.registry, "getVerifier", Web3.to_checksum_address(address))
-        return int(found.bond), int(found.leavesAt), str(found.panel)
-
-    def bond(self, address: str) -> int:
-        """Return the bond of a verifier in wei; zero for other accounts."""
-        who = Web3.to_checksum_address(address)
-        return int(self._view(self._contracts.registry, "getVerifier", who).bond)
+    def registered(self, address: str) -> Registered:
+        """Return what the registry says of a verifier. The bond is zero for other accounts."""
+        found = self._read.view(self._contracts.registry, "getVerifier", Web3.to_checksum_address(address))
+        return Registered(int(found.bond), int(found.leavesAt), str(found.panel))
 
     # ------------------------------------------------------------------ inside
-
-    def _view(self, contract: Contract, function: str, *args: Any) -> Any:
-        with self._sense(), self._reading(), guarded(function, self._contracts.decode_error):
-            view = view_coder(contract, function)
-            return view.result(
-                self._client.endpoints.make_request(CALL, view.request(args, self.block.number))
-            )
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Note what is read. SAFETY: another endpoint that takes over must have this block, or two chains are mixed."""
-        endpoints, notes = self._client.endpoints, Notes()
-        with endpoints.noting(notes.add):
-            yield
-        self._notes.extend(notes)
-        source = endpoints.source
-        if source is not None and source not in self._sources:
-            with endpoints.through(source):
-                if not self.still_canonical():
-                    endpoints.leave(source)
-                    raise RpcUnavailable(
-                        f"RPC {source.name} has another block {self.block.number}; the chain is read again"
-                    )
-            self._sources.add(source)
 
     def _events(
         self, query: Query, job_id: int | None = None, most: int = MAX_EVENTS, *, cached: bool = True
     ) -> list[Event]:
-        """Return the events up to this block, in order. Queries with long results pass ``cached=False``.
-
-        If the client has a cache and the job was read in this snapshot, the query begins at the job's first block.
-        """
-        client, last, job = self._client, self.block.number, self._jobs.get(job_id or 0)
-        first = client.deployment.block
-        if job is not None and client.cache is not None:
-            first = client.first_block(job, self.block)
-
-        def fetch(begin: int, end: int) -> list[Event]:
-            with self._sense(), self._reading():
-                return list(read_events(client.web3, query, begin, end, client.log_range, most))
-
-        if client.cache is None or not cached:
-            return fetch(first, last)
-
-        def vouch(begin: int, end: int, events: Sequence[Event]) -> bool:
-            with self._sense():
-                read = partial(read_events, client.web3, query, begin, end, client.log_range, most)
-                return client.agreement.vouches(lambda: list(read()), list(events))
-
-        return client.cache.read(query, first, last, self._hash_of, fetch, vouch)
-
-    @contextlib.contextmanager
-    def _sense(self, *queries: Query) -> Iterator[None]:
-        """SAFETY: if what was read makes no sense, another endpoint serves the next look, and events of these queries
-        are not kept: another endpoint may have them all."""
-        try:
-            yield
-        except RpcCorrupt as error:
-            self._client.agreement.distrust(self._client.endpoints.source, str(error))
-            if queries and self._client.cache is not None:
-                self._client.cache.forget(*queries)
-            raise
-
-    def _whole(self, query: Query, found: Info) -> Info:
-        """Return what was read; forget its events if some are hidden, so that another endpoint may show them."""
-        if found.hidden is not None and self._client.cache is not None:
-            self._client.cache.forget(query)
-        return found
-
-    def _hash_of(self, number: int) -> bytes:
-        if number not in self._hashes:
-            self._hashes[number] = self._client.block(number).hash
-        return self._hashes[number]
+        """Return the events up to this block, in order: `Reader.events`, of a job that was read in this snapshot."""
+        return self._read.events(query, self._jobs.get(job_id or 0), most, cached=cached)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
 import structlog
 
@@ -31,6 +32,14 @@ KEEP_S = 60.0
 _log = structlog.get_logger(__name__)
 
 
+class Shown(NamedTuple):
+    """A block, who has shown it, and who another one in its place."""
+
+    block: Block
+    same: frozenset[Endpoint]
+    other: frozenset[Endpoint]
+
+
 class Known:
     """The newest block that most endpoints have shown, and who contradicts it. With one endpoint it knows nothing."""
 
@@ -39,11 +48,8 @@ class Known:
         self._endpoints, self._read = endpoints, read
         self.block: Block | None = None
         self.strangers: frozenset[Endpoint] = frozenset()
-        self._offered: Block | None = None
+        self._offered: Shown | None = None
         """A block that fewer than most have shown."""
-        self._for: frozenset[Endpoint] = frozenset()
-        self._against: frozenset[Endpoint] = frozenset()
-        """Who has shown it, and who another one in its place."""
         self._database: Database | None = None
         self._kept_at = float("-inf")
 
@@ -78,26 +84,19 @@ class Known:
         self.strangers = (self.strangers - found.keys()) | other
         return new
 
-    def learn(
-        self,
-        block: Block,
-        same: Collection[Endpoint],
-        other: Collection[Endpoint],
-        votes: Mapping[Endpoint, Block],
-    ) -> None:
-        """Take in which endpoints have shown a block that was read, and which another one in its place; ``votes`` is
-        what all have shown.
+    def learn(self, shown: Shown, votes: Mapping[Endpoint, Block]) -> None:
+        """Take in who has shown a block that was read; ``votes`` is what all have shown.
 
         SAFETY: what fewer than most have shown is not known. Otherwise who answers alone once, as the others are slow,
         would make them strangers to their own chain.
         """
         if not self._endpoints.several:
             return
-        if self.most(same):
-            self._take(block, other)
+        if self.most(shown.same):
+            self._take(shown)
         else:
-            self._offer(block, same, other, votes)
-        self.strangers -= frozenset(same)
+            self._offer(shown, votes)
+        self.strangers -= shown.same
 
     # ------------------------------------------------------------------ inside
 
@@ -110,36 +109,32 @@ class Known:
             found |= {endpoint: shown for endpoint, shown in answers.items() if isinstance(shown, Block)}
         return found
 
-    def _take(self, block: Block, other: Collection[Endpoint]) -> None:
+    def _take(self, shown: Shown) -> None:
         """Know a block."""
-        self.block, self.strangers = block, self.strangers | frozenset(other)
+        self.block, self.strangers = shown.block, self.strangers | shown.other
         self._offered = None
         now = self._endpoints.clock()
         if self._database is not None and now - self._kept_at >= KEEP_S:
             self._kept_at = now
             with contextlib.suppress(DiskFailed):
+                block = shown.block
                 self._database.put(KEPT, [block.number, block.hash.hex(), block.timestamp, block.base_fee])
 
-    def _offer(
-        self,
-        block: Block,
-        same: Collection[Endpoint],
-        other: Collection[Endpoint],
-        votes: Mapping[Endpoint, Block],
-    ) -> None:
+    def _offer(self, shown: Shown, votes: Mapping[Endpoint, Block]) -> None:
         """Offer a block to those that have not said whether they have it, once each, until most have shown it.
 
         INVARIANT: whoever is counted has shown this very block, by its hash; so most have, whenever it was.
         """
         offered, every = self._offered, frozenset(self._endpoints.every)
-        if offered is None or not self.most(every - self._against):
-            self._offered, self._for, self._against = block, frozenset(same), frozenset(other)
+        if offered is None or not self.most(every - offered.other):
+            self._offered = shown
             return
-        asked = {e: vote for e, vote in votes.items() if e not in self._for | self._against}
-        found = self._shown(offered, asked)
-        self._for |= {endpoint for endpoint, shown in found.items() if shown == offered}
-        self._against |= {endpoint for endpoint, shown in found.items() if shown != offered}
-        if self.most(self._for) and (self.block is None or offered.number > self.block.number):
-            self._take(offered, self._against)
-        elif self.most(self._for) or not self.most(every - self._against):
-            self._offered, self._for, self._against = block, frozenset(same), frozenset(other)
+        asked = {e: vote for e, vote in votes.items() if e not in offered.same | offered.other}
+        found = self._shown(offered.block, asked)
+        same = offered.same | {endpoint for endpoint, block in found.items() if block == offered.block}
+        other = offered.other | {endpoint for endpoint, block in found.items() if block != offered.block}
+        self._offered = Shown(offered.block, same, other)
+        if self.most(same) and (self.block is None or offered.block.number > self.block.number):
+            self._take(self._offered)
+        elif self.most(same) or not self.most(every - other):
+            self._offered = shown

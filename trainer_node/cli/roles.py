@@ -9,7 +9,7 @@ import typer
 
 from ..chain.outbox import Call
 from ..config import Mode, Settings
-from ..fetch import check_uri
+from ..download import check_uri
 from .common import ACCOUNT, CHALLENGER, DAEMON, ether, out, reader, sender, show_ether, with_settings
 
 trainer = typer.Typer(no_args_is_help=True)

@@ -19,6 +19,7 @@ from ..process import exclusive
 from ..retention import Retention, usage
 from ..service import policy
 from ..store import Store, verify_files
+from ..store_files import made
 from ..undone import Undone
 from .common import CHAIN, out, reader, with_settings
 
@@ -102,7 +103,7 @@ def verify(
             continue
         damaged += 1
         out.print(f"{path.relative_to(root)}: {reason}", markup=False, soft_wrap=True)
-        if remove and store.made(path):
+        if remove and made(root, path):
             gone += store.remove(path) > 0
     for name in ("node.sqlite3", "outbox.sqlite3"):
         if (settings.data_dir / name).exists():

@@ -17,6 +17,7 @@ from referee_py.jobs import JobPhase
 from referee_py.panel.state import HearingPhase
 
 from ..chain import HearingInfo, JobView, MatchInfo, Snapshot, TrialInfo
+from ..chain.client import Registered
 from ..chain.codec.availability import OpenRequest
 from ..errors import RpcCorrupt
 from .forecast import Ending, Outcome, match_ending, outcome
@@ -24,15 +25,6 @@ from .forecast import Ending, Outcome, match_ending, outcome
 MAX_REQUESTS = 2_000
 """Open requests of a job that are looked at; the contract allows 512 under each root."""
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """A verifier's bond in wei, when it may leave with it (0: it does not leave), and the panel it answers to."""
-
-    bond: int
-    leaves_at: int
-    panel: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +71,7 @@ class Verifiers:
     def of(self, address: str) -> Registered:
         """Return a verifier. Raises RpcUnavailable and RpcCorrupt."""
         if address not in self._found:
-            self._found[address] = Registered(*self._snapshot.registered(address))
+            self._found[address] = self._snapshot.registered(address)
         return self._found[address]
 
 

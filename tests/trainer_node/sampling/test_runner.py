@@ -23,6 +23,7 @@ from trainer_node.sampling.budget import ChainClock, Means
 from trainer_node.sampling.challenger import Samples
 from trainer_node.sampling.checks import Checks, Plan, Root, provable
 from trainer_node.sampling.runner import ATTEMPTS, SampleRunner
+from trainer_node.store_files import path_of
 
 NOTHING: Any = None
 HOUR = 3600
@@ -169,7 +170,9 @@ def test_a_root_whose_data_the_disk_refuses_hides_no_other(runner: Runner, tmp_p
     one, two = auditor_of(tmp_path / "one", lie=8), auditor_of(tmp_path / "two", lie=2)
     roots = one.published.root, two.published.root
     runner.runs = dict(zip(roots, (one, two), strict=True))
-    constant = one.published.source.store.path(Name(Kind.TENSOR, one.published.program.constants[0].hash))
+    constant = path_of(
+        one.published.source.store.root, Name(Kind.TENSOR, one.published.program.constants[0].hash)
+    )
     constant.unlink(missing_ok=True)
     constant.mkdir(parents=True)
     with pytest.raises(DiskFailed):

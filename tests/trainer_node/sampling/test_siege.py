@@ -31,6 +31,7 @@ from trainer_node.sampling.budget import ChainClock
 from trainer_node.sampling.checks import Checks
 from trainer_node.sampling.runner import SampleRunner
 from trainer_node.store import Store
+from trainer_node.store_files import path_of
 from trainer_node.tensors import Takes
 from trainer_node.waits import LANE, LANES, TURN_S, retry_s, staked_s
 
@@ -265,11 +266,13 @@ def test_a_package_that_the_disk_has_lost_is_fetched_again(siege: Siege, ours: b
     of = siege.job(1, siege.lie)
     siege.prepared(of)
     store = siege.node._fetcher.store
-    store.path(Name(Kind.BLOB, of.program_file)).unlink()
+    path_of(store.root, Name(Kind.BLOB, of.program_file)).unlink()
     if ours:
         refuted(siege)
     siege.check(of, ours=ours)
-    until(lambda: siege.check(of, ours=ours) and store.path(Name(Kind.BLOB, of.program_file)).exists())
+    until(
+        lambda: siege.check(of, ours=ours) and path_of(store.root, Name(Kind.BLOB, of.program_file)).exists()
+    )
     assert not siege.node.withheld(of), "it is no fault of the claimants"
     siege.clock.on(RETRY_S)
     assert until(lambda: siege.check(of, ours=ours) == [[INTERVAL]])
