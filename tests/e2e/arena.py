@@ -150,6 +150,13 @@ class Arena:
             self._add_player("challenger", challenger, fault_step, mode, evaluators[1])
         self._post(client, len(trainers), threshold)
 
+    @classmethod
+    def sampled(cls, anvil: Anvil, folder: Path, bundle: Bundle, **options: Any) -> Self:
+        """Return an arena in which one trainer lies, a sampler draws all of its run and there are no verifiers, unless
+        ``options`` say otherwise."""
+        usual = {"trainers": [Fault.WRONG_OP_OUTPUT], "check": "sample:1", "verifiers": 0, "threshold": 0}
+        return cls(anvil, folder, bundle, **{**usual, **options})
+
     def __enter__(self) -> Self:
         return self
 

@@ -270,17 +270,7 @@ def test_a_flood_about_a_refuted_root_keeps_its_refuter_from_nothing(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
     """Nothing can be requested of a refuter: it claims no run."""
-    with FloodArena(
-        anvil,
-        tmp_path,
-        bundle,
-        trainers=[Fault.WRONG_OP_OUTPUT],
-        check="sample:1",
-        verifiers=0,
-        threshold=0,
-        victim="nobody",
-        verdict_s=ROOMY_S,
-    ) as arena:
+    with FloodArena.sampled(anvil, tmp_path, bundle, victim="nobody", verdict_s=ROOMY_S) as arena:
         flooder = Flooder(arena)
         while not (job := arena.client.snapshot().job(arena.job_id)).open_matches:
             arena.turn()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from assay_lab.faults import Fault
 from referee_py.commit import Tag, Tree
 from referee_py.jobs import commitment
 from tests.conftest import Anvil
@@ -53,15 +52,7 @@ def test_a_sampler_that_has_refuted_a_lie_claims_the_right_root_before_a_late_on
     """The sampler finds the trainer's lie in what it is served. Whoever knows the right root only when the second one
     turns out to be withheld cannot claim it any more."""
     monkeypatch.setattr("trainer_node.outcomes.RETRY_S", 0.001)
-    with Arena(
-        anvil,
-        tmp_path,
-        bundle,
-        trainers=[Fault.WRONG_OP_OUTPUT],
-        check=check,
-        verifiers=0,
-        threshold=0,
-    ) as arena:
+    with Arena.sampled(anvil, tmp_path, bundle, check=check) as arena:
         while not (job := arena.client.snapshot().job(arena.job_id)).claims:
             arena.turn()
         late = LateLiar(arena, bundle)

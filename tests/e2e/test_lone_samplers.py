@@ -82,15 +82,7 @@ def test_an_ally_that_refutes_first_and_never_moves_saves_no_liar(
 ) -> None:
     """While the ally's refutations play, the sampler waits; once they are lost, it has a period for its own. The liar
     and its ally lose together what the refutations have cost, and the claim."""
-    with LongClocks(
-        anvil,
-        tmp_path,
-        bundle,
-        trainers=[Fault.WRONG_OP_OUTPUT],
-        check="sample:1",
-        verifiers=0,
-        threshold=0,
-    ) as arena:
+    with LongClocks.sampled(anvil, tmp_path, bundle) as arena:
         while not (job := arena.client.snapshot().job(arena.job_id)).commitments:
             arena.turn()
         ally = Ally(arena, bundle)
@@ -142,14 +134,8 @@ def test_one_sampler_refutes_every_wrong_root(
 ) -> None:
     """Two liars with roots of their own: one account holds two refutations, whose matches it plays side by side."""
     monkeypatch.setattr(TwoRoots, "samplers", samplers)
-    with TwoRoots(
-        anvil,
-        tmp_path,
-        bundle,
-        trainers=[Fault.WRONG_OP_OUTPUT, Fault.SKIP_STEPS],
-        check="sample:1",
-        verifiers=0,
-        threshold=0,
+    with TwoRoots.sampled(
+        anvil, tmp_path, bundle, trainers=[Fault.WRONG_OP_OUTPUT, Fault.SKIP_STEPS]
     ) as arena:
         arena.silence_the_first()
         outcome = arena.play()
@@ -168,14 +154,8 @@ def test_one_sampler_refutes_every_wrong_root(
 def test_a_sampler_that_restarts_finds_all_its_refutations_again(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
-    with TwoRoots(
-        anvil,
-        tmp_path,
-        bundle,
-        trainers=[Fault.WRONG_OP_OUTPUT, Fault.SKIP_STEPS],
-        check="sample:1",
-        verifiers=0,
-        threshold=0,
+    with TwoRoots.sampled(
+        anvil, tmp_path, bundle, trainers=[Fault.WRONG_OP_OUTPUT, Fault.SKIP_STEPS]
     ) as arena:
         arena.silence_the_first()
         me = arena.address("challenger")

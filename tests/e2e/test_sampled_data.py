@@ -88,15 +88,7 @@ def test_states_of_another_shape_are_refuted_where_the_first_one_ends(
 ) -> None:
     """Nine of ten intervals begin with a state that cannot be of the program; the sampler has drawn only such."""
     monkeypatch.setattr(Samples, "plan", lambda *_: Plan(tuple(range(2, INTERVALS + 1))))
-    with OfAnotherShape(
-        anvil,
-        tmp_path,
-        small(),
-        trainers=[Fault.WRONG_OP_OUTPUT],
-        check="sample:0.9",
-        verifiers=0,
-        threshold=0,
-    ) as arena:
+    with OfAnotherShape.sampled(anvil, tmp_path, small(), check="sample:0.9") as arena:
         outcome = arena.play()
         assert outcome.job.phase is JobPhase.UNCLAIMED
         assert outcome.matches[0][1] == {arena.address("trainer-0")}
@@ -135,16 +127,7 @@ def test_right_and_slow_is_withheld_before_the_challenges_end(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
     """One interval's data would take more than the sampler can spare: so it replays the whole run, in time."""
-    with Slow(
-        anvil,
-        tmp_path,
-        bundle,
-        trainers=[Fault.WRONG_OP_OUTPUT],
-        fault_step=33,
-        check="sample:1",
-        verifiers=0,
-        threshold=0,
-    ) as arena:
+    with Slow.sampled(anvil, tmp_path, bundle, fault_step=33) as arena:
         outcome = arena.play()
         assert outcome.job.accepted_root == honest_root(bundle)
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]

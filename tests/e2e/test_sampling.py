@@ -27,15 +27,7 @@ from .test_disputes import honest_root
 def test_a_sampler_refutes_the_only_claim(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, verifiers: int
 ) -> None:
-    with Arena(
-        anvil,
-        tmp_path,
-        bundle,
-        trainers=[Fault.WRONG_OP_OUTPUT],
-        check="sample:1",
-        verifiers=verifiers,
-        threshold=min(1, verifiers),
-    ) as arena:
+    with Arena.sampled(anvil, tmp_path, bundle, verifiers=verifiers, threshold=min(1, verifiers)) as arena:
         outcome = arena.play()
         assert outcome.job.phase is JobPhase.UNCLAIMED
         assert outcome.job.reopened > 0
@@ -48,15 +40,7 @@ def test_a_sampler_that_finds_the_only_claim_wrong_claims_the_right_root_as_well
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
     """It has the prize of its refutation, and the reward, which pays for the replay of the whole run."""
-    with Arena(
-        anvil,
-        tmp_path,
-        bundle,
-        trainers=[Fault.WRONG_OP_OUTPUT],
-        check="sample:1",
-        verifiers=0,
-        threshold=0,
-    ) as arena:
+    with Arena.sampled(anvil, tmp_path, bundle) as arena:
         outcome = arena.play()
         assert outcome.job.accepted_root == honest_root(bundle)
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]
@@ -92,9 +76,7 @@ def test_a_sampler_has_nothing_against_an_honest_run(anvil: Anvil, tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_sampler_that_restarts_in_its_match_plays_on(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
-    with Arena(
-        anvil, tmp_path, bundle, trainers=[Fault.WRONG_OP_OUTPUT], check="sample:1", verifiers=0, threshold=0
-    ) as arena:
+    with Arena.sampled(anvil, tmp_path, bundle) as arena:
         while not (job := arena.client.snapshot().job(arena.job_id)).open_matches:
             arena.turn()
             assert not job.phase.ended
@@ -111,16 +93,7 @@ def test_a_sampler_whom_nobody_serves_replays_the_whole_job(
     """A claimant who serves nothing would never be found out by parts. The sampler claims the right root, and is not
     confused by a restart."""
     monkeypatch.setattr("trainer_node.outcomes.RETRY_S", 0.001)
-    with Arena(
-        anvil,
-        tmp_path,
-        bundle,
-        trainers=[Fault.WRONG_OP_OUTPUT],
-        serve=False,
-        check="sample:0.5",
-        verifiers=0,
-        threshold=0,
-    ) as arena:
+    with Arena.sampled(anvil, tmp_path, bundle, serve=False, check="sample:0.5") as arena:
         while not (job := arena.client.snapshot().job(arena.job_id)).open_matches:
             arena.turn()
             assert not job.phase.ended
@@ -164,11 +137,10 @@ def test_one_of_a_hundred_intervals_is_enough(
 
     monkeypatch.setattr(Samples, "plan", plan)
     bundle = long_bundle().with_mode(MODES[mode])
-    with Arena(
+    with Arena.sampled(
         anvil,
         tmp_path,
         bundle,
-        trainers=[Fault.WRONG_OP_OUTPUT],
         fault_step=WRONG_STEP,
         check="sample:0.01",
         verifiers=verifiers,

@@ -25,25 +25,10 @@ from tests.referee_py.game.random_play import job_fields, rows
 from trainer_node.chain.codec.match import match_call
 from trainer_node.refuted import Refuted
 
-from .board import (
-    CHAIN,
-    CLIENT,
-    NO_LOGS,
-    REWARD,
-    SALT,
-    WRONG,
-    Board,
-    Call,
-    Left,
-    Times,
-    claim,
-    found,
-    other,
-    result,
-    run_tree,
-)
+from .board import CLIENT, REWARD, Board, Call, Left, Times
 from .crowd import ACCOUNTS, Played, go
 from .roles import Challenger, Role, Sampler, Trainer
+from .runs import CHAIN, NO_LOGS, SALT, WRONG, claim, found, other, result, run_tree
 
 WAITS_S = 5
 """Seconds of training before anybody acts, in which strangers commit to all that they will ever claim."""

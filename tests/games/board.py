@@ -16,14 +16,13 @@ from typing import Any, TypeVar
 
 from referee_py.availability.refusals import ResponseLate
 from referee_py.availability.state import Piece, Place, RequestState
-from referee_py.commit import Tag, Tree, fold_path
 from referee_py.execute import RunClaim
 from referee_py.game.state import Phase
-from referee_py.jobs import JobPhase, Rules, commitment
+from referee_py.jobs import JobPhase, Rules
 from referee_py.model.availability_hook import AvailabilityHook
 from referee_py.model.chain_model import ChainModel
 from referee_py.model.data_availability import DataAvailability, DataRequest, Subject
-from referee_py.model.jobs import Claim, Group, Job, JobTerms, Match, Refutation, StakedClaim, Trainer
+from referee_py.model.jobs import Group, Job, JobTerms, Match, Refutation, StakedClaim, Trainer
 from referee_py.program.mode import MODE_REPOPS_F32
 from referee_py.program.terms import Terms
 from referee_py.walk.reason import Reason
@@ -31,84 +30,30 @@ from referee_py.walk.refusals import require
 from trainer_node.chain import JobView
 from trainer_node.refuted import Refuted
 
+from .runs import (
+    CHAIN,
+    HONEST,
+    INTERVALS,
+    JOB,
+    JOBS,
+    NAMES,
+    NO_LOGS,
+    ROOTS,
+    SALT,
+    claim,
+    hashed,
+    hashed_of,
+    hashed_refutation,
+    result,
+    who,
+)
 from .view import job_view
 
-CHAIN, JOBS, REFEREE, PANEL, CLIENT = 31337, *("0x" + digit * 40 for digit in "1234")
+REFEREE, PANEL, CLIENT = ("0x" + digit * 40 for digit in "234")
 STAKE, REWARD = 1 << 20, 300 << 20
-INTERVALS = 3
-SALT = NO_LOGS = bytes(32)
 NO_ROOTS = bytes(32), bytes(32), bytes(32), bytes(32)
-JOB = 1
-
-RIGHT, WRONG = "r", ("w", "v")
-LIES = {"w": 1, "v": 2}
-"""By wrong run: its first wrong checkpoint, from 0. Those after it follow from it."""
-
-
-def who(number: int) -> str:
-    return "0x" + number.to_bytes(20, "big").hex()
-
-
-HONEST = who(1 << 32)
-
-
-@cache
-def run_tree(name: str) -> Tree:
-    """Return the tree of a run."""
-    first = LIES.get(name, INTERVALS)
-    return Tree(
-        Tag.RUN_TREE, [f"{'r' if k < first else name}{k}".encode().rjust(32) for k in range(INTERVALS)]
-    )
-
-
-@cache
-def claim(name: str) -> Claim:
-    """Return the claim of a run, with the proof of its last checkpoint."""
-    tree = run_tree(name)
-    return Claim(tree.root, tree.leaves[-1], tuple(tree.path(INTERVALS - 1)))
-
-
-@cache
-def result(name: str) -> RunClaim:
-    """Return a run as the daemons hold it."""
-    shown = claim(name)
-    return RunClaim(shown.root, shown.last, shown.last_path)
-
-
-@cache
-def found(name: str) -> Refuted:
-    """Return what a sampler holds that has drawn the wrong interval of a run."""
-    return _refuted(name, LIES[name], run_tree(RIGHT).leaves[LIES[name]])
-
-
-@cache
-def other(name: str) -> Refuted:
-    """Return another statement about a run: of another interval, and of a checkpoint that nobody has."""
-    return _refuted(name, 0 if LIES.get(name) else 1, b"made up".rjust(32))
-
-
-def _refuted(name: str, index: int, computed: bytes) -> Refuted:
-    tree = run_tree(name)
-    path = tuple(tree.path(index))
-    root = fold_path(Tag.RUN_TREE, computed, index, path)
-    last = computed if index == INTERVALS - 1 else tree.leaves[-1]
-    return Refuted(
-        root,
-        last,
-        (),
-        NO_LOGS,
-        against=tree.root,
-        index=index,
-        claimed=tree.leaves[index],
-        computed=computed,
-        siblings=path,
-    )
-
-
 PLACE = Place(Piece.RECORD, 0, 0)
 """The data that strangers request."""
-ROOTS = {name: run_tree(name).root for name in (RIGHT, *WRONG)}
-NAMES = {root: name for name, root in ROOTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +199,7 @@ class Board:
         self._sent(owner, "join", None, STAKE)
 
     def commit(self, owner: str, name: str) -> None:
-        self.model.commit(JOB, _hashed(owner, name), owner, self.now)
+        self.model.commit(JOB, hashed(owner, name), owner, self.now)
         self.chosen[owner] = name
         self._sent(owner, "commit", name)
 
@@ -266,7 +211,7 @@ class Board:
     def claims(self, name: str) -> None:
         """Let a stranger claim a run. NOTE: it may have committed to everything long before."""
         owner = self._account()
-        self._committed(_hashed(owner, name))
+        self._committed(hashed(owner, name))
         self._sent(owner, "committed before", result(name))
         self.challenge(owner, name)
         self.spend()
@@ -274,7 +219,7 @@ class Board:
     def refutes(self, told: Refuted) -> None:
         """Let a stranger refute a run."""
         owner = self._account()
-        self._committed(_hashed_refutation(owner, told))
+        self._committed(hashed_refutation(owner, told))
         self._sent(owner, "committed before", told)
         self.refute(owner, told)
         self.spend()
@@ -375,8 +320,8 @@ class Board:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _committed(self, hashed: bytes) -> None:
-        self.model.commit_challenge(JOB, hashed, self.now - self.model.commit_age)
+    def _committed(self, told: bytes) -> None:
+        self.model.commit_challenge(JOB, told, self.now - self.model.commit_age)
 
     def _sent(self, sender: str, function: str, of: object, value: int = 0) -> None:
         if self.calls is not None:
@@ -414,18 +359,3 @@ def _copier(kind: type[T]) -> Callable[[T], T]:
 
 
 _trainer, _staked, _group, _match = _copier(Trainer), _copier(StakedClaim), _copier(Group), _copier(Match)
-
-
-def _hashed(owner: str, name: str) -> bytes:
-    shown = claim(name)
-    return commitment(CHAIN, JOBS, JOB, owner, shown.root, shown.last, NO_LOGS, SALT)
-
-
-def _hashed_refutation(owner: str, told: Refuted) -> bytes:
-    return commitment(CHAIN, JOBS, JOB, owner, told.root, told.computed, told.against, SALT)
-
-
-@cache
-def hashed_of(of: RunClaim) -> bytes:
-    """Return the honest party's commitment to a claim or a refutation."""
-    return _hashed_refutation(HONEST, of) if isinstance(of, Refuted) else _hashed(HONEST, NAMES[of.root])

@@ -9,8 +9,9 @@ from random import Random
 
 from referee_py.walk.refusals import Refusal
 
-from .board import RIGHT, WRONG, Board, Left, Times
+from .board import Board, Left, Times
 from .roles import Challenger, Role, Sampler, Trainer, train
+from .runs import RIGHT, WRONG
 from .search import Search
 
 ACCOUNTS = 6 * 3

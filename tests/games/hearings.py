@@ -42,7 +42,8 @@ from trainer_node.config_sections import Policy
 from trainer_node.trial_cost import TrialCost
 from trainer_node.verdicts import Act, Caution, Judged, decide
 
-from .board import CHAIN, COARSE, JOBS, PANEL, REFEREE, STAKE, Board, Left, who
+from .board import COARSE, PANEL, REFEREE, STAKE, Board, Left
+from .runs import CHAIN, JOBS, who
 
 KEYS = tuple(bytes([k]) * 32 for k in (1, 2, 3))
 VERIFIERS = tuple(str(Account.from_key(key).address) for key in KEYS)

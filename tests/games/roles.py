@@ -24,7 +24,8 @@ from trainer_node.refuted import Refuted
 from trainer_node.sampling.budget import Means
 from trainer_node.sampling.decide import at_large, claimable_s, forsaken, sampler_actions
 
-from .board import HONEST, RIGHT, ROOTS, WRONG, Board, Left, Times, found, result
+from .board import Board, Left, Times
+from .runs import HONEST, RIGHT, ROOTS, WRONG, found, result
 
 Act = Callable[[Board], None]
 Named = tuple[str, Act]

@@ -14,8 +14,9 @@ from functools import partial
 from referee_py.jobs import JobPhase
 from referee_py.walk.refusals import Refusal
 
-from .board import HONEST, PLACE, RIGHT, WRONG, Board, Left, Times, found, other
+from .board import PLACE, Board, Left, Times
 from .roles import Act, Named, Role
+from .runs import HONEST, RIGHT, WRONG, found, other
 
 sys.setrecursionlimit(20_000)
 

@@ -13,9 +13,10 @@ from scipy.stats import binom
 from trainer_node.sampling.draw import drawn, public_seed
 from trainer_node.sampling.terms import deterrence
 
-from .board import COARSE, REWARD, STAKE, WRONG, Board, Left, found
+from .board import COARSE, REWARD, STAKE, Board, Left
 from .crowd import Played, go, play
 from .roles import Sampler, trained
+from .runs import WRONG, found
 
 QUICK, MANY = 400, 20_000
 

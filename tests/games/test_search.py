@@ -15,9 +15,10 @@ from trainer_node.refuted import Refuted
 from trainer_node.sampling.decide import forsaken
 
 from . import roles
-from .board import COARSE, FINE, HONEST, RIGHT, ROOTS, Board, Left, Times
+from .board import COARSE, FINE, Board, Left, Times
 from .roles import Challenger, Role, Sampler, Trainer, challenges, decides
 from .rows import ROWS, Row, searched
+from .runs import HONEST, RIGHT, ROOTS
 from .search import Search
 
 

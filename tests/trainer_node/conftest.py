@@ -1,4 +1,4 @@
-"""Chains to send transactions to, and endpoints of them."""
+"""Chains to send transactions to and endpoints of them; a node's clock and database; a court room for a verifier."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from web3 import Web3
 
 from tests.campaigns.proxy import FaultProxy
 from tests.conftest import Anvil
+from trainer_node import outcomes
 from trainer_node.chain import connect
+from trainer_node.db import Database
+from trainer_node.server import ArtifactServer
+from trainer_node.store import Store
+from trainer_node.verifier import Verifier
 
+from .courtroom import Court, publish
+from .desk import put_package
 from .liar import Liar
 from .outbox_bench import Bench
+from .slow import Hand
 
 
 @pytest.fixture
@@ -39,3 +47,49 @@ def three(module_anvil: Anvil, liar: Liar) -> Iterator[Web3]:
     """A connection over three endpoints, of which the first one lies."""
     with FaultProxy(module_anvil.url) as first, FaultProxy(module_anvil.url) as second:
         yield connect([liar.url, first.url, second.url], 31337, timeout_s=2.0)
+
+
+@pytest.fixture
+def clock() -> Hand:
+    return Hand()
+
+
+@pytest.fixture
+def database() -> Iterator[Database]:
+    """In memory."""
+    made = Database(None)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[Database]:
+    """A database in a file."""
+    made = Database(tmp_path / "node.sqlite3")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has failed is tried again at once."""
+    monkeypatch.setattr(outcomes, "RETRY_S", 0.01)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ArtifactServer]:
+    """A client's, with the tiny job."""
+    client = Store(tmp_path / "client", sync=False)
+    put_package(client)
+    with ArtifactServer(client) as made:
+        yield made
+
+
+@pytest.fixture
+def court(tmp_path: Path, server: ArtifactServer, clock: Hand) -> Iterator[Court]:
+    """A verifier with time of its own; everything is served."""
+    made = Court(tmp_path, server.uri)
+    publish(made)
+    made.start(Verifier(made.node, clock))
+    yield made
+    made.node.stop.set()

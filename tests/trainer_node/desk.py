@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import repops
 from hexbytes import HexBytes
@@ -19,13 +19,18 @@ from referee_py.jobs import Rules
 from referee_py.program import Program
 from referee_py.program.terms import Terms
 from tests.referee_py.program import tiny
-from trainer_node.chain import Call, JobPhase, JobView
+from trainer_node.chain import Call, ClaimView, Group, JobPhase, JobView
 from trainer_node.checkpoints import Checkpoint
 from trainer_node.db import Database
+from trainer_node.disk import Ballast
 from trainer_node.due import Due
 from trainer_node.fetch import Fetcher
 from trainer_node.job_runner import JobRunner
+from trainer_node.keeper import Keeper
+from trainer_node.metrics import Metrics
 from trainer_node.package import Package
+from trainer_node.problems import Problems
+from trainer_node.retention import Policy
 from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
@@ -33,7 +38,7 @@ from trainer_node.store import Store
 PROGRAM = tiny.program()
 STRIDES = (4, 2, 1)
 TERMS = Terms.of(PROGRAM, tiny.STEPS, STRIDES)
-REFEREE = "0x" + "ee" * 20
+REFEREE, STRANGER = "0x" + "ee" * 20, "0x" + "bb" * 20
 ENOUGH = 1 << 30
 
 
@@ -105,6 +110,21 @@ def job(number: int = 1, **changes: Any) -> JobView:
     return JobView(**{**values, **changes})
 
 
+def challenged(number: int, claims: Sequence[tuple[bytes, str]], period: int, **changes: Any) -> JobView:
+    """Return a job in its challenge phase of ``period`` seconds. Strangers have claimed these roots, each with a server
+    at the address beside it."""
+    values: dict[str, Any] = {
+        "phase": JobPhase.CHALLENGE,
+        "challenge_period": period,
+        "challenge_end": period,
+        "groups": tuple(Group(k, root, bytes(32), 0, 0, 0, 0, (k,)) for k, (root, _) in enumerate(claims)),
+        "claims": tuple(
+            ClaimView(k, STRANGER, 1, k, False, False, False, uri) for k, (_, uri) in enumerate(claims)
+        ),
+    }
+    return job(number, **{**values, **changes})
+
+
 @dataclass
 class Sent:
     """Records the transactions that would be sent, as if the contracts accepted all of them."""
@@ -163,16 +183,49 @@ def serving(folder: Path, program: Program = PROGRAM) -> Iterator[str]:
         yield server.uri
 
 
-@contextlib.contextmanager
-def runner(
-    folder: Path, database: Database, *, backend: Any = None, max_memory: int = ENOUGH, **options: Any
-) -> Iterator[JobRunner]:
-    """Open a node's runner on that folder; opened again on the same folder, it is the node after a restart."""
-    fetcher = Fetcher(Store(folder, sync=False), timeout_s=60.0, attempts=1)
+def keeper_of(
+    folder: Path, store: Store, database: Database, *, store_bytes: int = 0
+) -> tuple[Keeper, Problems]:
+    """Return who keeps room for jobs with a stake, without a ballast, and where its problems are told."""
+    metrics = Metrics()
+    problems = Problems(metrics)
+    keeper = Keeper(
+        store,
+        database,
+        Ballast(folder, 0),
+        policy=Policy(),
+        store_bytes=store_bytes,
+        every_s=1e9,
+        metrics=metrics,
+        problems=problems,
+    )
+    return keeper, problems
+
+
+R = TypeVar("R", bound=JobRunner)
+
+
+def new_runner(
+    kind: type[R],
+    store: Store,
+    database: Database,
+    *,
+    backend: Any = None,
+    max_memory: int = ENOUGH,
+    **options: Any,
+) -> R:
+    """Return a node's runner on that store, which the caller closes."""
+    fetcher = Fetcher(store, timeout_s=60.0, attempts=1)
     settings: dict[str, Any] = {"max_memory": max_memory, "max_logs": ENOUGH, "exact_slowdown": 1.0}
     settings |= {"evaluator": NumpyEvaluator, **options}
     given = backend or repops.backend("cpu")
-    made = JobRunner(fetcher, database, lambda _mode: given, **settings)
+    return kind(fetcher, database, lambda _mode: given, **settings)
+
+
+@contextlib.contextmanager
+def runner(folder: Path, database: Database, **options: Any) -> Iterator[JobRunner]:
+    """Open a node's runner on that folder; opened again on the same folder, it is the node after a restart."""
+    made = new_runner(JobRunner, Store(folder, sync=False), database, **options)
     try:
         yield made
     finally:

@@ -11,25 +11,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import repops
 
 from referee_py.program.terms import Terms
-from tests.trainer_node.desk import ENOUGH, PROGRAM, TERMS, job, put_package, until
+from tests.trainer_node.desk import (
+    PROGRAM,
+    TERMS,
+    challenged,
+    keeper_of,
+    new_runner,
+    put_package,
+    until,
+)
 from tests.trainer_node.slow import Hand, slow_server
 from trainer_node import freeable, retention
 from trainer_node.artifacts import Kind, Name
-from trainer_node.chain import ClaimView, Group, JobPhase, JobView
+from trainer_node.chain import JobView
 from trainer_node.db import Database
-from trainer_node.disk import Ballast, on_disk
+from trainer_node.disk import on_disk
 from trainer_node.disk_estimate import Needs, needs_of
-from trainer_node.fetch import Fetcher
 from trainer_node.freeable import FreeableBytes
 from trainer_node.job_runner import JobRunner
-from trainer_node.keeper import Keeper
-from trainer_node.metrics import Metrics
-from trainer_node.problems import Problems
 from trainer_node.retention import URGENT_GRACE_S, Policy, Retention, usage
-from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.store import Store
 
 DAY = 24 * 3600
@@ -56,17 +58,7 @@ class Disk:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.store = Store(folder / "artifacts", sync=False)
-        metrics, database = Metrics(), Database(None)
-        self.keeper = Keeper(
-            self.store,
-            database,
-            Ballast(folder, 0),
-            policy=Policy(),
-            store_bytes=QUOTA,
-            every_s=1e9,
-            metrics=metrics,
-            problems=Problems(metrics),
-        )
+        self.keeper, self.problems = keeper_of(folder, self.store, Database(None), store_bytes=QUOTA)
         self.looked, self.counted = 0, 0
         self.sweepers = set[int]()
         files = retention.files
@@ -313,35 +305,22 @@ def test_a_finished_run_can_be_staked_on_beside_a_job_that_never_fits(
     assert needs_of(PROGRAM, large).whole > 16 << 30
     disk.keeper._store_bytes = 16 << 30
     served = Store(tmp_path / "client", sync=False)
-    file, database, metrics = put_package(served), Database(tmp_path / "node.sqlite3"), Metrics()
-    node = JobRunner(
-        Fetcher(disk.store, timeout_s=60.0, attempts=1),
+    file, database = put_package(served), Database(tmp_path / "node.sqlite3")
+    node = new_runner(
+        JobRunner,
+        disk.store,
         database,
-        lambda _: repops.backend("cpu"),
-        max_memory=ENOUGH,
-        exact_slowdown=1.0,
-        max_logs=ENOUGH,
-        evaluator=NumpyEvaluator,
         follows=True,
         clock=clock,
         keeper=disk.keeper,
-        problems=Problems(metrics),
+        problems=disk.problems,
     )
     disk.keeper.works_at = node.works_at
     with slow_server(served, clock) as client:
 
         def of(number: int, terms: Terms) -> JobView:
-            return job(
-                number,
-                uri=client.uri,
-                program=terms,
-                program_file=file,
-                phase=JobPhase.CHALLENGE,
-                challenge_period=DAY,
-                challenge_end=DAY,
-                groups=(Group(0, bytes(32), bytes(32), 0, 0, 0, 0, (0,)),),
-                claims=(ClaimView(0, "0x" + "aa" * 20, 1, 0, False, False, False, client.uri),),
-            )
+            claims = [(bytes(32), client.uri)]
+            return challenged(number, claims, DAY, uri=client.uri, program=terms, program_file=file)
 
         real, strangers = of(IDLE, TERMS), of(HUGE, large)
         until(lambda: node.train(real) is not None)

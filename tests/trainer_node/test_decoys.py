@@ -22,18 +22,6 @@ from .desk import job, put_package, runner, serving, until
 from .slow import Hand, slow_server
 
 
-@pytest.fixture
-def database() -> Iterator[Database]:
-    database = Database(None)
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def clock() -> Hand:
-    return Hand()
-
-
 @pytest.mark.parametrize("decoys", [8, 16, 64])
 def test_decoys_that_stall_hold_a_lane_for_one_turn(
     decoys: int, tmp_path: Path, database: Database, clock: Hand

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,13 +15,6 @@ from trainer_node.job_queue import MAX_AT_WORK, PER_ROUND, JobQueue, Scheduler
 from trainer_node.problems import Problems
 
 from .desk import job
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(tmp_path / "node.sqlite3")
-    yield database
-    database.close()
 
 
 class Chain:
@@ -63,8 +55,8 @@ def go(scheduler: Scheduler, chain: Any, attend: Callable[[JobView], bool] = lam
     return seen
 
 
-def test_a_round_looks_at_ours_first_and_at_some_others(database: Database) -> None:
-    scheduler = Scheduler(JobQueue(database, per_round=3), Problems())
+def test_a_round_looks_at_ours_first_and_at_some_others(stored: Database) -> None:
+    scheduler = Scheduler(JobQueue(stored, per_round=3), Problems())
     ours = {7, 9}
     chain = Chain(10)
     seen = [go(scheduler, chain, lambda found: found.id in ours) for _ in range(8)]
@@ -75,9 +67,9 @@ def test_a_round_looks_at_ours_first_and_at_some_others(database: Database) -> N
     assert {number for round_ in seen[4:7] for number in round_} == set(range(1, 11))
 
 
-def test_new_jobs_come_before_those_that_were_looked_at(database: Database) -> None:
+def test_new_jobs_come_before_those_that_were_looked_at(stored: Database) -> None:
     """And leave half of a round to those, however many are posted."""
-    scheduler, chain = Scheduler(JobQueue(database, per_round=6), Problems()), Chain(100)
+    scheduler, chain = Scheduler(JobQueue(stored, per_round=6), Problems()), Chain(100)
     assert go(scheduler, chain)[:3] == [98, 99, 100]
     chain.count = 102
     assert go(scheduler, chain)[:2] == [101, 102]
@@ -88,8 +80,8 @@ def test_new_jobs_come_before_those_that_were_looked_at(database: Database) -> N
         assert len(seen) == 6
 
 
-def test_jobs_of_others_that_have_ended_do_not_come_again(database: Database) -> None:
-    ended, queue = set(range(1, 91)), JobQueue(database, per_round=10)
+def test_jobs_of_others_that_have_ended_do_not_come_again(stored: Database) -> None:
+    ended, queue = set(range(1, 91)), JobQueue(stored, per_round=10)
     queue.mark(50, True)
     for number in ended - {50}:
         queue.mark(number, False, ended=True)
@@ -100,49 +92,49 @@ def test_jobs_of_others_that_have_ended_do_not_come_again(database: Database) ->
         assert sorted(due[1:]) == list(range(91, 101))
 
 
-def test_what_we_work_at_has_its_turn_every_round(database: Database) -> None:
+def test_what_we_work_at_has_its_turn_every_round(stored: Database) -> None:
     """A fetched package or a finished run does not wait for a turn through all jobs; only so many at a time."""
     working = {40, 60}
-    scheduler = Scheduler(JobQueue(database, per_round=4), Problems(), lambda number: number in working)
+    scheduler = Scheduler(JobQueue(stored, per_round=4), Problems(), lambda number: number in working)
     for _ in range(30):
         go(scheduler, Chain(100))
     assert go(scheduler, Chain(100))[:2] == [40, 60]
     working.clear()
     assert go(scheduler, Chain(100))[:2] == [40, 60], "what came of it"
     assert not {40, 60} & set(go(scheduler, Chain(100))[:2])
-    queue = JobQueue(database)
+    queue = JobQueue(stored)
     for number in range(1, 101):
         queue.mark(number, False, at_work=True)
     assert queue.due(100)[:MAX_AT_WORK] == list(range(1, MAX_AT_WORK + 1))
     assert len(queue.due(100)) == PER_ROUND + MAX_AT_WORK
 
 
-def test_ten_thousand_jobs_of_strangers_do_not_slow_a_round(database: Database) -> None:
-    scheduler = Scheduler(JobQueue(database), Problems())
-    queue = JobQueue(database)
+def test_ten_thousand_jobs_of_strangers_do_not_slow_a_round(stored: Database) -> None:
+    scheduler = Scheduler(JobQueue(stored), Problems())
+    queue = JobQueue(stored)
     queue.mark(5000, True)
     assert len(go(Scheduler(queue, Problems()), Chain(10_000))) < 100
     assert len(go(scheduler, Chain(10_000))) < 100
 
 
-def test_a_restart_knows_ours_at_once(database: Database) -> None:
-    queue = JobQueue(database, per_round=1)
+def test_a_restart_knows_ours_at_once(stored: Database) -> None:
+    queue = JobQueue(stored, per_round=1)
     queue.mark(8, True)
     queue.mark(5, True)
     queue.mark(5, False)
-    assert JobQueue(database, per_round=1).due(10) == [8, 1]
+    assert JobQueue(stored, per_round=1).due(10) == [8, 1]
 
 
-def test_a_job_that_is_gone_after_a_reorganisation_is_not_asked_for(database: Database) -> None:
-    queue = JobQueue(database)
+def test_a_job_that_is_gone_after_a_reorganisation_is_not_asked_for(stored: Database) -> None:
+    queue = JobQueue(stored)
     queue.mark(3, True)
     assert queue.due(2) == [1, 2]
     assert queue.due(0) == []
 
 
-def test_no_job_keeps_us_from_the_next(database: Database) -> None:
+def test_no_job_keeps_us_from_the_next(stored: Database) -> None:
     problems = Problems()
-    scheduler = Scheduler(JobQueue(database), problems)
+    scheduler = Scheduler(JobQueue(stored), problems)
     broken: dict[int, Exception] = {
         1: InvalidInput("odd"),
         2: ZeroDivisionError("bug"),
@@ -167,10 +159,10 @@ def test_no_job_keeps_us_from_the_next(database: Database) -> None:
     assert not problems.topics()
 
 
-def test_jobs_that_do_not_exist_are_no_problem(database: Database) -> None:
+def test_jobs_that_do_not_exist_are_no_problem(stored: Database) -> None:
     """An endpoint tells far too many jobs, once."""
     problems = Problems()
-    scheduler = Scheduler(JobQueue(database), problems)
+    scheduler = Scheduler(JobQueue(stored), problems)
     problems.job(1 << 40, "disk", "full", ours=True)
     missing: dict[int, Exception] = {job: RpcCorrupt("nonsense") for job in range(3, 100)}
     go(scheduler, Chain(99, missing))
@@ -179,10 +171,10 @@ def test_jobs_that_do_not_exist_are_no_problem(database: Database) -> None:
     assert problems.topics() == {"job 3"}
 
 
-def test_a_job_in_which_something_fails_is_still_ours(database: Database) -> None:
+def test_a_job_in_which_something_fails_is_still_ours(stored: Database) -> None:
     """Else it would have its turn with the jobs of strangers only, of which there may be many."""
     problems = Problems()
-    scheduler = Scheduler(JobQueue(database, per_round=4), problems)
+    scheduler = Scheduler(JobQueue(stored, per_round=4), problems)
     chain: Any = Chain(100)
     for _ in range(30):
         scheduler.go(
@@ -192,14 +184,14 @@ def test_a_job_in_which_something_fails_is_still_ours(database: Database) -> Non
     assert go(scheduler, chain)[0] == 60
 
 
-def test_an_outage_ends_the_round_soon(database: Database) -> None:
+def test_an_outage_ends_the_round_soon(stored: Database) -> None:
     with pytest.raises(RpcUnavailable):
-        go(Scheduler(JobQueue(database), Problems()), Chain(1000, down=True))
+        go(Scheduler(JobQueue(stored), Problems()), Chain(1000, down=True))
 
 
-def test_a_job_of_ours_that_has_ended_has_one_more_turn(database: Database) -> None:
+def test_a_job_of_ours_that_has_ended_has_one_more_turn(stored: Database) -> None:
     """A reorganisation may revive it."""
-    queue = JobQueue(database)
+    queue = JobQueue(stored)
     queue.mark(3, True)
     queue.mark(3, False, ended=True)
     assert 3 in queue.due(5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 import repops
 
 from referee_py.program.terms import Terms
-from trainer_node import outcomes, packages, run_execution
+from trainer_node import packages, run_execution
 from trainer_node.chain import JobPhase
 from trainer_node.cost_estimate import measure
 from trainer_node.db import Database
@@ -23,38 +22,12 @@ from trainer_node.run_execution import reports
 from trainer_node.waits import again_s
 
 from .desk import PROGRAM, TERMS, honest_run, job, rules, runner, serving, until
+from .held import Held
 from .slow import Hand
 
+pytestmark = pytest.mark.usefixtures("impatient")
+
 CLAIM = honest_run().commit_run().claim()
-
-
-@pytest.fixture
-def database() -> Iterator[Database]:
-    database = Database(None)
-    yield database
-    database.close()
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcomes, "RETRY_S", 0.01)
-
-
-class Slow:
-    """A backend that waits at every operator until it is released, and counts operators and waits."""
-
-    name, exact = "slow", False
-
-    def __init__(self) -> None:
-        self.go = threading.Event()
-        self.calls = self.waited = 0
-
-    def execute(self, *operator: Any) -> Any:
-        self.calls += 1
-        let_go = self.go.wait(120)
-        self.waited += 1
-        assert let_go
-        return repops.backend("cpu").execute(*operator)
 
 
 class Broken:
@@ -216,7 +189,7 @@ def test_what_is_still_to_be_done_is_reckoned(tmp_path: Path, database: Database
 def test_a_job_that_seemed_too_slow_is_measured_again(tmp_path: Path, database: Database) -> None:
     """The machine was busy when the job was measured; later it is not, and there is time to check the claim."""
 
-    class Busy(Slow):
+    class Busy(Held):
         def execute(self, *operator: Any) -> Any:
             if not self.go.is_set():
                 time.sleep(0.1)
@@ -275,7 +248,7 @@ def test_quick_first_steps_are_measured_before_long_ones(
 
 
 def test_closing_does_not_wait_for_a_strangers_package(tmp_path: Path, database: Database) -> None:
-    backend = Slow()
+    backend = Held()
     with serving(tmp_path / "client") as uri:
         with runner(tmp_path / "node", database, backend=backend) as works:
             works.prepare(job(uri=uri))

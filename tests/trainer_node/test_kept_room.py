@@ -14,20 +14,17 @@ from trainer_node.chain import ClaimView, JobPhase, JobView
 from trainer_node.chain.codec.job import Group
 from trainer_node.config import Mode, load_settings
 from trainer_node.db import Database
-from trainer_node.disk import Ballast
 from trainer_node.disk_estimate import Needs
 from trainer_node.errors import DiskFull, RoomKept
 from trainer_node.job_runner import JobRunner
 from trainer_node.keeper import Keeper
 from trainer_node.mending import MEND_S
-from trainer_node.metrics import Metrics
 from trainer_node.problems import Problems
-from trainer_node.retention import Policy
 from trainer_node.store import Store
 from trainer_node.whole import WholeRuns
 from trainer_node.worth import Worth
 
-from .desk import REFEREE, honest_run, job, runner, serving, until
+from .desk import REFEREE, honest_run, job, keeper_of, runner, serving, until
 from .slow import Hand
 
 CLAIM = honest_run().commit_run().claim()
@@ -78,25 +75,9 @@ class Challenger:
 
 
 @pytest.fixture
-def clock() -> Hand:
-    return Hand()
-
-
-@pytest.fixture
 def challenger(tmp_path: Path, clock: Hand) -> Iterator[Challenger]:
-    metrics, database = Metrics(), Database(None)
-    problems, root = Problems(metrics), tmp_path / "node"
-    store = Store(root, sync=False)
-    keeper = Keeper(
-        store,
-        database,
-        Ballast(tmp_path, 0),
-        policy=Policy(),
-        store_bytes=0,
-        every_s=1e9,
-        metrics=metrics,
-        problems=problems,
-    )
+    database, root = Database(None), tmp_path / "node"
+    keeper, problems = keeper_of(tmp_path, Store(root, sync=False), database)
     with (
         serving(tmp_path / "client") as uri,
         runner(root, database, keeper=keeper, problems=problems, clock=clock) as works,

@@ -228,6 +228,15 @@ def node(tmp_path: Path) -> Iterator[Node]:
 CHECKPOINTS = -(-TERMS.steps // STRIDES[0])
 
 
+def lacking(node: Node, monkeypatch: pytest.MonkeyPatch) -> Replay:
+    """Return a finished run of ours, all of whose states a full disk has refused. There is room again."""
+    refusal = Refusal(monkeypatch, 0)
+    node.train(ours=True)
+    until(lambda: not node.works.busy)
+    refusal.end()
+    return node.works.replay(1)
+
+
 def test_nothing_is_staked_on_a_run_that_lacks_states_until_they_are_there(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,11 +277,7 @@ def test_a_trainer_commits_and_says_what_is_lacking_until_it_is_there(
 
 
 def test_moves_are_made_while_states_are_computed_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    refusal = Refusal(monkeypatch, 0)
-    node.train(ours=True)
-    until(lambda: not node.works.busy)
-    refusal.end()
-    run = node.works.replay(1)
+    run = lacking(node, monkeypatch)
     with run.turns.move():  # a move computes
         node.clock.on(MEND_S)
         node.train(ours=True)
@@ -284,11 +289,7 @@ def test_moves_are_made_while_states_are_computed_again(node: Node, monkeypatch:
 
 
 def test_a_job_that_is_forgotten_is_made_good_no_further(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    refusal = Refusal(monkeypatch, 0)
-    node.train(ours=True)
-    until(lambda: not node.works.busy)
-    refusal.end()
-    run = node.works.replay(1)
+    run = lacking(node, monkeypatch)
     with run.turns.move():
         node.clock.on(MEND_S)
         node.train(ours=True)

@@ -38,33 +38,26 @@ def name_of(step: int) -> Name:
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    found = Database(tmp_path / "node.sqlite3")
-    yield found
-    found.close()
-
-
-@pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "mine", sync=False)
 
 
 @pytest.fixture
-def written(database: Database, store: Store) -> OwnLogs:
-    return OwnLogs(database, 7, store, NODES, STEPS)
+def written(stored: Database, store: Store) -> OwnLogs:
+    return OwnLogs(stored, 7, store, NODES, STEPS)
 
 
 class TestWritten:
     def test_what_was_written_is_followed_ever_after(
-        self, written: OwnLogs, database: Database, store: Store
+        self, written: OwnLogs, stored: Database, store: Store
     ) -> None:
         assert written.get(1) is None
         written.put(1, LOGS[0])
         assert written.get(1) == LOGS[0]
-        assert OwnLogs(database, 7, store, NODES, STEPS).get(1) is None, "it is not on disk yet"
+        assert OwnLogs(stored, 7, store, NODES, STEPS).get(1) is None, "it is not on disk yet"
         written.keep()
-        assert OwnLogs(database, 7, store, NODES, STEPS).get(1) == LOGS[0], "after a restart too"
-        assert OwnLogs(database, 8, store, NODES, STEPS).get(1) is None, "of another run"
+        assert OwnLogs(stored, 7, store, NODES, STEPS).get(1) == LOGS[0], "after a restart too"
+        assert OwnLogs(stored, 8, store, NODES, STEPS).get(1) is None, "of another run"
 
     def test_the_run_commits_to_all_steps_or_none(self, written: OwnLogs) -> None:
         for step, log in enumerate(LOGS, 1):
@@ -89,21 +82,21 @@ class TestWritten:
         assert written.tree.root == TREE.root
 
     def test_much_is_kept_before_it_is_more(
-        self, written: OwnLogs, database: Database, monkeypatch: pytest.MonkeyPatch
+        self, written: OwnLogs, stored: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(module, "MAX_WAITING", 4)
         monkeypatch.setattr(module, "MAX_WAITING_BYTES", 3 * LOGS[0].size)
         for step in range(1, 4):
             written.put(step, LOGS[step - 1])
-        assert database.logs(7) == {}
+        assert stored.logs(7) == {}
         written.put(4, LOGS[3])
-        assert list(database.logs(7)) == [1, 2, 3, 4]
+        assert list(stored.logs(7)) == [1, 2, 3, 4]
         for step in range(5, 8):
             written.put(step, LOGS[step - 1])
-        assert list(database.logs(7)) == [1, 2, 3, 4]
+        assert list(stored.logs(7)) == [1, 2, 3, 4]
         monkeypatch.setattr(module, "MAX_WAITING", 400)
         written.put(8, LOGS[7])
-        assert list(database.logs(7)) == list(range(1, 9))
+        assert list(stored.logs(7)) == list(range(1, 9))
 
 
 class Served:

@@ -31,30 +31,18 @@ Opened = Callable[..., Any]
 
 
 @pytest.fixture
-def clock() -> Hand:
-    return Hand()
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(tmp_path / "node.sqlite3")
-    yield database
-    database.close()
-
-
-@pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
     with serving(tmp_path / "client") as uri:
         yield uri
 
 
 @pytest.fixture
-def opened(tmp_path: Path, database: Database, clock: Hand, served: str) -> Opened:
+def opened(tmp_path: Path, stored: Database, clock: Hand, served: str) -> Opened:
     """Open the node, which has finished the run of the tiny program for a job of ours: each time after a restart."""
     ours = job(1, uri=served)
-    with runner(tmp_path / "node", database) as node:
+    with runner(tmp_path / "node", stored) as node:
         until(lambda: node.train(ours, ours=True))
-    return partial(runner, tmp_path / "node", database, clock=clock)
+    return partial(runner, tmp_path / "node", stored, clock=clock)
 
 
 @dataclass
@@ -150,10 +138,10 @@ def test_runs_of_strangers_that_come_back_from_the_disk_are_not_before_ours(
 
 @pytest.mark.parametrize("begun", [True, False])
 def test_a_package_that_was_a_strangers_is_fetched_at_once_when_it_is_ours(
-    tmp_path: Path, served: str, database: Database, clock: Hand, begun: bool
+    tmp_path: Path, served: str, stored: Database, clock: Hand, begun: bool
 ) -> None:
     with (
-        runner(tmp_path / "node", database, clock=clock) as node,
+        runner(tmp_path / "node", stored, clock=clock) as node,
         slow_server(None, clock, holds=True) as stalling,
     ):
         if not begun:
@@ -187,7 +175,7 @@ def test_a_finished_run_is_there_before_it_is_measured(
 
 
 def test_a_run_of_ours_that_is_not_measured_lets_no_other_job_seem_to_be_in_time(
-    tmp_path: Path, database: Database, clock: Hand, served: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, stored: Database, clock: Hand, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What takes the processors first is not forgotten because nobody knows how long it takes."""
     measured, runs, run = Held(frozenset({1})), Held(frozenset({1})), JobRunner._run
@@ -199,7 +187,7 @@ def test_a_run_of_ours_that_is_not_measured_lets_no_other_job_seem_to_be_in_time
     monkeypatch.setattr(JobRunner, "_run", slowly)
     measures(monkeypatch, measured.wait)
     ours, other = job(1, uri=served), job(2, uri=served)
-    with runner(tmp_path / "node", database, clock=clock) as node, measured, runs:
+    with runner(tmp_path / "node", stored, clock=clock) as node, measured, runs:
         until(lambda: node.train(ours, ours=True) is None and runs.begun)
         until(lambda: node.prepare(other))
         assert node.ready_in_s(other) is None

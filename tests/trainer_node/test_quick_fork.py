@@ -92,6 +92,15 @@ def kept(view: Agreement, database: Database) -> Agreement:
     return view
 
 
+def stays_right(bench: Bench, view: Agreement, moved: MovedTime) -> None:
+    """Check that a view is right and not in doubt, for four blocks and as many minutes."""
+    for _ in range(4):
+        bench.mine(1)
+        assert is_right(bench, view)
+        assert view.doubt is None
+        moved.move(61)
+
+
 # ---------------------------------------------------------------- looks
 
 
@@ -106,11 +115,7 @@ def test_a_fork_after_what_is_known_loses_to_two_that_are_slow(
     fork.after, fork.ahead = view.look().block.number, ahead
     slow_but_the_first(three, slow_s, slow_s + PATIENCE_S + 1)
     three.mine(2)
-    for _ in range(4):
-        three.mine(1)
-        assert is_right(three, view)
-        assert view.doubt is None
-        moved.move(61)
+    stays_right(three, view, moved)
 
 
 @pytest.mark.parametrize("agree", [1, 2])
@@ -180,11 +185,7 @@ def test_a_fork_that_is_far_ahead_loses_to_two_that_are_slow(
     fork.after, fork.ahead = view.look().block.number, 50
     slow_but_the_first(three, PATIENCE_S + 1, PATIENCE_S + 1)
     three.mine(1)
-    for _ in range(4):
-        three.mine(1)
-        assert is_right(three, view)
-        assert view.doubt is None
-        moved.move(61)
+    stays_right(three, view, moved)
 
 
 # ---------------------------------------------------------------- the dead

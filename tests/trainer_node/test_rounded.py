@@ -222,13 +222,6 @@ def posted(tmp_path: Path) -> Iterator[Posted]:
 
 
 @pytest.fixture
-def database() -> Iterator[Database]:
-    found = Database(None)
-    yield found
-    found.close()
-
-
-@pytest.fixture
 def other_database() -> Iterator[Database]:
     found = Database(None)
     yield found

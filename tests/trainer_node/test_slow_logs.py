@@ -34,18 +34,6 @@ from .test_rounded import OWNER, Trainer
 PERIOD = 3600
 
 
-@pytest.fixture
-def clock() -> Hand:
-    return Hand()
-
-
-@pytest.fixture
-def database() -> Iterator[Database]:
-    database = Database(None)
-    yield database
-    database.close()
-
-
 class TestALogSource:
     """As a run uses it: step after step, in threads."""
 

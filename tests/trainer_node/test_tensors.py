@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import repops
 
 from referee_py.errors import Unavailable
-from trainer_node import outcomes
 from trainer_node.chain import JobPhase
 from trainer_node.db import Database
 from trainer_node.errors import MemoryShort
+from trainer_node.job_runner import JobRunner
 from trainer_node.package import memory_needed, takes
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
@@ -22,17 +20,13 @@ from trainer_node.tensors import ASKED_S, MEANT_S, Takes, Tensors
 
 from . import wide
 from .desk import runner, until
+from .held import Held
 from .slow import Hand
+
+pytestmark = pytest.mark.usefixtures("impatient")
 
 ONE = memory_needed(wide.program(1), wide.terms(1))
 """What one of the jobs takes."""
-
-
-@pytest.fixture
-def database() -> Iterator[Database]:
-    database = Database(None)
-    yield database
-    database.close()
 
 
 @pytest.fixture
@@ -42,23 +36,17 @@ def arrays() -> Iterator[wide.Arrays]:
     found.close()
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcomes, "RETRY_S", 0.01)
-
-
-class Held:
-    """A backend that waits at each operator of some programs until it is let go."""
-
-    name, exact = "held", False
-
-    def __init__(self) -> None:
-        self.go, self.begun = threading.Event(), threading.Event()
-
-    def execute(self, *operator: Any) -> Any:
-        self.begun.set()
-        assert self.go.wait(120)
-        return repops.backend("cpu").execute(*operator)
+@pytest.fixture
+def measured(tmp_path: Path, database: Database) -> Iterator[JobRunner]:
+    """A node that has measured two jobs, and has the memory for one of them."""
+    client = wide.served(tmp_path / "client", 1, 2)
+    with (
+        ArtifactServer(client) as server,
+        runner(tmp_path / "node", database, max_memory=ONE) as works,
+    ):
+        for number in (1, 2):
+            until(lambda: works.prepare(wide.wide(number, number, uri=server.uri)))  # noqa: B023
+        yield works
 
 
 # ---------------------------------------------------------------------------------------- of a whole node
@@ -140,33 +128,19 @@ def test_what_we_have_staked_on_keeps_its_memory_and_others_are_left(
         assert works.refused(2) is None
 
 
-def test_no_stake_is_given_on_two_jobs_that_fit_one_by_one(tmp_path: Path, database: Database) -> None:
+def test_no_stake_is_given_on_two_jobs_that_fit_one_by_one(measured: JobRunner) -> None:
     """Both are judged in one round, before the chain shows the first stake."""
-    client = wide.served(tmp_path / "client", 1, 2)
-    with (
-        ArtifactServer(client) as server,
-        runner(tmp_path / "node", database, max_memory=ONE) as works,
-    ):
-        for number in (1, 2):
-            until(lambda: works.prepare(wide.wide(number, number, uri=server.uri)))  # noqa: B023
-        assert works.too_full(1) is None
-        assert "bytes of memory" in (works.too_full(2) or "")
-        assert works.too_full(1) is None, "asked again"
-        works.forget(1)
-        assert works.too_full(2) is None
+    assert measured.too_full(1) is None
+    assert "bytes of memory" in (measured.too_full(2) or "")
+    assert measured.too_full(1) is None, "asked again"
+    measured.forget(1)
+    assert measured.too_full(2) is None
 
 
-def test_a_run_that_is_only_computed_keeps_no_room_for_a_stake(tmp_path: Path, database: Database) -> None:
+def test_a_run_that_is_only_computed_keeps_no_room_for_a_stake(measured: JobRunner) -> None:
     """Strangers post jobs whose runs are computed to check them. Nothing is at stake in these."""
-    client = wide.served(tmp_path / "client", 1, 2)
-    with (
-        ArtifactServer(client) as server,
-        runner(tmp_path / "node", database, max_memory=ONE) as works,
-    ):
-        for number in (1, 2):
-            until(lambda: works.prepare(wide.wide(number, number, uri=server.uri)))  # noqa: B023
-        assert works.too_full(2, stakes=False) is None
-        assert works.too_full(1) is None
+    assert measured.too_full(2, stakes=False) is None
+    assert measured.too_full(1) is None
 
 
 def test_a_restart_restores_all_that_was_staked_on(tmp_path: Path, database: Database) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,40 +16,23 @@ from trainer_node.db import Database
 from trainer_node.errors import DiskFull
 from trainer_node.job_queue import JobQueue
 from trainer_node.server import ArtifactServer
-from trainer_node.store import Store
 from trainer_node.undone import CONFIRM_S, Open, Undone, is_done, outlasts_s
 from trainer_node.verifier import Verifier
 
 from .courtroom import Court, publish
-from .desk import REFEREE, put_package, until
+from .desk import REFEREE, until
+from .slow import Hand
 from .test_verifier import overruled
-from .test_verifier_under_siege import Clock, forget_what_may_go, stands_and_can_play, voted
+from .test_verifier_under_siege import forget_what_may_go, stands_and_can_play, voted
 
 MATCH, JOB = 101, 1
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ArtifactServer]:
-    client = Store(tmp_path / "client", sync=False)
-    put_package(client)
-    with ArtifactServer(client) as made:
-        yield made
-
-
-@pytest.fixture
-def court(tmp_path: Path, server: ArtifactServer, clock: Clock) -> Iterator[Court]:
-    """A verifier that has voted; everything is served."""
-    made = Court(tmp_path, server.uri)
-    publish(made)
-    made.start(Verifier(made.node, clock))
-    assert until(made.tick) == [MATCH]
-    yield made
-    made.node.stop.set()
+def court(court: Court) -> Court:
+    """The verifier has voted."""
+    assert until(court.tick) == [MATCH]
+    return court
 
 
 def ended(court: Court) -> None:
@@ -178,7 +160,7 @@ def test_a_job_is_let_go_once_the_panel_says_that_its_hearing_is_done(court: Cou
     assert JobQueue(court.node.database).ours(JOB) is False
 
 
-def test_what_one_endpoint_says_alone_ends_no_defence(court: Court, clock: Clock) -> None:
+def test_what_one_endpoint_says_alone_ends_no_defence(court: Court, clock: Hand) -> None:
     voted(court)
     ended(court)
     state = court.heard[MATCH]
@@ -198,7 +180,7 @@ def test_what_one_endpoint_says_alone_ends_no_defence(court: Court, clock: Clock
 
 
 def test_endpoints_that_do_not_confirm_an_end_are_asked_now_and_then(
-    court: Court, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    court: Court, clock: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A round is short, whatever one of them says."""
     asked, confirm = list[float](), court.confirm

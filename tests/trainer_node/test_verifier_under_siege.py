@@ -6,8 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,45 +26,13 @@ from trainer_node.store import Store
 from trainer_node.verifier import Verifier, _OperatorSource
 from trainer_node.waits import JUDGED_S, LANE, LANES
 
-from .courtroom import KEY, Court, publish
-from .desk import ENOUGH, put_package, until
+from .courtroom import KEY, Court
+from .desk import ENOUGH, until
+from .slow import Hand
 from .test_verifier import overruled
 
 DAY_S = 24 * 3600.0
 ME = KEY.address
-
-
-@dataclass
-class Clock:
-    """Time that the test moves."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ArtifactServer]:
-    client = Store(tmp_path / "client", sync=False)
-    put_package(client)
-    with ArtifactServer(client) as made:
-        yield made
-
-
-@pytest.fixture
-def court(tmp_path: Path, server: ArtifactServer, clock: Clock) -> Iterator[Court]:
-    """A verifier with time of its own; everything is served."""
-    made = Court(tmp_path, server.uri)
-    publish(made)
-    made.start(Verifier(made.node, clock))
-    yield made
-    made.node.stop.set()
 
 
 @pytest.fixture
@@ -82,7 +49,7 @@ def slow_hearings(court: Court, uri: str, number: int) -> None:
 
 
 def test_eight_slow_hearings_keep_no_ninth_vote_from_being_made_in_time(
-    court: Court, clock: Clock, stalling: str, monkeypatch: pytest.MonkeyPatch
+    court: Court, clock: Hand, stalling: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "JUDGED_S", 0.05)
     honest = court.heard.pop(101)
@@ -257,7 +224,7 @@ def test_a_disk_that_is_kept_for_other_jobs_is_not_taken_for_inputs(court: Court
 
 
 @pytest.fixture
-def executed(clock: Clock, court: Court, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def executed(clock: Hand, court: Court, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When the operator was executed, which takes six times as long as the clock has."""
     times = list[float]()
 
@@ -288,7 +255,7 @@ def ruled(court: Court) -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_an_operator_that_takes_longer_than_the_clock_is_executed_once(
-    court: Court, server: ArtifactServer, clock: Clock, executed: list[float], restarted: bool
+    court: Court, server: ArtifactServer, clock: Hand, executed: list[float], restarted: bool
 ) -> None:
     """Its outputs are kept beside its inputs, and the chain knows which record we have signed for."""
     assert until(court.tick) == [101]
@@ -305,7 +272,7 @@ def test_an_operator_that_takes_longer_than_the_clock_is_executed_once(
 def test_what_a_disk_has_lost_is_computed_again_before_our_time_runs(
     court: Court,
     server: ArtifactServer,
-    clock: Clock,
+    clock: Hand,
     executed: list[float],
     phase: HearingPhase,
     monkeypatch: pytest.MonkeyPatch,
@@ -345,7 +312,7 @@ def test_another_verifier_prepares_nothing_for_a_verdict_that_it_has_not_signed(
     ],
 )
 def test_a_vote_is_reckoned_with_the_reading_of_what_a_trial_begins_with(
-    court: Court, clock: Clock, rules: Rules, words: str | None, monkeypatch: pytest.MonkeyPatch
+    court: Court, clock: Hand, rules: Rules, words: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that takes 300 s for each of two inputs and an output needs 1,800 s, however short the trial is."""
     read = Store.get_tensor

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Market} from "../support/Market.sol";
+import {Refuters} from "../support/Refuters.sol";
 import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
@@ -9,76 +9,15 @@ import {Group, IJobs, JobPhase, MAX_URI, Refutation} from "contracts/interfaces/
 import {Phase} from "contracts/interfaces/IReferee.sol";
 
 /// @notice Refutations: who may refute what and when, what it costs, in which order they play, and what follows.
-/// @dev NOTE: these runs have one interval, so a refutation's root is the output that it states.
-contract RefutationsTest is Market {
+contract RefutationsTest is Refuters {
     using Views for Jobs;
-
-    // ------------------------------------------------------------------ a refutation
-
-    function _told(uint256 claimed_, uint256 computed) private pure returns (Refutation memory r) {
-        (r.root, r.claimed, r.computed) = (root(claimed_), root(claimed_), root(computed));
-        r.uri = "http://refuter";
-    }
-
-    function _commit(uint256 job, address who, uint256 claimed_, uint256 computed) private {
-        // NOTE: remembers the output of the root.
-        commitTo(job, who, computed);
-        bytes32 c = jobs.commitmentOf(job, who, root(computed), root(computed), root(claimed_), "salt");
-        vm.prank(who);
-        jobs.commitChallenge(job, c);
-        pass(1);
-    }
-
-    function _refute(uint256 job, uint160 n, uint256 claimed_, uint256 computed)
-        private
-        returns (uint256 price)
-    {
-        address who = person(n);
-        _commit(job, who, claimed_, computed);
-        Refutation memory r = _told(claimed_, computed);
-        price = jobs.refutationPriceOf(job, r.root);
-        vm.deal(who, price);
-        vm.prank(who);
-        jobs.refute{value: price}(job, r, "salt");
-    }
-
-    /// @dev Refutes 8 by 7 at this instant, by a person that has committed to it.
-    function _refuteAt(uint256 job, uint160 n, uint256 instant) private {
-        vm.warp(instant);
-        Refutation memory r = _told(8, 7);
-        uint256 price = jobs.refutationPriceOf(job, r.root);
-        vm.deal(person(n), price);
-        vm.prank(person(n));
-        jobs.refute{value: price}(job, r, "salt");
-    }
-
-    /// @dev The refutation that plays a claim wins, while the claimant is silent.
-    function _refutationWins(uint256 job, uint256 claimed_, uint256 computed) private {
-        uint256 id = matchOf(job, claimed_);
-        referee.openRecord(id, here(id), 1, record(computed));
-        vm.warp(referee.deadline(id) + 1);
-        referee.timeout(id);
-    }
-
-    function _refused(uint256 job, uint160 n, Refutation memory r, uint256 value, bytes4 selector) private {
-        vm.deal(person(n), value);
-        vm.prank(person(n));
-        refuses(selector);
-        jobs.refute{value: value}(job, r, "salt");
-    }
-
-    /// @dev Returns the group of the job's last claim.
-    function _last(uint256 job) private view returns (Group memory) {
-        Group[] memory groups = jobs.groupsOf(job);
-        return groups[groups.length - 1];
-    }
 
     // ------------------------------------------------------------------ results
 
     function test_aRightRefutationTakesTheClaimAndOpensTheJobAgainOnce() public {
         uint256 job = claimed(8);
         pass(PERIOD - 2);
-        eq(_refute(job, 2, 8, 7), STAKE, "the first costs a stake");
+        eq(refute(job, 2, 8, 7), STAKE, "the first costs a stake");
         uint256 id = matchOf(job, 8);
         eq(matchTerms(id).roots[0], root(8), "the claim is side 0");
         eq(matchTerms(id).players[1], person(2), "the refuter is side 1");
@@ -92,7 +31,7 @@ contract RefutationsTest is Market {
 
         challenge(job, person(3), 9);
         // NOTE: 9 is silent, so it loses to whatever is stated.
-        _refute(job, 4, 9, 6);
+        refute(job, 4, 9, 6);
         winByDefault(job, 6);
         eq(jobs.jobOf(job).challengeEnd, end, "but only one");
         vm.warp(end + 2 * PERIOD);
@@ -104,7 +43,7 @@ contract RefutationsTest is Market {
 
     function test_theRightRootIsClaimedInTheNewPeriodAndGetsTheReward() public {
         uint256 job = claimed(8);
-        _refute(job, 2, 8, 7);
+        refute(job, 2, 8, 7);
         winByDefault(job, 7);
         challenge(job, person(3), 7);
         eq(matchOf(job, 7), 0, "it plays nobody: a refutation is no claim of its root");
@@ -117,7 +56,7 @@ contract RefutationsTest is Market {
 
     function test_aWrongRefutationLosesAndHalfIsBurned() public {
         uint256 job = claimed(7);
-        _refute(job, 2, 7, 8);
+        refute(job, 2, 7, 8);
         winByDefault(job, 7);
         credited(person(1), STAKE / 2, "half");
         eq(burned(), STAKE / 2, "and half");
@@ -130,7 +69,7 @@ contract RefutationsTest is Market {
 
     function test_whereBothAreWrongBothLose() public {
         uint256 job = claimed(8);
-        _refute(job, 2, 8, 9);
+        refute(job, 2, 8, 9);
         uint256 id = matchOf(job, 8);
         pass(CLOCK + 1);
         referee.timeout(id);
@@ -140,9 +79,9 @@ contract RefutationsTest is Market {
 
     function test_aWinnerPlaysTheNextSpokesmanFirst() public {
         uint256 job = claimed(8, 8);
-        _refute(job, 3, 8, 7);
-        _refute(job, 4, 8, 9);
-        eq(_last(job).matchId, 0, "the second one waits for the first");
+        refute(job, 3, 8, 7);
+        refute(job, 4, 8, 9);
+        eq(lastGroup(job).matchId, 0, "the second one waits for the first");
         winByDefault(job, 7);
         uint256 id = matchOf(job, 8);
         eq(matchTerms(id).players[0], person(2), "the next spokesman");
@@ -161,14 +100,14 @@ contract RefutationsTest is Market {
     function test_aRefutationWaitsForTheMatchOfAClaim() public {
         uint256 job = claimed(7, 8);
         uint256 id = matchOf(job, 7);
-        _refute(job, 3, 7, 9);
-        _refute(job, 4, 8, 9);
-        eq(_last(job).matchId, 0, "both wait");
+        refute(job, 3, 7, 9);
+        refute(job, 4, 8, 9);
+        eq(lastGroup(job).matchId, 0, "both wait");
         submit(id, 7, 8);
         rule(id, 7);
         id = matchOf(job, 7);
         eq(matchTerms(id).players[1], person(3), "the winner plays its refutation");
-        eq(_last(job).matchId, 0, "that of the dead one has no opponent");
+        eq(lastGroup(job).matchId, 0, "that of the dead one has no opponent");
         winByDefault(job, 7);
         pass(2 * PERIOD);
         finalize(job);
@@ -179,17 +118,17 @@ contract RefutationsTest is Market {
 
     function test_aRefutationIsNoClaimOfItsRoot() public {
         uint256 job = claimed(8);
-        _refute(job, 2, 8, 7);
+        refute(job, 2, 8, 7);
         (, bool alive) = jobs.standing(job, root(7));
         yes(!alive, "nobody can request data of it");
         eq(jobs.priceOf(job, root(7)), STAKE, "and it is not dearer to claim");
-        Group memory group = _last(job);
+        Group memory group = lastGroup(job);
         yes(group.refutes == 1 && group.root == root(7) && group.last == root(7), "a group of its own");
     }
 
     function test_losingToOneselfCostsHalfAStake() public {
         uint256 job = claimed(8);
-        _refute(job, 2, 8, 7);
+        refute(job, 2, 8, 7);
         winByDefault(job, 7);
         vm.warp(jobs.jobOf(job).challengeEnd + PERIOD);
         finalize(job);
@@ -197,148 +136,23 @@ contract RefutationsTest is Market {
         eq(back, 2 * STAKE - STAKE / 2, "of two stakes half of one is burned");
     }
 
-    // ------------------------------------------------------------------ what a lost one leaves
-
-    /// @dev The liar's own ally refutes first, in the challenge phase, and is silent. Who has found the same lie waits for
-    /// it, and has a challenge period, beyond the end of the challenge phase.
-    function test_aLostRefutationProvesNothing() public {
-        uint256 job = claimed(8);
-        pass(PERIOD - 2);
-        _refute(job, 2, 8, 7);
-        _commit(job, person(3), 8, 7);
-        winByDefault(job, 8);
-        inPhase(job, JobPhase.Closing);
-        uint256 until = currentSecond() + PERIOD;
-        eq(groupOf(job, 8).refutableUntil, until, "it can be refuted");
-        eq(groupOf(job, 8).until, 0, "but no data requested, and nobody claims it again");
-        eq(jobs.jobOf(job).reclaimEnd, until, "so the job waits");
-        _refuteAt(job, 3, until - 1);
-        vm.expectRevert(abi.encodeWithSelector(IJobs.MatchesOpen.selector, job, 1));
-        jobs.finalize(job);
-        _refutationWins(job, 8, 7);
-        credited(person(3), STAKE / 2, "the prize");
-        inPhase(job, JobPhase.Challenge);
-        vm.warp(jobs.jobOf(job).challengeEnd + PERIOD);
-        finalize(job);
-        inPhase(job, JobPhase.Unclaimed);
-    }
-
-    /// @dev Again and again: each one that is lost opens a period, in whose last second the next can begin.
-    function test_aPeriodFollowsEachLostRefutation() public {
-        uint256 job = claimed(7);
-        uint256 burned_;
-        for (uint160 n = 0; n < 4; ++n) {
-            if (n > 0) vm.warp(groupOf(job, 7).refutableUntil - 2);
-            eq(_refute(job, 2 + n, 7, 8), STAKE << n, "each costs twice the one before");
-            winByDefault(job, 7);
-            eq(groupOf(job, 7).refutableUntil, currentSecond() + PERIOD, "another period");
-            burned_ += (STAKE << n) / 2;
-            eq(burned(), burned_, "half of each is burned");
-            credited(person(1), burned_, "and half is the claimant's");
-        }
-        uint256 until = groupOf(job, 7).refutableUntil;
-        vm.warp(until - 1);
-        vm.expectRevert(abi.encodeWithSelector(IJobs.ReclaimsOpen.selector, until));
-        jobs.finalize(job);
-        _commit(job, person(9), 7, 8); // a second passes
-        _refused(job, 9, _told(7, 8), 99 * STAKE, IJobs.RootClosed.selector);
-        finalize(job);
-        eq(jobs.jobOf(job).acceptedRoot, root(7), "the right root is accepted");
-        credited(person(1), burned_ + STAKE + REWARD, "and its claimant has lost nothing");
-    }
-
-    /// @dev Where both are wrong and the root has another claim, the next spokesman can be refuted for a period, too.
-    function test_aRefutationThatLosesWithTheSpokesmanOpensAPeriod() public {
-        uint256 job = claimed(8, 8);
-        pass(PERIOD - 2);
-        _refute(job, 3, 8, 9);
-        _commit(job, person(4), 8, 7);
-        uint256 id = matchOf(job, 8);
-        pass(CLOCK + 1);
-        referee.timeout(id);
-        inPhase(job, JobPhase.Closing);
-        eq(spokesman(job, 8), person(2), "the next speaks");
-        eq(groupOf(job, 8).refutableUntil, currentSecond() + PERIOD, "and its root can be refuted");
-        _refuteAt(job, 4, currentSecond() + PERIOD - 1);
-        _refutationWins(job, 8, 7);
-        yes(!isClaimed(job, 8), "nobody is left");
-    }
-
-    /// @dev A right refutation does not open a period: its author plays the next spokesman at once.
-    function test_aRefutationThatWinsOpensNoPeriod() public {
-        uint256 job = claimed(8, 8);
-        _refute(job, 3, 8, 7);
-        winByDefault(job, 7);
-        eq(groupOf(job, 8).refutableUntil, 0, "none");
-        yes(matchOf(job, 8) != 0, "it plays on");
-        winByDefault(job, 8);
-        eq(groupOf(job, 8).refutableUntil, currentSecond() + PERIOD, "until it gives up");
-    }
-
-    /// @dev In the second challenge period of a job, and after it.
-    function test_aPeriodFollowsInTheSecondChallengePeriodToo() public {
-        uint256 job = claimed(8);
-        _refute(job, 2, 8, 7);
-        winByDefault(job, 7);
-        uint256 end = jobs.jobOf(job).reopened;
-        vm.warp(end - 2);
-        challenge(job, person(3), 9);
-        _refute(job, 4, 9, 6);
-        winByDefault(job, 9);
-        inPhase(job, JobPhase.Closing);
-        uint256 until = groupOf(job, 9).refutableUntil;
-        eq(until, currentSecond() + PERIOD, "a period");
-        vm.warp(until - 2);
-        _refute(job, 5, 9, 7);
-        _refutationWins(job, 9, 7);
-        eq(jobs.jobOf(job).reopened, end, "but no third challenge period");
-        toTheEnd(job);
-        finalize(job);
-        inPhase(job, JobPhase.Unclaimed);
-    }
-
-    function test_whereLogsAreWithheldALostRefutationOpensNothing() public {
-        uint256 job = claimed(8);
-        _refute(job, 2, 8, 7);
-        vm.prank(address(dataAvailability));
-        jobs.forfeit(job, 0, true, person(5));
-        uint256 id = _last(job).matchId;
-        submit(id, 8, 7);
-        rule(id, 8);
-        eq(groupOf(job, 8).refutableUntil, 0, "nothing is accepted");
-        eq(jobs.jobOf(job).reclaimEnd, 0, "and nothing waits");
-    }
-
-    /// @dev The period is for refutations alone: a root's data cannot be requested for longer because it is refuted.
-    function test_aLostRefutationOpensNoRequests() public {
-        uint256 job = claimed(8);
-        pass(PERIOD - 2);
-        _refute(job, 2, 8, 7);
-        winByDefault(job, 8);
-        yes(currentSecond() < groupOf(job, 8).refutableUntil, "it can be refuted");
-        (bytes32 refuted, uint64 now_) = (root(8), uint64(currentSecond()));
-        vm.prank(address(dataAvailability));
-        refuses(IJobs.WrongPhase.selector);
-        jobs.extend(job, refuted, 0, now_);
-    }
-
     // ------------------------------------------------------------------ many of one account
 
     /// @dev One account refutes every wrong root, has a claim, and refutes one root twice.
     function test_anAccountRefutesAsOftenAsItPays() public {
         uint256 job = claimed(7, 8, 9);
-        _commit(job, person(1), 8, 7);
-        _commit(job, person(1), 9, 7);
+        commitRefutation(job, person(1), 8, 7);
+        commitRefutation(job, person(1), 9, 7);
         uint256 start = currentSecond();
-        _refute(job, 1, 8, 7);
-        _refute(job, 1, 9, 7);
-        eq(_refute(job, 1, 9, 6), 2 * STAKE, "the second of a root costs twice as much");
+        refute(job, 1, 8, 7);
+        refute(job, 1, 9, 7);
+        eq(refute(job, 1, 9, 6), 2 * STAKE, "the second of a root costs twice as much");
         eq(jobs.groupsOf(job).length, 6, "three claims and three refutations");
         bytes32 c = jobs.commitmentOf(job, person(1), root(7), root(7), root(8), "salt");
         yes(jobs.committedAt(job, c) < start, "each commitment is as old as it was");
         challengeRefused(job, person(1), 7, STAKE, IJobs.AlreadyClaimed.selector);
         winByDefault(job, 7);
-        _refutationWins(job, 9, 7);
+        refutationWins(job, 9, 7);
         toTheEnd(job);
         finalize(job);
         eq(jobs.jobOf(job).acceptedRoot, root(7), "the right root");
@@ -348,7 +162,7 @@ contract RefutationsTest is Market {
     /// @dev Who has refuted can claim a root, once.
     function test_aRefuterCanClaim() public {
         uint256 job = claimed(8);
-        _refute(job, 2, 8, 9);
+        refute(job, 2, 8, 9);
         challenge(job, person(2), 7);
         challengeRefused(job, person(2), 6, 2 * STAKE, IJobs.AlreadyClaimed.selector);
         eq(spokesman(job, 7), person(2), "it speaks for its claim");
@@ -357,7 +171,7 @@ contract RefutationsTest is Market {
     /// @dev An account that refutes its own claim is both players, and loses half a stake, as with two accounts.
     function test_aMatchOfAnAccountWithItself() public {
         uint256 job = claimed(8);
-        _refute(job, 1, 8, 7);
+        refute(job, 1, 8, 7);
         uint256 id = matchOf(job, 8);
         yes(matchTerms(id).players[0] == matchTerms(id).players[1], "both");
         submit(id, 8, 7);
@@ -378,7 +192,7 @@ contract RefutationsTest is Market {
     function test_eachRefutationOfARootCostsTwiceTheOneBefore() public {
         uint256 job = claimed(7, 8);
         for (uint160 n = 0; n < 4; ++n) {
-            eq(_refute(job, 3 + n, 7, 20 + n), STAKE << n, "twice");
+            eq(refute(job, 3 + n, 7, 20 + n), STAKE << n, "twice");
         }
         eq(jobs.refutationPriceOf(job, root(8)), STAKE, "but not of another root");
         eq(jobs.refutationPriceOf(job, root(99)), STAKE, "nor of one that nobody has claimed");
@@ -386,45 +200,45 @@ contract RefutationsTest is Market {
 
     function test_refusals() public {
         uint256 job = claimed(8);
-        Refutation memory r = _told(8, 7);
-        _refused(job, 2, r, STAKE, IJobs.NothingCommitted.selector);
+        Refutation memory r = told(8, 7);
+        refuteRefused(job, 2, r, STAKE, IJobs.NothingCommitted.selector);
         commitChallenge(job, person(2), 7);
-        _refused(job, 2, r, STAKE, IJobs.NothingCommitted.selector);
-        _commit(job, person(2), 8, 7);
+        refuteRefused(job, 2, r, STAKE, IJobs.NothingCommitted.selector);
+        commitRefutation(job, person(2), 8, 7);
         vm.warp(currentSecond() - 1);
-        _refused(job, 2, r, STAKE, IJobs.TooSoon.selector);
+        refuteRefused(job, 2, r, STAKE, IJobs.TooSoon.selector);
         pass(1);
-        _refused(job, 1, r, STAKE, IJobs.NothingCommitted.selector);
-        _refused(job, 2, r, STAKE - 1, IJobs.WrongStake.selector);
-        _refused(job, 2, _told(9, 7), STAKE, IJobs.NothingToRefute.selector);
-        _refused(job, 2, _told(8, 8), STAKE, IJobs.SameCheckpoint.selector);
-        _refused(99, 2, r, STAKE, IJobs.WrongPhase.selector);
+        refuteRefused(job, 1, r, STAKE, IJobs.NothingCommitted.selector);
+        refuteRefused(job, 2, r, STAKE - 1, IJobs.WrongStake.selector);
+        refuteRefused(job, 2, told(9, 7), STAKE, IJobs.NothingToRefute.selector);
+        refuteRefused(job, 2, told(8, 8), STAKE, IJobs.SameCheckpoint.selector);
+        refuteRefused(99, 2, r, STAKE, IJobs.WrongPhase.selector);
         r.interval = 1;
-        _refused(job, 2, r, STAKE, IJobs.NoSuchInterval.selector);
+        refuteRefused(job, 2, r, STAKE, IJobs.NoSuchInterval.selector);
         r.interval = type(uint64).max;
-        _refused(job, 2, r, STAKE, IJobs.NoSuchInterval.selector);
+        refuteRefused(job, 2, r, STAKE, IJobs.NoSuchInterval.selector);
         r.interval = 0;
         r.path = new bytes32[](1);
-        _refused(job, 2, r, STAKE, Merkle.WrongPathLength.selector);
-        r = _told(8, 7);
+        refuteRefused(job, 2, r, STAKE, Merkle.WrongPathLength.selector);
+        r = told(8, 7);
         r.claimed = root(6);
-        _refused(job, 2, r, STAKE, Merkle.PathMismatch.selector);
-        r = _told(8, 7);
+        refuteRefused(job, 2, r, STAKE, Merkle.PathMismatch.selector);
+        r = told(8, 7);
         r.uri = string(new bytes(MAX_URI + 1));
-        _refused(job, 2, r, STAKE, IJobs.UriTooLong.selector);
+        refuteRefused(job, 2, r, STAKE, IJobs.UriTooLong.selector);
 
-        _refute(job, 2, 8, 7);
+        refute(job, 2, 8, 7);
         winByDefault(job, 7);
-        _commit(job, person(3), 8, 7);
-        _refused(job, 3, _told(8, 7), 2 * STAKE, IJobs.NothingToRefute.selector);
+        commitRefutation(job, person(3), 8, 7);
+        refuteRefused(job, 3, told(8, 7), 2 * STAKE, IJobs.NothingToRefute.selector);
     }
 
     function test_whenARootCanBeRefuted() public {
         uint256 job = post(1);
         join(job, person(1));
         commit(job, person(1), 8);
-        _commit(job, person(2), 8, 7);
-        _refused(job, 2, _told(8, 7), STAKE, IJobs.WrongPhase.selector);
+        commitRefutation(job, person(2), 8, 7);
+        refuteRefused(job, 2, told(8, 7), STAKE, IJobs.WrongPhase.selector);
         reveal(job, person(1), 8);
         pass(PERIOD - 2);
         challenge(job, person(3), 9);
@@ -432,11 +246,11 @@ contract RefutationsTest is Market {
         inPhase(job, JobPhase.Closing);
         // The challenger's root can be refuted for a challenge period from its claim, the trainer's is dead.
         uint256 until = groupOf(job, 9).until;
-        _commit(job, person(4), 9, 7);
+        commitRefutation(job, person(4), 9, 7);
         vm.warp(until);
-        _refused(job, 4, _told(9, 7), STAKE, IJobs.RootClosed.selector);
+        refuteRefused(job, 4, told(9, 7), STAKE, IJobs.RootClosed.selector);
         vm.warp(until - 1);
-        Refutation memory r = _told(9, 7);
+        Refutation memory r = told(9, 7);
         vm.deal(person(4), STAKE);
         vm.prank(person(4));
         jobs.refute{value: STAKE}(job, r, "salt");
@@ -445,18 +259,18 @@ contract RefutationsTest is Market {
 
     function test_whereLogsAreWithheldNothingIsRefuted() public {
         uint256 job = claimed(8);
-        _commit(job, person(2), 8, 7);
+        commitRefutation(job, person(2), 8, 7);
         // NOTE: the finder is set by the contract of data requests alone.
         vm.prank(address(dataAvailability));
         jobs.forfeit(job, 0, true, person(5));
-        _refused(job, 2, _told(8, 7), STAKE, IJobs.NothingToRefute.selector);
+        refuteRefused(job, 2, told(8, 7), STAKE, IJobs.NothingToRefute.selector);
     }
 
     function test_theExcessIsCredited() public {
         uint256 job = claimed(8);
-        _commit(job, person(2), 8, 7);
+        commitRefutation(job, person(2), 8, 7);
         vm.deal(person(2), 3 * STAKE);
-        Refutation memory r = _told(8, 7);
+        Refutation memory r = told(8, 7);
         vm.prank(person(2));
         jobs.refute{value: 3 * STAKE}(job, r, "salt");
         credited(person(2), 2 * STAKE, "what is more than the price");
@@ -466,8 +280,8 @@ contract RefutationsTest is Market {
 
     function test_gas() public {
         uint256 job = claimed(8);
-        _commit(job, person(2), 8, 7);
-        Refutation memory r = _told(8, 7);
+        commitRefutation(job, person(2), 8, 7);
+        Refutation memory r = told(8, 7);
         vm.deal(person(2), STAKE);
         vm.prank(person(2));
         jobs.refute{value: STAKE}(job, r, "salt");

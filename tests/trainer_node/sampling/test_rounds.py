@@ -11,15 +11,12 @@ from types import SimpleNamespace
 from typing import Any, overload
 
 import pytest
-import repops
 
 from referee_py.program.terms import Terms
-from tests.trainer_node.desk import ENOUGH, PROGRAM, job, put_package, rules, until
+from tests.trainer_node.desk import PROGRAM, challenged, new_runner, put_package, rules, until
 from tests.trainer_node.slow import Hand, SlowServer, slow_server
-from trainer_node.chain import ClaimView, Group, JobPhase, JobView
+from trainer_node.chain import Group, JobView
 from trainer_node.db import Database
-from trainer_node.fetch import Fetcher
-from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.sampling import decide, draw, runner
 from trainer_node.sampling.challenger import Samples
 from trainer_node.sampling.checks import UNSERVED, Plan
@@ -42,28 +39,15 @@ class Strangers:
     file: bytes
 
     def job(self, number: int, roots: int = 1, steps: int = LONG) -> JobView:
-        return job(
+        return challenged(
             number,
+            [(bytes([number, k]) * 16, self.claimant.uri) for k in range(roots)],
+            DAY,
             uri=self.client.uri,
             program=Terms.of(PROGRAM, steps, (1,)),
             program_file=self.file,
-            phase=JobPhase.CHALLENGE,
             rules=rules(clock=DAY),
-            challenge_period=DAY,
-            challenge_end=DAY,
-            groups=tuple(
-                Group(k, bytes([number, k]) * 16, bytes(32), 0, 0, 0, 0, (k,)) for k in range(roots)
-            ),
-            claims=tuple(
-                ClaimView(k, "0x" + "aa" * 20, 1, k, False, False, False, self.claimant.uri)
-                for k in range(roots)
-            ),
         )
-
-
-@pytest.fixture
-def clock() -> Hand:
-    return Hand()
 
 
 @pytest.fixture
@@ -76,17 +60,8 @@ def strangers(tmp_path: Path, clock: Hand) -> Iterator[Strangers]:
 
 
 def sampler(folder: Path, samples: Any, clock: Hand) -> SampleRunner:
-    return SampleRunner(
-        Fetcher(Store(folder, sync=False), timeout_s=60.0, attempts=1),
-        Database(None),
-        lambda _mode: repops.backend("cpu"),
-        max_memory=ENOUGH,
-        exact_slowdown=1.0,
-        max_logs=ENOUGH,
-        evaluator=NumpyEvaluator,
-        samples=samples,
-        clock=clock,
-    )
+    store = Store(folder, sync=False)
+    return new_runner(SampleRunner, store, Database(None), samples=samples, clock=clock)
 
 
 def test_the_loop_draws_nothing(

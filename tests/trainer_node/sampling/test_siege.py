@@ -12,21 +12,18 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import repops
 
 from tests.trainer_node.audit.runs import opened, publish
-from tests.trainer_node.desk import ENOUGH, job, rules, until
+from tests.trainer_node.desk import challenged, new_runner, rules, until
 from tests.trainer_node.slow import Hand, SlowServer, slow_server
 from trainer_node.artifacts import Kind, Name
 from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
-from trainer_node.chain import ClaimView, Group, JobPhase, JobView
+from trainer_node.chain import JobView
 from trainer_node.cost_estimate import CostEstimate
 from trainer_node.db import Database
-from trainer_node.fetch import Fetcher
 from trainer_node.outcomes import RETRY_S
 from trainer_node.package import Package
-from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.sampling.budget import ChainClock
 from trainer_node.sampling.checks import Checks
 from trainer_node.sampling.runner import SampleRunner
@@ -38,7 +35,6 @@ from trainer_node.waits import LANE, LANES, TURN_S, retry_s, staked_s
 from .test_runner import Wanted
 
 DAY = 24 * 3600
-OWNER = "0x" + "aa" * 20
 LIE, INTERVAL = 8, 3
 """The third of four intervals of three steps is wrong."""
 
@@ -57,20 +53,14 @@ class Siege:
 
     def job(self, number: int, *claims: tuple[bytes, str], ends: int = DAY) -> JobView:
         """Return a job whose roots are claimed, each by a server of its own."""
-        roots = enumerate(claims)
-        return job(
+        return challenged(
             number,
+            claims,
+            ends,
             uri=self.quick.uri,
             program=self.run.terms,
             program_file=self.run._program_file,
-            phase=JobPhase.CHALLENGE,
             rules=rules(clock=DAY),
-            challenge_period=ends,
-            challenge_end=ends,
-            groups=tuple(Group(k, root, bytes(32), 0, 0, 0, 0, (k,)) for k, (root, _) in roots),
-            claims=tuple(
-                ClaimView(k, OWNER, 1, k, False, False, False, uri) for k, (_, uri) in enumerate(claims)
-            ),
         )
 
     @property
@@ -107,17 +97,8 @@ class Siege:
 def siege(tmp_path: Path) -> Iterator[Siege]:
     run = opened(publish(tmp_path / "run", 12, 3, lie=LIE), tmp_path / "seen")
     clock, wanted, database = Hand(), Wanted(), Database(None)
-    node = SampleRunner(
-        Fetcher(Store(tmp_path / "node", sync=False), timeout_s=60.0, attempts=1),
-        database,
-        lambda _mode: repops.backend("cpu"),
-        max_memory=ENOUGH,
-        exact_slowdown=1.0,
-        max_logs=ENOUGH,
-        evaluator=NumpyEvaluator,
-        samples=wanted,
-        clock=clock,
-    )
+    store = Store(tmp_path / "node", sync=False)
+    node = new_runner(SampleRunner, store, database, samples=wanted, clock=clock)
     served = Store(tmp_path / "run" / "artifacts", sync=False)
     with slow_server(served, clock) as quick, slow_server(served, clock, holds=True) as stalling:
         yield Siege(run, node, wanted, clock, quick, stalling)

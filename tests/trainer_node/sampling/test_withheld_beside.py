@@ -9,23 +9,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import repops
 
 from tests.trainer_node.audit.runs import opened, publish
-from tests.trainer_node.desk import ENOUGH, REFEREE, job, rules, until
+from tests.trainer_node.desk import REFEREE, challenged, keeper_of, new_runner, rules, until
 from tests.trainer_node.slow import Hand, SlowServer, slow_server
 from trainer_node.audit.published import PublishedRun
-from trainer_node.chain import ClaimView, Group, JobPhase, JobView
+from trainer_node.chain import JobView
 from trainer_node.config import Mode, load_settings
 from trainer_node.db import Database
-from trainer_node.disk import Ballast
 from trainer_node.disk_estimate import Needs
-from trainer_node.fetch import Fetcher
 from trainer_node.keeper import Keeper
-from trainer_node.metrics import Metrics
-from trainer_node.problems import Problems
-from trainer_node.retention import Policy
-from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.sampling.budget import Means, data_s
 from trainer_node.sampling.challenger import Sampler
 from trainer_node.sampling.runner import SampleRunner
@@ -60,21 +53,15 @@ class Watch:
 
     def job(self, *roots: bytes) -> JobView:
         """Return a job in its challenge phase: nobody serves a root but that of the run."""
-        uris = [self.server.uri if root == self.run.root else NOBODY for root in roots]
-        return job(
+        return challenged(
             1,
+            [(root, self.server.uri if root == self.run.root else NOBODY) for root in roots],
+            ENDS,
             uri=self.server.uri,
             program=self.run.terms,
             program_file=self.run._program_file,
-            phase=JobPhase.CHALLENGE,
             rules=rules(clock=HOUR),
-            challenge_period=ENDS,
-            challenge_end=ENDS,
             referee=REFEREE,
-            groups=tuple(Group(k, root, bytes(32), 0, 0, 0, 0, (k,)) for k, root in enumerate(roots)),
-            claims=tuple(
-                ClaimView(k, "0x" + "bb" * 20, 1, k, False, False, False, uri) for k, uri in enumerate(uris)
-            ),
         )
 
     def found(self, of: JobView) -> list[int]:
@@ -104,30 +91,10 @@ class Watch:
 @pytest.fixture
 def watch(tmp_path: Path) -> Iterator[Watch]:
     run = opened(publish(tmp_path / "run", 12, 3, lie=LIE), tmp_path / "seen")
-    clock, database, metrics = Hand(), Database(None), Metrics()
-    problems, store = Problems(metrics), Store(tmp_path / "node", sync=False)
-    keeper = Keeper(
-        store,
-        database,
-        Ballast(tmp_path, 0),
-        policy=Policy(),
-        store_bytes=0,
-        every_s=1e9,
-        metrics=metrics,
-        problems=problems,
-    )
-    node = SampleRunner(
-        Fetcher(store, timeout_s=60.0, attempts=1),
-        database,
-        lambda _mode: repops.backend("cpu"),
-        max_memory=ENOUGH,
-        exact_slowdown=1.0,
-        max_logs=ENOUGH,
-        evaluator=NumpyEvaluator,
-        samples=Acting(),
-        clock=clock,
-        keeper=keeper,
-        problems=problems,
+    clock, database, store = Hand(), Database(None), Store(tmp_path / "node", sync=False)
+    keeper, problems = keeper_of(tmp_path, store, database)
+    node = new_runner(
+        SampleRunner, store, database, samples=Acting(), clock=clock, keeper=keeper, problems=problems
     )
     snapshot = SimpleNamespace(commit_age=lambda: 60)
     daemon: Any = SimpleNamespace(
