@@ -299,7 +299,9 @@ def test_looks_do_not_grow_with_the_works_that_ask(room: Room, monkeypatch: pyte
 
 
 @given(st.lists(st.floats(1, 1e7), min_size=1, max_size=9), st.floats(0, 1e3), st.floats(0, 1e3))
-def test_a_turn_that_began_later_does_not_end_before(periods: list[float], began: float, later: float) -> None:
+def test_a_turn_that_began_later_does_not_end_before(
+    periods: list[float], began: float, later: float
+) -> None:
     waiting = [(number * 10.0, period) for number, period in enumerate(periods)]
     ends = [at + turn_s(at, waiting, 2) for at in (began, began + later)]
     assert ends[0] <= ends[1] * (1 + 1e-9)

@@ -45,7 +45,9 @@ class Beside:
     def __enter__(self) -> Beside:
         return self
 
-    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
         if self._running is not None:
             self._given.put(None)
             self._running.result()
