@@ -317,8 +317,8 @@ WORKS = (
     Work(
         "looking whose turn in a lane is over",
         "strangers' works, as many as wait",
-        "five looks a second, however many works ask, and one for each that comes or ends; each through those that wait "
-        "once, and once more for each turn that ends",
+        "five looks a second, however many works ask, and one for each that comes or ends; each goes through those that "
+        "wait once, and once more for each turn that ends",
         "the gas of posting",
         "N/test_lanes.py::test_looks_do_not_grow_with_the_works_that_ask",
     ),

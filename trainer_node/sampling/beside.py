@@ -1,6 +1,6 @@
 """Intervals whose data have come are replayed beside the work that brings the next ones, in one thread for each root.
 
-    work     holds a lane:  bring 1 ── bring 2 ── bring 3 ── ...         what comes is handed over, and nothing waited for
+    work     holds a lane:  bring 1 ── bring 2 ── bring 3 ── ...         what comes is handed over
     beside   holds none:          └─> replay 1 ──> replay 2 ──> ...      in the order in which it came
 
 INVARIANT: how often a root waits for a lane does not grow with its intervals: once, as long as no more than `AHEAD`

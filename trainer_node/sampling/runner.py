@@ -312,7 +312,7 @@ class SampleRunner(IntervalRunner):
     def _sample(self, task: Task, turn: Turn) -> None:
         """Check what is left of a claimed root. Raises Unavailable if its run tree is not served, or not in this
         turn."""
-        job, checks, root = task.job, task.checks, task.root
+        job, root = task.job, task.root
         if not self._wanted(task):
             return
         if root.plan is None:

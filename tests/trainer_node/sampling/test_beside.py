@@ -193,10 +193,12 @@ def test_where_much_waits_for_its_replay_the_rest_is_asked_for_later(
     until(lambda: len(hall.node._checks[1].roots[hall.run.root].brought) == 5)
     rows = hall.node._lanes._rows
     until(lambda: not any(row.running for row in list(rows.values())))
+    hall.clock.on(PERIOD_S / 2)
     hall.go.set()
     assert until(lambda: hall.found(of) == [INTERVALS])
     assert max(waiting) <= 5
     assert 1 < len(hall.submitted) <= 3, "twelve, at most five at a time before any replay is over"
+    assert hall.submitted == [PERIOD_S, *[PERIOD_S / 2] * (len(hall.submitted) - 1)], "of what is left"
 
 
 def test_bytes_that_wait_for_their_replay_have_a_bound() -> None:
@@ -220,8 +222,12 @@ def test_an_error_of_a_replay_ends_the_work_and_is_its_own() -> None:
     def replay(_: int, __: int) -> None:
         raise DiskFailed("full")
 
-    with pytest.raises(DiskFailed), Beside(Threads("test"), replay, told.set) as work:
-        work.give(1, 1, 0)
-        assert told.wait(120)
-        until(lambda: work.over)
-        raise Unavailable("it was told to stop")
+    def work() -> None:
+        with Beside(Threads("test"), replay, told.set) as replays:
+            replays.give(1, 1, 0)
+            assert told.wait(120)
+            until(lambda: replays.over)
+            raise Unavailable("it was told to stop")
+
+    with pytest.raises(DiskFailed):
+        work()
