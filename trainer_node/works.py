@@ -317,7 +317,7 @@ WORKS = (
     Work(
         "looking whose turn in a lane is over",
         "strangers' works, as many as wait",
-        "five looks a second, however many works ask, and one for each that comes or ends; each goes through those that "
+        "five looks a second, however many works ask, and one for each that comes or ends; each goes through all that "
         "wait once, and once more for each turn that ends",
         "the gas of posting",
         "N/test_lanes.py::test_looks_do_not_grow_with_the_works_that_ask",

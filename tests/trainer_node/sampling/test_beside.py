@@ -63,7 +63,7 @@ class Hall:
             self.submitted.append(period_s)
             return submit(period_s, do)
 
-        self.node._lanes.submit = counted  # type: ignore[method-assign, assignment]
+        self.node._lanes.submit = counted  # type: ignore[method-assign]
 
     def job(self, uri: str | None = None) -> JobView:
         of = job(
