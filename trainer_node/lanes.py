@@ -6,7 +6,8 @@
                    as long as the one before
     the end        a turn ends only if somebody waits for it. Then the work is told to stop, and waits for its next
                    turn. What it has fetched stays in the store, so a slow and right server still gets through
-    aside          what computes needs no lane; one that cannot be stopped goes on beside its lane, which is free
+    leaving        what only computes from now on needs no lane, and none again; one that cannot be stopped goes on
+                   beside its lane, which is free
 
 INVARIANT: nobody waits for the end of a turn that is longer than his own. So neither the number of those that stall nor
 the time for which they have stalled keeps out a new one: it has a first turn after a share of its own period.
@@ -17,11 +18,10 @@ first turn depends on the periods of those that wait, and not on his.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ from .waits import LANE, TURN_S, later_turn_s
 
 T = TypeVar("T")
 _GLANCE_S = 0.2
-"""Seconds between two looks of a work that has been aside at whether anybody wants it still."""
+"""Seconds between two looks at the lanes that running works cause, all together."""
 
 
 def turn_s(began: float, waiting: Sequence[tuple[float, float]], lanes: int) -> float:
@@ -66,15 +66,13 @@ class Turn(threading.Event):
         """Whether its lane is given to the next."""
 
     def is_set(self) -> bool:
-        self._lanes.look()
-        return self.over or self._lanes.stop.is_set() or super().is_set()
+        self._lanes.glance()
+        unwanted = self._lanes.stop.is_set() or self._work.future.cancelled()
+        return self.over or unwanted or super().is_set()
 
-    @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
-        """Leave the lane meanwhile; afterwards wait for a first turn. Raises Unavailable if nobody wants that."""
+    def leave(self) -> None:
+        """Give the lane to the next, and go on without one: for what needs nothing of strangers any more."""
         self._lanes._leave(self._work)
-        yield
-        self._lanes._return(self._work)
 
 
 @dataclass(eq=False)
@@ -83,13 +81,11 @@ class _Work(Generic[T]):
     do: Callable[[Turn], T]
     future: Future[T] = field(default_factory=Future)
     number: int = 0
-    """Its turns so far, from the last time that it was aside."""
+    """Its turns so far."""
     since: float = 0.0
     """When it came into the queue, the last time."""
     began: float = 0.0
     turn: Turn | None = None
-    back: threading.Event | None = None
-    """What a work that was aside waits for, in its own thread."""
 
 
 @dataclass
@@ -119,6 +115,7 @@ class Lanes:
         self._alive = set[Future[None]]()
         self._lock = threading.RLock()
         self._rows = defaultdict[int, _Row](_Row)
+        self._looked = clock()
 
     def submit(self, period_s: float, do: Callable[[Turn], T]) -> Future[T]:
         """Queue a work, which is told to stop by its turn. Return its result to come.
@@ -134,12 +131,19 @@ class Lanes:
 
     def look(self) -> None:
         """Begin what may begin, and end as many turns as that takes, the longest first. To be called now and then,
-        because turns end by time alone; a work that asks whether to stop calls it, too."""
+        because turns end by time alone; works that ask whether to stop cause it, too (`glance`)."""
         with self._lock:
+            self._looked = self._clock()
             for number, row in list(self._rows.items()):
                 self._look(number, row)
                 if not row.waiting and not row.running:
                     del self._rows[number]
+
+    def glance(self) -> None:
+        """Look, unless somebody has looked just now. SAFETY: strangers say how many works there are, and a look takes
+        as long as there are. So running works look no more often together than one of them would."""
+        if self._clock() - self._looked >= _GLANCE_S:
+            self.look()
 
     def close(self, *, wait: bool = False) -> None:
         """Drop what has not begun, and tell the rest to stop. ``wait``: until it has stopped."""
@@ -156,9 +160,6 @@ class Lanes:
 
     def _look(self, number: int, row: _Row) -> None:
         row.waiting = [one for one in row.waiting if not one.future.cancelled()]
-        for one in row.running:
-            if one.future.cancelled() and one.turn is not None:
-                one.turn.set()
         if self.stop.is_set():
             return
         busy = [one for one in row.running if one.turn and not one.turn.over and not one.future.cancelled()]
@@ -168,9 +169,11 @@ class Lanes:
             if free >= len(waiting):
                 break
             ends = later_turn_s(number) if number else turn_s(one.began, waiting, self._count)
-            if self._clock() - one.began >= ends and one.turn is not None:
-                one.turn.over = True
-                free += 1
+            # NOTE: of two turns the one that began later never ends before the other.
+            if self._clock() - one.began < ends or one.turn is None:
+                break
+            one.turn.over = True
+            free += 1
         while row.waiting and free > 0 and len(row.running) < 2 * self._count:
             self._begin(row.waiting.pop(0), row)
             free -= 1
@@ -182,10 +185,6 @@ class Lanes:
     def _begin(self, one: _Work[Any], row: _Row) -> None:
         one.began = self._clock()
         row.running.append(one)
-        if one.back is not None and one.turn is not None:
-            one.turn.over = False
-            one.back.set()
-            return
         one.turn = Turn(self, one)
         alive = self._threads.begin(partial(self._run, one, one.turn))
         self._alive.add(alive)
@@ -197,18 +196,6 @@ class Lanes:
             if one in row.running:
                 row.running.remove(one)
             self.look()
-
-    def _return(self, one: _Work[Any]) -> None:
-        """Wait, in the work's own thread, until it has a lane again."""
-        with self._lock:
-            one.number, one.back = 0, threading.Event()
-            self._wait(one)
-            self.look()
-        while not one.back.wait(_GLANCE_S):
-            self.look()
-            if self.stop.is_set() or one.future.cancelled():
-                raise Unavailable("nobody waits for it any more")
-        one.back = None
 
     def _run(self, one: _Work[Any], turn: Turn) -> None:
         again, result = False, None

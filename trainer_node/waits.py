@@ -194,9 +194,10 @@ WAITS = (
         "a lane for a claimed root that is checked",
         "other claimants who serve right and slowly",
         LANE,
-        "the time in which the root can be refuted; a lane as for packages",
+        "what is left of the time in which the root can be refuted, once for what may be brought before its "
+        "replay; a lane as for packages",
         "the lane goes to the next; what has come stays on disk, and nothing counts as withheld by that",
-        "N/sampling/test_siege.py::test_a_job_that_is_served_is_checked_whatever_others_serve",
+        "N/sampling/test_beside.py::test_a_root_waits_for_a_lane_once_whatever_is_drawn_of_it",
     ),
     Wait(
         "the data of an interval that our stake rests on, after a restart",

@@ -288,7 +288,7 @@ WORKS = (
         "drawing intervals of claimed roots",
         "claims in a posted job, of as many steps as it likes",
         "beside the loop, and one interval at a time, when it is to be checked, in a time that does not depend on "
-        "their number; 16 of a root are held",
+        "their number; of a root 16 are held whose data have not come",
         "the gas of posting, and a stake that comes back where the claim is right",
         "N/sampling/test_draw.py::test_what_an_interval_takes_does_not_grow_with_the_run",
     ),
@@ -305,6 +305,22 @@ WORKS = (
         "8 lanes for turns of each length, one work for each root",
         "the gas of posting, and a stake",
         "N/test_lanes.py::test_nobody_waits_behind_a_turn_that_is_longer_than_his_own",
+    ),
+    Work(
+        "data that wait for the replay of their intervals",
+        "claimants who serve more quickly than we compute",
+        "1,024 intervals of a root, and 1 GiB fetched for them and one more; the rest is asked for once they are "
+        "replayed",
+        "the gas of posting, and a stake that comes back where the claim is right",
+        "N/sampling/test_beside.py::test_where_much_waits_for_its_replay_the_rest_is_asked_for_later",
+    ),
+    Work(
+        "looking whose turn in a lane is over",
+        "strangers' works, as many as wait",
+        "five looks a second, however many works ask, and one for each that comes or ends; each goes through all that "
+        "wait once, and once more for each turn that ends",
+        "the gas of posting",
+        "N/test_lanes.py::test_looks_do_not_grow_with_the_works_that_ask",
     ),
     Work(
         "serving artifacts",

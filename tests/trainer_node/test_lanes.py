@@ -236,43 +236,75 @@ def test_each_later_turn_is_twice_as_long(room: Room) -> None:
     assert [turn // TURN_S for turn in turns] == [later_turn_s(number) / TURN_S for number in range(4)]
 
 
-def test_what_is_aside_holds_no_lane_and_comes_back_to_one(room: Room) -> None:
-    go = threading.Event()
-
+def test_what_has_left_its_lane_goes_on_without_one_and_waits_for_none(room: Room) -> None:
     def work(name: str, turn: Turn) -> str:
-        with turn.aside():
-            room.begun.append(name)
-            assert go.wait(60)
+        room.begun.append(name)
+        turn.leave()
+        assert room.free.wait(60)
         return name
 
-    asides = [room.lanes.submit(PERIOD_S, partial(work, f"{number}")) for number in range(8)]
+    left = [room.lanes.submit(PERIOD_S, partial(work, f"{number}")) for number in range(8)]
     until(lambda: len(room.begun) == 8)
     assert room.quick("right").result(timeout=60) == "right"
     held = [room.slow("a"), room.slow("b")]
     until(lambda: len(room.begun) == 11)
-    go.set()
-    until(lambda: sum(len(row.waiting) for row in list(room.lanes._rows.values())) == 8)
-    assert not any(future.done() for future in asides), "it waits for a lane, as others do"
+    rows = list(room.lanes._rows.values())
+    assert [one.future for row in rows for one in [*row.running, *row.waiting]] == held
     room.free.set()
-    assert {future.result(timeout=60) for future in asides} == {f"{number}" for number in range(8)}
+    assert {future.result(timeout=60) for future in left} == {f"{number}" for number in range(8)}
     for future in held:
         with pytest.raises(Unavailable):
             future.result(timeout=60)
 
 
-def test_what_is_aside_ends_where_nobody_wants_it_any_more(room: Room) -> None:
-    ended = threading.Event()
+def test_what_has_left_its_lane_is_told_where_nobody_wants_it_any_more(room: Room) -> None:
+    left, ended = threading.Event(), threading.Event()
 
     def work(turn: Turn) -> None:
-        try:
-            with turn.aside():
-                room.stop.set()
-        except Unavailable:
-            ended.set()
-            raise
+        turn.leave()
+        left.set()
+        until(turn.is_set)
+        ended.set()
 
-    room.lanes.submit(PERIOD_S, work)
+    future = room.lanes.submit(PERIOD_S, work)
+    assert left.wait(60)
+    future.cancel()
     assert ended.wait(60)
+
+
+def test_looks_do_not_grow_with_the_works_that_ask(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack: hundreds of works, each of which asked five times a second, and each time all that wait were gone
+    through, once for each that ran."""
+    for number in range(40):
+        room.slow(f"{number}")
+    until(lambda: len(room.begun) == 2)
+    turns, reckoned = [one.turn for one in room.lanes._rows[0].running], list[int]()
+
+    def counted(began: float, waiting: list[tuple[float, float]], lanes: int) -> float:
+        reckoned.append(len(waiting))
+        return turn_s(began, waiting, lanes)
+
+    monkeypatch.setattr("trainer_node.lanes.turn_s", counted)
+    for _ in range(100):
+        for turn in turns:
+            assert turn is not None
+            assert not turn.is_set()
+    assert reckoned == []
+    room.clock.now += 0.5
+    for _ in range(100):
+        for turn in turns:
+            assert turn is not None
+            assert not turn.is_set()
+    assert reckoned == [38], "once, for the turn that began first"
+
+
+@given(st.lists(st.floats(1, 1e7), min_size=1, max_size=9), st.floats(0, 1e3), st.floats(0, 1e3))
+def test_a_turn_that_began_later_does_not_end_before(
+    periods: list[float], began: float, later: float
+) -> None:
+    waiting = [(number * 10.0, period) for number, period in enumerate(periods)]
+    ends = [at + turn_s(at, waiting, 2) for at in (began, began + later)]
+    assert ends[0] <= ends[1] * (1 + 1e-9)
 
 
 def test_what_has_not_begun_is_dropped_at_the_end(room: Room) -> None:

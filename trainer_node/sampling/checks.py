@@ -49,6 +49,8 @@ class Root:
     """How many intervals of the plan have been begun."""
     begun: list[int] = field(default_factory=list)
     """Intervals that have been begun and have no outcome yet. They come before those that follow in the plan."""
+    brought: set[int] = field(default_factory=set)
+    """Those of them whose data have come, and that wait for their replay."""
     staked: bool = False
     """Whether a stake of ours rests on what is left: it waits for nobody, and is found again whatever that costs."""
     unserved: dict[int, int] = field(default_factory=dict)
@@ -73,10 +75,12 @@ class Root:
         """Yield the intervals to check, each once. One that is not `done` with meanwhile comes again another time.
 
         INVARIANT: an interval is `begun` before it counts as taken, so none is lost whatever ends this, and something
-        is left until the last one is done with. No more than `UNSERVED` are held.
+        is left until the last one is done with. No more than `UNSERVED` are held whose data have not come.
         """
         yield from list(self.begun)
-        while self.plan is not None and self.taken < len(self.plan.intervals) and len(self.begun) < UNSERVED:
+        while self.plan is not None and self.taken < len(self.plan.intervals):
+            if len(self.begun) - len(self.brought) >= UNSERVED:
+                return
             interval = self.plan.intervals[self.taken]
             self.begun.append(interval)
             self.taken += 1
@@ -176,15 +180,15 @@ class Checks:
 
 class Meter:
     """Measures what the checks of a job cost: seconds of processors while it is entered, and bytes fetched from its
-    creation on. One with a plan without limits is never spent.
+    creation on; one without a source none, so bytes do not spend it. One with a plan without limits is never spent.
 
     NOTE: several works compute at the same time. So the seconds are those of the thread that computes, once for each
     thread that the kernels use.
     """
 
-    def __init__(self, checks: Checks, source: Source, plan: Plan) -> None:
+    def __init__(self, checks: Checks, source: Source | None, plan: Plan) -> None:
         self._checks, self._source, self._plan = checks, source, plan
-        self._fetched = source.fetched
+        self._fetched = 0 if source is None else source.fetched
         self._began: float | None = None
 
     def __enter__(self) -> None:
@@ -196,13 +200,16 @@ class Meter:
 
     def spent(self) -> bool:
         """Add up what was spent since the last look; return whether the job's budget is spent."""
-        checks, fetched, cpu_s = self._checks, self._source.fetched, 0.0
+        checks, cpu_s = self._checks, 0.0
+        fetched = 0 if self._source is None else self._source.fetched
         if self._began is not None:
             now = time.thread_time()
             cpu_s, self._began = (now - self._began) * repops.get_num_threads(), now
         checks.spend(cpu_s, fetched - self._fetched)
         self._fetched = fetched
-        return checks.cpu_s >= self._plan.cpu_s or checks.fetched >= self._plan.max_bytes
+        if checks.cpu_s >= self._plan.cpu_s:
+            return True
+        return self._source is not None and checks.fetched >= self._plan.max_bytes
 
 
 def provable(interval: int, state: Callable[[int], None]) -> int:

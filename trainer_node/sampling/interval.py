@@ -1,7 +1,7 @@
 """The check of one interval of a claimed run: its data are brought within their time, then it is replayed.
 
     bring      from the claimants' servers, checked against the root (`audit.claimed`)
-    replay     beside whole runs of other jobs, and in turns with other intervals (`processors`)
+    replay     beside what brings the next one (`beside`) and whole runs, in turns with other intervals (`processors`)
     compare    with the claim's checkpoint; an interval that is wrong is a `Part`
 
 The time of all that one interval needs is a budget in the chain's time (`budget`). What we have staked on has a budget
@@ -26,7 +26,6 @@ from ..budget import Until
 from ..chain import Group, JobView
 from ..errors import DiskFailed, Malformed
 from ..job_runner import JobRunner
-from ..lanes import Turn
 from ..packages import Work
 from ..processors import Processors
 from ..refuted import Refuted
@@ -136,13 +135,16 @@ class IntervalRunner(JobRunner):
         after_s = task.checks.whole_after_s
         root.until[interval] = now + data_s(means, whole_s, part_s, claims_s, task.refutable_s, after_s)
 
-    def _check(
-        self, task: Task, auditor: Auditor, interval: int, meter: Meter, turn: Turn | None
-    ) -> Part | None:
-        """Return an interval that is wrong: this one, or one before it that the claim's own data prove wrong. None if
-        this one is right. Raises AssayErrors of its data; and of ours Interrupted, BudgetSpent, DiskFailed,
-        MemoryShort, Lost."""
-        claimed, checked = auditor.published, interval
+    def _check(self, task: Task, auditor: Auditor, interval: int) -> Part | None:
+        """Check an interval that we have staked on, and return it, or one before it, if it is wrong. Raises as
+        `_fetch` and `_judge`."""
+        checked = self._fetch(task, auditor, interval, Meter(task.checks, auditor.published.source, Plan(())))
+        return self._judge(task, auditor, checked, Meter(task.checks, None, Plan(())), shared=False)
+
+    def _fetch(self, task: Task, auditor: Auditor, interval: int, meter: Meter) -> int:
+        """Bring the data of an interval; return the one to replay: it, or one before it that the claim's own data prove
+        wrong. Raises AssayErrors of its data; and of ours BudgetSpent, DiskFailed, Lost."""
+        claimed = auditor.published
         self._ask(task, interval)
         try:
             self._bring(auditor.bring(interval), meter)
@@ -153,18 +155,26 @@ class IntervalRunner(JobRunner):
                 self._ask(task, number + 1)
                 self._bring(claimed.bring_state(number), meter)
 
-            checked = provable(interval - 1, state)
-            self._ask(task, checked)
-            self._bring(auditor.bring(checked), meter)
-        computed = self._compute(task, auditor, checked, meter, turn)
-        if computed == claimed.tree.leaves[checked - 1]:
-            _log.info("sample.match", **task.about(checked), of=claimed.count)
+            interval = provable(interval - 1, state)
+            self._ask(task, interval)
+            self._bring(auditor.bring(interval), meter)
+        return interval
+
+    def _judge(
+        self, task: Task, auditor: Auditor, interval: int, meter: Meter, *, shared: bool
+    ) -> Part | None:
+        """Replay an interval whose data have come. Return it if it is wrong. ``shared``: it shares the processors.
+        Raises as `_compute`, and AssayErrors of its data."""
+        claimed = auditor.published
+        computed = self._compute(task, auditor, interval, meter, shared=shared)
+        if computed == claimed.tree.leaves[interval - 1]:
+            _log.info("sample.match", **task.about(interval), of=claimed.count)
             return None
-        _log.error("sample.differs", **task.about(checked), of=claimed.count, computed=computed.hex())
+        _log.error("sample.differs", **task.about(interval), of=claimed.count, computed=computed.hex())
         store = self._store(task.job.id)
         with contextlib.suppress(DiskFailed):
-            store.hold(*claimed.names(checked))
-        return Part(auditor, checked, computed, store, unkept=self._unkept(task.job.id))
+            store.hold(*claimed.names(interval))
+        return Part(auditor, interval, computed, store, unkept=self._unkept(task.job.id))
 
     def _bring(self, parts: Iterator[None], meter: Meter) -> None:
         """Bring data, part by part. Raises Unavailable, Malformed, BudgetSpent."""
@@ -172,9 +182,9 @@ class IntervalRunner(JobRunner):
             if meter.spent():
                 raise BudgetSpent("the budget is spent with the data of an interval")
 
-    def _compute(self, task: Task, auditor: Auditor, interval: int, meter: Meter, turn: Turn | None) -> bytes:
+    def _compute(self, task: Task, auditor: Auditor, interval: int, meter: Meter, *, shared: bool) -> bytes:
         """Replay an interval; what is found wrong keeps its memory. Raises Interrupted, BudgetSpent, MemoryShort.
-        SAFETY: without a turn it is one that we have staked on, which waits for nobody."""
+        SAFETY: what is not ``shared`` is one that we have staked on, which waits for nobody."""
         checks = task.checks
 
         def wanted() -> None:
@@ -187,10 +197,10 @@ class IntervalRunner(JobRunner):
             if step < auditor.published.span(interval)[1] and meter.spent():
                 raise BudgetSpent(f"the budget is spent after step {step}")
 
-        if turn is None:
+        if not shared:
             with checks.computes(), self._memory(task, auditor, interval, must=True) as kept_if_wrong, meter:
                 return kept_if_wrong(auditor.replay(interval, on_step))
-        with turn.aside(), checks.computes(), self._processors.share() as pass_on:
+        with checks.computes(), self._processors.share() as pass_on:
             wanted()
 
             def between(step: int) -> None:

@@ -2,7 +2,8 @@
 each wrong root, as a `Part` that can be refuted and played until the job is over.
 
     a root       waits for its claimants' data in lanes (`lanes`), with a budget in the chain's time (`budget`)
-    an interval  is replayed once its data have come, beside whole runs and in turns with other intervals (`processors`)
+    an interval  is replayed once its data have come, beside what brings the next ones (`beside`) and whole runs, and in
+                 turns with other intervals (`processors`)
     a stake      the interval on which one of ours rests is found again in a thread of its own: it waits for no lane, no
                  other computation and no other root
 
@@ -23,6 +24,7 @@ import structlog
 from referee_py.errors import AssayError, Unavailable
 from referee_py.execute import RunClaim
 
+from ..audit.interval import Auditor
 from ..chain import Group, JobView
 from ..chain.threads import Threads
 from ..errors import DiskFailed, MemoryShort
@@ -32,10 +34,12 @@ from ..packages import Lost
 from ..refuted import Refuted
 from ..replay import Interrupted, Replay
 from ..waits import LANES, TURN_S
+from .beside import Beside
 from .budget import ChainClock
-from .checks import Checks, Meter, Plan, Root
+from .checks import BudgetSpent, Checks, Meter, Plan, Root
 from .decide import at_large, claimable_s, forsaken
 from .interval import IntervalRunner, Task
+from .part import Part
 
 ATTEMPTS = 3
 """How often the data of an interval that nobody serves are asked for."""
@@ -53,6 +57,7 @@ class SampleRunner(IntervalRunner):
         self._checks: dict[int, Checks] = {}
         self._lanes = Lanes(LANES, "checks", clock=self._clock)
         self._threads = Threads("staked checks")
+        self._replays = Threads("replays")
 
     # ------------------------------------------------------------------ for the loop
 
@@ -307,7 +312,7 @@ class SampleRunner(IntervalRunner):
     def _sample(self, task: Task, turn: Turn) -> None:
         """Check what is left of a claimed root. Raises Unavailable if its run tree is not served, or not in this
         turn."""
-        job, checks, root = task.job, task.checks, task.root
+        job, root = task.job, task.root
         if not self._wanted(task):
             return
         if root.plan is None:
@@ -320,36 +325,85 @@ class SampleRunner(IntervalRunner):
         except Lost:
             raise  # ours
         except Unavailable as error:
-            self._count(task, error, turn)
+            self._count(task, error, turn, 0)
             raise
+        root.brought.clear()
+        beside = Beside(self._replays, partial(self._replay_drawn, task, auditor, turn), turn.set)
+        try:
+            with beside:
+                try:
+                    self._bring_ahead(task, auditor, beside, turn)
+                finally:
+                    turn.leave()
+        except BudgetSpent:
+            left = len(root.begun) + len(root.plan.intervals) - root.taken
+            _log.warning("sample.budget_spent", **task.about(root.asking), left=left)
+            root.end()
+        except Unavailable:
+            if not beside.found:
+                raise
+
+    def _bring_ahead(self, task: Task, auditor: Auditor, beside: Beside, turn: Turn) -> None:
+        """Bring the data of what is left of a claimed root, and hand it over to be replayed, until as much waits for
+        that as may. Raises BudgetSpent; Unavailable if the turn is over."""
+        checks, root, source = task.checks, task.root, auditor.published.source
+        assert root.plan is not None
+        meter = Meter(checks, source, root.plan)
         for interval in root.next_ones():
-            if self._computes_whole(job.id):
+            if self._computes_whole(task.job.id) or beside.over or beside.full:
                 return
             if (task.group.root, interval) in checks.staked:
                 root.done(interval)
                 continue
-            meter = Meter(checks, auditor.published.source, root.plan)
             if meter.spent():
-                left = len(root.begun) + len(root.plan.intervals) - root.taken
-                _log.warning("sample.budget_spent", **task.about(interval), left=left)
-                root.end()
-                return
+                raise BudgetSpent(f"the budget is spent before interval {interval}")
+            before = source.fetched
             try:
-                found = self._check(task, auditor, interval, meter, turn)
-            except (Interrupted, DiskFailed, MemoryShort, Lost):
+                checked = self._fetch(task, auditor, interval, meter)
+            except (DiskFailed, Lost):
                 raise  # ours, and not the claim's: the interval is checked again
             except Unavailable as error:
-                if self._count(task, error, turn):
+                if self._count(task, error, turn, root.asking):
                     root.done(interval)
                 continue
             except AssayError as error:
                 root.done(interval)
                 _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
                 continue
-            root.done(interval)
-            if found is not None:
-                checks.parts[found.claim.against, found.interval] = found
-                return
+            root.brought.add(interval)
+            beside.give(interval, checked, source.fetched - before)
+
+    def _replay_drawn(
+        self, task: Task, auditor: Auditor, turn: Turn, drawn: int, interval: int
+    ) -> Part | None:
+        """Replay an interval whose data have come, for one that was drawn. Return it if it is wrong.
+
+        SAFETY: what is wrong is known to the loop at once, whatever else of the root is still waited for.
+        """
+        checks, root = task.checks, task.root
+        assert root.plan is not None
+        meter, found = Meter(checks, None, root.plan), None
+        try:
+            if self._computes_whole(task.job.id):
+                return None
+            if meter.spent():
+                raise BudgetSpent(f"the budget is spent before interval {interval}")
+            found = self._judge(task, auditor, interval, meter, shared=True)
+        except (Interrupted, BudgetSpent, DiskFailed, MemoryShort, Lost):
+            raise  # the interval is checked again, or nothing is
+        except Unavailable as error:
+            # NOTE: the disk has lost what had come.
+            if self._count(task, error, turn, drawn):
+                root.done(drawn)
+            return None
+        except AssayError as error:
+            _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
+        finally:
+            root.brought.discard(drawn)
+        if found is not None:
+            checks.parts[found.claim.against, found.interval] = found
+        root.done(drawn)
+        return found
 
     def _find_staked(self, task: Task) -> None:
         """Find an interval again that we have refuted. Raises what keeps us from it; then it is tried again.
@@ -362,8 +416,7 @@ class SampleRunner(IntervalRunner):
         try:
             self._ask(task, interval)
             auditor = self._auditor(task, self._stop)
-            meter = Meter(checks, auditor.published.source, Plan(()))
-            found = self._check(task, auditor, interval, meter, None)
+            found = self._check(task, auditor, interval)
         except Lost:
             raise  # ours
         except Unavailable:
@@ -374,19 +427,19 @@ class SampleRunner(IntervalRunner):
         if found is not None:
             checks.parts[found.claim.against, found.interval] = found
 
-    def _count(self, task: Task, error: Unavailable, turn: Turn) -> bool:
-        """Count a failure to get data; return whether there were enough of them, or their time is over.
+    def _count(self, task: Task, error: Unavailable, turn: Turn, interval: int) -> bool:
+        """Count a failure to get an interval's data; return whether there were enough of them, or their time is over.
 
         Raises the error if it is no fault of the claimants: a turn in a lane has ended before their time.
         """
         root, late = task.root, task.late
         if not late and turn.is_set():
             raise error
-        root.unserved[root.asking] = tries = root.unserved.get(root.asking, 0) + 1
-        _log.warning("sample.unchecked", **task.about(root.asking), reason=str(error)[:400])
+        root.unserved[interval] = tries = root.unserved.get(interval, 0) + 1
+        _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
         if tries < ATTEMPTS and not late:
             return False
         if not root.withheld:
-            _log.warning("sample.withheld", **task.about(root.asking), late=late)
+            _log.warning("sample.withheld", **task.about(interval), late=late)
         root.withheld = True
         return True
