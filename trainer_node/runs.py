@@ -141,7 +141,9 @@ class Runs:
                 self._processors.leave(run.share)
             else:
                 self._line.remove(run)
-                if not run.future.cancel():
+                if run.future.cancel():
+                    run.future.set_running_or_notify_cancel()
+                else:
                     run.future.set_exception(Interrupted("it is not wanted any more"))
 
     def _work(self, run: _Run) -> None:
