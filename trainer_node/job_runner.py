@@ -6,10 +6,10 @@
     forget(job)    drops a job that has ended
 
 All of these return at once. A job with an unsound package is refused for good; any other failure is retried, after
-growing delays. SAFETY: no job starves another. Runs share the processors, those with our stake first (`runs`).
-Packages of new jobs are fetched and measured meanwhile (`packages`), and cost no other job more than a turn. A job in which we have a stake may be in a
-dispute. So after a restart its package, and its finished run, each have a thread of their own, and wait for nothing
-else: neither for other jobs, nor until it is measured again.
+growing delays. SAFETY: no job starves another. Runs share the processors, those with our stake first (`runs`). Packages
+of new jobs are fetched and measured meanwhile (`packages`), and cost no other job more than a turn. A job in which we
+have a stake may be in a dispute. So after a restart its package, and its finished run, each have a thread of their own,
+and wait for nothing else: neither for other jobs, nor until it is measured again.
 
 In mode rounded-f64 a trainer writes the logs of its run. All others follow the trainer's logs, which are an input of
 the run: their runner ``follows``, and can begin once the job names the logs.

@@ -69,8 +69,9 @@ class Processors:
     def _take(self, mine: Share) -> None:
         self._waiting.append(mine)
         self._changed.wait_for(
-            lambda: mine.leaves
-            or (self._holder is None and min(self._waiting, key=lambda one: one.rank) is mine)
+            lambda: (
+                mine.leaves or (self._holder is None and min(self._waiting, key=lambda one: one.rank) is mine)
+            )
         )
         self._waiting.remove(mine)
         if not mine.leaves:

@@ -9,8 +9,8 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 
 import pytest
-
 import repops
+
 from referee_py.program.terms import Terms
 from trainer_node import runs
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
@@ -270,7 +270,9 @@ def test_a_run_that_was_left_goes_on_from_the_step_that_it_had_reached(
     run = honest_run()
     assert until(lambda: node.train(of)) == run.commit_interval(run.initial(), 12, 4).claim()
     kept = node._database.checkpoints(work.key)
-    assert [step for step, (root, _) in kept.items() if root is None] == [3], "it was kept, and is no checkpoint"
+    assert [step for step, (root, _) in kept.items() if root is None] == [3], (
+        "it was kept, and is no checkpoint"
+    )
 
 
 def test_a_run_that_takes_all_memory_gives_it_back_to_who_waits_and_goes_on(
@@ -294,7 +296,10 @@ def test_a_run_that_takes_all_memory_gives_it_back_to_who_waits_and_goes_on(
 
     rounds(lambda: node._works[1].share.had_s)
     rounds(lambda: node.train(short))
-    reached, had_s = StoredCheckpoints(challenger.database, node._works[1].key).last, node._works[1].share.had_s
+    reached, had_s = (
+        StoredCheckpoints(challenger.database, node._works[1].key).last,
+        node._works[1].share.had_s,
+    )
     assert reached
     rounds(lambda: node._works[1].share.had_s > had_s)
     node.close()
