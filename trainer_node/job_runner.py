@@ -172,7 +172,7 @@ class JobRunner:
             return None
         if work.claim is None:
             done = StoredCheckpoints(self._database, work.key).last == job.program.steps
-            work.claim = self._restore(work) if done else self._begin(work)
+            work.claim = self._restore(work) if done else self._begin_run(work)
         claim = self._result(work, work.claim)
         if claim is None and work.claim.done():
             work.claim = None
@@ -320,7 +320,7 @@ class JobRunner:
         act = partial(self._train, work, self._stop.is_set)
         return self._apart(act) if work.ours else self._restores.submit(act)
 
-    def _begin(self, work: Work) -> Future[RunClaim]:
+    def _begin_run(self, work: Work) -> Future[RunClaim]:
         """Begin a run, or go on with it, among the others."""
         return self._runs.submit(work.share, partial(self._train, work), self._to_do_s(work))
 

@@ -1,4 +1,4 @@
-"""A job that takes all memory and waits, behind one that takes next to none: the rest of the memory is not to lie idle."""
+"""A job that takes all memory and waits behind one that takes next to none: the rest is not to lie idle."""
 
 from __future__ import annotations
 
