@@ -109,9 +109,10 @@ class IntervalRunner(JobRunner):
 
     def _interval_s(self, job: JobView) -> float:
         """Return the seconds that an interval takes; infinite as long as the job is not measured."""
-        estimate, terms = self._estimate(job), job.program
-        whole_s = math.inf if estimate is None else float(estimate.train_s(terms))
-        return whole_s * min(1.0, terms.strides[0] / terms.steps)
+        if (estimate := self._estimate(job)) is None:
+            return math.inf
+        terms = job.program
+        return float(estimate.train_s(terms)) * min(1.0, terms.strides[0] / terms.steps)
 
     def _auditor(self, task: Task, stop: threading.Event) -> Auditor:
         """Return what checks a claimed root. NOTE: it waits for data with the program in memory, and no tensors."""
