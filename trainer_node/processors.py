@@ -74,7 +74,9 @@ class Processors:
             )
         )
         self._waiting.remove(mine)
-        if not mine.leaves:
+        if mine.leaves:
+            self._changed.notify_all()  # it may have been its turn
+        else:
             self._holder, mine.since = mine, self._clock()
 
     def _give(self, mine: Share) -> None:
@@ -88,8 +90,9 @@ class Processors:
             if self._holder is mine:
                 now = self._clock()
                 mine.had_s, mine.since = mine.had_s + now - mine.since, now
-            if mine.leaves or all(one.rank >= mine.rank for one in self._waiting):
-                return mine.leaves
+            if not mine.leaves and all(one.rank >= mine.rank for one in self._waiting):
+                return False
             self._give(mine)
+            # NOTE: one that leaves waits for nothing, and others go on while it writes its state.
             self._take(mine)
             return mine.leaves

@@ -148,7 +148,8 @@ class Runs:
 
     def _work(self, run: _Run) -> None:
         """Compute until the run is done, or leaves its place."""
-        share, tell = run.share, None
+        share, result = run.share, None
+        error: BaseException | None = None
         try:
             with self._processors.share(share) as pass_on:
 
@@ -158,18 +159,20 @@ class Runs:
 
                 if share.leaves:
                     raise Interrupted("it leaves before its first step")
-                tell = partial(run.future.set_result, run.act(after_step))
-        except Interrupted as error:
-            if run.over or not share.leaves:
-                tell = partial(run.future.set_exception, error)
-        except BaseException as error:
-            tell = partial(run.future.set_exception, error)
-        if tell is not None:
-            tell()
+                result = run.act(after_step)
+        except BaseException as caught:
+            error = caught
         with self._ended:
+            again = isinstance(error, Interrupted) and share.leaves and not run.over
             share.leaves = False
             self._placed.remove(run)
-            if tell is None:
+            if again:
                 self._line.append(run)
+        if error is None:
+            run.future.set_result(result)
+        elif not again:
+            run.future.set_exception(error)
+        del error, result  # a thread that waits for its next run holds nothing
+        with self._ended:
             self._ended.notify_all()
         self.look()
