@@ -129,10 +129,14 @@ class Runs:
         strangers = self._strangers
         if not strangers or any(run.share.leaves for run in strangers):
             return
-        long = max(strangers, key=lambda run: run.share.had_s)
-        has_had = first is not None and long.share.had_s > first.share.had_s + SLICE_S
-        if has_had or (long.share.had_s > long.had_s + SLICE_S and self._memory_wanted()):
-            self._processors.leave(long.share)
+        most = max(strangers, key=lambda run: run.share.had_s)
+        if first is not None and most.share.had_s > first.share.had_s + SLICE_S:
+            self._processors.leave(most.share)
+            return
+        # NOTE: not the same again and again, if its memory is not what is waited for.
+        most = max(strangers, key=lambda run: run.share.had_s - run.had_s)
+        if most.share.had_s - most.had_s > SLICE_S and self._memory_wanted():
+            self._processors.leave(most.share)
 
     def _stop(self, runs: list[_Run]) -> None:
         for run in runs:

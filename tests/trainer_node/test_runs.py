@@ -160,6 +160,20 @@ def test_a_run_leaves_for_who_waits_for_its_memory_once_it_has_had_some_time(des
     assert desk.done.count("a") == 3 * SLICE_S
 
 
+def test_each_run_leaves_in_turn_for_who_waits_for_memory(desk: Desk) -> None:
+    """The one that has had most may have no memory worth a word."""
+    desk.memory = True
+    begun = [desk.begin("most", int(5 * SLICE_S))]
+    desk.shares["most"].had_s = 1e6
+    until(lambda: desk.begun)
+    begun.append(desk.begin("large", int(3 * SLICE_S)))
+    until(lambda: desk.runs._processors.wanted)
+    desk.go.set()
+    wait(begun, 60)
+    assert desk.begun.count("large") == 3
+    assert desk.begun.count("most") > 1
+
+
 def test_what_is_not_wanted_any_more_ends_after_its_step(desk: Desk) -> None:
     """A run of hours for a job that is over would take the half of all others'."""
     running = [desk.begin(f"a {n}", 1000) for n in range(PLACES)]
