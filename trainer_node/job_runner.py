@@ -6,10 +6,10 @@
     forget(job)    drops a job that has ended
 
 All of these return at once. A job with an unsound package is refused for good; any other failure is retried, after
-growing delays. SAFETY: no job starves another. Runs are executed one after the other. Packages of new jobs are fetched
-and measured meanwhile (`packages`), and cost no other job more than a turn. A job in which we have a stake may be in a
-dispute. So after a restart its package, and its finished run, each have a thread of their own, and wait for nothing
-else: neither for other jobs, nor until it is measured again.
+growing delays. SAFETY: no job starves another. Runs share the processors, those with our stake first (`runs`). Packages
+of new jobs are fetched and measured meanwhile (`packages`), and cost no other job more than a turn. A job in which we
+have a stake may be in a dispute. So after a restart its package, and its finished run, each have a thread of their own,
+and wait for nothing else: neither for other jobs, nor until it is measured again.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from .progress import Board
 from .refuted import Refuted
 from .replay import Replay
 from .run_execution import RunExecution
+from .runs import Runs
 from .tensors import Tensors
 
 T = TypeVar("T")
@@ -96,10 +97,11 @@ class JobRunner(RunExecution):
             metrics=metrics,
             clock=clock,
             unkept=lambda job_id: partial(self._outcomes.unkept, job_id),
+            others_wait=lambda: self._runs.wanted,
         )
         self._problems, self._keeper = problems, keeper
         self._tensors = Tensors(max_memory, clock)
-        self._runner = ThreadPoolExecutor(1, thread_name_prefix="runner")
+        self._runs = Runs(self._memory_wanted)
         self._restores = ThreadPoolExecutor(2, thread_name_prefix="restore")
         self._threads, self._alive = Threads("own job"), set[Future[Any]]()
         self._packages = Packages(
@@ -110,7 +112,7 @@ class JobRunner(RunExecution):
         )
         self._mending = Mending(
             database,
-            self._runner,
+            self._runs,
             self._stop,
             tensors=self._tensors,
             problems=self._problems,
@@ -144,7 +146,7 @@ class JobRunner(RunExecution):
             return None
         if work.claim is None:
             done = StoredCheckpoints(self._database, work.key).last == job.program.steps
-            work.claim = self._restore(work) if done else self._runner.submit(self._train, work)
+            work.claim = self._restore(work) if done else self._begin_run(work)
         claim = self._outcomes.result(work, work.claim)
         if claim is None and work.claim.done():
             work.claim = None
@@ -225,7 +227,10 @@ class JobRunner(RunExecution):
         self._problems.clear(*(f"job {job_id}: {part}" for part in parts))
         for name in ("steps_done", "steps", "step_rate", "loss"):
             self._metrics.drop(name, str(job_id))
-        for future in (*work.futures, work.again) if work else ():
+        if work is None:
+            return
+        self._runs.drop(work.share)
+        for future in (*work.futures, work.again):
             if future is not None:
                 future.cancel()
 
@@ -250,9 +255,10 @@ class JobRunner(RunExecution):
         # NOTE: a finished run is restored at once, in a separate thread.
         return self._before_s(job, own_s) if own_s else 0.0
 
-    def _before_s(self, job: JobView, own_s: float) -> float | None:  # noqa: ARG002
+    def _before_s(self, job: JobView, own_s: float) -> float | None:
         """Estimate the seconds that others take from a whole run of ``own_s``; None as long as it is not known."""
-        return self._runs_s(job.id)
+        runs_s = self._runs_s(job.id, own_s)
+        return None if runs_s is None else runs_s + self._runs.place_s
 
     def works_at(self, job_id: int) -> bool:
         """Return whether the job's package is being fetched or its run executed."""
@@ -267,8 +273,8 @@ class JobRunner(RunExecution):
     def close(self) -> None:
         """Stop after the current step and wait for it. Finished steps are on disk."""
         self._stop.set()
-        for pool in (self._runner, self._restores):
-            pool.shutdown(wait=True, cancel_futures=True)
+        self._runs.close()
+        self._restores.shutdown(wait=True, cancel_futures=True)
         self._packages.close()
         wait_for(list(self._alive))
         for lanes in (self._logs, self._own_logs):
@@ -285,8 +291,17 @@ class JobRunner(RunExecution):
 
     def _restore(self, work: Work) -> Future[RunClaim]:
         """Begin to restore a finished run from the disk."""
-        act = partial(self._train, work)
+        act = partial(self._train, work, self._stop.is_set)
         return self._apart(act) if work.ours else self._restores.submit(act)
+
+    def _begin_run(self, work: Work) -> Future[RunClaim]:
+        """Begin a run, or go on with it, among the others."""
+        return self._runs.submit(work.share, partial(self._train, work), self._to_do_s(work))
+
+    def _memory_wanted(self) -> bool:
+        """Return whether somebody has memory as soon as strangers' runs in progress give back theirs."""
+        runs = [number for number, work in list(self._works.items()) if work.runs and not work.ours]
+        return self._tensors.waited_for(runs)
 
     def _estimate(self, job: JobView) -> CostEstimate | None:
         """Return a job's cost, if it was measured, whatever has failed since."""
@@ -296,17 +311,23 @@ class JobRunner(RunExecution):
             return None
         return prepared.result()
 
-    def _runs_s(self, but: int) -> float | None:
-        """Return the seconds that the whole runs of other jobs take which have begun or are queued; None as long as
-        one of them is not measured."""
+    def _runs_s(self, but: int, own_s: float) -> float | None:
+        """Return the seconds that whole runs of other jobs take from one of ``own_s``: those with our stake all theirs,
+        any other as much as ours takes itself; None as long as one with our stake is not measured."""
         runs_s = 0.0
         for number, work in self._works.items():
             if number == but or not work.runs:
                 continue
-            if (estimate := self._estimate(work.job)) is None:
+            left_s = self._to_do_s(work)
+            if work.ours and left_s == math.inf:
                 return None
-            runs_s += self._left_s(work.job, estimate)
+            runs_s += left_s if work.ours else min(own_s, left_s)
         return runs_s
+
+    def _to_do_s(self, work: Work) -> float:
+        """Return the seconds that a job's run takes from what is on disk; infinite as long as it is not measured."""
+        estimate = self._estimate(work.job)
+        return math.inf if estimate is None else self._left_s(work.job, estimate)
 
     def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
         done = StoredCheckpoints(self._database, self._key(job)).last
@@ -322,6 +343,9 @@ class JobRunner(RunExecution):
             self._tensors.let_go(job_id)
             self._rests(work)
         work.ours = ours
+        if work.share.ours != ours:
+            work.share.ours = ours
+            self._runs.look()
 
     def _lacks(self, job_id: int) -> str | None:
         """Return which states of a run that is done are lacking, or None."""
@@ -392,9 +416,10 @@ class JobRunner(RunExecution):
             work.prepared = None
         return None
 
-    def _train(self, work: Work) -> RunClaim:
-        """Compute a job's run, or restore it. It stays in memory until something else needs that more."""
-        with self._tensors.lent(work.job.id, must=work.ours):
-            claim, work.replay = self._run(work, self._packages.package(work))
+    def _train(self, work: Work, pass_on: Callable[[], bool]) -> RunClaim:
+        """Compute a job's run, or restore it. It stays in memory until something else needs that more. ``pass_on`` is
+        asked after each step whether to stop; what is done is on disk then, unless that is full."""
+        with self._tensors.lent(work.job.id, must=work.ours, lasts_s=self._to_do_s(work)):
+            claim, work.replay = self._run(work, self._packages.package(work), pass_on)
             self._rests(work)
         return claim

@@ -12,7 +12,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from functools import partial
 
 import structlog
 
@@ -22,7 +23,8 @@ from .disk import on_disk
 from .keeper import Keeper
 from .packages import Work
 from .problems import Problems
-from .replay import Replay
+from .replay import Interrupted, Replay
+from .runs import Runs
 from .tensors import Tensors
 
 MEND_S = 60.0
@@ -32,13 +34,13 @@ _log = structlog.get_logger(__name__)
 
 
 class Mending:
-    """Computes in the thread of ``pool`` in which runs are computed, until ``stop`` is set. ``rests`` is told of a run
-    that is whole again. ``clock``: seconds."""
+    """Computes among ``runs``, with the share of each, until ``stop`` is set. ``rests`` is told of a run that is whole
+    again. ``clock``: seconds."""
 
     def __init__(
         self,
         database: Database,
-        pool: ThreadPoolExecutor,
+        runs: Runs,
         stop: threading.Event,
         *,
         tensors: Tensors,
@@ -47,7 +49,7 @@ class Mending:
         rests: Callable[[Work], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._database, self._pool, self._stop = database, pool, stop
+        self._database, self._runs, self._stop = database, runs, stop
         self._tensors, self._problems, self._keeper = tensors, problems, keeper
         self._rests, self._clock = rests, clock
         self._wanted: set[int] = set()
@@ -109,14 +111,20 @@ class Mending:
             return
         self._begun[number] = now
         self._wanted.add(number)
-        self._going[number] = self._pool.submit(self._mend, work, replay)
+        self._going[number] = self._runs.submit(work.share, partial(self._mend, work, replay))
 
-    def _mend(self, work: Work, replay: Replay) -> None:
+    def _mend(self, work: Work, replay: Replay, pass_on: Callable[[], bool]) -> None:
         number = work.job.id
+
+        def stop() -> bool:
+            return pass_on() or self._stop.is_set() or number not in self._wanted
+
         try:
             with self._tensors.lent(number, must=work.ours):
-                replay.make_good(lambda: self._stop.is_set() or number not in self._wanted)
+                replay.make_good(stop)
             self._rests(work)
+        except Interrupted:
+            raise  # it goes on when it is its turn again
         except Exception as error:
             # NOTE: also what is our own mistake: what is lacking is told until it is there.
             _log.warning("run.not_made_good", job=number, error=type(error).__name__, reason=str(error))

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,7 @@ from .lanes import Lanes
 from .log_sources import FetchedLogs
 from .ordered import Ordered
 from .package import Package, fetch, package_names, read, takes
+from .processors import Share
 from .replay import Replay
 from .tensors import Tensors
 from .waits import LANES, again_s, package_s, serves
@@ -105,6 +106,8 @@ class Work:
     """Another measurement of a job that we have not taken up."""
     ours: bool = False
     """Whether we have something at stake in the job."""
+    share: Share = field(default_factory=Share)
+    """What its run has had of the processors, in all attempts."""
 
     @property
     def here(self) -> bool:
@@ -127,11 +130,6 @@ class Work:
     def runs(self) -> bool:
         """Whether the job's run has begun and is not done."""
         return self.claim is not None and not self.claim.done()
-
-    @property
-    def queued(self) -> bool:
-        """Whether the job's run waits for the processors."""
-        return self.claim is not None and not self.claim.running() and not self.claim.done()
 
     @property
     def late(self) -> str | None:
@@ -275,5 +273,8 @@ class Packages:
         """Measure a job. SAFETY: its memory is had for that long, and no longer. One in which we have a stake may run
         meanwhile."""
         ours = work.ours
-        with self._tensors.lent(work.job.id, beside=ours, trial=True, waits=waits, must=ours):
+        lent = self._tensors.lent(
+            work.job.id, beside=ours, trial=True, waits=waits, must=ours, lasts_s=limit_s
+        )
+        with lent:
             return self._measure(work.job, self.package(work), limit_s)

@@ -59,7 +59,7 @@ _log = structlog.get_logger(__name__)
 
 class RunExecution:
     """Computes runs for `job_runner.JobRunner`, whose parameters these are. ``unkept`` returns who is told what the
-    disk refuses of a job's run (`Replay`)."""
+    disk refuses of a job's run (`Replay`); ``others_wait`` whether another run waits for the place of one that computes."""
 
     def __init__(
         self,
@@ -79,12 +79,14 @@ class RunExecution:
         metrics: Metrics,
         clock: Callable[[], float],
         unkept: Callable[[int], Callable[[DiskFailed | None], None]],
+        others_wait: Callable[[], bool],
     ) -> None:
         self._fetcher, self._database, self._backend = fetcher, database, backend
         self._max_memory, self._exact_slowdown, self._max_logs = max_memory, exact_slowdown, max_logs
         self._evaluator, self._thresholds = evaluator, thresholds
         self._follows, self._alike, self._replay = follows, alike, replay
         self._board, self._metrics, self._clock, self._unkept = board, metrics, clock, unkept
+        self._others_wait = others_wait
         self._works: dict[int, Work] = {}
         self._logs, self._own_logs = (Lanes(LANES, name, clock=clock) for name in ("logs", "own-logs"))
         self._turns = Turns()
@@ -147,13 +149,13 @@ class RunExecution:
                 step_bytes=step_limit(program, self._max_memory - memory_needed(program, terms)),
                 run_bytes=self._max_logs,
                 budget=Budget(logs_s(job), f"the rounding logs of job {job.id}", clock=self._clock),
-                others=lambda: any(other.queued for other in list(self._works.values())),
+                others=self._others_wait,
                 clock=self._clock,
             )
         work.log_source.begin_turn()
         return work.log_source
 
-    def _run(self, work: Work, package: Package) -> tuple[RunClaim, Replay]:
+    def _run(self, work: Work, package: Package, pass_on: Callable[[], bool]) -> tuple[RunClaim, Replay]:
         checkpoints = StoredCheckpoints(self._database, work.key)
         _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
         log_source = self._log_source(work, package.program)
@@ -197,7 +199,7 @@ class RunExecution:
                     left=left_words(reporter.pace.left_s),
                 )
 
-        claim = replay.train(progress, self._stop.is_set)
+        claim = replay.train(progress, lambda: pass_on() or self._stop.is_set())
         # NOTE: the states are counted here, so that the loop need not (`mending`).
         _log.info("train.done", job=work.job.id, root=claim.root.hex(), states=checkpoints.kept)
         return claim, replay

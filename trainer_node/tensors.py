@@ -7,13 +7,16 @@
 
 What does not fit beside what is kept is left to others; what does not fit now waits. SAFETY: jobs are cheap to post, so
 a limit for each job is none. INVARIANT: who waits is not overtaken for ever. A run that waits is passed only by what
-fits beside it, and so is a measurement by a run; measurements do not wait for each other: they are short, and one at a
-time.
+fits beside it, or takes no longer than what it waits for has taken until then; and so is a measurement by a run.
+Measurements do not wait for each other: they are short, and one at a time. So who waits, waits for twice as long as if
+nobody passed, at most; and who takes a short time is not kept from memory that lies idle by one that waits for long.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import threading
 import time
 from collections import Counter
@@ -51,6 +54,14 @@ class Takes:
         return sum(self.tensors.values()) + self.step
 
 
+@dataclass(eq=False, slots=True)
+class _Loan:
+    key: tuple[int, bool]
+    began: float
+    passed: frozenset[tuple[int, bool]]
+    """Who waited then, and had come before."""
+
+
 _NOTHING = Takes()
 _Runs = Counter[tuple[int, bool]]
 """Numbers of runs, by job and whether they are beside those that are kept for it."""
@@ -65,8 +76,8 @@ class Tensors:
         self._shared = WeakValueDictionary[bytes, Array]()
         self._takes: dict[int, Takes] = {}
         self._lent = _Runs()
-        self._passing = _Runs()
-        """What was lent while others waited."""
+        self._loans: list[_Loan] = []
+        """What is lent, one by one."""
         self._kept = Counter[int]()
         self._meant: dict[int, float] = {}
         self._idle: dict[int, Callable[[], None]] = {}
@@ -105,27 +116,41 @@ class Tensors:
         trial: bool = False,
         waits: bool = True,
         must: bool = False,
+        lasts_s: float = math.inf,
     ) -> Iterator[None]:
         """Have the memory for a run of a job, which may be kept for it already; ``beside``: for one more than those.
         ``trial``: it is only measured; ``waits``: it has a place in the line if there is no room now; ``must``: have it
-        in any case, because what we have staked on waits for nobody.
+        in any case, because what we have staked on waits for nobody; ``lasts_s``: the seconds that it takes, as far as
+        is known.
 
         Raises MemoryShort: the job is then left to others, or keeps its place in the line.
         """
         key = job, beside
         with self._lock:
-            if not must and (short := self._refuses(key, trial=trial, waits=waits)) is not None:
+            short = None if must else self._refuses(key, trial=trial, waits=waits, lasts_s=lasts_s)
+            if short is not None:
                 raise short
+            before = itertools.takewhile(lambda other: other != (job, trial), self._waiting)
+            loan = _Loan(key, self._clock(), frozenset(before))
             self._waiting.pop((job, trial), None)
-            passes = bool(self._waiting)
             self._lent[key] += 1
-            self._passing[key] += passes
+            self._loans.append(loan)
         try:
             yield
         finally:
             with self._lock:
                 self._lent[key] -= 1
-                self._passing[key] -= passes
+                self._loans.remove(loan)
+
+    def waited_for(self, jobs: Iterable[int]) -> bool:
+        """Return whether the first one in the line has its memory as soon as runs of these jobs give back theirs."""
+        with self._lock:
+            self._forget_waiting()
+            given = {(job, False) for job in jobs}
+            # NOTE: idle runs give way to it in any case, and what is kept is not given back.
+            lent = [loan for loan in self._loans if loan.key not in given]
+            first = next(iter(self._waiting), None)
+            return first is not None and len(lent) < len(self._loans) and self._fits_with(first, lent)
 
     def keep(self, job: int, runs: int = 1) -> None:
         """Keep the memory for so many runs of a job, staked on or found wrong, until it is forgotten or let go."""
@@ -191,16 +216,18 @@ class Tensors:
         for trial in (False, True):
             self._waiting.pop((job, trial), None)
 
-    def _refuses(self, key: tuple[int, bool], *, trial: bool, waits: bool) -> MemoryShort | None:
+    def _refuses(
+        self, key: tuple[int, bool], *, trial: bool, waits: bool, lasts_s: float
+    ) -> MemoryShort | None:
         """Return why a job cannot have its memory now. Drops idle runs to make room."""
         job, _ = key
         if (reason := self._too_full(key)) is not None:
             self._waiting.pop((job, trial), None)
             return MemoryShort(reason, waits=False)
         now = self._clock()
-        self._waiting = {key: asked for key, asked in self._waiting.items() if now - asked < ASKED_S}
+        self._forget_waiting()
         first, more = self._first(job, trial=trial), _Runs([key])
-        passes = first is None or self._size(self._staked() | (self._passing + more + first)) <= self.limit
+        passes = first is None or self._fits_beside(first, more) or lasts_s <= self._waits_s(first)
         while not passes or self._size(self._runs(more)) > self.limit:
             idle = next((number for number in self._idle if number != job), None)
             if idle is None or not passes:
@@ -215,15 +242,41 @@ class Tensors:
             self._idle.pop(idle)()
         return None
 
-    def _first(self, job: int, *, trial: bool) -> _Runs | None:
+    def _forget_waiting(self) -> None:
+        now = self._clock()
+        self._waiting = {key: asked for key, asked in self._waiting.items() if now - asked < ASKED_S}
+
+    def _first(self, job: int, *, trial: bool) -> tuple[int, bool] | None:
         """Return the one that a job may not keep waiting: it came before, and waits longest."""
         for other, measured in self._waiting:
             if (other, measured) == (job, trial):
                 return None
             # NOTE: one that does not fit any more beside what is kept is left to others when it asks again.
             if other != job and not (trial and measured) and self._too_full((other, False)) is None:
-                return _Runs([(other, False)])
+                return other, measured
         return None
+
+    def _fits_beside(self, first: tuple[int, bool], more: _Runs) -> bool:
+        """Return whether what has passed the first one in the line, with some more, leaves it what it takes."""
+        passing = _Runs(loan.key for loan in self._loans if first in loan.passed)
+        return self._size(self._staked() | (passing + more + _Runs([(first[0], False)]))) <= self.limit
+
+    def _waits_s(self, first: tuple[int, bool]) -> float:
+        """Return for how many seconds what the first one in the line waits for has been going on by now.
+
+        NOTE: nobody knows how long it goes on, but as long again is the least that may be expected. So what is over by
+        then may pass: it makes the wait twice as long, at most, since what has passed itself lets nobody pass.
+        """
+        before = [loan for loan in self._loans if first not in loan.passed]
+        while before and not self._fits_with(first, before):
+            last = before.pop()  # those that began last are expected to end first
+            if self._fits_with(first, before):
+                return self._clock() - last.began
+        return -math.inf
+
+    def _fits_with(self, first: tuple[int, bool], loans: list[_Loan]) -> bool:
+        lent = _Runs(loan.key for loan in loans) + _Runs([(first[0], False)])
+        return self._size(self._staked() | lent) <= self.limit
 
     def _too_full(self, key: tuple[int, bool]) -> str | None:
         staked, alone = self._staked(), self._taken(key[0]).alone

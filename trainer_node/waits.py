@@ -163,7 +163,7 @@ WAITS = (
         "another job's trainer",
         TURN_S,
         "for each run before it",
-        "that run goes to the back of the queue",
+        "that run ends for now; the time that it has waited counts as had",
         "N/test_slow_logs.py::test_a_run_that_waits_for_logs_lets_others_go_first",
     ),
     Wait(

@@ -285,6 +285,22 @@ WORKS = (
         "N/sampling/test_siege.py::test_an_interval_begins_within_a_step_of_any_other",
     ),
     Work(
+        "replaying whole runs",
+        "a posted job with a claim that is withheld, or checked as a whole",
+        "one step at a time, of the run that has had least time, those with our stake first; 4 of strangers are in "
+        "progress, and each takes no more from another than that other takes itself, and 120 s for its place",
+        "the gas of posting, and a stake that comes back where the claim is right",
+        "N/test_runs.py::test_a_strangers_run_of_days_keeps_no_other_job_waiting",
+    ),
+    Work(
+        "waiting for memory",
+        "a posted job that takes all that is allowed, behind another",
+        "passed by what fits beside it, and by what takes no longer than what it waits for has taken; a stranger's "
+        "run gives its memory back after 30 s and goes on later",
+        "the gas of posting",
+        "N/sampling/test_line_for_memory.py::test_a_small_interval_is_checked_while_a_large_one_waits",
+    ),
+    Work(
         "drawing intervals of claimed roots",
         "claims in a posted job, of as many steps as it likes",
         "beside the loop, and one interval at a time, when it is to be checked, in a time that does not depend on "

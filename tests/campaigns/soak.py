@@ -96,13 +96,13 @@ class Day:
 
 
 class SometimesLying(JobRunner):
-    """Lies in some jobs. NOTE: runs are executed one after the other."""
+    """Lies in some jobs. NOTE: a run begins while no other computes."""
 
     lie_of: Callable[[int], Lie]
 
-    def _train(self, work: Work) -> RunClaim:
+    def _train(self, work: Work, pass_on: Callable[[], bool]) -> RunClaim:
         self._replay = lying(self.lie_of(work.job.id))
-        return super()._train(work)
+        return super()._train(work, pass_on)
 
 
 class Soak(Arena):

@@ -18,6 +18,7 @@ from trainer_node.chain import JobPhase
 from trainer_node.cost_estimate import measure
 from trainer_node.db import Database
 from trainer_node.decide import too_slow
+from trainer_node.processors import Share
 from trainer_node.run_execution import reports
 from trainer_node.waits import again_s
 
@@ -137,7 +138,7 @@ def test_a_finished_run_comes_back_while_another_job_is_at_work(tmp_path: Path, 
             stranger, ours = job(2, uri=uri, program=longer), job(uri=uri)
             until(lambda: works.prepare(stranger))
             release = threading.Event()
-            works._runner.submit(release.wait, 20)
+            works._runs.submit(Share(), lambda _: release.wait(20))
             try:
                 assert works.train(stranger) is None
                 assert until(lambda: works.train(ours)) == CLAIM
@@ -166,7 +167,7 @@ def test_what_is_still_to_be_done_is_reckoned(tmp_path: Path, database: Database
         alone = until(lambda: works.ready_in_s(job(uri=uri)))
         until(lambda: works.prepare(job(2, uri=uri)))
         release = threading.Event()
-        works._runner.submit(release.wait, 20)
+        works._runs.submit(Share(), lambda _: release.wait(20))
         try:
             works.train(job(2, uri=uri))
             assert works.ready_in_s(job(uri=uri)) > alone

@@ -20,6 +20,7 @@ from trainer_node.job_runner import JobRunner
 from trainer_node.keeper import Keeper
 from trainer_node.mending import MEND_S
 from trainer_node.problems import Problems
+from trainer_node.processors import Share
 from trainer_node.store import Store
 from trainer_node.whole import WholeRuns
 from trainer_node.worth import Worth
@@ -104,7 +105,7 @@ def test_a_run_that_goes_on_when_we_stake_on_another_keeps_its_roots_alone(
     challenger: Challenger, clock: Hand
 ) -> None:
     works = challenger.works
-    held = works._runner.submit(until, lambda: challenger.keeper.reserved)
+    held = works._runs.submit(Share(), lambda _: until(lambda: challenger.keeper.reserved))
     assert challenger.whole.decide(challenger.job(), 0) == ([], None)
     assert works.works_at(STRANGERS), "there is room for it"
     challenger.all_is_kept()

@@ -125,9 +125,9 @@ def test_runs_of_strangers_that_come_back_from_the_disk_are_not_before_ours(
 ) -> None:
     held, run = Held(frozenset(range(2, 2 + strangers))), JobRunner._run
 
-    def slowly(self: JobRunner, work: Work, package: Package) -> Any:
+    def slowly(self: JobRunner, work: Work, *given: Any) -> Any:
         held.wait(work.job.id)
-        return run(self, work, package)
+        return run(self, work, *given)
 
     monkeypatch.setattr(JobRunner, "_run", slowly)
     with opened() as node, held:
@@ -180,9 +180,9 @@ def test_a_run_of_ours_that_is_not_measured_lets_no_other_job_seem_to_be_in_time
     """What takes the processors first is not forgotten because nobody knows how long it takes."""
     measured, runs, run = Held(frozenset({1})), Held(frozenset({1})), JobRunner._run
 
-    def slowly(self: JobRunner, work: Work, package: Package) -> Any:
+    def slowly(self: JobRunner, work: Work, *given: Any) -> Any:
         runs.wait(work.job.id)
-        return run(self, work, package)
+        return run(self, work, *given)
 
     monkeypatch.setattr(JobRunner, "_run", slowly)
     measures(monkeypatch, measured.wait)

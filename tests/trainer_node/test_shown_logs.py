@@ -28,6 +28,7 @@ from trainer_node.db import Database
 from trainer_node.errors import DiskFull, LogsLate, MemoryShort
 from trainer_node.job_runner import JobRunner
 from trainer_node.onchain_logs import Shown
+from trainer_node.processors import Share
 from trainer_node.store import Store
 from trainer_node.waits import logs_s
 
@@ -167,9 +168,8 @@ def test_they_are_handed_over_once_and_each_step_is_put_together_by_its_run(desk
     was done the loop put all of it together anew."""
     desk.starve()
     works = desk.works
-    held = works._runner.submit(
-        desk.server.release.wait, 120
-    )  # the run cannot begin before the rounds are over
+    # The run cannot begin before the rounds are over.
+    held = works._runs.submit(Share(), lambda _: desk.server.release.wait(120))
     desk.server.release.clear()
     until(held.running)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,77 @@ def test_who_waits_longest_is_passed_only_by_what_fits_beside_it() -> None:
         pass
     with tensors.lent(3):
         pass
+
+
+def test_who_waits_is_passed_by_what_takes_no_longer_than_what_it_waits_for_has_taken() -> None:
+    """The attack: a job that takes all memory waits behind one that takes next to none, and the rest lies idle."""
+    clock = Hand()
+    tensors = made(100, {1: 1, 2: 100, 3: 5, 4: 5}, clock)
+    with tensors.lent(1):
+        assert short(tensors, 2).waits
+        assert short(tensors, 3, lasts_s=60.0).waits
+        clock.on(60.0)
+        assert short(tensors, 4).waits, "nobody knows how long it takes"
+        assert short(tensors, 4, lasts_s=61.0).waits
+        with tensors.lent(3, lasts_s=60.0):
+            pass
+
+
+def test_what_has_passed_lets_nobody_pass_so_who_waits_has_its_turn() -> None:
+    clock = Hand()
+    tensors = made(100, {1: 1, 2: 100, 3: 5, 4: 5}, clock)
+    with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
+        first.enter_context(tensors.lent(1))
+        assert short(tensors, 2).waits
+        clock.on(60.0)
+        second.enter_context(tensors.lent(3, lasts_s=60.0))
+        first.close()
+        clock.on(60.0)
+        assert short(tensors, 4, lasts_s=1.0).waits, "or small ones would keep it waiting for ever"
+    with tensors.lent(2):
+        assert short(tensors, 4, lasts_s=1.0).waits
+    with tensors.lent(4):
+        pass
+
+
+def test_what_is_not_in_the_way_of_who_waits_lets_nobody_pass() -> None:
+    """One that goes on for days takes little; who waits has room as soon as the other is done."""
+    clock = Hand()
+    tensors = made(100, {1: 1, 2: 50, 3: 60, 4: 45}, clock)
+    with tensors.lent(1):
+        clock.on(86_400.0)
+        with tensors.lent(2):
+            assert short(tensors, 3).waits
+            clock.on(60.0)
+            assert short(tensors, 4, lasts_s=61.0).waits
+            with tensors.lent(4, lasts_s=60.0):
+                pass
+
+
+def test_who_came_first_is_no_passer_for_those_behind_it() -> None:
+    clock = Hand()
+    tensors = made(100, {1: 60, 2: 60, 3: 60, 4: 10}, clock)
+    with tensors.lent(1):
+        assert short(tensors, 2).waits
+        assert short(tensors, 3).waits
+    with tensors.lent(2):
+        assert short(tensors, 3).waits
+        with tensors.lent(4):
+            pass
+
+
+def test_runs_are_waited_for_only_by_who_has_room_once_they_give_back_theirs() -> None:
+    tensors = made(100, {1: 40, 2: 40, 3: 100, 4: 90, 5: 20})
+    with tensors.lent(1), tensors.lent(2), tensors.lent(5, beside=True):
+        assert not tensors.waited_for([1, 2]), "nobody waits"
+        assert short(tensors, 3).waits
+        assert not tensors.waited_for([1, 2]), "an interval has some, too"
+        tensors.forget(3)
+        tensors.of(4, takes_of(4, 80))
+        assert short(tensors, 4).waits
+        assert tensors.waited_for([1, 2])
+        assert not tensors.waited_for([1])
+        assert not tensors.waited_for([])
 
 
 def test_measurements_pass_one_another_and_no_run() -> None:

@@ -11,6 +11,7 @@ of its own (`waits.STAKED`), and takes no turns.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -104,6 +105,13 @@ class IntervalRunner(JobRunner):
     def _part_s(self, job: JobView) -> float | None:
         estimate = self._estimate(job)
         return None if estimate is None else float(estimate.train_s(job.program)) * self._samples.share(job)
+
+    def _interval_s(self, job: JobView) -> float:
+        """Return the seconds that an interval takes; infinite as long as the job is not measured."""
+        if (estimate := self._estimate(job)) is None:
+            return math.inf
+        terms = job.program
+        return float(estimate.train_s(terms)) * min(1.0, terms.strides[0] / terms.steps)
 
     def _auditor(self, task: Task, stop: threading.Event) -> Auditor:
         """Return what checks a claimed root. NOTE: it waits for data with the program in memory, and no tensors."""
@@ -230,7 +238,7 @@ class IntervalRunner(JobRunner):
             return computed
 
         # NOTE: intervals of several roots are replayed at the same time, beside those that were found wrong.
-        with self._tensors.lent(job.id, beside=True, must=must):
+        with self._tensors.lent(job.id, beside=True, must=must, lasts_s=self._interval_s(job)):
             try:
                 yield kept_if_wrong
             finally:

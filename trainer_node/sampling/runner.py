@@ -163,14 +163,15 @@ class SampleRunner(IntervalRunner):
         return super().busy or any(checks.busy for checks in self._checks.values())
 
     def ready_in_s(self, job: JobView) -> float | None:
-        """NOTE: intervals share the processors, so each of the others takes no more of them than we do meanwhile; and a
-        whole run beside them takes half. Only a whole run waits for the end of others."""
+        """NOTE: intervals share the processors, so each of the others takes no more of them than we do meanwhile; and
+        the whole runs beside them, of which one computes, take half."""
         estimate = self.prepare(job)
         if estimate is None:
             return None
         if self._as_whole(job):
             return self.whole_ready_in_s(job)
-        own, runs_s = self._part_s(job), self._runs_s(job.id)
+        own = self._part_s(job)
+        runs_s = None if own is None else self._runs_s(job.id, own)
         if own is None or runs_s is None:
             return None
         return own + self._parts_s(job, own) + min(own, runs_s)

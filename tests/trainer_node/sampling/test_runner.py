@@ -140,7 +140,7 @@ def job_of(*roots: bytes, dead: bytes = b"", ends: int = HOUR) -> Any:
         challenge_end=ends,
         challenge_period=ends,
         rules=SimpleNamespace(clock=ends),
-        program=NOTHING,
+        program=SimpleNamespace(steps=12, strides=(3,)),
     )
 
 

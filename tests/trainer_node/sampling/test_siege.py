@@ -24,6 +24,7 @@ from trainer_node.cost_estimate import CostEstimate
 from trainer_node.db import Database
 from trainer_node.outcomes import RETRY_S
 from trainer_node.package import Package
+from trainer_node.processors import Share
 from trainer_node.sampling.budget import ChainClock
 from trainer_node.sampling.checks import Checks
 from trainer_node.sampling.runner import SampleRunner
@@ -271,7 +272,7 @@ def test_an_interval_is_replayed_beside_a_whole_run(siege: Siege) -> None:
     """The attack: a claimant that withholds makes us compute a whole run for days, while other intervals waited."""
     of, end = siege.job(1, siege.lie), threading.Event()
     siege.prepared(of)
-    siege.node._runner.submit(end.wait)
+    siege.node._runs.submit(Share(), lambda _: end.wait())
     assert until(lambda: siege.check(of) == [[INTERVAL]])
     end.set()
 
@@ -315,5 +316,5 @@ def test_a_job_is_not_left_because_others_compute_for_long(
     node._checks[2] = Checks(ChainClock(siege.clock))
     with node._checks[2].computes():
         assert node.ready_in_s(one) == 2 * own
-        monkeypatch.setattr(node, "_runs_s", lambda _: 1e9)
+        monkeypatch.setattr(node, "_runs_s", lambda *_: 1e9)
         assert node.ready_in_s(one) == 3 * own

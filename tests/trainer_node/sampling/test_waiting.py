@@ -69,7 +69,7 @@ def test_a_slow_server_leaves_time_for_a_whole_replay(now: float, until: int, re
         group_of_root=groups.get,
         challenge_end=PERIOD_S,
         claimable_until=lambda _: PERIOD_S,
-        program=None,
+        program=SimpleNamespace(steps=12, strides=(3,)),
     )
     checks = made._checks[1] = Checks(ChainClock(lambda: made.machine))
     checks.clock.see(now)

@@ -125,7 +125,7 @@ def test_a_lie_beside_a_withheld_root_is_found_where_another_run_goes_first(
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The attack as above, where the run of another job takes a day."""
-    monkeypatch.setattr(watch.node, "_runs_s", lambda _: 24.0 * HOUR)
+    monkeypatch.setattr(watch.node, "_runs_s", lambda *_: 24.0 * HOUR)
     watch.withheld()
     both = watch.job(GONE, watch.run.root)
     assert until(lambda: watch.found(both)) == [INTERVAL]
