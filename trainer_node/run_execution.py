@@ -59,7 +59,8 @@ _log = structlog.get_logger(__name__)
 
 class RunExecution:
     """Computes runs for `job_runner.JobRunner`, whose parameters these are. ``unkept`` returns who is told what the
-    disk refuses of a job's run (`Replay`); ``others_wait`` whether another run waits for the place of one that computes."""
+    disk refuses of a job's run (`Replay`), ``others_wait`` whether another run waits for the place of one that
+    computes."""
 
     def __init__(
         self,
