@@ -36,10 +36,12 @@ from referee_py.program.mode import is_rounded
 from .chain import JobView
 from .config import Settings
 from .cost_estimate import MARGIN, CostEstimate
-from .drafts import LANES
 from .min_stake import TRIAL_MOVES, match_moves
 
 REMEDY = "a faster machine or jobs with longer periods allow more at once, policy.max_open_jobs fewer"
+
+DRAFT_LANES = 4
+"""Number of threads in which moves of trials are computed (`drafts`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Means:
     @classmethod
     def of(cls, settings: Settings) -> Means:
         """Return the means of this machine."""
-        return cls(settings.latency_s, settings.mined_s, min(LANES, os.cpu_count() or 1))
+        return cls(settings.latency_s, settings.mined_s, min(DRAFT_LANES, os.cpu_count() or 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@
 SAFETY: what a restored node may not know is what its predecessor sent after the copy. It loses no intent by that and
 does nothing twice: decisions are made from the chain alone, a nonce is mined once, and salts come from the key. But two
 nodes with one key would replace each other's transactions. So a restored node first watches its account for a while,
-and refuses to start if somebody else uses it (`alone`).
+and refuses to start if somebody else uses it (`single_use`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import os
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -29,19 +29,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .db import Database
 from .disk import disk_errors
-from .errors import AlreadyRunning, ConfigError
+from .errors import ConfigError
+from .single_use import MARK
 from .store_files import INCOMING
 
 VERSION = 1
 MANIFEST = "backup.json"
-MARK = "restored"
-"""File of a data directory that was restored and has not been started since."""
 DATABASES = ("node.sqlite3", "outbox.sqlite3")
 KEY = "key.json"
 ARTIFACTS = "artifacts"
 _MAX_MANIFEST = 1 << 28
 _CHUNK = 1 << 20
-_LOOKS = 5
 
 _Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -152,26 +150,6 @@ def restore(source: Path, data_dir: Path) -> Manifest:
                 (data_dir / name).parent.mkdir(parents=True, exist_ok=True)
                 (Path(spare) / name).replace(data_dir / name)
     return manifest
-
-
-def alone(data_dir: Path, nonce: Callable[[], int], watch_s: float, wait: Callable[[float], bool]) -> None:
-    """Watch the account of a restored directory for a while; ``wait`` sleeps, and returns True if the node is to stop.
-
-    Raises AlreadyRunning if its nonce changes: then another node uses the key. Does nothing for other directories.
-    """
-    mark = data_dir / MARK
-    if not mark.exists():
-        return
-    before = nonce()
-    for _ in range(_LOOKS):
-        if wait(watch_s / _LOOKS):
-            return
-        if (now := nonce()) != before:
-            raise AlreadyRunning(
-                f"this data directory was restored from a backup, and its account has sent {now - before} transactions "
-                "meanwhile: stop the node that runs with the same key, then start this one"
-            )
-    mark.unlink()
 
 
 def _artifacts(data_dir: Path) -> Iterator[tuple[str, Path]]:

@@ -45,7 +45,6 @@ from .chain.view import FINALITY_S
 from .config_sections import DAY_S, Address, Fees, Keep, Limits, Policy
 from .download import check_uri
 from .errors import ConfigError
-from .patience import Market
 from .retired_settings import RETIRED
 from .suggest import did_you_mean
 
@@ -255,13 +254,6 @@ class Settings(BaseSettings):
         if limit is None:
             return None if self.mode is Mode.DEFEND else 0
         return int(limit * 10**18)
-
-    def market(self, base_fee: int) -> Market:
-        """Return the price of gas in a block with this base fee in wei, and how long we wait for cheaper gas."""
-        patient_s = self.fees.patient_s
-        if patient_s < 0:
-            patient_s = 0 if self.chain_id in LOCAL_CHAINS else DAY_S
-        return Market(base_fee + self.fees.policy().priority_fee, patient_s, self.latency_s)
 
     @property
     def block_time_s(self) -> float:

@@ -9,13 +9,13 @@ These functions do not check that the contract accepts an action: every action i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from referee_py.execute import RunClaim
+from referee_py.jobs import EMPTY_COMMITMENT
 from referee_py.program.mode import Bounds, Rounding, is_rounded
 
-from .chain import Group, JobPhase, JobView, MatchInfo
+from .chain import Group, JobPhase, JobView, MatchInfo, Seat
 from .chain.codec.job import NEVER
 from .config import Mode
 from .cost_estimate import MARGIN, CostEstimate
@@ -23,8 +23,6 @@ from .flood import too_many_pieces
 from .min_stake import TRIAL_MOVES, match_moves
 from .patience import Market, Patience
 from .refuted import Refuted
-
-NO_COMMITMENT = bytes(32)
 
 
 class JobAction(StrEnum):
@@ -37,17 +35,6 @@ class JobAction(StrEnum):
     FINALIZE = "finalize"
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """A match in which our result is at stake: the side that claims it, and both groups."""
-
-    match: MatchInfo
-    side: int
-    may_refine: bool
-    own: Group
-    opponent: Group
-
-
 def trainer_actions(
     job: JobView, me: str, own: RunClaim | None, now: int, *, willing: bool
 ) -> list[JobAction]:
@@ -56,10 +43,12 @@ def trainer_actions(
     match job.phase:
         case JobPhase.TRAINING if mine is None:
             return [JobAction.JOIN] if willing and len(job.trainers) < job.slots else []
-        case JobPhase.TRAINING if mine is not None and own is not None and mine.commitment == NO_COMMITMENT:
+        case JobPhase.TRAINING if (
+            mine is not None and own is not None and mine.commitment == EMPTY_COMMITMENT
+        ):
             return [JobAction.COMMIT]
         case JobPhase.REVEAL if mine is not None and own is not None:
-            return [] if mine.revealed or mine.commitment == NO_COMMITMENT else [JobAction.REVEAL]
+            return [] if mine.revealed or mine.commitment == EMPTY_COMMITMENT else [JobAction.REVEAL]
     return closing(job, me, now)
 
 

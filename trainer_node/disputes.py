@@ -27,7 +27,7 @@ from .job_runner import JobRunner
 from .loop import Turn
 from .match_player import MatchPlayer
 from .min_stake import TRIAL_MOVES, match_moves
-from .patience import NONE, Patience
+from .patience import NONE, Patience, gas_market
 from .refuted import Refuted
 from .replay import Replay
 from .rights import Rights
@@ -52,7 +52,7 @@ class Disputes:
         self._undone = undone
         self._matches = matches
         self._hearings = hearings
-        self._market = node.settings.market
+        self._market = partial(gas_market, node.settings)
         self._gas = node.gas
         self._gauges = node.gauges
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from referee_py.trial.solver import Planned
 
-LANES = 4
+from .admission import DRAFT_LANES
+
 """Drafts computed at the same time. Further drafts wait for a free lane; nothing else waits."""
 
 Stop = Callable[[], bool]
@@ -34,7 +35,7 @@ class Drafts:
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
         self._drafts: dict[int, _Draft] = {}
-        self._lanes = ThreadPoolExecutor(LANES, thread_name_prefix="trial")
+        self._lanes = ThreadPoolExecutor(DRAFT_LANES, thread_name_prefix="trial")
 
     def moves(
         self, hearing: int, of: object, work: Callable[[Stop], Sequence[Planned]], patience_s: float

@@ -10,12 +10,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from referee_py.execute import RunClaim
+from referee_py.jobs import EMPTY_COMMITMENT
 from referee_py.walk import clock
 from referee_py.walk.sides import sides
 
-from .chain import JobPhase, JobView
+from .chain import JobPhase, JobView, Seat
 from .chain.fees import GWEI
-from .decide import NO_COMMITMENT, Seat
 from .ids import whole
 from .metrics import Metrics
 
@@ -113,9 +113,9 @@ class Gauges:
         slot = job.trainer(self._me) if self._me is not None else None
         if slot is None or slot.revealed:
             return 0.0
-        if job.phase is JobPhase.TRAINING and slot.commitment == NO_COMMITMENT:
+        if job.phase is JobPhase.TRAINING and slot.commitment == EMPTY_COMMITMENT:
             return time.time() + job.commit_end - now
-        if job.phase is JobPhase.REVEAL and slot.commitment != NO_COMMITMENT:
+        if job.phase is JobPhase.REVEAL and slot.commitment != EMPTY_COMMITMENT:
             return time.time() + job.reveal_end - now
         return 0.0
 

@@ -14,7 +14,7 @@ from .chain import Call, JobView, Receipt, Snapshot
 from .decide import JobAction, later, unripe
 from .due import Due
 from .funds import kept, living_stakes, offer, refuting, top_up
-from .patience import Patience
+from .patience import Patience, gas_market
 from .refuted import Refuted
 from .salt import Salts
 from .service import Daemon
@@ -42,7 +42,7 @@ class JobPlayer:
     def due(self, snapshot: Snapshot, job: JobView, act: JobAction, own: RunClaim | None) -> list[Due]:
         """Return the transaction of an action, unless it waits for cheaper gas. ``own``: our result, if any."""
         me, node = self._account.address, self._node
-        market, max_fee = node.settings.market(snapshot.block.base_fee), node.settings.fees.max_fee
+        market, max_fee = gas_market(node.settings, snapshot.block.base_fee), node.settings.fees.max_fee
         # SAFETY: a block from before this process started may not show the stakes of an earlier process.
         claims = act is JobAction.CHALLENGE and not node.reserve.kept(job.id)
         stakes = act is JobAction.JOIN or claims

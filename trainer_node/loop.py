@@ -13,6 +13,7 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 import structlog
@@ -24,6 +25,7 @@ from .due import Due
 from .errors import ConfigError, Reverted, RpcCorrupt, RpcUnavailable
 from .forwarder import Forwarder
 from .job_queue import JobQueue, Scheduler
+from .patience import gas_market
 from .policy import GasBudget
 from .problems import Problems
 from .reserve import Reserve
@@ -84,7 +86,7 @@ class Loop:
         self._ours = [False, False]
         """Whether a job concerned us in this round and in the one before."""
         self._counted = float("-inf")
-        self._teller = Teller(key.address, node.settings.market, role.pressed) if key else None
+        self._teller = Teller(key.address, partial(gas_market, node.settings), role.pressed) if key else None
         self._withheld: str | None = None
         """Why something was not staked in this round."""
         self._compare_at = 0.0
@@ -211,7 +213,9 @@ def _forwarder(node: Daemon) -> Forwarder | None:
             f"withdrawal_address {node.address} is the daemon's own account; name another, or none"
         )
     floor = int(settings.keep_eth * 10**18)
-    return Forwarder(settings.withdrawal_address, floor, node.client.block().number, settings.market)
+    return Forwarder(
+        settings.withdrawal_address, floor, node.client.block().number, partial(gas_market, settings)
+    )
 
 
 class Sender:

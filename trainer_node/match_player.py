@@ -11,9 +11,8 @@ from referee_py.game.solver import plan
 from referee_py.game.state import MatchState, Phase
 from referee_py.game.view import LoggedView
 
-from .chain import Call
+from .chain import Call, Seat
 from .chain.codec.match import match_call
-from .decide import Seat
 from .due import Due
 from .errors import RpcCorrupt
 from .ids import whole

@@ -28,6 +28,7 @@ from .job_runner import JobRunner
 from .loop import Role, Turn, raising
 from .match_player import MatchPlayer
 from .opponent import Opponents
+from .patience import gas_market
 from .refuted import Refuted
 from .service import Daemon
 from .undone import Undone
@@ -69,7 +70,7 @@ class Participant(Role):
         self._jobs: JobPlayer | None = None
         self._over: set[int] = set()
         self._undone = Undone(node.database, node.client.deployment.referee)
-        self._market = node.settings.market
+        self._market = partial(gas_market, node.settings)
         self._max_fee = node.settings.fees.max_fee
         if (key := node.transactions) is not None:
             self._jobs = JobPlayer(node)

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from referee_py.walk import clock
 from referee_py.walk.clock import Clocked
 
+from .config import LOCAL_CHAINS, Settings
+from .config_sections import DAY_S
 from .cost_estimate import MARGIN
 
 SHARE = 0.75
@@ -93,3 +95,11 @@ class Market:
     def about(self, stake: int, stake_gas: int, busy_s: float = 0.0) -> Patience:
         """Return the rule for a dispute about such a stake."""
         return Patience(self.fee, bearable(stake, stake_gas), self.patient_s, busy_s)
+
+
+def gas_market(settings: Settings, base_fee: int) -> Market:
+    """Return the price of gas in a block with this base fee in wei, and how long we wait for cheaper gas."""
+    patient_s = settings.fees.patient_s
+    if patient_s < 0:
+        patient_s = 0 if settings.chain_id in LOCAL_CHAINS else DAY_S
+    return Market(base_fee + settings.fees.policy().priority_fee, patient_s, settings.latency_s)

@@ -25,9 +25,9 @@ from referee_py.execute import RunClaim
 from referee_py.program.terms import Terms
 
 from .artifacts import Kind, Name
-from .audit.published import CLAIM, Claim, Refinement
 from .bundle import Bundle
 from .checkpoints import Checkpoint, StoredCheckpoints
+from .claim_file import CLAIM, Claim, Refinement
 from .db import Database
 from .errors import ConfigError
 from .metrics_file import MetricsFile

@@ -20,7 +20,6 @@ from web3 import Web3
 
 from referee_py.errors import AssayError, Unavailable
 
-from . import backup
 from .access import open_client, transaction_manager
 from .admission import Means
 from .chain import ChainClient, JobView, TransactionManager
@@ -51,6 +50,7 @@ from .remote_signer import RemoteAccount
 from .reserve import Reserve
 from .retention import Policy, usage
 from .server import ArtifactServer
+from .single_use import alone
 from .store import Store
 from .systemd import Notifier
 
@@ -192,7 +192,7 @@ def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[
                 transactions = transaction_manager(
                     settings, client.web3, account, database, metrics=metrics, stop=stop
                 )
-                backup.alone(
+                alone(
                     settings.data_dir,
                     transactions.nonce,
                     max(3 * settings.block_time_s, RESTORED_S),

@@ -13,10 +13,11 @@ from eth_account import Account
 from web3.types import RPCEndpoint
 
 from tests.conftest import Anvil
-from trainer_node.backup import MARK, alone, back_up, restore
+from trainer_node.backup import back_up, restore
 from trainer_node.chain import Call, TransactionManager, connect
 from trainer_node.db import Database
 from trainer_node.errors import AlreadyRunning, ConfigError
+from trainer_node.single_use import MARK, alone
 from trainer_node.store import Store
 
 

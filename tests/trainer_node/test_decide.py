@@ -9,14 +9,13 @@ from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
 from referee_py.execute import RunClaim as Result
-from referee_py.jobs import Rules
+from referee_py.jobs import EMPTY_COMMITMENT, Rules
 from referee_py.program.mode import Bounds, Form, Rounding
 from referee_py.program.terms import Terms
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
 from trainer_node.config import Mode
 from trainer_node.db import Database
 from trainer_node.decide import (
-    NO_COMMITMENT,
     JobAction,
     challenger_actions,
     disagreements,
@@ -85,7 +84,7 @@ def claimed(phase: JobPhase, *roots: bytes, owner: str = OTHER, **changes: objec
     return job(phase, claims=claims, groups=groups, **changes)
 
 
-def slot(commitment: bytes = NO_COMMITMENT, revealed: bool = False) -> dict[str, object]:
+def slot(commitment: bytes = EMPTY_COMMITMENT, revealed: bool = False) -> dict[str, object]:
     return {"trainers": (Trainer(ME, revealed, 1, commitment),)}
 
 

@@ -14,8 +14,7 @@ from referee_py.game.rules import apply, opened
 from referee_py.game.state import MatchState, MatchTerms, Move, Phase
 from tests.planned import observe
 from trainer_node.artifacts import Kind, Name
-from trainer_node.chain import Group, MatchInfo
-from trainer_node.decide import Seat
+from trainer_node.chain import Group, MatchInfo, Seat
 from trainer_node.errors import RpcCorrupt
 from trainer_node.fetch import Fetcher
 from trainer_node.match_player import MatchPlayer

@@ -12,15 +12,15 @@ import pytest
 from referee_py.panel.state import HearingPhase
 from referee_py.program.mode import Rounding
 from trainer_node import min_stake
-from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
+from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Seat, Trainer
 from trainer_node.chain.fees import GWEI
 from trainer_node.config import load_settings
 from trainer_node.config_sections import DAY_S
 from trainer_node.data_requester import DataRequester
-from trainer_node.decide import JobAction, Seat, later
+from trainer_node.decide import JobAction, later
 from trainer_node.job_player import JobPlayer
 from trainer_node.participant import Participant
-from trainer_node.patience import NONE, SHARE, Market, Patience, bearable, reserve
+from trainer_node.patience import NONE, SHARE, Market, Patience, bearable, gas_market, reserve
 from trainer_node.teller import Teller
 
 from .desk import job
@@ -311,8 +311,10 @@ def test_deposits_are_got_back_when_gas_is_cheap() -> None:
 
 def test_nothing_waits_on_a_development_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert load_settings().market(10).patient_s == 0
-    elsewhere = load_settings(chain_id=1).market(10)
+    assert gas_market(load_settings(), 10).patient_s == 0
+    elsewhere = gas_market(load_settings(chain_id=1), 10)
     assert elsewhere == Market(10 + GWEI, DAY_S, 5 * 12 + 2), "what we pay is the base fee and the tip"
     monkeypatch.setenv("ASSAY_FEES__PATIENT_S", "7")
-    assert load_settings().market(10).patient_s == load_settings(chain_id=1).market(10).patient_s == 7
+    assert (
+        gas_market(load_settings(), 10).patient_s == gas_market(load_settings(chain_id=1), 10).patient_s == 7
+    )

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from referee_py.errors import InvalidInput
 
+from ..claim_file import FORMAT, Claim
 from ..fetch import Fetcher
 from ..store import Store
 from .claimed import Served
-from .published import FORMAT, Claim, PublishedRun
+from .published import PublishedRun
 
 if TYPE_CHECKING:  # NOTE: each process of an audit starts a second later with it
     from ..chain import JobView

@@ -19,11 +19,12 @@ import repops
 
 from referee_py.errors import Unavailable
 
+from ..claim_file import Claim
 from ..store import Store
 from .interval import Auditor, Finding, Verdict, computes
 from .job import JobRun
 from .location import Location
-from .published import Claim, PublishedRun
+from .published import PublishedRun
 
 ATTEMPTS = 2
 """How often an interval is begun whose process dies."""

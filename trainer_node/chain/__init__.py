@@ -5,7 +5,7 @@ from referee_py.jobs import JobPhase
 from .client import ChainClient, Snapshot
 from .codec.hearing import HearingInfo
 from .codec.job import ClaimView, Group, JobView, Trainer
-from .codec.match import MatchInfo
+from .codec.match import MatchInfo, Seat
 from .codec.trial import TrialInfo
 from .contracts import Contracts, Deployment
 from .endpoints import connect
@@ -33,6 +33,7 @@ __all__ = [
     "MatchTrace",
     "Receipt",
     "Releases",
+    "Seat",
     "Snapshot",
     "Trainer",
     "TransactionManager",

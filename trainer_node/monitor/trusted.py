@@ -20,8 +20,8 @@ from pydantic_core import from_json
 from referee_py.errors import InvalidInput
 from referee_py.program.mode import is_rounded
 
-from ..audit.published import CLAIM, MAX_CLAIM_BYTES, Claim
 from ..chain import JobView
+from ..claim_file import CLAIM, MAX_CLAIM_BYTES, Claim
 
 MAX_LINE = 1 << 16
 MAX_READ = 16 << 20

@@ -19,7 +19,7 @@ from referee_py.walk.reason import Reason
 from ...errors import RpcCorrupt
 from ..events import Event
 from .base import Calls, Fold, Made, View, hidden
-from .job import JobView
+from .job import Group, JobView
 
 Pair = tuple[bytes, bytes]
 ShownTerms = tuple[Pair, tuple[str, str], int, int, Terms]
@@ -70,6 +70,17 @@ class MatchInfo:
             if player.lower() == address.lower():
                 return side
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A match in which our result is at stake: the side that claims it, and both groups."""
+
+    match: MatchInfo
+    side: int
+    may_refine: bool
+    own: Group
+    opponent: Group
 
 
 @dataclass
