@@ -14,14 +14,14 @@ import uvicorn
 from rich.markup import escape
 
 from referee_py.errors import InvalidInput
-from trainer_node.access import open_client
-from trainer_node.bundle import Bundle
 from trainer_node.cli.common import CHAIN, out, plain, with_settings
 from trainer_node.cli.default_command import DefaultCommand
-from trainer_node.config import Settings
-from trainer_node.fetch import Fetcher
-from trainer_node.process import exclusive
-from trainer_node.store import Store
+from trainer_node.daemon.access import open_client
+from trainer_node.local.bundle import Bundle
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.settings.settings import Settings
+from trainer_node.storage.process import exclusive
+from trainer_node.storage.store import Store
 
 from .chain import Chain, IndexedClient
 from .export import export

@@ -8,10 +8,10 @@ from typing import Any
 
 from referee_py.program import Program, Structure
 from referee_py.program.describe import Names, value_of
-from trainer_node.bundle import Bundle
 from trainer_node.chain import JobView
-from trainer_node.fetch import Fetcher
-from trainer_node.package import load_program
+from trainer_node.local.bundle import Bundle
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.run.package import load_program
 
 from . import text
 from .artifacts import Shelf

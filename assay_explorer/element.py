@@ -24,8 +24,8 @@ from referee_py.program.mode import is_rounded
 from referee_py.rounding.entries import WRITTEN
 from referee_py.rounding.primitives import DOWN, UP
 from referee_py.trial.chain_states import ChainStates
-from trainer_node.fetch import Fetcher
-from trainer_node.package import MAX_HEADER_BYTES
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.run.package import MAX_HEADER_BYTES
 
 NEAR = 4
 """Steps shown on each side of the judged one, and at both ends of the chain."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from referee_py.errors import AssayError
 from trainer_node.chain import JobPhase, JobView
-from trainer_node.result import fetch_result, save_result
-from trainer_node.watched_job import standing
+from trainer_node.client.result import fetch_result, save_result
+from trainer_node.client.watched_job import standing
 
 from . import curve, drawing, text
 from .chain import Look

@@ -14,9 +14,9 @@ from trainer_node.audit.coverage import Coverage, files_in, merge
 from trainer_node.audit.location import Location
 from trainer_node.audit.published import PublishedRun
 from trainer_node.audit.receipt import UNKNOWN
-from trainer_node.bundle import Bundle
-from trainer_node.metrics_file import RESERVED
-from trainer_node.store import Store
+from trainer_node.local.bundle import Bundle
+from trainer_node.local.metrics_file import RESERVED
+from trainer_node.storage.store import Store
 
 from . import curve, drawing, text
 from .intervals import MAX_SHOWN, Interval, Intervals

@@ -10,13 +10,13 @@ import typer
 from rich.table import Table
 
 from referee_py.program.mode import is_rounded
-from trainer_node.bundle import Bundle
 from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, with_settings
 from trainer_node.cli.flags import flag, only_given, with_flags
-from trainer_node.config import Settings
-from trainer_node.made import check as check_folder
-from trainer_node.made import removed
+from trainer_node.local.bundle import Bundle
+from trainer_node.settings.settings import Settings
+from trainer_node.storage.made_folders import check as check_folder
+from trainer_node.storage.made_folders import removed
 from trainer_node.suggest import did_you_mean
 
 from .demo import BY, MANY, NETWORK, STRIDES, Result, Scenario, check, digits, middle, play

@@ -14,17 +14,17 @@ import repops
 from referee_py.commit import Record
 from referee_py.execute import Executor, NodeHook, NodeValues, State, StepTrace
 from referee_py.trial.solver import Operator
-from trainer_node import challenger, trainer
 from trainer_node.chain import HearingInfo, JobView, TransactionManager
-from trainer_node.config import Settings
-from trainer_node.fetch import Fetcher
-from trainer_node.judgement import Judgement, servers
-from trainer_node.loop import Loop
-from trainer_node.package import MAX_HEADER_BYTES
-from trainer_node.participant import Participant
-from trainer_node.replay import Replay
-from trainer_node.service import Daemon, Service, open_daemon
-from trainer_node.verifier import Verifier
+from trainer_node.daemon.loop import Loop
+from trainer_node.daemon.service import Daemon, Service, open_daemon
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.play.judgement import Judgement, servers
+from trainer_node.roles import challenger, trainer
+from trainer_node.roles.participant import Participant
+from trainer_node.roles.verifier import Verifier
+from trainer_node.run.package import MAX_HEADER_BYTES
+from trainer_node.run.replay import Replay
+from trainer_node.settings.settings import Settings
 
 from .faults import Fault, Lie, Target, executor_of, values_of, watched
 

@@ -41,13 +41,13 @@ from trainer_node.audit.interval import Finding, Verdict
 from trainer_node.audit.location import Location
 from trainer_node.audit.pool import Task
 from trainer_node.audit.published import PublishedRun
-from trainer_node.bundle import Bundle
 from trainer_node.cli.audit import DIFFERS
-from trainer_node.devices import backend_of
-from trainer_node.package import Package
-from trainer_node.replay import Replay
-from trainer_node.run_folder import Retention, RunFolder, open_run
-from trainer_node.store import Store
+from trainer_node.local.bundle import Bundle
+from trainer_node.local.run_folder import Retention, RunFolder, open_run
+from trainer_node.run.devices import backend_of
+from trainer_node.run.package import Package
+from trainer_node.run.replay import Replay
+from trainer_node.storage.store import Store
 
 from .gpt_dispute import ROOT, backward_nodes, gpt
 from .report import Table, load, machine, show

@@ -15,7 +15,7 @@ from assay_capture.capture import Adam, Recipe, build
 from assay_capture.datasets import read_text
 from assay_lab.demo import Result, Scenario, play
 from assay_lab.faults import Fault, Lie
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 STEPS, STRIDES = 20, (10, 1)
 WINDOW, BATCH = 64, 4

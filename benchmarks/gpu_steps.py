@@ -16,7 +16,7 @@ from repops.backends import Backend
 from assay_capture.capture import Recipe, build
 from referee_py.compiled import Machine
 from referee_py.execute import FastExecutor, State
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 from .gpu_checks import Differs
 from .recipes import built_in

@@ -19,8 +19,8 @@ from referee_py.execute import Backend, FastExecutor, State
 from referee_py.program.mode import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
-from trainer_node.bundle import Bundle
-from trainer_node.devices import evaluator_of
+from trainer_node.local.bundle import Bundle
+from trainer_node.run.devices import evaluator_of
 
 from .models import eager_step
 from .recipes import built_in

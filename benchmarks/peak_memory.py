@@ -58,7 +58,7 @@ def _ours(bundle: Path) -> tuple[int, Callable[[], object]]:
     import repops
 
     from referee_py.execute import FastExecutor, State
-    from trainer_node.bundle import Bundle
+    from trainer_node.local.bundle import Bundle
 
     base = _held()
     repops.set_num_threads(1)

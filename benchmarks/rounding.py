@@ -32,7 +32,7 @@ from referee_py.rounding.backend import Rounded
 from referee_py.rounding.evaluate import Evaluation
 from referee_py.rounding.log_source import LogSource
 from referee_py.rounding.step_log import StepLog
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 from trainer_node.rounded.evaluators import evaluator_of
 
 from .recipes import built_in

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 GLOSSARY = "docs/glossary.md"
-LEFT_OUT = {GLOSSARY, "CHANGELOG.md", "package-lock.json", "trainer_node/retired_settings.py"}
+LEFT_OUT = {GLOSSARY, "CHANGELOG.md", "package-lock.json", "trainer_node/settings/retired.py"}
 """Files that may use old names, or do not use our names at all."""
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 

@@ -28,9 +28,9 @@ import transformers
 from assay_capture.capture import build
 from assay_capture.huggingface.export import export
 from referee_py.commit.tensor import Array
-from trainer_node.bundle import Bundle
-from trainer_node.local_run import LocalRun
-from trainer_node.provenance import local_run
+from trainer_node.local.bundle import Bundle
+from trainer_node.local.local_run import LocalRun
+from trainer_node.local.provenance import local_run
 
 STEPS = 50
 NAMES = (

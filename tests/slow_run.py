@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from referee_py.execute import Executor, NodeHook, NodeValues, State, StepTrace, executor_for
-from trainer_node.replay import Replay
+from trainer_node.run.replay import Replay
 
 Tick = Callable[[str], None]
 """Called after each step: of a run ("run"), of an operator ("operator"), or shown for answers ("shown")."""

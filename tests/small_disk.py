@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from trainer_node.db import Database
+from trainer_node.storage.database import Database
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ import torch
 from referee_py.commit.tensor import Array
 from referee_py.program.describe_stats import commitment_steps
 from referee_py.program.terms import Terms, check_strides, suggest_strides
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 from .draft import Built
 from .errors import CaptureError

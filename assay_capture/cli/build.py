@@ -12,12 +12,12 @@ import typer
 
 from referee_py.errors import InvalidInput
 from referee_py.program.mode import MODE_REPOPS_F32
-from trainer_node.bundle import Bundle
 from trainer_node.cli import inspect
 from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import out
 from trainer_node.cli.flags import flag, only_given, with_flags
 from trainer_node.errors import ConfigError
+from trainer_node.local.bundle import Bundle
 
 from ..datasets import Dataset
 from ..huggingface import library

@@ -13,10 +13,10 @@ from safetensors.numpy import save_file
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
 from referee_py.program import TensorType
-from trainer_node.artifacts import parse_hash
-from trainer_node.bundle import Bundle
 from trainer_node.cli.common import printable, show_rows
 from trainer_node.cli.flags import flag, only_given, with_flags
+from trainer_node.local.bundle import Bundle
+from trainer_node.storage.artifacts import parse_hash
 
 from ..datasets import Dataset, RowProof, prove, read_arrays, read_images, read_text
 from ..datasets.dataset import is_dataset

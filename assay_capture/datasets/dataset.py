@@ -27,7 +27,7 @@ from referee_py.commit import HASH_BYTES, Tag, Tree, canonical, tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.errors import HashMismatch, InvalidEncoding, InvalidInput, UnknownVersion
 from referee_py.program import TensorType
-from trainer_node.artifacts import parse_hash
+from trainer_node.storage.artifacts import parse_hash
 
 from .arrays import MAX_BYTES, check_name, read_safetensors
 

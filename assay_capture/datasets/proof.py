@@ -36,7 +36,7 @@ from referee_py.commit import (
 )
 from referee_py.commit.tensor import Array, dtype_of
 from referee_py.errors import InvalidEncoding, InvalidInput, InvalidProof, UnknownVersion
-from trainer_node.artifacts import NUMPY_DTYPE
+from trainer_node.storage.artifacts import NUMPY_DTYPE
 
 FORMAT = 1
 MAX_PROOF_BYTES = 256 << 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer_node.bundle import Bundle
-from trainer_node.provenance import Provenance
+from trainer_node.local.bundle import Bundle
+from trainer_node.local.provenance import Provenance
 
 _MAX_CELL, _MAX_LISTED = 300, 20
 

@@ -25,7 +25,7 @@ from safetensors.numpy import save
 
 from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
-from trainer_node.bundle import EXTRA_NAME, MAX_EXTRA_BYTES
+from trainer_node.local.bundle import EXTRA_NAME, MAX_EXTRA_BYTES
 
 from ..capture.draft import Built
 from ..capture.errors import CaptureError

@@ -24,8 +24,8 @@ from safetensors.numpy import load, save_file
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidEncoding, InvalidInput
-from trainer_node.bundle import Bundle
-from trainer_node.provenance import Provenance
+from trainer_node.local.bundle import Bundle
+from trainer_node.local.provenance import Provenance
 
 from .card import model_card
 from .plain_json import without_code

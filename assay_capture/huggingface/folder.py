@@ -21,7 +21,7 @@ import numpy as np
 from pydantic_core import from_json
 
 from referee_py.errors import AssayError, InvalidEncoding, InvalidInput
-from trainer_node.plain_file import read_plain
+from trainer_node.storage.untrusted_file import read_plain
 
 from ..datasets import read_images
 from . import library

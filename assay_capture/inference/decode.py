@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from referee_py.commit.tensor import Array
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 from ..capture import Built, CaptureError
 from ..capture.recipe import bundle_of

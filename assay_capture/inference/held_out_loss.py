@@ -1,7 +1,7 @@
 """A recipe's loss over data that it is not trained on, as a program: step t adds the loss of batch t.
 
 Slots: every tensor of the module under the name that it has in the training program (`param.<name>`, `frozen.<name>`,
-`buffer.<name>`), so that a run can put its state in their place (trainer_node/evaluation.py), and `total`.
+`buffer.<name>`), so that a run can put its state in their place (trainer_node/local/evaluation.py), and `total`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch.func import functional_call
 
 from referee_py.commit.tensor import Array
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 from ..capture import CaptureError, Recipe
 from ..capture.lowering import source_of

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from trainer_node.errors import ConfigError
-from trainer_node.plain_file import read_plain
+from trainer_node.storage.untrusted_file import read_plain
 
 from ..capture.errors import CaptureError, Unsupported
 

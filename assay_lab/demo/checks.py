@@ -14,8 +14,8 @@ from web3.types import TxData
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
 from trainer_node.chain import ChainClient, JobPhase, recorded, retrace, transactions_of
-from trainer_node.deploy import ETHER
 from trainer_node.ids import short
+from trainer_node.operate.deploy import ETHER
 
 from .roles import CASES, SAMPLE, SAMPLERS, Role, expected
 

@@ -26,12 +26,12 @@ from eth_account.signers.local import LocalAccount
 
 from trainer_node.chain import Call, ChainClient, Deployment, TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder
-from trainer_node.db import Database
-from trainer_node.deploy import ETHER, Parameters, deploy
+from trainer_node.daemon.keys import create_key
 from trainer_node.errors import ConfigError
-from trainer_node.keys import create_key
-from trainer_node.made import closed, emptied
-from trainer_node.process import exclusive_name
+from trainer_node.operate.deploy import ETHER, Parameters, deploy
+from trainer_node.storage.database import Database
+from trainer_node.storage.made_folders import closed, emptied
+from trainer_node.storage.process import exclusive_name
 
 from ..processes import end, heed, undisturbed
 from .roles import Role

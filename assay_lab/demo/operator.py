@@ -9,7 +9,7 @@ import numpy as np
 from referee_py.commit.tensor import Array
 from referee_py.execute import Backend, NodeValues, Run
 from referee_py.program import Operand, Structure
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 from ..faults import HONEST, Fault, Target, values_of
 from .roles import Role

@@ -17,15 +17,15 @@ from referee_py.execute import Run
 from referee_py.panel.state import HearingPhase
 from referee_py.program.mode import is_rounded
 from referee_py.program.terms import Terms
-from trainer_node.bundle import Bundle
 from trainer_node.chain import ChainClient
-from trainer_node.cost_estimate import MARGIN, CostEstimate
+from trainer_node.client.posting import ETHER, Offer, post_job
 from trainer_node.ids import short
-from trainer_node.logs import configure_logging
-from trainer_node.posting import ETHER, Offer, post_job
-from trainer_node.server import ArtifactServer
-from trainer_node.store import Store
-from trainer_node.trial_cost import NO_TRIAL
+from trainer_node.local.bundle import Bundle
+from trainer_node.network.artifact_server import ArtifactServer
+from trainer_node.observe.logs import configure_logging
+from trainer_node.run.cost_estimate import MARGIN, CostEstimate
+from trainer_node.run.trial_cost import NO_TRIAL
+from trainer_node.storage.store import Store
 
 from ..faults import Lie
 from ..processes import heed, output_of

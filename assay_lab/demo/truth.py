@@ -13,13 +13,13 @@ from referee_py.execute import Backend, Run
 from referee_py.program.mode import Rounding, is_rounded
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import DryRunLogs, LogSource
-from trainer_node.bundle import Bundle
 from trainer_node.chain import ChainClient, JobView
-from trainer_node.devices import backend_of, evaluator_of
-from trainer_node.fetch import Fetcher
-from trainer_node.lanes import Lanes
-from trainer_node.log_sources import FetchedLogs, step_limit
-from trainer_node.store import Store
+from trainer_node.local.bundle import Bundle
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.run.devices import backend_of, evaluator_of
+from trainer_node.run.log_sources import FetchedLogs, step_limit
+from trainer_node.storage.store import Store
+from trainer_node.work.lanes import Lanes
 
 EVALUATOR = "numpy"
 _MAX_BYTES = 1 << 30

@@ -125,6 +125,6 @@ _HOOKS: dict[Fault, Callable[[Target], NodeHook]] = {
     Fault.STALE_WEIGHTS: StaleWeights,
     Fault.FORGED_LOG: AppliesForged,
     Fault.WRONG_LOG: WrongLog,
-    # NOTE: who withholds has something to hide; its silence is the node's part (trainer_node/trainer.py).
+    # NOTE: who withholds has something to hide; its silence is the node's part (trainer_node/roles/trainer.py).
     Fault.WITHHOLD: WrongOutput,
 }

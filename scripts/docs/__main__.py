@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from trainer_node.made import closed, emptied, made, set_aside
+from trainer_node.storage.made_folders import closed, emptied, made, set_aside
 
 from . import code, commands, contracts, links, python
 

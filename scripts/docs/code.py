@@ -21,8 +21,8 @@ from pydantic import BaseModel, SecretStr
 import referee_py.errors
 import trainer_node.errors
 from trainer_node.cli.app import application
-from trainer_node.config import Settings
-from trainer_node.metrics import Metrics
+from trainer_node.observe.metrics import Metrics
+from trainer_node.settings.settings import Settings
 
 from .words import cell, code_cell, rows_of, table
 
@@ -52,7 +52,7 @@ def settings(guide: str) -> str:
         rows.append(
             [f"`{name}`", flag, code_cell(variable), shown, code_cell(_limits(limits)), meanings[name]]
         )
-    head = "# Settings\n\nGenerated from `trainer_node/config.py`. "
+    head = "# Settings\n\nGenerated from `trainer_node/settings/settings.py`. "
     head += "Flags override variables, and variables override the file. "
     head += "The [operating guide](../operating.md#3-settings) has more.\n"
     text = table(["setting", "flag", "variable", "default", "limits", "meaning"], rows)
@@ -90,7 +90,7 @@ def metrics(guide: str) -> str:
     for found in Metrics().registry.collect():
         name = found.name + ("_total" if found.type == "counter" else "")
         rows.append([code_cell(name), found.type, cell(found.documentation), meanings.get(name, "")])
-    head = "# Metrics\n\nGenerated from `trainer_node/metrics.py`. A daemon answers them at `/metrics`; the "
+    head = "# Metrics\n\nGenerated from `trainer_node/observe/metrics.py`. A daemon answers them at `/metrics`; the "
     head += "[operating guide](../operating.md#5-monitoring-a-daemon) says which to watch.\n\n"
     return head + table(["metric", "kind", "what it counts", "in the guide"], rows)
 

@@ -16,7 +16,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "assay_capture.capture.optimizers.builtin",
             "assay_capture.capture.optimizers.update_rules",
             "assay_capture.datasets.dataset",
-            "trainer_node.bundle",
+            "trainer_node.local.bundle",
             "referee_py.program.program",
             "referee_py.program.read",
             "referee_py.program.terms",

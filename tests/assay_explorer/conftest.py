@@ -23,9 +23,9 @@ from assay_lab.faults import Fault
 from tests.conftest import _chains
 from tests.e2e.arena import Arena, Outcome
 from tests.e2e.conftest import bundle as small_bundle  # noqa: F401 # a fixture
-from trainer_node.bundle import Bundle
-from trainer_node.fetch import Fetcher
-from trainer_node.store import Store
+from trainer_node.local.bundle import Bundle
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.storage.store import Store
 
 MM = 5
 """A matrix product of 64 terms in the program of the tests."""

@@ -19,9 +19,9 @@ from tests.browser import NEEDS_CHROMIUM, chromium, violations
 from tests.conftest import Anvil
 from tests.e2e.arena import Arena
 from tests.e2e.conftest import bundle as small_bundle  # noqa: F401 # a fixture
-from trainer_node.bundle import Bundle
-from trainer_node.fetch import Fetcher
-from trainer_node.store import Store
+from trainer_node.local.bundle import Bundle
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.storage.store import Store
 
 from .conftest import Played, served
 

@@ -14,7 +14,7 @@ from referee_py.program.mode import Rounding
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from tests.e2e.arena import Arena
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 from .conftest import play
 from .test_pages import Reader

@@ -13,8 +13,8 @@ from assay_explorer.element import Question, shown
 from referee_py.program import Structure, TensorType
 from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
 from tests.referee_py.trial.parties import Setting
-from trainer_node.fetch import Fetcher
-from trainer_node.store import Store
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.storage.store import Store
 
 
 @pytest.mark.parametrize("mode", [MODE_REPOPS_F32, MODE_EXACT], ids=["repops-f32", "exact"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 
 @pytest.fixture(scope="session")

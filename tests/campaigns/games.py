@@ -15,13 +15,13 @@ from assay_lab.faults import Fault
 from referee_py.game.state import Phase
 from tests.conftest import Anvil, undone
 from tests.e2e.arena import PARAMETERS, Arena, Outcome
-from trainer_node.bundle import Bundle
 from trainer_node.chain import ChainClient, Deployment, Snapshot, TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder
-from trainer_node.db import Database
-from trainer_node.deploy import deploy
+from trainer_node.daemon.service import Daemon, Service
 from trainer_node.errors import ChainError
-from trainer_node.service import Daemon, Service
+from trainer_node.local.bundle import Bundle
+from trainer_node.operate.deploy import deploy
+from trainer_node.storage.database import Database
 
 TIME_STEP_S = 120
 """Seconds that pass on the chain while nobody has anything to do."""

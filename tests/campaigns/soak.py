@@ -24,21 +24,21 @@ from referee_py.execute import RunClaim
 from tests.conftest import Anvil
 from tests.e2e.arena import REWARD, STAKE, Arena
 from tests.e2e.test_disputes import honest_root
-from trainer_node.bundle import Bundle
 from trainer_node.chain import JobView, TransactionManager
-from trainer_node.challenger import challenger
-from trainer_node.config import Mode
-from trainer_node.job_runner import JobRunner
-from trainer_node.loop import Loop
+from trainer_node.client.posting import Offer, post_job
+from trainer_node.daemon.loop import Loop
+from trainer_node.daemon.open_runner import open_runner
+from trainer_node.daemon.service import Daemon, Service, open_daemon
+from trainer_node.local.bundle import Bundle
 from trainer_node.monitor.alerts import Kind, Rules
 from trainer_node.monitor.rounds import Monitor
 from trainer_node.monitor.trusted import Trusted
-from trainer_node.open_runner import open_runner
-from trainer_node.packages import Work
-from trainer_node.posting import Offer, post_job
-from trainer_node.server import ArtifactServer
-from trainer_node.service import Daemon, Service, open_daemon
-from trainer_node.store import Store
+from trainer_node.network.artifact_server import ArtifactServer
+from trainer_node.roles.challenger import challenger
+from trainer_node.settings.settings import Mode
+from trainer_node.storage.store import Store
+from trainer_node.work.job_runner import JobRunner
+from trainer_node.work.packages import Work
 
 HOUR = 3600
 TIME_STEP_S = 60

@@ -21,10 +21,10 @@ from tests.e2e.arena import STAKE, Arena
 from tests.e2e.conftest import bundle  # noqa: F401  # the fixture
 from tests.e2e.test_disputes import honest_root
 from tests.small_disk import Filler, small_disk
-from trainer_node import keeper as keeper_module
-from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
-from trainer_node.service import Daemon, Service
+from trainer_node.daemon.service import Daemon, Service
+from trainer_node.local.bundle import Bundle
+from trainer_node.storage import disk_keeper as keeper_module
 
 DISK = 24 << 20
 NAME = "trainer-0"

@@ -21,16 +21,16 @@ from referee_py.errors import InvalidInput, Unavailable
 from referee_py.rounding.step_log import StepLog
 from tests.referee_py.rounding.logs import node_log
 from tests.trainer_node.desk import ENOUGH, PROGRAM, honest_run, job, put_package, runner
-from trainer_node import outcomes
-from trainer_node.artifacts import Kind, Name
-from trainer_node.db import Database
-from trainer_node.fetch import Fetcher
-from trainer_node.job_runner import JobRunner
-from trainer_node.metrics import Metrics
-from trainer_node.peers import Peers
-from trainer_node.problems import Problems
-from trainer_node.server import ArtifactServer
-from trainer_node.store import Store
+from trainer_node.network.artifact_server import ArtifactServer
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.network.peer_costs import Peers
+from trainer_node.observe.metrics import Metrics
+from trainer_node.observe.problems import Problems
+from trainer_node.storage.artifacts import Kind, Name
+from trainer_node.storage.database import Database
+from trainer_node.storage.store import Store
+from trainer_node.work import outcomes
+from trainer_node.work.job_runner import JobRunner
 
 from .hostile import BYTES, MIB, WAYS, HostileServer, fields
 

@@ -20,10 +20,10 @@ from assay_capture.capture import build, load_recipe
 from assay_lab.demo.checks import check_outcome, wealth
 from assay_lab.demo.network import Network
 from tests.e2e.test_processes import post
-from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase, JobView
-from trainer_node.server import ArtifactServer
-from trainer_node.store import Store
+from trainer_node.local.bundle import Bundle
+from trainer_node.network.artifact_server import ArtifactServer
+from trainer_node.storage.store import Store
 
 from .killed import MOMENTS
 

@@ -17,7 +17,7 @@ import pytest
 from assay_lab.faults import EXPECTED, Fault
 from tests.conftest import Anvil
 from tests.e2e.test_disputes import expect_justice
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 from .games import Game, game
 from .proxy import TRANSIENT, FaultProxy, Trouble

@@ -21,8 +21,8 @@ from eth_utils.crypto import keccak
 from assay_lab.faults import EXPECTED, Fault
 from tests.conftest import Anvil
 from tests.e2e.test_disputes import expect_justice
-from trainer_node.bundle import Bundle
 from trainer_node.chain.endpoints import PATIENCE_S
+from trainer_node.local.bundle import Bundle
 
 from .games import LIMITS, Game, game
 from .proxy import FaultProxy, Trouble

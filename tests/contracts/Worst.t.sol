@@ -8,7 +8,7 @@ import {Trees} from "./support/Trees.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {Evidence, Exhibit, Position, Record} from "contracts/interfaces/IReferee.sol";
 
-/// @notice The highest gas of moves of a match, for the minimum stake (trainer_node/min_stake.py): records of 255
+/// @notice The highest gas of moves of a match, for the minimum stake (trainer_node/stake/min_stake.py): records of 255
 /// inputs, a structure of 8,192 bytes, step trees of 2^24 operators, run trees of 2^20 checkpoints.
 /// forge-config: default.isolate = true
 contract WorstGasTest is Matches {

@@ -17,7 +17,7 @@ from tests.conftest import Anvil
 from tests.deployment.image import stages
 from tests.deployment.test_files import DEPLOY, ROOT
 from tests.test_wheel import PIP_WHEEL, run
-from trainer_node.keys import create_key
+from trainer_node.daemon.keys import create_key
 
 PASSWORD = "of the keys"
 START_TIMEOUT_S = 300.0

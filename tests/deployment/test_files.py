@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.deployment.image import stages
-from trainer_node.config import Settings
+from trainer_node.settings.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

@@ -53,7 +53,7 @@ def test_a_site_without_pages_is_a_problem(tmp_path: Path) -> None:
 
 def test_links_that_leave_the_docs_become_words_and_broken_ones_are_refused() -> None:
     page = ROOT / "docs/economics.md"
-    assert within("see [funds](../trainer_node/funds.py).", page, ROOT) == "see funds."
+    assert within("see [funds](../trainer_node/stake/funds.py).", page, ROOT) == "see funds."
     with pytest.raises(ValueError, match=r"no_such\.py leads nowhere"):
         within("see [that](../trainer_node/no_such.py)", page, ROOT)
 

@@ -25,7 +25,6 @@ from assay_lab.demo.checks import check_outcome, wealth
 from assay_lab.faults import HONEST, Fault, Lie
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import (
     Call,
     ChainClient,
@@ -38,23 +37,24 @@ from trainer_node.chain import (
     retrace,
 )
 from trainer_node.chain.contracts import error_decoder
-from trainer_node.challenger import challenger
-from trainer_node.config import Mode, load_settings
-from trainer_node.db import Database
-from trainer_node.deploy import ETHER, Parameters, deploy
-from trainer_node.job_runner import JobRunner
-from trainer_node.keys import create_key
-from trainer_node.loop import Loop
-from trainer_node.open_runner import open_runner
-from trainer_node.participant import Participant
-from trainer_node.posting import Offer, post_job
-from trainer_node.sampling.challenger import open_samples, sampler
-from trainer_node.sampling.runner import SampleRunner
-from trainer_node.server import ArtifactServer
-from trainer_node.service import Daemon, open_daemon
-from trainer_node.store import Store
-from trainer_node.trainer import trainer
-from trainer_node.verifier import Verifier
+from trainer_node.client.posting import Offer, post_job
+from trainer_node.daemon.keys import create_key
+from trainer_node.daemon.loop import Loop
+from trainer_node.daemon.open_runner import open_runner
+from trainer_node.daemon.service import Daemon, open_daemon
+from trainer_node.local.bundle import Bundle
+from trainer_node.network.artifact_server import ArtifactServer
+from trainer_node.operate.deploy import ETHER, Parameters, deploy
+from trainer_node.roles.challenger import challenger
+from trainer_node.roles.participant import Participant
+from trainer_node.roles.sampling.runner import SampleRunner
+from trainer_node.roles.sampling.sampler import open_samples, sampler
+from trainer_node.roles.trainer import trainer
+from trainer_node.roles.verifier import Verifier
+from trainer_node.settings.settings import Mode, load_settings
+from trainer_node.storage.database import Database
+from trainer_node.storage.store import Store
+from trainer_node.work.job_runner import JobRunner
 
 PERIOD_S = 600
 CLOCK_S = 600

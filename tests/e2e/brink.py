@@ -20,7 +20,7 @@ from referee_py.program import Operand, Program, SlotSource, TensorDescriptor
 from referee_py.program.mode import Bounds, Rounding
 from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, constant, f32_bits, slot
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 STEPS, STRIDES = 8, (4, 2, 1)
 WIDTH = 8

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from trainer_node.bundle import Bundle
-from trainer_node.sampling.budget import Means
-from trainer_node.sampling.challenger import Sampler
+from trainer_node.local.bundle import Bundle
+from trainer_node.roles.sampling.budget import Means
+from trainer_node.roles.sampling.sampler import Sampler
 
 
 @pytest.fixture(scope="session")

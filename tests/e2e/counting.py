@@ -10,10 +10,10 @@ from typing import Any
 
 from assay_lab.faults import Fault
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import TransactionManager
 from trainer_node.chain.events import MIN_DEPTH
-from trainer_node.service import Daemon
+from trainer_node.daemon.service import Daemon
+from trainer_node.local.bundle import Bundle
 
 from .arena import Arena
 

@@ -22,11 +22,11 @@ from referee_py.rounding.log_source import LogSource
 from referee_py.rounding.rounded_output import Evaluated
 from referee_py.rounding.step_log import NodeLog
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import JobView
-from trainer_node.devices import backend_of, evaluator_of
-from trainer_node.job_runner import JobRunner
-from trainer_node.service import Daemon
+from trainer_node.daemon.service import Daemon
+from trainer_node.local.bundle import Bundle
+from trainer_node.run.devices import backend_of, evaluator_of
+from trainer_node.work.job_runner import JobRunner
 
 from .arena import Arena
 from .brink import PLAIN

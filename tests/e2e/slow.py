@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from trainer_node.artifacts import Kind, Name, parse_hash, parse_tag
-from trainer_node.store import Store
+from trainer_node.storage.artifacts import Kind, Name, parse_hash, parse_tag
+from trainer_node.storage.store import Store
 
 
 class SlowServer:

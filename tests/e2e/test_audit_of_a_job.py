@@ -10,8 +10,8 @@ import pytest
 
 from assay_lab.faults import Fault
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.cli import main
+from trainer_node.local.bundle import Bundle
 
 from .arena import Arena
 

@@ -19,12 +19,12 @@ from referee_py.params import ANSWER_GAS, BYTE_GAS, RECORD_SECONDS
 from referee_py.program.mode import Rounding
 from referee_py.program.terms import leaf_count
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import Call, JobPhase, JobView
 from trainer_node.chain.codec.availability import Ledger, close_call, request_call
-from trainer_node.config import Mode
-from trainer_node.flood import MAX_BATCH_BYTES, MAX_BATCH_GAS
-from trainer_node.service import Daemon
+from trainer_node.daemon.service import Daemon
+from trainer_node.local.bundle import Bundle
+from trainer_node.settings.settings import Mode
+from trainer_node.stake.flood import MAX_BATCH_BYTES, MAX_BATCH_GAS
 
 from . import brink
 from .arena import NOWHERE, PERIOD_S, REWARD, STAKE, Arena, transactions
@@ -37,7 +37,7 @@ SPARSE, PRICE = Rounding(32), 10**9
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer_node.outcomes.RETRY_S", 0.01)
+    monkeypatch.setattr("trainer_node.work.outcomes.RETRY_S", 0.01)
 
 
 class WithholdingArena(ForgersArena):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer_node.bundle import Bundle
-from trainer_node.made import MARK
+from trainer_node.local.bundle import Bundle
+from trainer_node.storage.made_folders import MARK
 
 WAIT_S = 600.0
 """A limit for what never happens; nothing rests on how long it takes."""

@@ -13,11 +13,11 @@ from referee_py.errors import InvalidInput
 from referee_py.execute import Run
 from referee_py.program.mode import MODE_REPOPS_F32
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
-from trainer_node.fetch import Fetcher
-from trainer_node.result import fetch_result, save_result
-from trainer_node.store import Store
+from trainer_node.client.result import fetch_result, save_result
+from trainer_node.local.bundle import Bundle
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.storage.store import Store
 
 from .arena import REWARD, STAKE, Arena, Outcome
 

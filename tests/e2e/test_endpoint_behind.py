@@ -13,11 +13,11 @@ from referee_py.trial import solver as trials
 from referee_py.trial.solver import Planned
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
-from tests.trainer_node.pool import Pool, topic
-from trainer_node.bundle import Bundle
-from trainer_node.deploy import ETHER
-from trainer_node.replay import Replay
-from trainer_node.service import Daemon
+from tests.trainer_node.chain.pool import Pool, topic
+from trainer_node.daemon.service import Daemon
+from trainer_node.local.bundle import Bundle
+from trainer_node.operate.deploy import ETHER
+from trainer_node.run.replay import Replay
 
 from .arena import PERIOD_S, REWARD, STAKE, Arena
 from .test_disputes import honest_root

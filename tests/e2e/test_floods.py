@@ -16,10 +16,10 @@ from referee_py.params import MAX_OPEN
 from referee_py.program.mode import Rounding
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase, JobView
+from trainer_node.daemon.service import Daemon
 from trainer_node.errors import Reverted
-from trainer_node.service import Daemon
+from trainer_node.local.bundle import Bundle
 
 from . import brink
 from .arena import REWARD, STAKE, Arena, Outcome

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.gpt_dispute import ROOT, backward_nodes, run
 from referee_py.walk.reason import Reason
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 pytest.importorskip("transformers", reason="needs the extra [models]")
 

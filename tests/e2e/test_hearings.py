@@ -14,15 +14,15 @@ from referee_py.panel.state import HearingPhase, HearingState
 from referee_py.trial import TrialState
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import recorded
 from trainer_node.cli.dispute import render
 from trainer_node.cli.store import is_over
-from trainer_node.deploy import ETHER
-from trainer_node.due import Due
-from trainer_node.replay import Replay
-from trainer_node.undone import Undone
-from trainer_node.verifier import Verifier
+from trainer_node.daemon.due import Due
+from trainer_node.local.bundle import Bundle
+from trainer_node.operate.deploy import ETHER
+from trainer_node.play.open_duties import Undone
+from trainer_node.roles.verifier import Verifier
+from trainer_node.run.replay import Replay
 
 from .arena import PERIOD_S, REWARD, STAKE, Arena
 from .test_disputes import expect_justice, honest_root

@@ -13,8 +13,8 @@ import transformers as hf
 from assay_capture.capture import Adam, Recipe, build
 from assay_lab.faults import Fault
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.cli import main
+from trainer_node.local.bundle import Bundle
 
 from .arena import Arena
 from .test_disputes import honest_root

@@ -9,7 +9,7 @@ import pytest
 from assay_lab.faults import Fault
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 from .arena import Arena
 

@@ -11,9 +11,9 @@ from web3.contract import Contract
 from assay_lab.faults import Fault
 from referee_py.watch import WatcherState
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase, Snapshot
-from trainer_node.service import Daemon
+from trainer_node.daemon.service import Daemon
+from trainer_node.local.bundle import Bundle
 
 from .arena import REWARD, STAKE, transactions
 from .test_disputes import expect_justice

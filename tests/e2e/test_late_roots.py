@@ -9,8 +9,8 @@ import pytest
 from referee_py.commit import Tag, Tree
 from referee_py.jobs import commitment
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import Call
+from trainer_node.local.bundle import Bundle
 
 from .arena import NOWHERE, PERIOD_S, REWARD, STAKE, Arena
 from .test_disputes import honest_root
@@ -51,7 +51,7 @@ def test_a_sampler_that_has_refuted_a_lie_claims_the_right_root_before_a_late_on
 ) -> None:
     """The sampler finds the trainer's lie in what it is served. Whoever knows the right root only when the second one
     turns out to be withheld cannot claim it any more."""
-    monkeypatch.setattr("trainer_node.outcomes.RETRY_S", 0.001)
+    monkeypatch.setattr("trainer_node.work.outcomes.RETRY_S", 0.001)
     with Arena.sampled(anvil, tmp_path, bundle, check=check) as arena:
         while not (job := arena.client.snapshot().job(arena.job_id)).claims:
             arena.turn()

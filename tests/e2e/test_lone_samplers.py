@@ -13,12 +13,12 @@ from referee_py.commit import Tag, Tree
 from referee_py.execute import Run
 from referee_py.jobs import commitment
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import Call, JobPhase, TransactionManager
-from trainer_node.config import Mode
-from trainer_node.devices import backend_of
-from trainer_node.posting import Offer
-from trainer_node.trainer import trainer
+from trainer_node.client.posting import Offer
+from trainer_node.local.bundle import Bundle
+from trainer_node.roles.trainer import trainer
+from trainer_node.run.devices import backend_of
+from trainer_node.settings.settings import Mode
 
 from .arena import NOWHERE, PERIOD_S, STAKE, Arena
 

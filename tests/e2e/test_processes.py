@@ -18,12 +18,12 @@ from referee_py.execute import Run
 from referee_py.program.mode import MODE_REPOPS_F32, Rounding, is_rounded
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs, run_log_tree
-from trainer_node.bundle import Bundle
 from trainer_node.chain import ChainClient, JobPhase, JobView
-from trainer_node.posting import ETHER, Offer, post_job
+from trainer_node.client.posting import ETHER, Offer, post_job
+from trainer_node.local.bundle import Bundle
+from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.rounded.evaluators import evaluator_of
-from trainer_node.server import ArtifactServer
-from trainer_node.store import Store
+from trainer_node.storage.store import Store
 
 KILLED_WITHIN_S = 10.0
 """Length of a run that is to be killed midway: much longer than it takes to see that it has begun."""

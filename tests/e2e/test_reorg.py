@@ -10,8 +10,8 @@ import pytest
 from assay_lab.faults import EXPECTED, Fault
 from referee_py.game.state import Phase
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import JobView
+from trainer_node.local.bundle import Bundle
 
 from .arena import Arena
 from .test_disputes import expect_justice

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 from .counting import requests_of
 

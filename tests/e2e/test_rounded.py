@@ -20,12 +20,12 @@ from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.step_log import NodeLog, StepLog
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
-from trainer_node.log_sources import OwnLogs
+from trainer_node.daemon.service import Daemon
+from trainer_node.local.bundle import Bundle
 from trainer_node.rounded.evaluators import evaluator_of
-from trainer_node.service import Daemon
-from trainer_node.store import Store
+from trainer_node.run.log_sources import OwnLogs
+from trainer_node.storage.store import Store
 
 from . import brink
 from .arena import REWARD, STAKE, Arena, Outcome

@@ -12,11 +12,11 @@ from assay_lab.faults import Fault
 from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, Rounding
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import Group, JobPhase, JobView
-from trainer_node.sampling.challenger import Samples
-from trainer_node.sampling.checks import Plan
-from trainer_node.sampling.runner import SampleRunner
+from trainer_node.local.bundle import Bundle
+from trainer_node.roles.sampling.checks import Plan
+from trainer_node.roles.sampling.runner import SampleRunner
+from trainer_node.roles.sampling.sampler import Samples
 
 from .arena import REWARD, STAKE, Arena
 from .test_disputes import honest_root
@@ -92,7 +92,7 @@ def test_a_sampler_whom_nobody_serves_replays_the_whole_job(
 ) -> None:
     """A claimant who serves nothing would never be found out by parts. The sampler claims the right root, and is not
     confused by a restart."""
-    monkeypatch.setattr("trainer_node.outcomes.RETRY_S", 0.001)
+    monkeypatch.setattr("trainer_node.work.outcomes.RETRY_S", 0.001)
     with Arena.sampled(anvil, tmp_path, bundle, serve=False, check="sample:0.5") as arena:
         while not (job := arena.client.snapshot().job(arena.job_id)).open_matches:
             arena.turn()

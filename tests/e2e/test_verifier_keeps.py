@@ -14,10 +14,10 @@ from assay_lab.faults import Fault
 from referee_py.errors import Unavailable
 from referee_py.panel.state import HearingPhase
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
-from trainer_node.download import Downloads
-from trainer_node.trainer import trainer
-from trainer_node.verifier import Verifier
+from trainer_node.local.bundle import Bundle
+from trainer_node.network.download import Downloads
+from trainer_node.roles.trainer import trainer
+from trainer_node.roles.verifier import Verifier
 
 from .arena import Arena, Member
 

@@ -15,14 +15,14 @@ from referee_py.errors import InvalidInput
 from referee_py.program.mode import Rounding
 from referee_py.watch import WatcherState
 from tests.conftest import Anvil
-from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
-from trainer_node.deploy import ETHER
-from trainer_node.funds import kept, kept_to_watch
-from trainer_node.participant import Participant
-from trainer_node.posting import Offer
-from trainer_node.service import Daemon
-from trainer_node.watcher import WATCH_GAS
+from trainer_node.client.posting import Offer
+from trainer_node.daemon.service import Daemon
+from trainer_node.local.bundle import Bundle
+from trainer_node.operate.deploy import ETHER
+from trainer_node.roles.participant import Participant
+from trainer_node.roles.watcher import WATCH_GAS
+from trainer_node.stake.funds import kept, kept_to_watch
 
 from .arena import REWARD, STAKE, Arena, transactions
 from .test_disputes import expect_justice

@@ -1,7 +1,7 @@
-"""The worst dispute of trainer_node/min_stake.py, move by move, on a year of base fees; for all beginnings at once.
+"""The worst dispute of trainer_node/stake/min_stake.py, move by move, on a year of base fees, for all beginnings.
 
 A liar claims at the beginning. An honest challenger claims, plays the match, appeals, plays the trial and withdraws
-its prize. It sends all of this when `trainer_node.patience` permits.
+its prize. It sends all of this when `trainer_node.stake.gas_patience` permits.
 
     challenge period   commitChallenge, challenge
     clock              26 rounds of reveal and descend, 7 times refine, openRecord, submit
@@ -21,9 +21,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer_node import patience
 from trainer_node.chain.codec.job import MAX_STRIDES
-from trainer_node.min_stake import RUN_ROUNDS, STEP_ROUNDS, least_stake, worst_dispute, worst_gas
+from trainer_node.stake import gas_patience
+from trainer_node.stake.min_stake import RUN_ROUNDS, STEP_ROUNDS, least_stake, worst_dispute, worst_gas
 
 from .market import DAY, Series
 
@@ -186,7 +186,7 @@ class Play:
         self._prices, self._terms, self._rival = prices, terms, rival
         self._when = starts.astype(np.float64)
         self._bears = terms.counted(prices.at(self._when))
-        self._limit = patience.SHARE * self._bears - TIP
+        self._limit = gas_patience.SHARE * self._bears - TIP
         self._cost = np.zeros(len(starts))
 
     def outcome(self) -> Outcome:
@@ -234,7 +234,7 @@ class Play:
         if step.time is Time.NOTHING:
             spare = np.full(len(self._when), float(PATIENT))
         else:
-            spare = np.maximum(self._left - patience.reserve(period, BUSY), 0)
+            spare = np.maximum(self._left - gas_patience.reserve(period, BUSY), 0)
         if not self._terms.patient:
             spare[:] = 0
         sent = self._prices.cheap(self._when, self._limit, spare) + MOVE

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from referee_py.jobs import fee_at
-from trainer_node import min_stake, patience
-from trainer_node.min_stake import worst_gas
-from trainer_node.patience import Patience
+from trainer_node.stake import gas_patience, min_stake
+from trainer_node.stake.gas_patience import Patience
+from trainer_node.stake.min_stake import worst_gas
 
 from . import market
 from .dispute import BUSY, COMMIT_AGE, MOVE, PATIENT, TIP, Play, Prices, Rival, Terms, Time, steps
@@ -74,7 +74,7 @@ def alone(found: Prices, start: int, terms: Terms) -> float:
                 waits, end = asked.lingers(now - since), since + PATIENT  # type: ignore[arg-type]
             else:
                 waits = asked.waits(left[step.time], period)  # type: ignore[arg-type]
-                end = now + left[step.time] - patience.reserve(period, BUSY)
+                end = now + left[step.time] - gas_patience.reserve(period, BUSY)
             if not waits:
                 break
             later = min(int(now) + 1.0, end)

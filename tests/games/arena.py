@@ -23,7 +23,7 @@ from referee_py.model.jobs import JobTerms
 from tests.referee_py.game.chain import COMMIT_AGE, Chain, Transaction
 from tests.referee_py.game.random_play import job_fields, rows
 from trainer_node.chain.codec.match import match_call
-from trainer_node.refuted import Refuted
+from trainer_node.run.refutation import Refuted
 
 from .board import CLIENT, REWARD, Board, Call, Left, Times
 from .crowd import ACCOUNTS, Played, go

@@ -28,7 +28,7 @@ from referee_py.program.terms import Terms
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import require
 from trainer_node.chain import JobView
-from trainer_node.refuted import Refuted
+from trainer_node.run.refutation import Refuted
 
 from .runs import (
     CHAIN,

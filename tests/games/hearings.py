@@ -38,9 +38,9 @@ from referee_py.walk.refusals import Refusal
 from tests.referee_py.trial.parties import Setting
 from trainer_node.chain import HearingInfo, JobView
 from trainer_node.chain.outbox import Value
-from trainer_node.config_sections import Policy
-from trainer_node.trial_cost import TrialCost
-from trainer_node.verdicts import Act, Caution, Judged, decide
+from trainer_node.play.verdicts import Act, Caution, Judged, decide
+from trainer_node.run.trial_cost import TrialCost
+from trainer_node.settings.sections import Policy
 
 from .board import COARSE, PANEL, REFEREE, STAKE, Board, Left
 from .runs import CHAIN, JOBS, who

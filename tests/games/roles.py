@@ -17,12 +17,12 @@ from typing import Protocol
 
 from referee_py.execute import RunClaim
 from trainer_node.chain import JobView
-from trainer_node.config import Mode
-from trainer_node.cost_estimate import MARGIN
-from trainer_node.decide import JobAction, challenger_actions, closing, trainer_actions
-from trainer_node.refuted import Refuted
-from trainer_node.sampling.budget import Means
-from trainer_node.sampling.decide import at_large, claimable_s, forsaken, sampler_actions
+from trainer_node.play.actions import JobAction, challenger_actions, closing, trainer_actions
+from trainer_node.roles.sampling.budget import Means
+from trainer_node.roles.sampling.decide import at_large, claimable_s, forsaken, sampler_actions
+from trainer_node.run.cost_estimate import MARGIN
+from trainer_node.run.refutation import Refuted
+from trainer_node.settings.settings import Mode
 
 from .board import Board, Left, Times
 from .runs import HONEST, RIGHT, ROOTS, WRONG, found, result

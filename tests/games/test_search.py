@@ -10,9 +10,9 @@ import pytest
 from referee_py.model.chain_model import ChainModel
 from referee_py.model.pairing import Pairing
 from trainer_node.chain import JobView
-from trainer_node.decide import JobAction
-from trainer_node.refuted import Refuted
-from trainer_node.sampling.decide import forsaken
+from trainer_node.play.actions import JobAction
+from trainer_node.roles.sampling.decide import forsaken
+from trainer_node.run.refutation import Refuted
 
 from . import roles
 from .board import COARSE, FINE, Board, Left, Times

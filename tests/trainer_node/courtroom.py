@@ -26,29 +26,29 @@ from referee_py.panel.state import (
 from referee_py.program.mode import Rounding, is_rounded
 from referee_py.rounding.backend import Rounded
 from referee_py.walk.dispute import Dispute, dispute_hash
-from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import ClaimView, Group, HearingInfo, JobPhase, JobView
 from trainer_node.chain.outbox import Value
-from trainer_node.config_sections import Policy
-from trainer_node.db import Database
-from trainer_node.disk import Ballast
+from trainer_node.daemon.account_gauges import Gauges
+from trainer_node.daemon.loop import Loop
 from trainer_node.errors import RpcCorrupt, RpcUnavailable
-from trainer_node.fetch import Fetcher
-from trainer_node.gauges import Gauges
-from trainer_node.keeper import Keeper
-from trainer_node.log_sources import OwnLogs
-from trainer_node.loop import Loop
-from trainer_node.metrics import Metrics
-from trainer_node.package import Package
-from trainer_node.patience import Market
-from trainer_node.policy import GasBudget
-from trainer_node.problems import Problems
-from trainer_node.replay import Replay
-from trainer_node.reserve import Reserve
-from trainer_node.retention import Policy as Keeping
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.observe.metrics import Metrics
+from trainer_node.observe.problems import Problems
+from trainer_node.roles.verifier import Verifier
 from trainer_node.rounded.evaluators import NumpyEvaluator
-from trainer_node.store import Store
-from trainer_node.verifier import Verifier
+from trainer_node.run.log_sources import OwnLogs
+from trainer_node.run.package import Package
+from trainer_node.run.replay import Replay
+from trainer_node.settings.sections import Policy
+from trainer_node.stake.gas_patience import Market
+from trainer_node.stake.policy import GasBudget
+from trainer_node.stake.reserved_ether import Reserve
+from trainer_node.storage.artifacts import Kind, Name
+from trainer_node.storage.database import Database
+from trainer_node.storage.disk import Ballast
+from trainer_node.storage.disk_keeper import Keeper
+from trainer_node.storage.retention import Policy as Keeping
+from trainer_node.storage.store import Store
 
 from .desk import ENOUGH, REFEREE, Remembered, job, rules, tiny_package
 from .sent import CONTRACTS, move_of_hearing

@@ -20,20 +20,20 @@ from referee_py.program import Program
 from referee_py.program.terms import Terms
 from tests.referee_py.program import tiny
 from trainer_node.chain import Call, ClaimView, Group, JobPhase, JobView
-from trainer_node.checkpoints import Checkpoint
-from trainer_node.db import Database
-from trainer_node.disk import Ballast
-from trainer_node.due import Due
-from trainer_node.fetch import Fetcher
-from trainer_node.job_runner import JobRunner
-from trainer_node.keeper import Keeper
-from trainer_node.metrics import Metrics
-from trainer_node.package import Package
-from trainer_node.problems import Problems
-from trainer_node.retention import Policy
+from trainer_node.daemon.due import Due
+from trainer_node.network.artifact_server import ArtifactServer
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.observe.metrics import Metrics
+from trainer_node.observe.problems import Problems
 from trainer_node.rounded.evaluators import NumpyEvaluator
-from trainer_node.server import ArtifactServer
-from trainer_node.store import Store
+from trainer_node.run.checkpoints import Checkpoint
+from trainer_node.run.package import Package
+from trainer_node.storage.database import Database
+from trainer_node.storage.disk import Ballast
+from trainer_node.storage.disk_keeper import Keeper
+from trainer_node.storage.retention import Policy
+from trainer_node.storage.store import Store
+from trainer_node.work.job_runner import JobRunner
 
 PROGRAM = tiny.program()
 STRIDES = (4, 2, 1)

@@ -30,11 +30,11 @@ from tests.planned import moves_of
 from tests.referee_py.trial.parties import Known, Setting
 from trainer_node.chain import HearingInfo, TrialInfo
 from trainer_node.chain.outbox import Value
-from trainer_node.due import Due
-from trainer_node.fetch import Fetcher
-from trainer_node.hearing_player import HearingPlayer
-from trainer_node.opponent import Opponents
-from trainer_node.store import Store
+from trainer_node.daemon.due import Due
+from trainer_node.network.fetcher import Fetcher
+from trainer_node.network.opponents import Opponents
+from trainer_node.play.hearings import HearingPlayer
+from trainer_node.storage.store import Store
 
 from .desk import REFEREE, rules
 from .sent import CONTRACTS, move_of_hearing, moves_of_trial

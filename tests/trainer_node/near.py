@@ -21,8 +21,8 @@ from referee_py.program.terms import Terms
 from referee_py.rounding.entries import Log
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.referee_py.program.tiny import STEP, Writer, constant, slot
-from trainer_node.package import Package
-from trainer_node.store import Store
+from trainer_node.run.package import Package
+from trainer_node.storage.store import Store
 
 STEPS, STRIDES = 12, (4, 2, 1)
 ROUNDING = Rounding(32)

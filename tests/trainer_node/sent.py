@@ -13,7 +13,7 @@ from trainer_node.chain.codec.hearing import hearing_move
 from trainer_node.chain.codec.match import match_move
 from trainer_node.chain.codec.trial import trial_move
 
-from .endpoint import DEPLOYMENT
+from .chain.endpoint import DEPLOYMENT
 
 CONTRACTS = Contracts(Web3(), DEPLOYMENT)
 """For calldata only: nothing answers."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from trainer_node.artifacts import Kind, Name, parse_hash, parse_tag
-from trainer_node.store import Store
+from trainer_node.storage.artifacts import Kind, Name, parse_hash, parse_tag
+from trainer_node.storage.store import Store
 
 
 class Hand:

@@ -14,7 +14,7 @@ from referee_py.execute import Run
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
 from referee_py.program.terms import Terms
 from trainer_node.chain import JobView
-from trainer_node.store import Store
+from trainer_node.storage.store import Store
 
 from .desk import job
 

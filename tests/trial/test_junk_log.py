@@ -22,7 +22,7 @@ from referee_py.rounding.entries import Log
 from referee_py.trial import Compare, Inputs, LogBlock
 from referee_py.trial.solver import Operator
 from tests.referee_py.trial.parties import Setting, one_ulp, outputs_of, structure_of
-from tests.trainer_node.test_onchain_logs import JOB, Withholder, obtained
+from tests.trainer_node.run.test_onchain_logs import JOB, Withholder, obtained
 
 from .stand import Stand
 

@@ -25,7 +25,7 @@ from tests.conftest import Anvil
 from tests.referee_py.element.operands import cases_of
 from tests.referee_py.rounding.logs import log_of
 from tests.referee_py.trial.parties import Setting, one_ulp, outputs_of
-from trainer_node.min_stake import CHAIN_ROUNDS, TRIAL_GAS
+from trainer_node.stake.min_stake import CHAIN_ROUNDS, TRIAL_GAS
 
 from .stand import Stand
 

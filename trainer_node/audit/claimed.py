@@ -23,11 +23,11 @@ from referee_py.program.mode import is_rounded
 from referee_py.program.terms import Terms
 from referee_py.rounding.step_log import StepLog
 
-from ..artifacts import MAX_RECORD_BYTES, Kind, Name, decode_tensor
 from ..errors import Malformed
-from ..fetch import Fetcher
-from ..package import MAX_HEADER_BYTES, Package, check_leaves, load
-from ..store import Store
+from ..network.fetcher import Fetcher
+from ..run.package import MAX_HEADER_BYTES, Package, check_leaves, load
+from ..storage.artifacts import MAX_RECORD_BYTES, Kind, Name, decode_tensor
+from ..storage.store import Store
 
 SIDE_BY_SIDE = 32
 """Artifacts of an interval that are asked for at the same time: a slow server then costs its delay once for so many."""

@@ -20,8 +20,8 @@ from typing import IO
 from referee_py.errors import InvalidInput
 
 from ..errors import ConfigError
-from ..plain_file import read_plain, write_plain
-from ..process import exclusive
+from ..storage.process import exclusive
+from ..storage.untrusted_file import read_plain, write_plain
 
 SEAL = "seal"
 FINDINGS = "findings.jsonl"

@@ -25,9 +25,9 @@ from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import LogSource
 from referee_py.rounding.step_log import StepLog
 
-from ..devices import backend_of, evaluator_of
-from ..log_sources import step_limit
-from ..package import Package
+from ..run.devices import backend_of, evaluator_of
+from ..run.log_sources import step_limit
+from ..run.package import Package
 from .claimed import ClaimedRun
 
 _ENDS = "the search ends here"

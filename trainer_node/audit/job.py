@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from referee_py.errors import InvalidInput
 
-from ..claim_file import FORMAT, Claim
-from ..fetch import Fetcher
-from ..store import Store
+from ..local.claim_file import FORMAT, Claim
+from ..network.fetcher import Fetcher
+from ..storage.store import Store
 from .claimed import Served
 from .published import PublishedRun
 

@@ -1,7 +1,7 @@
 """Where the bytes of a published run are: a folder, a web server or a bucket, read by fsspec.
 
     <location>/claim.json
-    <location>/artifacts/...       the files of a Store (`trainer_node.store`)
+    <location>/artifacts/...       the files of a Store (`trainer_node.storage.store`)
 
 SAFETY: whoever publishes may send anything, endlessly or never. Each file has a limit in bytes and a least rate, names
 are made of hashes, redirects are not followed, and bytes come into a store only under the hash that they have.
@@ -21,9 +21,9 @@ from fsspec.implementations.http import HTTPFileSystem
 
 from referee_py.errors import InvalidInput, Unavailable
 
-from ..artifacts import Name, check_for
-from ..store import Store
-from ..store_files import path_of
+from ..storage.artifacts import Name, check_for
+from ..storage.store import Store
+from ..storage.store_files import path_of
 
 PROTOCOLS = ("file", "http", "https", "s3")
 _CHUNK = 1 << 20

@@ -19,8 +19,8 @@ import repops
 
 from referee_py.errors import Unavailable
 
-from ..claim_file import Claim
-from ..store import Store
+from ..local.claim_file import Claim
+from ..storage.store import Store
 from .interval import Auditor, Finding, Verdict, computes
 from .job import JobRun
 from .location import Location

@@ -20,9 +20,9 @@ from referee_py.program import MAX_FILE_BYTES
 from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 
-from ..artifacts import Name
-from ..claim_file import CLAIM, MAX_CLAIM_BYTES, Claim
-from ..store import Store
+from ..local.claim_file import CLAIM, MAX_CLAIM_BYTES, Claim
+from ..storage.artifacts import Name
+from ..storage.store import Store
 from .claimed import ClaimedRun, Source
 from .location import Location
 

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from referee_py.attestation import recover_address
 from referee_py.errors import InvalidEncoding
 
-from ..plain_file import read_plain, write_plain
+from ..storage.untrusted_file import read_plain, write_plain
 from .receipt import Address, Hash, Receipt, check_signature, sign
 
 MAX_BYTES = 1 << 13

@@ -19,7 +19,7 @@ from ..errors import ConfigError
 
 READINGS, SPARE_BYTES = 4, 1024
 """How often data may be read while they are decoded, and bytes more. eth_abi reads offsets twice, and arrays of a fixed
-length inside structs up to four times; no contract of ours has more (tests/trainer_node/test_coders.py)."""
+length inside structs up to four times; no contract of ours has more (tests/trainer_node/chain/test_coders.py)."""
 
 
 class _Bounded(ContextFramesBytesIO):

@@ -17,8 +17,8 @@ from eth_utils.address import to_checksum_address
 from web3 import Web3
 from web3.exceptions import TransactionNotFound
 
-from ..db_tables import Attempt, Transaction
 from ..errors import ChainError, InsufficientFunds, Reverted, RpcCorrupt
+from ..storage.tables import Attempt, Transaction
 from .endpoints import endpoints_of
 from .fees import short_of
 from .majority import answers, high, low

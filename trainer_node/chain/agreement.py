@@ -19,8 +19,8 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
-from ..db import Database
 from ..errors import ChainError, Disagreement, RpcCorrupt, RpcUnavailable
+from ..storage.database import Database
 from .block import Block, block_of, block_request
 from .endpoint import Endpoint
 from .endpoints import Endpoints

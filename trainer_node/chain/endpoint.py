@@ -10,7 +10,7 @@ from typing import Any
 from web3.types import RPCEndpoint, RPCResponse
 
 from ..errors import ChainError, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable, WrongChain
-from ..metrics import Metrics
+from ..observe.metrics import Metrics
 from .block import quantity
 from .rpc import BoundedProvider
 from .threads import Threads

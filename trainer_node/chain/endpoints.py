@@ -26,7 +26,7 @@ from web3.providers.base import JSONBaseProvider
 from web3.types import RPCEndpoint, RPCResponse
 
 from ..errors import ChainError, RpcCorrupt, RpcUnavailable, WrongChain
-from ..metrics import Metrics
+from ..observe.metrics import Metrics
 from .abi import Codec
 from .endpoint import SLOW_S, THREADS, Endpoint
 from .rpc import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S, is_refusal, show_endpoint

@@ -24,8 +24,8 @@ from web3 import Web3
 from web3.contract import Contract
 from web3.datastructures import AttributeDict
 
-from ..db import Database
 from ..errors import RpcCorrupt, RpcRefused, RpcTooLong
+from ..storage.database import Database
 from .coders import EventCoder, event_coders
 from .rpc import guarded
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import structlog
 
-from ..db import Database
 from ..errors import DiskFailed
+from ..storage.database import Database
 from .block import Block
 from .endpoint import Endpoint
 from .endpoints import Endpoints

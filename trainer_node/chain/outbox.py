@@ -1,4 +1,4 @@
-"""The outbox: the signed transactions that we decided to send, on disk (:mod:`trainer_node.db`)."""
+"""The outbox: the signed transactions that we decided to send, on disk (:mod:`trainer_node.storage.database`)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from web3.contract import Contract
 from referee_py.errors import InvalidInput
 from referee_py.program.playable import fitting
 
-from ..db import Database
-from ..db_tables import Attempt, Transaction
 from ..errors import ChainError
-from ..metrics import Metrics
+from ..observe.metrics import Metrics
+from ..storage.database import Database
+from ..storage.tables import Attempt, Transaction
 
 _log = structlog.get_logger(__name__)
 

@@ -20,8 +20,6 @@ from eth_account.signers.base import BaseAccount
 from web3 import Web3
 from web3.exceptions import Web3RPCError
 
-from ..db import Database
-from ..db_tables import Attempt, Transaction
 from ..errors import (
     FeeTooHigh,
     InsufficientFunds,
@@ -33,7 +31,9 @@ from ..errors import (
     TransactionLost,
     TransactionPending,
 )
-from ..metrics import Metrics
+from ..observe.metrics import Metrics
+from ..storage.database import Database
+from ..storage.tables import Attempt, Transaction
 from .account import LEAST_GAS, AccountReader
 from .endpoints import endpoints_of
 from .fees import FeePolicy, Offered, short_of

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from ..config import Settings
-from ..metrics import Metrics
-from ..process import stop_on_signals
-from ..server import ArtifactServer
-from ..store import Store
+from ..network.artifact_server import ArtifactServer
+from ..observe.metrics import Metrics
+from ..settings.settings import Settings
+from ..storage.process import stop_on_signals
+from ..storage.store import Store
 from .common import SERVE, out, with_settings
 
 app = typer.Typer(no_args_is_help=True)

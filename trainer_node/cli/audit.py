@@ -25,9 +25,9 @@ from ..audit.published import PublishedRun
 from ..audit.receipt import receipt_of
 from ..audit.receipt_file import Signed
 from ..audit.selection import Selection, select
-from ..config import Settings, load_settings
-from ..keys import load_account
-from ..pace import left_words
+from ..daemon.keys import load_account
+from ..observe.pace import left_words
+from ..settings.settings import Settings, load_settings
 from .audit_receipts import coverage, folder_for, hash_of, verify
 from .common import CHAIN, out, printable, reader, show_rows
 from .default_command import DefaultCommand

@@ -18,7 +18,7 @@ from ..audit.published import PublishedRun
 from ..audit.receipt import UNKNOWN, Receipt, difference
 from ..audit.receipt_file import Signed
 from ..audit.receipt_kernels import kernel_digest
-from ..store import Store
+from ..storage.store import Store
 from .common import moment, out, plain, printable
 
 REFUSED, DIFFERS = 1, 1

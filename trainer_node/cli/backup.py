@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from .. import backup
-from ..config import Settings
-from ..process import exclusive
+from ..operate import backup
+from ..settings.settings import Settings
+from ..storage.process import exclusive
 from .common import ACCOUNT, out, with_settings
 
 

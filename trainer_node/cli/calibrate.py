@@ -14,8 +14,8 @@ from referee_py.execute import Interpreter, Run, State, StepTrace
 from referee_py.program.mode import MAX_BITS, MIN_BITS
 from referee_py.rounding.band import NARROW
 
-from ..bundle import Bundle
-from ..devices import evaluator_of
+from ..local.bundle import Bundle
+from ..run.devices import evaluator_of
 from .common import out, progress_bar
 from .extensions import captured
 from .inspect import table_of

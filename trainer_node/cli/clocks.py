@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from ..chain import Call
-from ..config import Settings
-from ..deploy import NOBODY
+from ..operate.deploy import NOBODY
+from ..settings.settings import Settings
 from .common import ACCOUNT, CHAIN, moment, reader, send, show_rows, with_settings
 
 app = typer.Typer(no_args_is_help=True)

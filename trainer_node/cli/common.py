@@ -16,12 +16,12 @@ from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
-from ..access import open_client, open_web3, transaction_manager
 from ..chain import Call, ChainClient, TransactionManager
-from ..config import Mode, Settings, load_settings
-from ..db import Database
-from ..keys import hold_account
-from ..logs import configure_logging
+from ..daemon.access import open_client, open_web3, transaction_manager
+from ..daemon.keys import hold_account
+from ..observe.logs import configure_logging
+from ..settings.settings import Mode, Settings, load_settings
+from ..storage.database import Database
 from .flags import CommandFunction, flag, with_flags
 
 out = Console(highlight=False)

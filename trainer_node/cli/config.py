@@ -14,7 +14,7 @@ from pydantic import BaseModel, SecretStr
 from rich.table import Table
 
 from ..chain.rpc import show_endpoint
-from ..config import Settings, config_file, load_settings, setting_names
+from ..settings.settings import Settings, config_file, load_settings, setting_names
 from .common import CHALLENGER, out, plain
 from .flags import with_flags
 

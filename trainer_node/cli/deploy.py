@@ -10,11 +10,11 @@ from eth_utils.address import is_checksum_address
 
 from referee_py.errors import InvalidInput
 
-from ..access import open_web3
 from ..chain import Releases
-from ..config import Settings
-from ..deploy import DAY_S, NOBODY, Parameters, deploy, publish, refuse_unpublishable
-from ..min_stake import PRICE_FACTOR, chain_price, least_stake, worst_dispute, worst_gas
+from ..daemon.access import open_web3
+from ..operate.deploy import DAY_S, NOBODY, Parameters, deploy, publish, refuse_unpublishable
+from ..settings.settings import Settings
+from ..stake.min_stake import PRICE_FACTOR, chain_price, least_stake, worst_dispute, worst_gas
 from .app import DISTRIBUTION
 from .common import ACCOUNT, ether, out, sender, show_ether, with_settings
 

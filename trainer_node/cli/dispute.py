@@ -21,8 +21,8 @@ from ..chain import HearingInfo, JobView, MatchInfo
 from ..chain.client import Snapshot
 from ..chain.codec.base import known
 from ..chain.events import Event
-from ..config import Settings
 from ..ids import short, whole
+from ..settings.settings import Settings
 from .common import CHAIN, moment, out, reader, show_ether, with_settings
 
 app = typer.Typer(no_args_is_help=True)

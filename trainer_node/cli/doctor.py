@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ..config import Settings
-from ..doctor import Finding, State, examine
+from ..operate.doctor import Finding, State, examine
+from ..settings.settings import Settings
 from .common import DAEMON, out, plain, with_settings
 
 _COLOURS = {State.OK: "green", State.WARN: "yellow", State.FAIL: "bold red"}

@@ -20,15 +20,15 @@ from safetensors.numpy import save_file
 from referee_py.errors import InvalidInput
 from referee_py.execute import State
 
-from ..bundle import Bundle
-from ..evaluation import Evaluation
-from ..health import Health
-from ..local_run import LocalRun, Result
-from ..process import stop_on_signals
-from ..provenance import local_run
-from ..replay import Interrupted
-from ..run_folder import Retention, RunFolder, open_run
-from ..tensorboard import Scalars
+from ..local.bundle import Bundle
+from ..local.evaluation import Evaluation
+from ..local.local_run import LocalRun, Result
+from ..local.metric_warnings import Health
+from ..local.provenance import local_run
+from ..local.run_folder import Retention, RunFolder, open_run
+from ..local.tensorboard import Scalars
+from ..run.replay import Interrupted
+from ..storage.process import stop_on_signals
 from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import HuggingFaceOption, OptimizerStateOption, show_rows
 from .extensions import exporter

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from referee_py.commit.tensor import Array
 
-from ..bundle import Bundle
 from ..errors import ConfigError
-from ..provenance import Provenance
+from ..local.bundle import Bundle
+from ..local.provenance import Provenance
 
 
 class Exporter(Protocol):

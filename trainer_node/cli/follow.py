@@ -10,7 +10,7 @@ from typing import Self
 
 from rich.markup import escape
 
-from ..pace import Pace, left_words, rate_words
+from ..observe.pace import Pace, left_words, rate_words
 from .common import plain, progress_bar
 
 BAR_S = 0.1

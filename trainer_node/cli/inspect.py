@@ -21,7 +21,7 @@ from referee_py.program.describe_stats import stats
 from referee_py.program.read import read_program, read_skeleton
 from referee_py.program.terms import Terms
 
-from ..bundle import Bundle
+from ..local.bundle import Bundle
 from .arithmetic import mode_words
 from .common import out, printable, show_rows
 

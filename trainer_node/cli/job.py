@@ -16,18 +16,18 @@ from referee_py.panel.state import HearingPhase
 from referee_py.program.mode import is_rounded
 from referee_py.watch import WatcherState
 
-from ..bundle import Bundle
 from ..chain import ChainClient, HearingInfo, JobView, MatchInfo
 from ..chain.codec.watch import PoolInfo
 from ..chain.outbox import Call
-from ..config import Settings
-from ..fetch import Fetcher
+from ..client.posting import Offer, post_job
+from ..client.result import fetch_result, save_result
 from ..ids import short, whole
-from ..package import load_program
-from ..posting import Offer, post_job
-from ..provenance import accepted_result
-from ..result import fetch_result, save_result
-from ..store import Store
+from ..local.bundle import Bundle
+from ..local.provenance import accepted_result
+from ..network.fetcher import Fetcher
+from ..run.package import load_program
+from ..settings.settings import Settings
+from ..storage.store import Store
 from . import watch
 from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import (

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ..config import Settings
+from ..daemon.keys import WORK_FACTOR, create_key, read_address
 from ..errors import KeystoreError
-from ..keys import WORK_FACTOR, create_key, read_address
+from ..settings.settings import Settings
 from .common import ACCOUNT, interactive, out, with_settings
 
 app = typer.Typer(no_args_is_help=True)

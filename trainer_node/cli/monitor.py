@@ -17,15 +17,15 @@ from rich.text import Text
 
 from ..chain import ChainClient
 from ..chain.events import MIN_DEPTH, EventCache
-from ..config import Settings
-from ..db import Database
 from ..errors import ConfigError, RpcUnavailable
 from ..monitor.alerts import Level, Rules
 from ..monitor.gauges import Gauges
 from ..monitor.lines import JobLine
 from ..monitor.rounds import Board, Monitor, Standing
 from ..monitor.trusted import Trusted
-from ..process import stop_on_signals
+from ..settings.settings import Settings
+from ..storage.database import Database
+from ..storage.process import stop_on_signals
 from .common import CHAIN, moment, out, plain, reader, with_settings
 
 ALERT, UNCHECKED = 1, 3

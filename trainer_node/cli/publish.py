@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ..bundle import Bundle
-from ..local_run import LocalRun
-from ..run_folder import Retention, open_run
+from ..local.bundle import Bundle
+from ..local.local_run import LocalRun
+from ..local.run_folder import Retention, open_run
 from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import out
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..config import load_settings
-from ..quickstart import answers, quickstart
+from ..operate.quickstart import answers, quickstart
+from ..settings.settings import load_settings
 from .common import out
 
 

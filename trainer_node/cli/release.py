@@ -10,9 +10,9 @@ from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
-from ..access import open_web3
 from ..chain import Releases
-from ..config import Settings
+from ..daemon.access import open_web3
+from ..settings.settings import Settings
 from .common import ACCOUNT, CHAIN, out, send, with_settings
 
 app = typer.Typer(no_args_is_help=True)

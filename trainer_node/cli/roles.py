@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ..chain.outbox import Call
-from ..config import Mode, Settings
-from ..download import check_uri
+from ..network.download import check_uri
+from ..settings.settings import Mode, Settings
 from .common import ACCOUNT, CHALLENGER, DAEMON, ether, out, reader, sender, show_ether, with_settings
 
 trainer = typer.Typer(no_args_is_help=True)

@@ -11,16 +11,16 @@ import typer
 from referee_py.errors import InvalidInput
 
 from ..chain import JobView, Snapshot
-from ..config import Settings
-from ..db import Database
-from ..disk import free_bytes
-from ..holders import Holders
-from ..process import exclusive
-from ..retention import Retention, usage
-from ..service import policy
-from ..store import Store, verify_files
-from ..store_files import made
-from ..undone import Undone
+from ..daemon.service import policy
+from ..play.open_duties import Undone
+from ..settings.settings import Settings
+from ..storage.database import Database
+from ..storage.disk import free_bytes
+from ..storage.job_holds import Holders
+from ..storage.process import exclusive
+from ..storage.retention import Retention, usage
+from ..storage.store import Store, verify_files
+from ..storage.store_files import made
 from .common import CHAIN, out, reader, with_settings
 
 app = typer.Typer(no_args_is_help=True)

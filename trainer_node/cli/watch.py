@@ -11,12 +11,12 @@ import typer
 
 from referee_py.program import SlotSource
 
-from ..bundle import Bundle
 from ..chain import JobPhase, JobView, Snapshot
-from ..config import Settings
-from ..metrics_file import json_number
-from ..pace import left_words, rate_words
-from ..watched_job import Standing, standing
+from ..client.watched_job import Standing, standing
+from ..local.bundle import Bundle
+from ..local.metrics_file import json_number
+from ..observe.pace import left_words, rate_words
+from ..settings.settings import Settings
 from .common import CHAIN, moment, printable, reader, with_settings
 
 MAX_SERVERS = 16

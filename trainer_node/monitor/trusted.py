@@ -21,7 +21,7 @@ from referee_py.errors import InvalidInput
 from referee_py.program.mode import is_rounded
 
 from ..chain import JobView
-from ..claim_file import CLAIM, MAX_CLAIM_BYTES, Claim
+from ..local.claim_file import CLAIM, MAX_CLAIM_BYTES, Claim
 
 MAX_LINE = 1 << 16
 MAX_READ = 16 << 20

@@ -21,7 +21,7 @@ from referee_py.program.mode import Bounds
 from referee_py.rounding.backend import Evaluator
 from referee_py.rounding.evaluate import Evaluation, evaluate
 
-from ..config import EVALUATORS_GROUP
+from ..settings.settings import EVALUATORS_GROUP
 from . import images
 from .evaluator import Attrs, TorchEvaluator, bounded
 

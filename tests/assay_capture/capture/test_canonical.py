@@ -11,7 +11,7 @@ from assay_capture.capture import BUILTIN, build, load_recipe
 from referee_py.execute import Metrics, Run
 from referee_py.program import Kind, Program, SlotSource
 from referee_py.program.canonical import canonical_program
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 STEPS = 4
 SMALL = [name for name in BUILTIN if name.startswith("digits")]

@@ -11,10 +11,10 @@ import pytest
 
 from assay_capture.huggingface import export
 from referee_py.program.mode import Form, Rounding
-from trainer_node.bundle import Bundle
 from trainer_node.cli import extensions
 from trainer_node.cli.app import application
 from trainer_node.cli.program import app as own
+from trainer_node.local.bundle import Bundle
 
 Assay = Callable[..., tuple[int, str, str]]
 

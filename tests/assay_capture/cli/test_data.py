@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
 from referee_py.program.terms import Terms
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 Assay = Callable[..., tuple[int, str, str]]
 X = np.arange(6000, dtype=np.float32).reshape(20, 300)

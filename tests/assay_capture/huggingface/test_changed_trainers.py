@@ -20,7 +20,7 @@ import trl
 from assay_capture.capture import SGD, CaptureError, Recipe, Unsupported, build
 from assay_capture.inference import Evaluate
 from referee_py.execute import Run
-from trainer_node.evaluation import Evaluation
+from trainer_node.local.evaluation import Evaluation
 
 from . import tiny
 

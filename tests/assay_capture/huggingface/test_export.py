@@ -21,8 +21,8 @@ from assay_capture.capture import SGD, Recipe, build
 from assay_capture.huggingface.describe import _filed
 from assay_capture.huggingface.export import INDEX, export
 from referee_py.errors import HashMismatch, InvalidEncoding, InvalidInput, Unavailable
-from trainer_node.bundle import Bundle
-from trainer_node.provenance import Provenance, local_run
+from trainer_node.local.bundle import Bundle
+from trainer_node.local.provenance import Provenance, local_run
 
 from . import tiny
 

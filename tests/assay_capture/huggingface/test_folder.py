@@ -23,8 +23,8 @@ from assay_capture.huggingface.folder import Source
 from assay_capture.huggingface.lora import Lora
 from assay_capture.huggingface.tokenized import examples
 from referee_py.errors import InvalidEncoding, InvalidInput
-from trainer_node.bundle import Bundle
 from trainer_node.cli import main
+from trainer_node.local.bundle import Bundle
 
 from . import tiny
 

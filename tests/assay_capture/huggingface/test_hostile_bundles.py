@@ -16,8 +16,8 @@ from assay_capture.capture import SGD, Recipe, build
 from assay_capture.huggingface.export import INDEX, UNREAD, check_export, export
 from assay_capture.huggingface.plain_json import without_code
 from referee_py.errors import InvalidEncoding, InvalidInput
-from trainer_node.bundle import Bundle
-from trainer_node.provenance import Provenance, local_run
+from trainer_node.local.bundle import Bundle
+from trainer_node.local.provenance import Provenance, local_run
 
 from . import tiny
 

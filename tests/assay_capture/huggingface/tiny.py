@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from referee_py.commit.tensor import Array
 from referee_py.execute import FastExecutor, Run, machine_for
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 WORDS = list(string.ascii_lowercase)
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "</s>", *WORDS]

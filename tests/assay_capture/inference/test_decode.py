@@ -15,7 +15,7 @@ from assay_capture.capture import CaptureError
 from assay_capture.inference import Decode
 from referee_py.execute import Metrics, NodeHook, Run, Site, State, Value
 from referee_py.program import Kind
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 VOCABULARY, LENGTH = 50, 14
 CPU = repops.backend("cpu")

@@ -17,8 +17,8 @@ from referee_py.errors import InvalidInput
 from referee_py.execute import Run
 from referee_py.program.mode import Rounding
 from tests.trainer_node.cli.growing import growing, start
-from trainer_node.bundle import Bundle
-from trainer_node.evaluation import Evaluation
+from trainer_node.local.bundle import Bundle
+from trainer_node.local.evaluation import Evaluation
 
 BATCH = 8
 

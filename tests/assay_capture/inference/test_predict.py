@@ -16,7 +16,7 @@ from assay_capture.capture import CaptureError, build, load_recipe
 from assay_capture.capture.recipe import bundle_of
 from assay_capture.inference import Predict, loop, row
 from referee_py.execute import Run
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 RNG = np.random.default_rng(2)
 X = RNG.standard_normal((10, 6)).astype(np.float32)

@@ -26,7 +26,7 @@ from assay_capture.datasets import Dataset
 from assay_capture.onnx import load
 from assay_capture.onnx.training import cross_entropy, optimizer_of, recipe
 from referee_py.execute import Metrics, Run
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 RNG = np.random.default_rng(11)
 EXAMPLES, CLASSES, VOCABULARY, LENGTH = 48, 4, 40, 8

@@ -32,9 +32,9 @@ from referee_py.watch import WatcherState, watch_commitment
 from tests.referee_py.game.chain import ANVIL_OPTIONS, Chain, Contract, Transaction
 from trainer_node.chain import TransactionManager, connect
 from trainer_node.chain.contracts import NAMES
-from trainer_node.db import Database
-from trainer_node.deploy import Parameters, deploy
-from trainer_node.posting import Offer, job_terms
+from trainer_node.client.posting import Offer, job_terms
+from trainer_node.operate.deploy import Parameters, deploy
+from trainer_node.storage.database import Database
 
 ROUNDS = 110
 STAKE = 1000

@@ -21,11 +21,11 @@ from trainer_node.audit.location import Location
 from trainer_node.audit.published import PublishedRun
 from trainer_node.audit.receipt import receipt_of
 from trainer_node.audit.receipt_file import Signed
-from trainer_node.devices import backend_of
-from trainer_node.package import Package
-from trainer_node.replay import Replay
-from trainer_node.run_folder import Retention, open_run
-from trainer_node.store import Store
+from trainer_node.local.run_folder import Retention, open_run
+from trainer_node.run.devices import backend_of
+from trainer_node.run.package import Package
+from trainer_node.run.replay import Replay
+from trainer_node.storage.store import Store
 
 
 class _Lying(Replay):

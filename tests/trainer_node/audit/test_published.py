@@ -15,10 +15,10 @@ from referee_py.errors import Unavailable
 from tests.trainer_node.cli.growing import growing
 from trainer_node.audit.folder import SEAL
 from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
-from trainer_node.devices import backend_of
-from trainer_node.package import Package
-from trainer_node.replay import Replay
-from trainer_node.run_folder import Retention, open_run
+from trainer_node.local.run_folder import Retention, open_run
+from trainer_node.run.devices import backend_of
+from trainer_node.run.package import Package
+from trainer_node.run.replay import Replay
 
 from .runs import opened
 from .test_coverage import Assay, assay  # noqa: F401 - a fixture

@@ -15,7 +15,7 @@ from repops.opset import F32
 
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
 from referee_py.program.terms import Terms
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 VECTOR, SCALAR = TensorType(F32, (4,)), TensorType(F32, ())
 

@@ -10,8 +10,8 @@ import pytest
 
 from referee_py.errors import InvalidInput, UnknownVersion
 from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, Bounds, Form, Rounding, is_rounded
-from trainer_node.bundle import Bundle
 from trainer_node.cli.arithmetic import Arithmetic, BoundsName, FormName, ModeFlags, mode_words
+from trainer_node.local.bundle import Bundle
 
 from .test_inspect import bundle
 

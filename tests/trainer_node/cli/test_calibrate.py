@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from referee_py.rounding.primitives import FIXED_TAU
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 from trainer_node.rounded.calibration import Calibration
 
 from .conftest import Assay

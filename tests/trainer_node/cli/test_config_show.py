@@ -13,8 +13,8 @@ from assay_capture.capture import load_recipe
 from assay_capture.capture.errors import CaptureError
 from assay_lab.faults import Fault
 from trainer_node.cli import main
-from trainer_node.config import load_settings, setting_names
 from trainer_node.errors import ConfigError
+from trainer_node.settings.settings import load_settings, setting_names
 from trainer_node.suggest import did_you_mean
 
 Assay = Callable[..., tuple[int, str, str]]

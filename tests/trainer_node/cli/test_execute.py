@@ -17,7 +17,7 @@ from repops.library import BEST_ISA
 from safetensors.numpy import load_file
 
 from referee_py.execute import Interpreter, Run
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 from .conftest import Assay
 from .growing import growing

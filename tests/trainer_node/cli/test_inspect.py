@@ -23,7 +23,7 @@ from referee_py.program.canonical import canonical_program
 from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 from tests.referee_py.program import tiny
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 Assay = Callable[..., tuple[int, str, str]]
 
@@ -185,7 +185,7 @@ sys.modules["torch"] = None  # an import of it fails
 from pathlib import Path
 import repops
 from referee_py.execute import Metrics, Run
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 bundle = Bundle.read(Path(sys.argv[1]))
 metrics = Metrics(bundle.metrics)
 terms = bundle.terms

@@ -18,9 +18,9 @@ from assay_lab.faults import Fault
 from tests.conftest import Anvil
 from tests.e2e.arena import Arena
 from tests.e2e.test_disputes import honest_root
-from tests.trainer_node.endpoint import Endpoint
-from trainer_node.bundle import Bundle
+from tests.trainer_node.chain.endpoint import Endpoint
 from trainer_node.chain import JobPhase
+from trainer_node.local.bundle import Bundle
 
 from .conftest import Assay
 

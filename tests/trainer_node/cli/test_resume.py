@@ -15,9 +15,9 @@ import repops
 
 from referee_py.execute import Run
 from referee_py.program.mode import Rounding
-from trainer_node.bundle import Bundle
-from trainer_node.run_folder import open_run
-from trainer_node.store import Store
+from trainer_node.local.bundle import Bundle
+from trainer_node.local.run_folder import open_run
+from trainer_node.storage.store import Store
 
 from .growing import growing, start, stop_at
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainer_node.db import Database
-from trainer_node.process import exclusive
-from trainer_node.store import Store
+from trainer_node.storage.database import Database
+from trainer_node.storage.process import exclusive
+from trainer_node.storage.store import Store
 
 from .conftest import Assay
 

@@ -11,9 +11,9 @@ from referee_py.compiled import Cuda
 from referee_py.program.mode import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
-from trainer_node.config import load_settings
-from trainer_node.devices import EMULATED, evaluator_of
 from trainer_node.errors import ConfigError
+from trainer_node.run.devices import EMULATED, evaluator_of
+from trainer_node.settings.settings import load_settings
 
 from .places import GPU
 

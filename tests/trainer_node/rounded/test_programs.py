@@ -20,7 +20,7 @@ from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import LogSource, MemoryLogs
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.referee_py.compiled.random_program import RandomProgram
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 from trainer_node.rounded.device import TensorEvaluator
 from trainer_node.rounded.evaluators import evaluator_of
 

@@ -18,7 +18,7 @@ from assay_capture.capture import BUILTIN, SGD, CaptureError, Recipe, build, cap
 from assay_capture.capture.recipe import seeded_parameters
 from assay_capture.capture.seeded import data_order, permutation, uniform
 from referee_py.execute import Metrics, Run
-from trainer_node.bundle import Bundle
+from trainer_node.local.bundle import Bundle
 
 from .. import eager
 

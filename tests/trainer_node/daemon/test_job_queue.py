@@ -1,0 +1,199 @@
+"""With many jobs, bad jobs and a failing endpoint, our own jobs are attended to every round and first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from referee_py.errors import InvalidInput
+from trainer_node.chain import JobView
+from trainer_node.daemon.job_queue import MAX_AT_WORK, PER_ROUND, JobQueue, Scheduler
+from trainer_node.errors import RpcCorrupt, RpcUnavailable
+from trainer_node.observe.problems import Problems
+from trainer_node.storage.database import Database
+
+from ..desk import job
+
+
+class Chain:
+    """A snapshot of ``count`` jobs; ``broken`` ones cannot be read. ``down``: it does not answer at all."""
+
+    def __init__(self, count: int, broken: dict[int, Exception] | None = None, *, down: bool = False) -> None:
+        self.count = count
+        self.broken = broken or {}
+        self.down = down
+        self.probes = 0
+
+    def job_count(self) -> int:
+        return self.count
+
+    def job(self, number: int) -> JobView:
+        if self.down:
+            raise RpcUnavailable("no answer")
+        if number in self.broken:
+            raise self.broken[number]
+        return job(number)
+
+    def still_canonical(self) -> bool:
+        self.probes += 1
+        if self.down:
+            raise RpcUnavailable("no answer")
+        return True
+
+
+def go(scheduler: Scheduler, chain: Any, attend: Callable[[JobView], bool] = lambda _: False) -> list[int]:
+    """Run one round; return the jobs that were attended to."""
+    seen: list[int] = []
+
+    def attended(found: JobView) -> tuple[bool, Exception | None]:
+        seen.append(found.id)
+        return attend(found), None
+
+    scheduler.go(chain, attended)
+    return seen
+
+
+def test_a_round_looks_at_ours_first_and_at_some_others(stored: Database) -> None:
+    scheduler = Scheduler(JobQueue(stored, per_round=3), Problems())
+    ours = {7, 9}
+    chain = Chain(10)
+    seen = [go(scheduler, chain, lambda found: found.id in ours) for _ in range(8)]
+    assert seen[:4] == [[10, 1, 2], [3, 4, 5], [6, 7, 8], [7, 9, 10, 1]], (
+        "the newest of those that are there comes first"
+    )
+    assert all(round_[:2] == [7, 9] and len(round_) <= 5 for round_ in seen[4:])
+    assert {number for round_ in seen[4:7] for number in round_} == set(range(1, 11))
+
+
+def test_new_jobs_come_before_those_that_were_looked_at(stored: Database) -> None:
+    """And leave half of a round to those, however many are posted."""
+    scheduler, chain = Scheduler(JobQueue(stored, per_round=6), Problems()), Chain(100)
+    assert go(scheduler, chain)[:3] == [98, 99, 100]
+    chain.count = 102
+    assert go(scheduler, chain)[:2] == [101, 102]
+    chain.count = 1000
+    for first in (103, 106, 109):
+        seen = go(scheduler, chain)
+        assert seen[:3] == [first, first + 1, first + 2]
+        assert len(seen) == 6
+
+
+def test_jobs_of_others_that_have_ended_do_not_come_again(stored: Database) -> None:
+    ended, queue = set(range(1, 91)), JobQueue(stored, per_round=10)
+    queue.mark(50, True)
+    for number in ended - {50}:
+        queue.mark(number, False, ended=True)
+    queue.mark(50, True, ended=True)
+    for _ in range(3):
+        due = queue.due(100)
+        assert due[0] == 50, "ours may have hearings yet"
+        assert sorted(due[1:]) == list(range(91, 101))
+
+
+def test_what_we_work_at_has_its_turn_every_round(stored: Database) -> None:
+    """A fetched package or a finished run does not wait for a turn through all jobs; only so many at a time."""
+    working = {40, 60}
+    scheduler = Scheduler(JobQueue(stored, per_round=4), Problems(), lambda number: number in working)
+    for _ in range(30):
+        go(scheduler, Chain(100))
+    assert go(scheduler, Chain(100))[:2] == [40, 60]
+    working.clear()
+    assert go(scheduler, Chain(100))[:2] == [40, 60], "what came of it"
+    assert not {40, 60} & set(go(scheduler, Chain(100))[:2])
+    queue = JobQueue(stored)
+    for number in range(1, 101):
+        queue.mark(number, False, at_work=True)
+    assert queue.due(100)[:MAX_AT_WORK] == list(range(1, MAX_AT_WORK + 1))
+    assert len(queue.due(100)) == PER_ROUND + MAX_AT_WORK
+
+
+def test_ten_thousand_jobs_of_strangers_do_not_slow_a_round(stored: Database) -> None:
+    scheduler = Scheduler(JobQueue(stored), Problems())
+    queue = JobQueue(stored)
+    queue.mark(5000, True)
+    assert len(go(Scheduler(queue, Problems()), Chain(10_000))) < 100
+    assert len(go(scheduler, Chain(10_000))) < 100
+
+
+def test_a_restart_knows_ours_at_once(stored: Database) -> None:
+    queue = JobQueue(stored, per_round=1)
+    queue.mark(8, True)
+    queue.mark(5, True)
+    queue.mark(5, False)
+    assert JobQueue(stored, per_round=1).due(10) == [8, 1]
+
+
+def test_a_job_that_is_gone_after_a_reorganisation_is_not_asked_for(stored: Database) -> None:
+    queue = JobQueue(stored)
+    queue.mark(3, True)
+    assert queue.due(2) == [1, 2]
+    assert queue.due(0) == []
+
+
+def test_no_job_keeps_us_from_the_next(stored: Database) -> None:
+    problems = Problems()
+    scheduler = Scheduler(JobQueue(stored), problems)
+    broken: dict[int, Exception] = {
+        1: InvalidInput("odd"),
+        2: ZeroDivisionError("bug"),
+        3: RpcCorrupt("nonsense"),
+        4: RpcCorrupt("nonsense"),
+        5: RpcUnavailable("too large"),
+        6: RpcCorrupt("nonsense"),
+    }
+    chain = Chain(8, broken)
+
+    def attend(found: JobView) -> bool:
+        if found.id == 7:
+            raise KeyError("bug in what we do with it")
+        return True
+
+    assert go(scheduler, chain, attend) == [7, 8]
+    assert problems.topics() == {f"job {number}" for number in range(1, 8)}
+    assert chain.probes == 1, "after some failures the chain itself is asked for"
+
+    chain.broken = {}
+    assert go(scheduler, chain) == [8, 1, 2, 3, 4, 5, 6, 7], "ours first"
+    assert not problems.topics()
+
+
+def test_jobs_that_do_not_exist_are_no_problem(stored: Database) -> None:
+    """An endpoint tells far too many jobs, once."""
+    problems = Problems()
+    scheduler = Scheduler(JobQueue(stored), problems)
+    problems.job(1 << 40, "disk", "full", ours=True)
+    missing: dict[int, Exception] = {job: RpcCorrupt("nonsense") for job in range(3, 100)}
+    go(scheduler, Chain(99, missing))
+    assert "job 99" in problems.topics()
+    go(scheduler, Chain(3, missing))
+    assert problems.topics() == {"job 3"}
+
+
+def test_a_job_in_which_something_fails_is_still_ours(stored: Database) -> None:
+    """Else it would have its turn with the jobs of strangers only, of which there may be many."""
+    problems = Problems()
+    scheduler = Scheduler(JobQueue(stored, per_round=4), problems)
+    chain: Any = Chain(100)
+    for _ in range(30):
+        scheduler.go(
+            chain, lambda found: (found.id == 60, RpcCorrupt("no event") if found.id == 60 else None)
+        )
+    assert problems.topics() == {"job 60"}
+    assert go(scheduler, chain)[0] == 60
+
+
+def test_an_outage_ends_the_round_soon(stored: Database) -> None:
+    with pytest.raises(RpcUnavailable):
+        go(Scheduler(JobQueue(stored), Problems()), Chain(1000, down=True))
+
+
+def test_a_job_of_ours_that_has_ended_has_one_more_turn(stored: Database) -> None:
+    """A reorganisation may revive it."""
+    queue = JobQueue(stored)
+    queue.mark(3, True)
+    queue.mark(3, False, ended=True)
+    assert 3 in queue.due(5)
+    queue.mark(3, False, ended=True)
+    assert 3 not in queue.due(5)

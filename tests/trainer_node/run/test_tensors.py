@@ -1,0 +1,407 @@
+"""Memory for all jobs together: what waits or is declined holds none, what is kept is played, nobody waits for ever."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from referee_py.errors import Unavailable
+from trainer_node.chain import JobPhase
+from trainer_node.errors import MemoryShort
+from trainer_node.network.artifact_server import ArtifactServer
+from trainer_node.run.package import memory_needed, takes
+from trainer_node.run.tensors import ASKED_S, MEANT_S, Takes, Tensors
+from trainer_node.storage.database import Database
+from trainer_node.storage.store import Store
+from trainer_node.work.job_runner import JobRunner
+
+from .. import wide
+from ..desk import runner, until
+from ..held import Held
+from ..slow import Hand
+
+pytestmark = pytest.mark.usefixtures("impatient")
+
+ONE = memory_needed(wide.program(1), wide.terms(1))
+"""What one of the jobs takes."""
+
+
+@pytest.fixture
+def arrays() -> Iterator[wide.Arrays]:
+    found = wide.Arrays()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def measured(tmp_path: Path, database: Database) -> Iterator[JobRunner]:
+    """A node that has measured two jobs, and has the memory for one of them."""
+    client = wide.served(tmp_path / "client", 1, 2)
+    with (
+        ArtifactServer(client) as server,
+        runner(tmp_path / "node", database, max_memory=ONE) as works,
+    ):
+        for number in (1, 2):
+            until(lambda: works.prepare(wide.wide(number, number, uri=server.uri)))  # noqa: B023
+        yield works
+
+
+# ---------------------------------------------------------------------------------------- of a whole node
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["of one package", "each of its own"])
+@pytest.mark.parametrize("jobs", [1, 30])
+def test_jobs_that_were_measured_hold_no_memory(
+    tmp_path: Path, database: Database, arrays: wide.Arrays, jobs: int, same: bool
+) -> None:
+    """The attack: one package that was posted 30 times was in memory 30 times, until the last of the jobs was over."""
+    numbers = range(1, jobs + 1)
+    client = wide.served(tmp_path / "client", *({1} if same else numbers))
+    with (
+        ArtifactServer(client) as server,
+        runner(tmp_path / "node", database, max_memory=ONE) as works,
+    ):
+        before, known = arrays.bytes, {}
+        for number in numbers:
+            known[number] = wide.wide(number, 1 if same else number, uri=server.uri)
+            until(lambda: works.prepare(known[number]))  # noqa: B023
+        for of in known.values():  # and then, say, it is left to others for its stake
+            assert works.prepare(of)
+        until(lambda: arrays.bytes - before < ONE // 4)
+        assert works._tensors.used == 0
+        # A job that is worth it is loaded from the disk again.
+        assert until(lambda: works.train(known[jobs]))
+        assert arrays.bytes - before <= 2 * ONE
+
+
+def test_a_finished_run_with_nothing_at_stake_gives_way_and_comes_back(
+    tmp_path: Path, database: Database
+) -> None:
+    client = wide.served(tmp_path / "client", 1, 2)
+    with (
+        ArtifactServer(client) as server,
+        runner(tmp_path / "node", database, max_memory=ONE) as works,
+    ):
+        jobs = [wide.wide(number, number, uri=server.uri) for number in (1, 2)]
+        claims = [until(lambda: works.train(of)) for of in jobs]  # noqa: B023
+        assert works.replay(2).step_tree(wide.STEPS).root == claims[1].last
+        assert works.train(jobs[0]) == claims[0], "its result stays"
+        with pytest.raises(Unavailable, match="comes back from the disk"):
+            works.replay(1)
+
+        def back() -> Any:
+            try:
+                return works.replay(1)
+            except Unavailable:
+                return None
+
+        assert until(back).step_tree(wide.STEPS).root == claims[0].last
+        with pytest.raises(Unavailable):
+            works.replay(2)
+
+
+def test_what_we_have_staked_on_keeps_its_memory_and_others_are_left(
+    tmp_path: Path, database: Database
+) -> None:
+    client, clock = wide.served(tmp_path / "client", 1, 2), Hand()
+    with (
+        ArtifactServer(client) as server,
+        runner(tmp_path / "node", database, max_memory=ONE, clock=clock) as works,
+    ):
+        ours, other = (wide.wide(number, number, uri=server.uri) for number in (1, 2))
+        assert until(lambda: works.train(ours, ours=True))
+        assert until(lambda: works.prepare(ours)), "it is measured beside its run, in the same memory"
+        played = works.replay(1)
+        until(lambda: works.prepare(other) or works.refused(2))
+        reason = works.refused(2) or ""
+        assert f"it takes {ONE} bytes" in reason
+        assert f"limits.memory_bytes is {ONE}" in reason
+        assert "raise it, or leave the job to others" in reason
+        assert works.replay(1) is played
+        # Nothing is lost: it is looked at again, and once our job is over it has its turn.
+        works.forget(1)
+        clock.on(other.train_period)
+        assert until(lambda: works.prepare(other))
+        assert works.refused(2) is None
+
+
+def test_no_stake_is_given_on_two_jobs_that_fit_one_by_one(measured: JobRunner) -> None:
+    """Both are judged in one round, before the chain shows the first stake."""
+    assert measured.too_full(1) is None
+    assert "bytes of memory" in (measured.too_full(2) or "")
+    assert measured.too_full(1) is None, "asked again"
+    measured.forget(1)
+    assert measured.too_full(2) is None
+
+
+def test_a_run_that_is_only_computed_keeps_no_room_for_a_stake(measured: JobRunner) -> None:
+    """Strangers post jobs whose runs are computed to check them. Nothing is at stake in these."""
+    assert measured.too_full(2, stakes=False) is None
+    assert measured.too_full(1) is None
+
+
+def test_a_restart_restores_all_that_was_staked_on(tmp_path: Path, database: Database) -> None:
+    """Also beyond a limit that was lowered meanwhile: a stake is worth more than a limit."""
+    client = wide.served(tmp_path / "client", 1, 2)
+    with ArtifactServer(client) as server:
+        jobs = [wide.wide(number, number, uri=server.uri) for number in (1, 2)]
+        with runner(tmp_path / "node", database, max_memory=2 * ONE) as works:
+            claims = [until(lambda: works.train(of, ours=True)) for of in jobs]  # noqa: B023
+        with runner(tmp_path / "node", database, max_memory=ONE) as works:
+            assert [until(lambda: works.train(of, ours=True)) for of in jobs] == claims  # noqa: B023
+            for number, claim in zip((1, 2), claims, strict=True):
+                assert works.replay(number).step_tree(wide.STEPS).root == claim.last
+
+
+def test_what_the_disk_has_lost_is_fetched_again(tmp_path: Path, database: Database) -> None:
+    client = wide.served(tmp_path / "client", 1)
+    with ArtifactServer(client) as server, runner(tmp_path / "node", database) as works:
+        of = wide.wide(1, 1, uri=server.uri)
+        until(lambda: works.prepare(of))
+        damaged = next(path for path in (tmp_path / "node" / "tensor").rglob("*") if path.is_file())
+        damaged.chmod(0o600)
+        damaged.write_bytes(b"x" + damaged.read_bytes()[1:])
+        assert until(lambda: works.train(of))
+
+
+def test_what_waits_for_a_run_has_its_turn_after_it(tmp_path: Path, database: Database) -> None:
+    client, held = wide.served(tmp_path / "client", 1, 2), Held()
+    with (
+        ArtifactServer(client) as server,
+        runner(tmp_path / "node", database, max_memory=ONE, backend=held) as works,
+    ):
+        first, second = (
+            wide.wide(n, n, uri=server.uri, phase=JobPhase.CHALLENGE, challenge_period=10**6) for n in (1, 2)
+        )
+        held.go.set()
+        until(lambda: works.prepare(first))
+        held.go.clear()
+        held.begun.clear()
+        works.train(first)
+        assert held.begun.wait(60)
+        until(lambda: works.prepare(second) or (2, True) in works._tensors._waiting)
+        assert works.refused(2) is None, "it waits, and is not declined"
+        held.go.set()
+        assert until(lambda: works.train(first))
+        assert until(lambda: works.prepare(second))
+        assert not works._tensors._waiting
+
+
+# ---------------------------------------------------------------------------------------- of the limit itself
+
+
+def takes_of(number: int, size: int = 10, step: int = 0) -> Takes:
+    return Takes({bytes([number]): size}, step)
+
+
+def made(limit: int, sizes: dict[int, int], clock: Hand | None = None) -> Tensors:
+    tensors = Tensors(limit, clock or Hand())
+    for job, size in sizes.items():
+        tensors.of(job, takes_of(job, size))
+    return tensors
+
+
+def short(tensors: Tensors, job: int, **how: Any) -> MemoryShort:
+    with pytest.raises(MemoryShort) as raised, tensors.lent(job, **how):
+        pass
+    return raised.value
+
+
+def test_a_tensor_counts_once_and_each_step_for_itself() -> None:
+    tensors = Tensors(40, Hand())
+    for job in (1, 2):
+        tensors.of(job, Takes({b"shared": 20, bytes([job]): 5}, step=3))
+    with tensors.lent(1), tensors.lent(2):
+        assert tensors.used == 20 + 5 + 5 + 3 + 3
+    assert tensors.used == 0
+
+
+def test_a_further_run_of_a_job_takes_a_state_more() -> None:
+    tensors = Tensors(50 + 4 * 10 + 3 * 7, Hand())
+    tensors.of(1, Takes({b"": 50}, step=10, state=7))
+    tensors.keep(1, 3)
+    assert tensors.used == 50 + 3 * 10 + 2 * 7
+    with tensors.lent(1):
+        assert tensors.used == 50 + 3 * 10 + 2 * 7, "it is one of those that are kept"
+    with tensors.lent(1, beside=True):
+        assert tensors.used == tensors.limit
+        assert short(tensors, 1, beside=True).waits, "a fifth one has room once the fourth is done"
+    tensors.keep(1, 4)
+    assert not short(tensors, 1, beside=True).waits, "all of them together take more than there is"
+    tensors.let_go(1)
+    assert tensors.used == 0
+
+
+def test_who_waits_longest_is_passed_only_by_what_fits_beside_it() -> None:
+    """A run that waits would otherwise wait for ever while others come that take less."""
+    tensors = made(10, {1: 5, 2: 8, 3: 5, 4: 2, 5: 2})
+    with tensors.lent(1):
+        assert short(tensors, 2).waits
+        with tensors.lent(4):
+            assert short(tensors, 3).waits, "it would fit now, and keep the second waiting"
+            assert short(tensors, 5).waits, "and so would it together with what has passed already"
+    assert short(tensors, 3).waits
+    with tensors.lent(2):
+        pass
+    with tensors.lent(3):
+        pass
+
+
+def test_who_waits_is_passed_by_what_takes_no_longer_than_what_it_waits_for_has_taken() -> None:
+    """The attack: a job that takes all memory waits behind one that takes next to none, and the rest lies idle."""
+    clock = Hand()
+    tensors = made(100, {1: 1, 2: 100, 3: 5, 4: 5}, clock)
+    with tensors.lent(1):
+        assert short(tensors, 2).waits
+        assert short(tensors, 3, lasts_s=60.0).waits
+        clock.on(60.0)
+        assert short(tensors, 4).waits, "nobody knows how long it takes"
+        assert short(tensors, 4, lasts_s=61.0).waits
+        with tensors.lent(3, lasts_s=60.0):
+            pass
+
+
+def test_what_has_passed_lets_nobody_pass_so_who_waits_has_its_turn() -> None:
+    clock = Hand()
+    tensors = made(100, {1: 1, 2: 100, 3: 5, 4: 5}, clock)
+    with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
+        first.enter_context(tensors.lent(1))
+        assert short(tensors, 2).waits
+        clock.on(60.0)
+        second.enter_context(tensors.lent(3, lasts_s=60.0))
+        first.close()
+        clock.on(60.0)
+        assert short(tensors, 4, lasts_s=1.0).waits, "or small ones would keep it waiting for ever"
+    with tensors.lent(2):
+        assert short(tensors, 4, lasts_s=1.0).waits
+    with tensors.lent(4):
+        pass
+
+
+def test_what_is_not_in_the_way_of_who_waits_lets_nobody_pass() -> None:
+    """One that goes on for days takes little; who waits has room as soon as the other is done."""
+    clock = Hand()
+    tensors = made(100, {1: 1, 2: 50, 3: 60, 4: 45}, clock)
+    with tensors.lent(1):
+        clock.on(86_400.0)
+        with tensors.lent(2):
+            assert short(tensors, 3).waits
+            clock.on(60.0)
+            assert short(tensors, 4, lasts_s=61.0).waits
+            with tensors.lent(4, lasts_s=60.0):
+                pass
+
+
+def test_who_came_first_is_no_passer_for_those_behind_it() -> None:
+    clock = Hand()
+    tensors = made(100, {1: 60, 2: 60, 3: 60, 4: 10}, clock)
+    with tensors.lent(1):
+        assert short(tensors, 2).waits
+        assert short(tensors, 3).waits
+    with tensors.lent(2):
+        assert short(tensors, 3).waits
+        with tensors.lent(4):
+            pass
+
+
+def test_runs_are_waited_for_only_by_who_has_room_once_they_give_back_theirs() -> None:
+    tensors = made(100, {1: 40, 2: 40, 3: 100, 4: 90, 5: 20})
+    with tensors.lent(1), tensors.lent(2), tensors.lent(5, beside=True):
+        assert not tensors.waited_for([1, 2]), "nobody waits"
+        assert short(tensors, 3).waits
+        assert not tensors.waited_for([1, 2]), "an interval has some, too"
+        tensors.forget(3)
+        tensors.of(4, takes_of(4, 80))
+        assert short(tensors, 4).waits
+        assert tensors.waited_for([1, 2])
+        assert not tensors.waited_for([1])
+        assert not tensors.waited_for([])
+
+
+def test_measurements_pass_one_another_and_no_run() -> None:
+    tensors = made(10, {1: 5, 2: 8, 3: 5})
+    with tensors.lent(1):
+        assert short(tensors, 2, trial=True).waits
+        with tensors.lent(3, trial=True):
+            pass
+        assert short(tensors, 3).waits, "a run lasts, so it waits for what is to be measured"
+    tensors = made(10, {1: 5, 2: 8, 3: 5})
+    with tensors.lent(1, trial=True):
+        assert short(tensors, 2).waits
+        assert short(tensors, 3, trial=True).waits
+
+
+def test_who_asks_no_more_keeps_nobody_waiting() -> None:
+    clock = Hand()
+    tensors = made(10, {1: 5, 2: 8, 3: 5}, clock)
+    with tensors.lent(1):
+        short(tensors, 2)
+        short(tensors, 3)
+        tensors.forget(2)
+        with tensors.lent(3):
+            pass
+    tensors = made(10, {1: 5, 2: 8, 3: 5}, clock)
+    with tensors.lent(1):
+        short(tensors, 2)
+        clock.on(ASKED_S)
+        with tensors.lent(3):
+            pass
+
+
+def test_what_cannot_fit_beside_stakes_is_declined_and_holds_no_place() -> None:
+    tensors = made(10, {1: 5, 2: 8, 3: 5})
+    tensors.keep(1)
+    declined = short(tensors, 2)
+    assert not declined.waits
+    assert "it takes 8 bytes of memory, and 5 are kept" in str(declined)
+    with tensors.lent(3):
+        pass
+
+
+def test_what_must_be_played_waits_for_nobody() -> None:
+    tensors = made(10, {1: 10, 2: 10})
+    with tensors.lent(1), tensors.lent(2, must=True):
+        assert tensors.used == 20
+
+
+def test_room_for_a_stake_that_was_never_given_is_given_back() -> None:
+    clock = Hand()
+    tensors = made(10, {1: 10, 2: 10}, clock)
+    assert tensors.too_full(1) is None
+    assert tensors.too_full(2) is None, "who only asks has nothing"
+    tensors.mean(1)
+    assert tensors.too_full(2) is not None
+    clock.on(MEANT_S)
+    assert tensors.too_full(2) is None
+
+
+def test_idle_runs_give_way_the_oldest_first() -> None:
+    tensors, gone = made(20, {1: 10, 2: 10, 3: 10}), list[int]()
+    for job in (1, 2):
+        with tensors.lent(job):
+            tensors.idle(job, lambda job=job: gone.append(job))  # type: ignore[misc]
+    with tensors.lent(3):
+        assert gone == [1]
+    tensors.keep(2)
+    with tensors.lent(3):
+        assert gone == [1], "what is kept never does"
+
+
+def test_a_tensor_in_memory_is_shared_and_goes_with_its_last_user(tmp_path: Path) -> None:
+    store, array = Store(tmp_path, sync=False), wide.tensors(1)[0]
+    name = store.put_tensor(array)
+    tensors = Tensors(1 << 30)
+    (first,), (second,) = tensors.read(store, [name]), tensors.read(store, [name])
+    assert first is second
+    del first, second
+    assert not tensors._shared
+
+
+def test_what_a_job_takes_is_what_it_needs() -> None:
+    found = takes(wide.program(1), wide.terms(1))
+    assert found.alone == ONE
+    assert found.beside(2) == 2 * found.step + found.state

@@ -1,0 +1,6 @@
+"""A client's side of a job.
+
+posting      posts a job, and serves its artifacts
+watched_job  its progress
+result       the trained state, proven against the accepted root
+"""

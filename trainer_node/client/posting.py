@@ -1,0 +1,110 @@
+"""The client's part: post a job for a bundle, and serve its artifacts."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from referee_py.commit.structs import hints_of
+from referee_py.errors import InvalidInput
+from referee_py.jobs import Rules
+from referee_py.program.mode import is_rounded
+from referee_py.program.terms import Terms
+
+from ..chain import ChainClient, Receipt, TransactionManager
+from ..chain.codec.job import JobTerms, post_call
+from ..chain.outbox import Call
+from ..errors import RpcCorrupt
+from ..local.bundle import Bundle
+from ..network.download import check_uri
+from ..run.package import package_names
+from ..storage.store import Store
+
+ETHER = 10**18
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The client's terms for a job, apart from the program. Wei and seconds."""
+
+    reward: int
+    stake: int
+    low_fee: int = 10**9
+    """Least price that a unit of gas counts for; `high_fee` is the most."""
+    high_fee: int = 10**11
+    slots: int = 1
+    train_period: int = 3600
+    watch_period: int = 0
+    """Seconds after the last trainer's commitment in which nobody reveals."""
+    reveal_period: int = 600
+    challenge_period: int = 3600
+    clock: int = 7200
+    verdict_period: int = 1800
+    appeal_period: int = 1800
+    verifiers: tuple[str, ...] = ()
+    """Addresses of the verifiers; with none, the court alone judges."""
+    threshold: int = 0
+    """Number of verifiers that make a verdict; 0 is a majority."""
+    bounty: int = 0
+    """Bounty for those who watch the job; `bounty_shares` is the number of shares."""
+    bounty_shares: int = 4
+
+    @property
+    def rules(self) -> Rules:
+        votes = (self.threshold or len(self.verifiers) // 2 + 1) if self.verifiers else 0
+        return Rules(votes, self.verdict_period, self.appeal_period, self.clock)
+
+
+def post_job(
+    client: ChainClient,
+    transactions: TransactionManager,
+    store: Store,
+    bundle: Bundle,
+    offer: Offer,
+    uri: str,
+) -> tuple[int, Receipt]:
+    """Put the bundle into the store and the job on the chain. Returns the job's number and the receipt.
+
+    The terms are computed anew from the program and the tensors. Raises InvalidProgram or HashMismatch if the bundle
+    disagrees with them, Reverted if the contract refuses the offer.
+    """
+    check_uri(uri)
+    bundle.terms.check(bundle.program)
+    bundle.program.check_tensors(bundle.constants, bundle.initial)
+    if offer.bounty and is_rounded(bundle.terms.mode):
+        raise InvalidInput(
+            "nobody can watch a job of rounded-f64: nobody but the trainer knows the root before its logs are revealed"
+        )
+    file_hash = bundle.put(store)
+    names = package_names(bundle.program, file_hash)
+    if file_hash != hashlib.sha256(bundle.program.to_bytes()).digest():
+        raise InvalidInput("the program file changed while it was read; build the bundle again")
+    jobs = client.contracts.jobs
+    terms = job_terms(bundle.terms, file_hash, uri, client.deployment.referee, offer)
+    function, given = post_call(terms)
+    receipt = transactions.send(Call.of(jobs, function, *given, value=offer.reward))
+    for log in receipt.logs:
+        if str(log["address"]).lower() == str(jobs.address).lower():
+            event = jobs.events["Posted"]()
+            if bytes(log["topics"][0]) == bytes.fromhex(str(event.topic).removeprefix("0x")):
+                job_id = int(event.process_log(log)["args"]["jobId"])
+                store.held_by(job_id).hold(*names)
+                if offer.bounty:
+                    fund_bounty(client, transactions, job_id, offer)
+                return job_id, receipt
+    raise RpcCorrupt(
+        f"the receipt of {receipt.tx_hash.hex()} has no Posted event; is it the right Jobs contract?"
+    )
+
+
+def fund_bounty(client: ChainClient, transactions: TransactionManager, job_id: int, offer: Offer) -> Receipt:
+    """Fund the bounty of a job's watchers. Raises Reverted if the contract refuses it."""
+    contracts = client.contracts
+    given = client.deployment.jobs, job_id, offer.bounty_shares
+    return transactions.send(Call.of(contracts.watch, "fund", *given, value=offer.bounty))
+
+
+def job_terms(program: Terms, file_hash: bytes, uri: str, referee: str, offer: Offer) -> JobTerms:
+    """Return the terms of a job that the client offers."""
+    offered = {name: getattr(offer, name) for name in hints_of(JobTerms) if hasattr(offer, name)}
+    return JobTerms(program, file_hash, uri, referee, **offered)

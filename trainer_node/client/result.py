@@ -1,0 +1,59 @@
+"""The client's result: the trained state of an accepted job, proven against the accepted root.
+
+C_n (on the chain) ── step tree ── record of the node that gives a slot ── tensor hash ── tensor
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from safetensors.numpy import save_file
+
+from referee_py.commit import Tag
+from referee_py.commit.tensor import Array
+from referee_py.errors import HashMismatch, InvalidInput
+from referee_py.program import Program, TensorType
+
+from ..chain import JobPhase, JobView
+from ..network.fetcher import Fetcher
+from ..run.package import MAX_HEADER_BYTES
+from ..storage.artifacts import Kind, Name
+
+
+def fetch_result(fetcher: Fetcher, job: JobView, program: Program) -> list[Array]:
+    """Fetch the slots after the last step, in slot order, from those who claimed the accepted root.
+
+    Raises InvalidInput if the job has no accepted result, Unavailable if nobody serves it, HashMismatch if the accepted
+    tensors do not have the program's types (then no honest party took part).
+    """
+    group = job.group_of_root(job.accepted_root)
+    if job.phase is not JobPhase.ACCEPTED or group is None:
+        raise InvalidInput(f"job {job.id} has no accepted result: it is {job.phase.name.lower()}")
+    uris = job.uris(group)
+    tree = fetcher.tree(Tag.STEP_TREE, job.accepted_last, job.program.node_count, uris)
+    hashes = []
+    for source in program.slots:
+        record = fetcher.record(tree.leaves[source.node], uris)
+        if source.output >= len(record.outputs):
+            raise HashMismatch(f"node {source.node} has no output {source.output} in what was accepted")
+        hashes.append(record.outputs[source.output])
+    largest = max((slot.type.nbytes for slot in program.initial), default=0)
+    names = [Name(Kind.TENSOR, tensor) for tensor in hashes]
+    fetcher.fetch_all(names, uris, max_bytes=largest + MAX_HEADER_BYTES)
+    arrays = [fetcher.store.get_tensor(tensor) for tensor in hashes]
+    for number, (array, slot) in enumerate(zip(arrays, program.initial, strict=True)):
+        if TensorType.of(array) != slot.type:
+            raise HashMismatch(f"slot {number} is {TensorType.of(array)}, the program says {slot.type}")
+    return arrays
+
+
+def save_result(arrays: Sequence[Array], names: Sequence[str], path: Path, job: JobView) -> None:
+    """Write the slots as a safetensors file; the accepted root is in its metadata."""
+    if len(set(names)) != len(arrays):
+        raise InvalidInput(
+            f"{len(set(names))} different names for {len(arrays)} slots; leave out --bundle for names by number"
+        )
+    metadata = {"job": str(job.id), "root": job.accepted_root.hex(), "last": job.accepted_last.hex()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(dict(zip(names, arrays, strict=True)), path, metadata)

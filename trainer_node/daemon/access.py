@@ -1,0 +1,88 @@
+"""From a node's settings to the chain: its endpoints, its deployment, whose code is checked, and its account."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eth_account.signers.base import BaseAccount
+from web3 import Web3
+
+from referee_py.errors import AssayError
+
+from ..chain import ChainClient, Deployment, Releases, TransactionManager, connect
+from ..chain.contracts import error_decoder
+from ..chain.endpoints import endpoints_of
+from ..chain.notes import Notes
+from ..errors import ChainError, ConfigError, ReleaseRefused
+from ..observe.metrics import Metrics
+from ..settings.settings import Settings
+from ..storage.database import Database
+
+
+def transaction_manager(
+    settings: Settings, web3: Web3, account: BaseAccount, database: Database, **watched: Any
+) -> TransactionManager:
+    """Return a transaction manager with the settings' prices; ``watched`` are its metrics and its ``stop``."""
+    return TransactionManager(
+        web3,
+        account,
+        database,
+        chain_id=settings.chain_id,
+        decode=error_decoder(),
+        fees=settings.fees.policy(),
+        poll_s=min(settings.poll_s, 0.5),
+        replace_after_s=settings.fees.replace_after_s,
+        **watched,
+    )
+
+
+def open_web3(settings: Settings, metrics: Metrics | None = None) -> Web3:
+    """Return a connection to the settings' chain, within the limits of this node."""
+    limits = settings.limits
+    return connect(
+        settings.rpc_url,
+        settings.chain_id,
+        timeout_s=limits.rpc_timeout_s,
+        max_bytes=limits.rpc_bytes,
+        metrics=metrics,
+    )
+
+
+def open_client(settings: Settings, metrics: Metrics | None = None) -> ChainClient:
+    """Return a client of the settings' deployment, which a file or a list of releases names. Its code is verified.
+
+    Raises ConfigError, ReleaseRefused, RpcUnavailable, RpcCorrupt, WrongChain.
+    """
+    release = settings.release
+    if (settings.releases is None) != (release is None):
+        raise ConfigError("`releases` and `release` go together: the list's address, and a version in it")
+    # NOTE: the wrong chain is said before a file that is missing: the file's name follows from the chain's id.
+    web3 = open_web3(settings, metrics)
+    if settings.releases is None or release is None:
+        return _client(settings, web3, Deployment.load(settings.deployment_file))
+    return _client_of_release(settings, web3, Releases(web3, settings.releases), release)
+
+
+def _client_of_release(settings: Settings, web3: Web3, releases: Releases, release: str) -> ChainClient:
+    """SAFETY: an endpoint that tells another release, or none, is passed over; and the others must confirm what is
+    taken before anything is staked."""
+    failed: AssayError | None = None
+    for endpoint in endpoints_of(web3).ranked():
+        notes = Notes()
+        try:
+            with endpoints_of(web3).through(endpoint), endpoints_of(web3).noting(notes.add):
+                deployment = releases.deployment(release, settings.chain_id)
+            client = _client(settings, web3, deployment)
+        except (ReleaseRefused, ChainError) as error:
+            failed = failed or error
+        else:
+            client.constants.extend(notes)
+            return client
+    assert failed is not None
+    raise failed
+
+
+def _client(settings: Settings, web3: Web3, deployment: Deployment) -> ChainClient:
+    client = ChainClient(web3, deployment, policy=settings.view_policy, log_range=settings.limits.log_range)
+    client.verify()
+    return client

@@ -1,0 +1,30 @@
+"""What a decision wants sent. The loop sends it (`loop`), and the next look at the chain decides anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ..chain import Call, Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A transaction that is due. ``event``: how the log announces it, with the fields ``about``."""
+
+    call: Call
+    event: str | None = None
+    about: Mapping[str, object] = field(default_factory=dict)
+    dispute: bool = False
+    """True for a move in a dispute: if it cannot be sent, that is the job's problem, which /readyz shows."""
+    stakes: tuple[int, int] | None = None
+    """The job that it stakes on, and the wei that the job may take from then on (`reserved_ether`)."""
+    helps: int | None = None
+    """The job, if the transaction is another party's business and wins us nothing (`policy`)."""
+    exposes: bool = False
+    """True if it puts money at risk, or disputes a claim, without anything of ours at stake yet: it waits until enough
+    RPC endpoints agree about the chain."""
+    sent: Callable[[int], None] | None = None
+    """If given, nothing waits for the transaction: this is told its number in the outbox, which takes care of it."""
+    then: Callable[[Receipt | None], None] = lambda _: None
+    """Called afterwards, with the receipt if the transaction was mined in time."""

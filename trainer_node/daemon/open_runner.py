@@ -1,0 +1,50 @@
+"""A node's job runner, made from its settings and what else the node holds, and closed at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+
+from referee_py.rounding.thresholds import fixed
+
+from ..rounded.calibration import Calibration
+from ..run.devices import backend_of, evaluator_of
+from ..run.replay import Replay
+from ..work.job_runner import JobRunner
+from .service import Daemon
+
+
+@contextlib.contextmanager
+def open_runner(
+    node: Daemon,
+    *,
+    follows: bool = False,
+    replay: type[Replay] = Replay,
+    kind: Callable[..., JobRunner] = JobRunner,
+) -> Iterator[JobRunner]:
+    """Open the job runner of a node; close it at the end. ``follows``: use the trainer's rounding logs, not our own."""
+    settings = node.settings
+    backend_of(settings.device)  # refuses a device that this machine lacks before any job is looked at
+    runner = kind(
+        node.fetcher,
+        node.database,
+        functools.partial(backend_of, settings.device),
+        max_memory=settings.limits.memory_bytes,
+        exact_slowdown=settings.limits.exact_slowdown,
+        max_logs=settings.limits.log_bytes,
+        follows=follows,
+        alike=settings.device == "cpu",
+        evaluator=lambda: evaluator_of(settings.evaluator, settings.device),
+        thresholds=fixed if settings.calibration is None else Calibration.read(settings.calibration).tau,
+        replay=replay,
+        board=node.board,
+        metrics=node.metrics,
+        problems=node.problems,
+        keeper=node.keeper,
+    )
+    node.keeper.works_at = runner.works_at
+    try:
+        yield runner
+    finally:
+        runner.close()

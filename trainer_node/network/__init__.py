@@ -1,0 +1,9 @@
+"""Bytes from and for other parties over HTTP: nothing is believed, everything is bounded.
+
+artifact_server  serves artifacts, health and metrics
+fetcher          fetches an artifact from several servers
+download         from one of them
+opponents        requests to an opponent's servers
+budget           how long one work may wait for strangers
+peer_costs       what each server has cost without delivering
+"""

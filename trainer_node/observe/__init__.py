@@ -1,0 +1,9 @@
+"""What a node lets be seen of itself: events, metrics, problems, progress.
+
+logs         structured events on standard error
+metrics      counters and gauges for Prometheus
+problems     what is wrong at present, by topic: /readyz
+run_reports  how far a run has come, for those who ask
+pace         steps per second, and the time left
+systemd      readiness and liveness for the service manager
+"""

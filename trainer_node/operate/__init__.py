@@ -1,0 +1,7 @@
+"""Commands for who runs a node: none of them is part of a daemon.
+
+quickstart  a folder to start from
+deploy      deploys the contracts
+doctor      checks a machine
+backup      a copy of a data directory, and a directory from it
+"""

@@ -1,0 +1,201 @@
+"""Deploys the contracts and writes down their addresses.
+
+Timekeeper(guardian, budget)     Judge()     Watch()     the rules, a contract for each family of operators
+VerifierRegistry(minBond, leaveDelay, time)
+Opset1(the rules of each arithmetic)     Examiner(opset)     Court(examiner, time)
+Panel(court, registry)     Referee(judge, panel)
+DataAvailability(time)     Notary(registry, stakeGas, minFee, minPeriod)     Jobs(notary, requests, commitAge)
+Releases(publisher)                       the list on which a deployment is published, new or existing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import structlog
+from eth_abi.abi import encode
+from eth_utils.abi import collapse_if_tuple
+from web3 import Web3
+
+from ..chain.abi import load_artifact
+from ..chain.contracts import FIRST, NAMES, TABLES, Contracts, Deployment, code_hash
+from ..chain.outbox import Call
+from ..chain.releases import Releases
+from ..chain.rpc import guarded
+from ..chain.transactions import TransactionManager
+from ..errors import ConfigError, DeployError, WrongChain
+from ..stake.min_stake import least_stake
+
+ETHER = 10**18
+DAY_S = 24 * 3600
+NOBODY = "0x" + "00" * 20
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The deployer's permanent decisions. Wei and seconds."""
+
+    min_bond: int = ETHER
+    leave_delay: int = 7 * DAY_S
+    """Must exceed the length of any match in which a verifier may have voted."""
+    stake_gas: int = field(default_factory=partial(least_stake, 1))
+    """Least value of a stake in units of gas. SAFETY: half of it must cover the worst dispute."""
+    min_fee: int = 10**9
+    """Least price, in wei, that a unit of gas counts for in a job."""
+    min_period: int = 60
+    """Shortest period or clock: transactions must get through within it."""
+    commit_age: int = 48
+    """Minimum age of a commitment at its challenge: four blocks of 12 s, so that an observer cannot copy the challenge
+    within that time. Less than ``min_period``, within which a challenge must get through."""
+    guardian: str = NOBODY
+    """Account that may stop all clocks and let them run again; nobody by default."""
+    pause_budget: int = 30 * DAY_S
+    """Longest total of all pauses."""
+
+
+def deploy(
+    web3: Web3,
+    transactions: TransactionManager,
+    path: Path,
+    parameters: Parameters | None = None,
+    *,
+    chain_id: int,
+    force: bool = False,
+) -> Deployment:
+    """Deploy all contracts and write ``path``. Returns the deployment.
+
+    Raises DeployError if ``path`` names contracts that are live on this chain (unless ``force``), or if the code is not
+    there afterwards; and every error of :meth:`TransactionManager.submit` and `wait`.
+    """
+    parameters = parameters or Parameters()
+    if not force:
+        refuse_live(web3, path)
+    with guarded("eth_blockNumber"):
+        block = web3.eth.block_number
+    addresses: dict[str, str] = {}
+    # NOTE: the contracts of the first wave need no other address, so they go into as few blocks as possible.
+    for wave in (FIRST, *((name,) for name in NAMES[len(FIRST) :])):
+        sent = {}
+        for name in wave:
+            code = creation_code(name, *constructor_arguments(name, parameters, addresses))
+            sent[name] = transactions.submit(Call(f"deploy {name}", None, code))
+        for name, transaction_id in sent.items():
+            receipt = transactions.wait(transaction_id)
+            if receipt.contract is None:
+                raise DeployError(f"the receipt of {name} names no contract; is this an Ethereum chain?")
+            addresses[name] = Web3.to_checksum_address(receipt.contract)
+            _log.info("deploy.contract", name=name, address=addresses[name], gas_used=receipt.gas_used)
+    hashes = {name: _verified(web3, name, address) for name, address in addresses.items()}
+    deployment = Deployment(chain_id, block, addresses, hashes)
+    deployment.save(path)
+    return deployment
+
+
+def publish(
+    transactions: TransactionManager,
+    deployment: Deployment,
+    version: str,
+    releases: Releases | None,
+    web3: Web3,
+) -> Releases:
+    """Put a deployment on a list of releases; if none is given, on a new list whose publisher is the sender.
+
+    Raises every error of :meth:`TransactionManager.submit` and `wait`.
+    """
+    if releases is None:
+        code = creation_code("Releases", transactions.address)
+        receipt = transactions.wait(transactions.submit(Call("deploy Releases", None, code)))
+        if receipt.contract is None:
+            raise DeployError("the receipt of Releases names no contract; is this an Ethereum chain?")
+        releases = Releases(web3, receipt.contract)
+    transactions.send(releases.publish(version, deployment.block, deployment.addresses))
+    _log.info("deploy.published", version=version, releases=releases.address)
+    return releases
+
+
+def refuse_unpublishable(releases: Releases, version: str, sender: str) -> None:
+    """Raise DeployError, before anything is paid, if the sender cannot publish that version on the list."""
+    publisher = releases.publisher()
+    if publisher != sender:
+        raise DeployError(f"only {publisher} publishes on {releases.address}, and this is {sender}")
+    taken = [release.version for release in releases.every()]
+    if version in taken:
+        raise DeployError(
+            f"{releases.address} has a release {version!r} already; choose another with --release"
+        )
+
+
+def refuse_live(web3: Web3, path: Path) -> None:
+    """Raise DeployError if the deployment in ``path`` is live on this chain, or cannot be read."""
+    if not path.exists():
+        return
+    try:
+        deployment = Deployment.load(path)
+    except ConfigError as error:
+        raise DeployError(f"{error}; remove it or use --force") from error
+    try:
+        Contracts(web3, deployment).verify()
+    except WrongChain:
+        return  # the file is from a chain that is gone; every restart of a development chain leaves one
+    raise DeployError(f"{path} names a deployment that is live; use it, or --force to replace the file")
+
+
+def constructor_arguments(
+    name: str, parameters: Parameters, addresses: Mapping[str, str]
+) -> tuple[object, ...]:
+    """Return a contract's constructor arguments; ``addresses`` has the contracts deployed before it."""
+    match name:
+        case "Timekeeper":
+            return parameters.guardian, parameters.pause_budget
+        case "VerifierRegistry":
+            return parameters.min_bond, parameters.leave_delay, addresses["Timekeeper"]
+        case "Opset1":
+            return tuple([addresses[rule] for rule in rules] for rules in TABLES)
+        case "Examiner":
+            return (addresses["Opset1"],)
+        case "Court":
+            return addresses["Examiner"], addresses["Timekeeper"]
+        case "Panel":
+            return addresses["Court"], addresses["VerifierRegistry"]
+        case "Referee":
+            return addresses["Judge"], addresses["Panel"]
+        case "DataAvailability":
+            return (addresses["Timekeeper"],)
+        case "Notary":
+            fees = parameters.stake_gas, parameters.min_fee
+            return addresses["VerifierRegistry"], *fees, parameters.min_period
+        case "Jobs":
+            return addresses["Notary"], addresses["DataAvailability"], parameters.commit_age
+    return ()
+
+
+def creation_code(name: str, *arguments: object) -> bytes:
+    """Return bytecode with encoded constructor arguments."""
+    artifact = load_artifact(name)
+    constructor: dict[str, Any] = next(
+        (entry for entry in artifact.abi if entry["type"] == "constructor"), {"inputs": []}
+    )
+    types = [collapse_if_tuple(item) for item in constructor["inputs"]]
+    if len(types) != len(arguments):
+        raise DeployError(
+            f"the constructor of {name} takes {types}, not {len(arguments)} arguments; build again"
+        )
+    return artifact.bytecode + encode(types, arguments)
+
+
+def _verified(web3: Web3, name: str, address: str) -> str:
+    """Return the hash of the code at the address. NOTE: immutables are filled in, so only its length is compared."""
+    with guarded(f"code of {name}"):
+        length = len(web3.eth.get_code(Web3.to_checksum_address(address)))
+    found = code_hash(web3, address)
+    if found is None or length != len(load_artifact(name).runtime):
+        raise DeployError(
+            f"{name} at {address} has {length} bytes of code, not {len(load_artifact(name).runtime)}"
+        )
+    return found

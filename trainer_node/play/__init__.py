@@ -1,0 +1,19 @@
+"""The moves of a node: each file decides what is due in one contract.
+
+actions         decisions about a job: pure functions
+jobs            the Jobs contract: slot, commitment, result, claim, end
+disputes        which of a job's matches and hearings are ours
+matches         moves in a match
+hearings        moves in a hearing and its trials
+trial_drafts    moves of trials, computed beside the loop
+right_records   right records of disputed operators, computed beside the loop
+judgement       a verifier's execution of the operator
+verdicts        what a verifier does about a hearing
+open_duties     matches and hearings in which we still owe something
+answers         answers to data requests, computed beside the loop
+answer_order    whose answers are computed next
+data_requests   requests logs that nobody serves
+data_responses  sends the answers that are due
+late_requests   closes requests that are late
+salts           salts of commitments, and the secret of draws
+"""

@@ -1,0 +1,139 @@
+"""Answers data requests for our root and the job's logs, and closes late requests for logs.
+
+A claimant that does not respond loses its claim, so responses are as urgent as moves in matches. They are computed
+beside the loop (`answers`) and sent as they are ready: in the order of their deadlines, one transaction at a time, for
+which nothing waits.
+
+    open, in the state that counts ─▶ computed ─▶ open in the newest block, too ─▶ sent, unless our last is on its way
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import structlog
+
+from referee_py.availability import Place, Response
+from referee_py.availability.pieces import check
+from referee_py.params import ANSWER_GAS, BYTE_GAS
+
+from ..chain import Call, Contracts, Group, JobView, Snapshot, TransactionManager
+from ..chain.codec.availability import close_call, provide_call
+from ..daemon.due import Due
+from ..errors import Reverted
+from ..run.replay import Replay
+from ..stake.flood import ENTRY_BYTES, MAX_BATCH_BYTES, MAX_BATCH_GAS
+from .answers import Answers, Key
+
+_log = structlog.get_logger(__name__)
+
+Answered = tuple[bytes, Place, Response]
+
+
+class DataResponder:
+    """Sends with ``transactions``. ``newest`` returns the state at the newest block. Works until ``stop`` is set."""
+
+    def __init__(
+        self,
+        contracts: Contracts,
+        transactions: TransactionManager,
+        newest: Callable[[], Snapshot],
+        stop: threading.Event,
+    ) -> None:
+        self._contracts = contracts
+        self._transactions = transactions
+        self._newest = newest
+        self._answers = Answers(stop)
+        self._sent: dict[int, int] = {}
+        """By job: our last transaction with answers, by its number in the outbox."""
+        self._earlier = set(transactions.open())
+        """Open transactions of an earlier process, which may be answers."""
+
+    def due(self, snapshot: Snapshot, job: JobView, own: Group, replay: Replay) -> Iterator[Due]:
+        """Yield answers to the requests for the job's logs and for our root. Raises RpcUnavailable and RpcCorrupt.
+
+        NOTE: requests from former lives of our root can no longer cost a claim, so they need no response.
+        """
+        if not snapshot.pending(job, own):
+            self.forget(job.id)
+            return
+        ours = (own.root, own.life), (job.logs, 0)
+        due = [d for d in snapshot.ledger(job).open.values() if (d.root, d.life) in ours]
+        for request in due:
+            # NOTE: we close no late request for our own root: that would cost us the claim.
+            if snapshot.now > request.until and request.place.piece.of_logs:
+                made = close_call(self._contracts.subject(job.id, request.root), request.place)
+                yield Due(Call.batch(self._contracts.data_availability, made))
+        wanted = {(d.root, d.place): d.until for d in due if snapshot.now <= d.until}
+        ready = self._answers.ask(job.id, replay, wanted)
+        if not ready:
+            return
+        head = self._newest()
+        if self._on_its_way(job.id, head.block.number):
+            return
+        # SAFETY: the snapshot is some blocks old, and for what is answered by now, by us or another, nobody pays again.
+        # What a reorganisation takes back is open in the newest block again, and is sent again.
+        if head.block.number > snapshot.block.number:
+            ready = {key: ready[key] for key in head.ledger(head.job(job.id)).open if key in ready}
+        # SAFETY: in this order, computing one interval a period and sending 100,000 bytes a minute is always in time.
+        order = sorted(ready, key=lambda key: (wanted[key], key[1]))
+        batch = self._batch(job, order, ready, replay)
+        if batch:
+            about = {"job": job.id, "answers": len(batch), "ready": len(order), "open": len(wanted)}
+            sent = partial(self._sent.__setitem__, job.id)
+            yield Due(self._call(job, *batch), "data_request.answer", about, sent=sent)
+
+    def forget(self, job_id: int) -> None:
+        """Drop what is computed for a job of which nothing is asked any more."""
+        self._answers.forget(job_id)
+        self._sent.pop(job_id, None)
+
+    @property
+    def busy(self) -> bool:
+        """True while answers are being computed."""
+        return self._answers.busy
+
+    def _on_its_way(self, job_id: int, head: int) -> bool:
+        """Return whether the last answers to a job's requests may still be mined, or are in a block after ``head``.
+
+        SAFETY: one transaction at a time, so that a move of a match, which is mined after it, is a block late at most.
+        """
+        self._earlier &= set(self._transactions.open())
+        if self._earlier or job_id not in self._sent:
+            return bool(self._earlier)
+        status, block = self._transactions.outcome(self._sent[job_id])
+        return status == "open" or (block is not None and block > head)
+
+    def _batch(
+        self, job: JobView, order: Sequence[Key], ready: Mapping[Key, Response], replay: Replay
+    ) -> list[Answered]:
+        """Return the first answers that the contract accepts, as many as one transaction takes."""
+        batch: list[Answered] = []
+        size = gas = 0
+        for root, place in order:
+            answer = root, place, ready[root, place]
+            call = self._call(job, answer)
+            bytes_, cost = len(call.data) + ENTRY_BYTES, self._cost(replay, answer)
+            if batch and (size + bytes_ > MAX_BATCH_BYTES or gas + cost > MAX_BATCH_GAS):
+                break
+            try:
+                self._transactions.simulate(call)
+            except Reverted as error:
+                _log.info("data_request.refused", place=str(place), reason=str(error))  # closed meanwhile
+                continue
+            batch.append(answer)
+            size, gas = size + bytes_, gas + cost
+        return batch
+
+    def _call(self, job: JobView, *answers: Answered) -> Call:
+        """Return one transaction that gives all of these answers, or none of them."""
+        subject = self._contracts.subject
+        made = (provide_call(subject(job.id, root), place, answer) for root, place, answer in answers)
+        return Call.batch(self._contracts.data_availability, *made)
+
+    def _cost(self, replay: Replay, answer: Answered) -> int:
+        """Return the most gas that a response takes, which is also the gas that its fee pays for."""
+        root, place, shown = answer
+        return ANSWER_GAS + BYTE_GAS * check(replay.terms, root, place, shown)

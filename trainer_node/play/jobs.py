@@ -1,0 +1,170 @@
+"""Decides what to send to the Jobs contract: a slot, a commitment, a result, a claim, the end, the money."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from referee_py.commit import NO_LOG
+from referee_py.execute import RunClaim
+from referee_py.jobs import commitment
+
+from ..chain import Call, JobView, Receipt, Snapshot
+from ..daemon.due import Due
+from ..daemon.service import Daemon
+from ..run.refutation import Refuted
+from ..stake.funds import kept, living_stakes, offer, refuting, top_up
+from ..stake.gas_patience import Patience, gas_market
+from .actions import JobAction, later, unripe
+from .salts import Salts
+
+_log = structlog.get_logger(__name__)
+
+
+class JobPlayer:
+    """Decides for the node's key. ``NO_LOG`` stands in the commitment of a challenger, who reveals no logs."""
+
+    def __init__(self, node: Daemon) -> None:
+        assert node.transactions is not None
+        self._node = node
+        self._account = node.transactions.account
+        self._salts = Salts(self._account, node.database)
+        self._jobs = node.client.contracts.jobs
+        self._started_at = node.client.block().number
+        self._committed: dict[bytes, int] = {}
+        """By commitment to a challenge: the block that mined it."""
+        self._refuted: dict[bytes, int] = {}
+        """By commitment to a refutation: the block that mined the refutation."""
+        self._unripe: set[tuple[int, int]] = set()
+        """Jobs in which a challenge came too late, with the reclaim end for which that was logged."""
+
+    def due(self, snapshot: Snapshot, job: JobView, act: JobAction, own: RunClaim | None) -> list[Due]:
+        """Return the transaction of an action, unless it waits for cheaper gas. ``own``: our result, if any."""
+        me, node = self._account.address, self._node
+        market, max_fee = gas_market(node.settings, snapshot.block.base_fee), node.settings.fees.max_fee
+        # SAFETY: a block from before this process started may not show the stakes of an earlier process.
+        claims = act is JobAction.CHALLENGE and not node.reserve.kept(job.id)
+        stakes = act is JobAction.JOIN or claims
+        if stakes and snapshot.block.number < self._started_at:
+            return []
+        if market.patient_s and later(job, me, act, own, market, snapshot.now, snapshot.commit_age()):
+            return []
+        if act is JobAction.JOIN:
+            call = Call.of(self._jobs, "join", job.id, value=job.stake_sent)
+            return [Due(call, stakes=(job.id, kept(job, me, max_fee)), exposes=True)]
+        if act is JobAction.FINALIZE:
+            return [Due(Call.of(self._jobs, "finalize", job.id))]
+        if own is None:
+            return []
+        claim, salt = (own.root, own.last, list(own.path), node.public_uri), self._salt(job)
+        if act is JobAction.COMMIT:
+            return [Due(Call.of(self._jobs, "commit", job.id, self._commitment(job, own, own.logs)))]
+        if act is JobAction.REVEAL:
+            value = top_up(job, me)
+            return [Due(Call.of(self._jobs, "reveal", job.id, claim, own.logs, salt, value=value))]
+        return self._challenge(snapshot, job, own, (claim, salt))
+
+    def collect(self, snapshot: Snapshot, job: JobView, held: list[int], patience: Patience) -> list[Due]:
+        """Return how to get back what an ended job holds of our claim and refutations, once gas is cheap."""
+        if patience.lingers(snapshot.now - job.due):
+            return []
+        return [Due(Call.of(self._jobs, "collect", job.id, index)) for index in held]
+
+    def _challenge(
+        self, snapshot: Snapshot, job: JobView, own: RunClaim, shown: tuple[object, ...]
+    ) -> list[Due]:
+        """Return how to claim our root."""
+        group = job.group_of_root(own.root)
+        price = offer(job, own.root)
+        self._reserve(job, price.wanted)
+        # SAFETY: an open request for the group's data may be late already, and would cost us the claim, too. Once the
+        # group has lost the root, we claim it again.
+        if group is not None and not group.dead and snapshot.pending(job, group):
+            return []
+        claiming = Due(Call.of(self._jobs, "challenge", job.id, *shown, value=price), exposes=True)
+        too_late = unripe(job, own.root, snapshot.commit_age(), snapshot.now)
+        return self._opened(job, self._commitment(job, own, NO_LOG), claiming, too_late)
+
+    def refute(self, snapshot: Snapshot, job: JobView, lie: Refuted, all_now: Sequence[Refuted]) -> list[Due]:
+        """Return how to refute an interval of a claimed run. ``all_now``: all that is to be refuted in the job now."""
+        # SAFETY: a block from before this process started may not show what an earlier process has sent.
+        if snapshot.block.number < self._started_at:
+            return []
+        prices = [refuting(job, other.against) for other in all_now]
+        self._reserve(job, sum(price.wanted for price in prices), stakes=len(prices))
+        where, salt = self._where(job), self._refutation_salt(job, lie)
+        committed = commitment(*where, lie.root, lie.computed, lie.against, salt)
+        head = self._node.client.at_head()
+        if self._refutes(head, job, lie, committed):
+            return []
+
+        def sent(receipt: Receipt | None) -> None:
+            self._refuted[committed] = receipt.block if receipt is not None else 0
+
+        told = lie.against, lie.index, lie.claimed, lie.computed, list(lie.siblings), self._node.public_uri
+        price = refuting(job, lie.against)
+        call = Call.of(self._jobs, "refute", job.id, told, salt, value=price)
+        return self._opened(job, committed, Due(call, exposes=True, then=sent), None)
+
+    def _refutes(self, head: Snapshot, job: JobView, lie: Refuted, committed: bytes) -> bool:
+        """Return whether our refutation is on the chain, as far as its newest block shows.
+
+        SAFETY: the contract takes the same refutation again, at twice the price, and a snapshot is some blocks old.
+        """
+        # NOTE: an endpoint may consist of several machines, some of which are behind the head.
+        if head.block.number < self._refuted.get(committed, 0):
+            return True
+        now, me = head.job(job.id), self._account.address
+        target = now.group_of_root(lie.against)
+        stakes = {claim.group for claim in now.stakes_of(me)}
+        return target is not None and any(
+            group.refutes == target.index and group.root == lie.root and group.index in stakes
+            for group in now.groups
+        )
+
+    def _reserve(self, job: JobView, price: int, stakes: int = 1) -> None:
+        """Keep ``price`` wei for so many stakes, and what the job may take from us once they are given.
+
+        SAFETY: also while they wait for a request or for their commitments, or another job might take the money.
+        """
+        later = kept(job, self._account.address, self._node.settings.fees.max_fee, more=stakes)
+        self._node.reserve.staking(job.id, price + later)
+        self._node.duties.staked(job.id, living_stakes(job, self._account.address) + stakes)
+
+    def _opened(self, job: JobView, committed: bytes, shown: Due, too_late: str | None) -> list[Due]:
+        """Return the commitment first, and what it is to once the commitment is seen on the chain.
+
+        NOTE: until the commitment is old enough, the simulation refuses what it is to, which costs nothing.
+        """
+        # NOTE: a snapshot is some blocks old and may not show our commitment.
+        head = self._node.client.at_head()
+        if head.committed_at(job.id, committed):
+            return [shown]
+        if too_late is not None:
+            if (job.id, job.reclaim_end) not in self._unripe:
+                self._unripe.add((job.id, job.reclaim_end))
+                _log.warning("challenge.too_late", job=job.id, reason=too_late)
+            return []
+        # NOTE: an endpoint may consist of several machines, some of which are behind the head.
+        if head.block.number < self._committed.get(committed, 0):
+            return []
+
+        def sent(receipt: Receipt | None) -> None:
+            self._committed[committed] = receipt.block if receipt is not None else 0
+
+        return [Due(Call.of(self._jobs, "commitChallenge", job.id, committed), then=sent, exposes=True)]
+
+    def _commitment(self, job: JobView, own: RunClaim, logs: bytes) -> bytes:
+        return commitment(*self._where(job), own.root, own.last, logs, self._salt(job))
+
+    def _where(self, job: JobView) -> tuple[int, str, int, str]:
+        """Return what binds a commitment to a job and to us."""
+        chain_id = self._node.client.deployment.chain_id
+        return chain_id, str(self._jobs.address), job.id, self._account.address
+
+    def _salt(self, job: JobView) -> bytes:
+        return self._salts.of(*self._where(job)[:3])
+
+    def _refutation_salt(self, job: JobView, lie: Refuted) -> bytes:
+        return self._salts.of_refutation(*self._where(job)[:3], lie.against, lie.root)

@@ -1,0 +1,11 @@
+"""The daemons: which of the moves each of them makes, and on what it stakes.
+
+participant  what trainers and challengers share: what is due in a job
+trainer      takes slots, trains, claims
+challenger   disputes claims that it cannot reproduce
+acceptance   whether a challenger takes up a job
+whole_runs   challenges by a replay of the whole run
+sampling     challenges by a check of drawn intervals (folder)
+watcher      watches jobs for their clients' bounties
+verifier     executes one disputed operator, and signs
+"""

@@ -1,0 +1,269 @@
+"""The role of trainers and challengers: what is due in a job, in disputes about it (`disputes`), and for its data.
+
+A hearing may last longer than its match and its job: the daemon attends to the job until the
+hearing is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import structlog
+
+from referee_py.errors import AssayError
+from referee_py.execute import RunClaim
+
+from ..chain import ClaimView, HearingInfo, JobView, Snapshot, TransactionManager
+from ..daemon.due import Due
+from ..daemon.loop import Role, Turn, raising
+from ..daemon.service import Daemon
+from ..network.opponents import Opponents
+from ..play.actions import JobAction, is_over
+from ..play.data_requests import DataRequester
+from ..play.data_responses import DataResponder
+from ..play.disputes import Disputes
+from ..play.hearings import HearingPlayer
+from ..play.jobs import JobPlayer
+from ..play.late_requests import Closer
+from ..play.matches import MatchPlayer
+from ..play.open_duties import Undone
+from ..run.refutation import Refuted
+from ..stake.funds import kept, kept_to_watch, living_stakes, quarrel_gas
+from ..stake.gas_patience import gas_market
+from ..work.job_runner import JobRunner
+from .watcher import Watcher
+
+_log = structlog.get_logger(__name__)
+
+Decide = Callable[[JobView, int], tuple[list[JobAction], RunClaim | None]]
+"""Maps a job and an instant of the chain to the actions that are due, and our result if it is at stake."""
+Refutations = Callable[[JobView, int], tuple[list[Refuted], list[Refuted]]]
+"""Maps a job and an instant of the chain to what we can refute and play, and what to refute now."""
+
+
+class Participant(Role):
+    """Plays for the node's key, or only computes results if the node has none. With ``requests`` it requests on the
+    chain the logs that nobody serves. The ``watcher`` earns bounties. ``refutations``: what it refutes, in a node that
+    checks parts."""
+
+    def __init__(
+        self,
+        node: Daemon,
+        runner: JobRunner,
+        decide: Decide,
+        *,
+        requests: bool = False,
+        watcher: Watcher | None = None,
+        refutations: Refutations = lambda *_: ([], []),
+    ) -> None:
+        self._node = node
+        self._runner = runner
+        self._decide = decide
+        self._refutations = refutations
+        self._watcher = watcher
+        self._me = node.address
+        self._disputes: Disputes | None = None
+        self._responder: DataResponder | None = None
+        self._closer: Closer | None = None
+        self._requester: DataRequester | None = None
+        self._jobs: JobPlayer | None = None
+        self._over: set[int] = set()
+        self._undone = Undone(node.database, node.client.deployment.referee)
+        self._market = partial(gas_market, node.settings)
+        self._max_fee = node.settings.fees.max_fee
+        if (key := node.transactions) is not None:
+            self._jobs = JobPlayer(node)
+            self._take_part(node, key)
+            if requests:
+                limit, contracts = node.settings.max_data_requests, node.client.contracts
+                self._requester = DataRequester(contracts, key, runner, limit, node.spare)
+
+    def _take_part(self, node: Daemon, key: TransactionManager) -> None:
+        """Create the players of matches and hearings, the data responder and the closer."""
+        opponents, contracts = Opponents.of(node.store, node.stop), node.client.contracts
+        matches = MatchPlayer(contracts.referee, opponents)
+        hearings = HearingPlayer(contracts, key.address, opponents, node.stop)
+        self._disputes = Disputes(node, self._runner, key.address, self._undone, matches, hearings)
+        self._responder = DataResponder(contracts, key, node.client.at_head, node.stop)
+        self._closer = Closer(contracts, key.address)
+
+    def works_at(self, job_id: int) -> bool:
+        """Return whether the job's package is being fetched, or its run executed."""
+        return self._runner.works_at(job_id)
+
+    @property
+    def answering(self) -> bool:
+        """True while answers to data requests are being computed."""
+        return self._responder is not None and self._responder.busy
+
+    def pressed(self) -> bool:
+        """Return whether our jobs may take more than the account has."""
+        return self._node.spare() < 0
+
+    def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
+        """Return whether the job concerns us, and what may be due in it."""
+        me, reserve = self._me, self._node.reserve
+        stakes = job.stakes_of(me) if me is not None else []
+        claim = job.claim_of(me) if me is not None else None
+        holds = me is not None and job.trainer(me) is not None
+        ours = bool(stakes) or holds
+        left = any(not one.lost for one in stakes) or (holds and claim is None)
+        at_stake = left and not job.phase.ended
+        if self._disputes is not None:
+            self._disputes.note(job)
+        watches = self._watcher is not None and self._watcher.watches(job)
+        self._node.keeper.stake(job.id, at_stake or watches or bool(self._undone.of(job.id)))
+        # SAFETY: this comes before any request that may fail, so that the job's reserve is not staked on another job.
+        if at_stake and me is not None:
+            reserve.seen(job.id, kept(job, me, self._max_fee), snapshot.block.number)
+        if not at_stake and self._responder is not None:
+            self._responder.forget(job.id)
+        turns = list[Turn]()
+        watcher, requester = self._watcher, self._requester
+        watched = watcher is not None and _add(turns, "bounty", lambda: watcher.due(snapshot, job))
+        hearings, unread, heard = self._hearings_of(snapshot, job, turns, ours=ours)
+        if not at_stake:
+            reserve.seen(job.id, self._at_risk(job, heard=heard), snapshot.block.number)
+        self._note_duty(job, reserve.kept(job.id) > 0)
+        if job.phase.ended:
+            held = _add(turns, "refund", lambda: self._refund(snapshot, job, stakes))
+            # SAFETY: while `collect` waits for cheaper gas, we still attend hearings that outlast the job.
+            if not heard:
+                if not watched and not held:
+                    self._forget(job)
+                self._node.gauges.job(job, None, snapshot.now)
+                return watched or held or reserve.kept(job.id) > 0, turns
+        else:
+            self._over.discard(job.id)  # a reorganisation has brought it back
+        # SAFETY: what fails while a part of the job is checked takes a turn of its own. What is known by now is played.
+        acts, own = self._decision(job, snapshot.now, turns)
+        lies, refute = self._lies(job, snapshot.now, turns)
+        results = [*([] if own is None else [own]), *lies]
+        self._node.gauges.job(job, own, snapshot.now)
+        if watched and is_over(job, snapshot.now) and JobAction.FINALIZE not in acts:
+            acts.append(JobAction.FINALIZE)
+        requests = (
+            own is None
+            and requester is not None
+            and _add(turns, "data requests", lambda: requester.due(snapshot, job))
+        )
+        if results:
+            # NOTE: with nothing to win or lose in a job, all of this is help for others, which costs us gas.
+            helps = None if at_stake or watched else job.id
+            if self._disputes is not None:
+                turns += self._disputes.turns(snapshot, job, results, hearings, unread, helps)
+            # NOTE: no data can be requested of a refutation.
+            if own is not None and not job.phase.ended and (holds if claim is None else not claim.lost):
+                turns.append(Turn("responses", partial(self._responses, snapshot, job, own)))
+            if self._closer is not None:
+                close = partial(self._closer.due, snapshot, job, results[0].root, helps=helps)
+                turns.append(Turn("closings", close))
+        if self._jobs is not None:
+            turns += [Turn(act, partial(self._jobs.due, snapshot, job, act, own)) for act in acts]
+            turns += [
+                Turn("refute", partial(self._jobs.refute, snapshot, job, lie, refute)) for lie in refute
+            ]
+        # NOTE: an earlier version may have staked on the job. Until its cost is known, no other job is taken.
+        if reserve.kept(job.id) and not self._node.duties.knows(job.id):
+            turns.append(Turn("duty", partial(self._learn, job)))
+        # NOTE: for a few blocks the snapshot does not show what we have sent.
+        sent = bool(acts or refute) or reserve.kept(job.id) > 0
+        concerned = ours or requests or watched or sent or bool(self._undone.of(job.id))
+        # NOTE: what we could refute may have to be refuted later, when somebody else's refutation has lost.
+        return concerned or bool(lies) or (own is not None and job.open_matches > 0), turns
+
+    def _hearings_of(
+        self, snapshot: Snapshot, job: JobView, turns: list[Turn], *, ours: bool
+    ) -> tuple[list[HearingInfo], set[int], bool]:
+        """Return the hearings to attend, the matches whose hearings cannot be read, and whether any may go on. Add a
+        turn for each error. ``ours``: we have a stake in the job, or a slot."""
+        if self._disputes is None:
+            return [], set(), bool(self._undone.of(job.id))
+        try:
+            goes_on = ours and job.id not in self._over
+            hearings, unread = self._disputes.hearings(snapshot, job, ours=goes_on)
+        except AssayError as error:
+            turns.append(Turn("hearings", raising(error)))
+            return [], set(), True
+        turns += [Turn(f"hearing of match {n:#x}", raising(error)) for n, error in unread.items()]
+        return hearings, set(unread), bool(hearings or unread or self._undone.of(job.id))
+
+    def _decision(self, job: JobView, now: int, turns: list[Turn]) -> tuple[list[JobAction], RunClaim | None]:
+        """Return the actions that are due, and our result. Add a turn for an error."""
+        try:
+            return self._decide(job, now)
+        except Exception as error:
+            turns.append(Turn("decision", raising(error)))
+            return [], self._runner.known(job.id)
+
+    def _lies(self, job: JobView, now: int, turns: list[Turn]) -> tuple[list[Refuted], list[Refuted]]:
+        """Return what we can refute and play, and what to refute now. Add a turn for an error."""
+        try:
+            return self._refutations(job, now)
+        except Exception as error:
+            turns.append(Turn("refutations", raising(error)))
+            return self._runner.found(job.id), []
+
+    def _note_duty(self, job: JobView, staked: bool) -> None:
+        """Note whether a job may still ask something of us, and of how many stakes."""
+        duties = self._node.duties
+        if not staked or self._me is None:
+            duties.free(job.id)
+            return
+        duties.staked(job.id, living_stakes(job, self._me))
+
+    def _learn(self, job: JobView) -> list[Due]:
+        """Measure what a job may ask of us. It takes time, and nothing of it is due."""
+        estimate = self._runner.prepare(job)
+        if estimate is not None:
+            self._node.duties.learn(job, estimate)
+        return []
+
+    def _forget(self, job: JobView) -> None:
+        """Drop what we have computed for a job that is over."""
+        if job.id not in self._over:
+            _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
+        self._over.add(job.id)
+        self._runner.forget(job.id)
+
+    def _at_risk(self, job: JobView, *, heard: bool) -> int:
+        """Return the wei that a job may still take if we have no claim to lose. ``heard``: hearings go on."""
+        if self._watcher is not None and self._watcher.watches(job) and not job.phase.ended:
+            return kept_to_watch(job, self._max_fee)
+        return quarrel_gas(job, self._max_fee) if heard else 0
+
+    def _refund(self, snapshot: Snapshot, job: JobView, stakes: list[ClaimView]) -> list[Due] | None:
+        """Return how to get back what an ended job holds of ours, once gas is cheap; None if it holds nothing."""
+        stake = max((one.stake for one in stakes), default=job.stake_at(0))
+        patience = self._market(snapshot.block.base_fee).about(stake, job.stake_gas)
+        if self._requester is not None and job.id not in self._over:
+            deposits = self._requester.refunds(snapshot, job, patience)
+            if deposits is not None:
+                return deposits
+        held = [one.index for one in stakes if not one.lost and not one.collected]
+        if self._jobs is None or not held:
+            return None
+        return self._jobs.collect(snapshot, job, held, patience)
+
+    def _responses(self, snapshot: Snapshot, job: JobView, own: RunClaim) -> Iterator[Due]:
+        """Yield answers to the requests for data of the root that we have claimed."""
+        group = job.group_of_root(own.root)
+        if self._responder is None:
+            return
+        if group is not None and not group.dead:
+            yield from self._responder.due(snapshot, job, group, self._runner.replay(job.id))
+        else:
+            self._responder.forget(job.id)
+
+
+def _add(turns: list[Turn], of: str, decide: Callable[[], list[Due] | None]) -> bool:
+    """Add a turn for what is due; return False if there is nothing to attend to (None). An error takes the turn."""
+    try:
+        dues = decide()
+    except Exception as error:
+        turns.append(Turn(of, raising(error)))
+        return True
+    if dues is not None:
+        turns.append(Turn(of, lambda: dues))
+    return dues is not None

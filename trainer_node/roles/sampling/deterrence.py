@@ -1,0 +1,70 @@
+"""What a job's terms make of samples: how likely a lie must be found for lying not to pay.
+
+A liar that is not found gets the reward. One that is found loses its stake, but not all of it: it sees the commitment
+to a refutation coming, has an ally refute it first, and gives that match away, so half of the stake comes back as the
+ally's prize (docs/economics.md, section 10). So lying does not pay if
+
+    p * stake / 2 >= (1 - p) * reward,    p >= reward / (reward + stake / 2)
+
+where p is the chance that somebody finds it. If `m` honest samplers draw by themselves and one interval is wrong, each
+has to check the share q of all intervals with 1 - (1 - q)^m >= p.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from referee_py.params import PRIZE_DIVISOR
+
+from ...chain import JobView
+
+MOST = 0.5
+"""The largest share that is still a sample: beyond it a whole replay costs at most twice as much, and finds all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deterrence:
+    """``chance``: of detection, from which lying does not pay; ``share`` of the intervals that each of ``samplers``
+    checks for it; ``stake``, ``risked`` (what a liar that is found loses) and ``reward`` in wei."""
+
+    chance: float
+    share: float
+    samplers: int
+    stake: int
+    risked: int
+    reward: int
+
+    def count(self, intervals: int) -> int:
+        """Return how many of so many intervals a sampler checks: at least one."""
+        return min(intervals, max(1, math.ceil(self.share * intervals)))
+
+    def chance_of(self, checked: int, intervals: int) -> float:
+        """Return the chance that one wrong interval is found if every sampler checks so many."""
+        return 1.0 - (1.0 - checked / intervals) ** self.samplers
+
+    def __str__(self) -> str:
+        return (
+            f"a lie may win {self.reward} wei and risks {self.risked} of its stake of {self.stake}, since a liar that "
+            f"refutes itself keeps the rest: it must be found with a chance of "
+            f"{self.chance:.1%}; with {self.samplers} honest samplers each checks {self.share:.1%} of the intervals"
+        )
+
+
+def deterrence(job: JobView, samplers: int) -> Deterrence:
+    """Return what a job calls for. NOTE: the whole reward counts, since a liar may hold all slots."""
+    stake, reward = job.stake_at(0), job.reward
+    # INVARIANT: the prize of a refutation is a half of the lost stake; what is no prize is burned.
+    risked = stake - stake // PRIZE_DIVISOR
+    chance = reward / (reward + risked)
+    return Deterrence(chance, 1.0 - (1.0 - chance) ** (1.0 / samplers), samplers, stake, risked, reward)
+
+
+def useless(needed: Deterrence) -> str | None:
+    """Return why a sample of this job would deter nobody, or None."""
+    if needed.share <= MOST:
+        return None
+    return (
+        f"{needed}, which is more than {MOST:.0%}: with these terms a sample deters nobody; check all of it, count on "
+        "more samplers (--samplers) or leave the job to others"
+    )

@@ -1,0 +1,246 @@
+"""The check of one interval of a claimed run: its data are brought within their time, then it is replayed.
+
+    bring      from the claimants' servers, checked against the root (`audit.claimed`)
+    replay     beside what brings the next one (`beside`) and whole runs, in turns with other intervals (`processors`)
+    compare    with the claim's checkpoint; an interval that is wrong is a `Part`
+
+The time of all that one interval needs is a budget in the chain's time (`budget`). What we have staked on has a budget
+of its own (`waits.STAKED`), and takes no turns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+
+from ...audit.claimed import ClaimedRun, Served
+from ...audit.interval import Auditor
+from ...chain import Group, JobView
+from ...errors import DiskFailed, Malformed
+from ...limits.waits import staked_s
+from ...network.budget import Until
+from ...run.refutation import Refuted
+from ...run.replay import Interrupted
+from ...work.job_runner import JobRunner
+from ...work.packages import Work
+from ...work.processors import Processors
+from .budget import Means, data_s
+from .checks import BudgetSpent, Checks, Meter, Plan, Root, provable
+from .decide import claimable_s
+from .interval_run import Part
+
+_log = structlog.get_logger(__name__)
+
+
+class Sampling(Protocol):
+    """What a node checks, and with which means."""
+
+    def plan(self, job: JobView, group: Group) -> Plan | None:
+        """Return what to check of a claimed root; None while that cannot be known."""
+
+    def staked(self, job: JobView, group: Group) -> tuple[int, ...]:
+        """Return the intervals of a claimed root that we have refuted, those of living refutations first."""
+
+    def share(self, job: JobView) -> float:
+        """Return the fraction of a job's intervals that is checked."""
+
+    def lost(self, job: JobView, lie: Refuted) -> bool:
+        """Return whether we have lost a refutation that says the same."""
+
+    def means(self) -> Means:
+        """Return what this node needs to act."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A root of a job, or an interval of it that we have staked on, and what its check needs."""
+
+    job: JobView
+    work: Work
+    group: Group
+    checks: Checks
+    root: Root
+
+    @property
+    def now(self) -> float:
+        """The chain's time."""
+        return self.checks.clock.now
+
+    @property
+    def late(self) -> bool:
+        """Whether what is asked for has had its time."""
+        return self.root.late(self.now)
+
+    @property
+    def refutable_s(self) -> float:
+        """The seconds in which the root can be refuted."""
+        return max(self.job.challenge_end, self.group.until, self.group.refutable_until) - self.now
+
+    def about(self, interval: int) -> dict[str, Any]:
+        return {"job": self.job.id, "root": self.group.root.hex(), "interval": interval}
+
+
+class IntervalRunner(JobRunner):
+    """``samples`` says what is checked; ``clock`` are the seconds of this machine, between two looks at the chain."""
+
+    def __init__(
+        self, *args: Any, samples: Sampling, clock: Callable[[], float] = time.monotonic, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, clock=clock, **kwargs)
+        self._samples = samples
+        self._processors = Processors()
+
+    def _whole_s(self, job: JobView) -> float | None:
+        estimate = self._estimate(job)
+        return None if estimate is None else self._left_s(job, estimate)
+
+    def _part_s(self, job: JobView) -> float | None:
+        estimate = self._estimate(job)
+        return None if estimate is None else float(estimate.train_s(job.program)) * self._samples.share(job)
+
+    def _interval_s(self, job: JobView) -> float:
+        """Return the seconds that an interval takes; infinite as long as the job is not measured."""
+        if (estimate := self._estimate(job)) is None:
+            return math.inf
+        terms = job.program
+        return float(estimate.train_s(terms)) * min(1.0, terms.strides[0] / terms.steps)
+
+    def _auditor(self, task: Task, stop: threading.Event) -> Auditor:
+        """Return what checks a claimed root. NOTE: it waits for data with the program in memory, and no tensors."""
+        job, root = task.job, task.group.root
+        time_left = Until(
+            lambda: task.checks.over or task.late, f"the data of an interval of {root.hex()[:12]}"
+        )
+        fetcher = self._fetcher.for_job(job.id).stopped_by(stop).within(time_left)
+        source = Served(fetcher, [job.uri, *job.uris(task.group)])
+        program = self._packages.program(task.work)
+        claimed = ClaimedRun(source, job.program, program, job.program_file, root, job.logs)
+        read = partial(self._packages.package, task.work)
+        return Auditor(claimed, self._max_memory, partial(self._computes, job), package=read)
+
+    def _ask(self, task: Task, interval: int) -> None:
+        """Let the time run that the data of an interval have."""
+        job, root, now = task.job, task.root, task.now
+        root.asking = interval
+        if interval in root.until:
+            return
+        if root.staked:
+            root.until[interval] = min(root.until.values(), default=now + staked_s(job))
+            return
+        whole_s, part_s = self._whole_s(job), self._part_s(job)
+        assert whole_s is not None
+        assert part_s is not None
+        claims_s = claimable_s(job, task.checks.wrong, now)
+        means = self._samples.means()
+        after_s = task.checks.whole_after_s
+        root.until[interval] = now + data_s(means, whole_s, part_s, claims_s, task.refutable_s, after_s)
+
+    def _check(self, task: Task, auditor: Auditor, interval: int) -> Part | None:
+        """Check an interval that we have staked on, and return it, or one before it, if it is wrong. Raises as
+        `_fetch` and `_judge`."""
+        checked = self._fetch(task, auditor, interval, Meter(task.checks, auditor.published.source, Plan(())))
+        return self._judge(task, auditor, checked, Meter(task.checks, None, Plan(())), shared=False)
+
+    def _fetch(self, task: Task, auditor: Auditor, interval: int, meter: Meter) -> int:
+        """Bring the data of an interval; return the one to replay: it, or one before it that the claim's own data prove
+        wrong. Raises AssayErrors of its data; and of ours BudgetSpent, DiskFailed, Lost."""
+        claimed = auditor.published
+        self._ask(task, interval)
+        try:
+            self._bring(auditor.bring(interval), meter)
+        except Malformed as error:
+            _log.error("sample.malformed", **task.about(interval), reason=str(error)[:400])
+
+            def state(number: int) -> None:
+                self._ask(task, number + 1)
+                self._bring(claimed.bring_state(number), meter)
+
+            interval = provable(interval - 1, state)
+            self._ask(task, interval)
+            self._bring(auditor.bring(interval), meter)
+        return interval
+
+    def _judge(
+        self, task: Task, auditor: Auditor, interval: int, meter: Meter, *, shared: bool
+    ) -> Part | None:
+        """Replay an interval whose data have come. Return it if it is wrong. ``shared``: it shares the processors.
+        Raises as `_compute`, and AssayErrors of its data."""
+        claimed = auditor.published
+        computed = self._compute(task, auditor, interval, meter, shared=shared)
+        if computed == claimed.tree.leaves[interval - 1]:
+            _log.info("sample.match", **task.about(interval), of=claimed.count)
+            return None
+        _log.error("sample.differs", **task.about(interval), of=claimed.count, computed=computed.hex())
+        store = self._store(task.job.id)
+        with contextlib.suppress(DiskFailed):
+            store.hold(*claimed.names(interval))
+        return Part(auditor, interval, computed, store, unkept=self._unkept(task.job.id))
+
+    def _bring(self, parts: Iterator[None], meter: Meter) -> None:
+        """Bring data, part by part. Raises Unavailable, Malformed, BudgetSpent."""
+        for _ in parts:
+            if meter.spent():
+                raise BudgetSpent("the budget is spent with the data of an interval")
+
+    def _compute(self, task: Task, auditor: Auditor, interval: int, meter: Meter, *, shared: bool) -> bytes:
+        """Replay an interval; what is found wrong keeps its memory. Raises Interrupted, BudgetSpent, MemoryShort.
+        SAFETY: what is not ``shared`` is one that we have staked on, which waits for nobody."""
+        checks = task.checks
+
+        def wanted() -> None:
+            if self._stop.is_set() or checks.over:
+                raise Interrupted(f"stopped in interval {interval}")
+
+        def on_step(step: int) -> None:
+            wanted()
+            # SAFETY: the client says how long an interval is.
+            if step < auditor.published.span(interval)[1] and meter.spent():
+                raise BudgetSpent(f"the budget is spent after step {step}")
+
+        if not shared:
+            with checks.computes(), self._memory(task, auditor, interval, must=True) as kept_if_wrong, meter:
+                return kept_if_wrong(auditor.replay(interval, on_step))
+        with checks.computes(), self._processors.share() as pass_on:
+            wanted()
+
+            def between(step: int) -> None:
+                on_step(step)
+                pass_on()
+
+            with self._memory(task, auditor, interval) as kept_if_wrong, meter:
+                return kept_if_wrong(auditor.replay(interval, between))
+
+    def _has_whole(self, job_id: int) -> bool:
+        """Return whether the whole run of a job is in memory, beside its intervals."""
+        work = self._works.get(job_id)
+        return work is not None and work.replay is not None
+
+    @contextlib.contextmanager
+    def _memory(
+        self, task: Task, auditor: Auditor, interval: int, *, must: bool = False
+    ) -> Iterator[Callable[[bytes], bytes]]:
+        """Have the memory for an interval meanwhile. What it gives is to be called with what was computed: if that is
+        not what is claimed, the memory is kept for longer. Raises MemoryShort."""
+        job, checks, wrong = task.job, task.checks, False
+
+        def kept_if_wrong(computed: bytes) -> bytes:
+            nonlocal wrong
+            if wrong := computed != auditor.published.tree.leaves[interval - 1]:
+                self._tensors.keep(job.id, checks.one_wrong() + self._has_whole(job.id))
+            return computed
+
+        # NOTE: intervals of several roots are replayed at the same time, beside those that were found wrong.
+        with self._tensors.lent(job.id, beside=True, must=must, lasts_s=self._interval_s(job)):
+            try:
+                yield kept_if_wrong
+            finally:
+                if not wrong:
+                    auditor.release()

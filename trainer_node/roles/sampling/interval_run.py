@@ -1,0 +1,97 @@
+"""The run of one interval, computed from the claim's own state before it, as its refuter plays it.
+
+claimed run tree    C_1 ... C_(k-1)  C_k  ... C_n      served by the claimants
+ours                C_1 ... C_(k-1)  C'   ... C_n      one leaf replaced (docs/protocol.md, section 6)
+                         │            │
+                         state ─────> our steps: run trees, step trees, records, tensors
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from referee_py.commit import Record, Tag, Tree
+from referee_py.execute import State
+
+from ...audit.interval import Auditor
+from ...errors import ConfigError, DiskFailed
+from ...run.checkpoints import Checkpoint
+from ...run.refutation import Refuted
+from ...run.replay import Replay
+from ...storage.store import Store
+
+
+class NoCheckpoints:
+    """A run of one interval keeps no states: it is computed again from the claim's."""
+
+    def all(self) -> list[Checkpoint]:
+        return []
+
+    def add(self, checkpoint: Checkpoint) -> None:
+        raise ConfigError(f"no state of a part is kept, but one after step {checkpoint.step} is")
+
+
+class Part(Replay):
+    """The solver's ``OwnRun`` of a refuter. ``interval`` is counted from 1; ``computed`` is our checkpoint at its end.
+
+    INVARIANT: everything up to the interval's start and beside its checkpoint is the claim's, so a match about our root
+    is about this interval.
+    SAFETY: what it rests on, the claim's state at its start with the records and the tree above it, is in memory. When
+    the disk refuses to keep something, which ``unkept`` is told, it goes on, as in `Replay`.
+    """
+
+    def __init__(
+        self,
+        auditor: Auditor,
+        interval: int,
+        computed: bytes,
+        store: Store,
+        *,
+        unkept: Callable[[DiskFailed | None], None] = lambda _: None,
+    ) -> None:
+        claimed = auditor.published
+        super().__init__(
+            auditor.package, auditor.backend, store, NoCheckpoints(), log_source=auditor.logs, unkept=unkept
+        )
+        self._claimed, self._first = claimed, auditor.first(interval)
+        self.interval, self.computed = interval, computed
+        self.start, self.end = claimed.span(interval)
+        self._start_tree = claimed.step_tree(claimed.tree.leaves[interval - 2]) if self.start else None
+        self._start_records = claimed.slot_records(interval - 1) if self.start else {}
+        leaves = list(claimed.tree.leaves)
+        leaves[interval - 1] = computed
+        self.tree = Tree(Tag.RUN_TREE, leaves)
+        self._keep(0, 0, self.terms.steps, self.tree)
+
+    @property
+    def claim(self) -> Refuted:
+        """The statement about the interval."""
+        last, index, theirs = len(self.tree.leaves) - 1, self.interval - 1, self._claimed.tree
+        return Refuted(
+            self.tree.root,
+            self.tree.leaves[last],
+            tuple(self.tree.path(last)),
+            self._claimed.logs,
+            against=theirs.root,
+            index=index,
+            claimed=theirs.leaves[index],
+            computed=self.computed,
+            siblings=tuple(theirs.path(index)),
+        )
+
+    def state(self, step: int) -> State:
+        return self._run.advance(self._first.copy(), step)
+
+    def step_tree(self, step: int) -> Tree:
+        """Return the tree under ``C_step``; that of the interval's start is the claim's own."""
+        if step == self.start and self._start_tree is not None:
+            return self._start_tree
+        return super().step_tree(step)
+
+    def record(self, step: int, node: int) -> Record:
+        """Return the record of a node in a step; of those at the interval's start the claim's own."""
+        if step != self.start or self._start_tree is None:
+            return super().record(step, node)
+        if node in self._start_records:
+            return self._start_records[node]
+        return self._claimed.source.record(self._start_tree.leaves[node])

@@ -1,0 +1,446 @@
+"""Checks drawn intervals of the runs that a job's claimants have claimed, and keeps all that is wrong: one interval of
+each wrong root, as a `Part` that can be refuted and played until the job is over.
+
+    a root       waits for its claimants' data in lanes (`lanes`), with a budget in the chain's time (`budget`)
+    an interval  is replayed once its data have come, beside what brings the next ones (`beside`) and whole runs, and in
+                 turns with other intervals (`processors`)
+    a stake      the interval on which one of ours rests is found again in a thread of its own: it waits for no lane, no
+                 other computation and no other root
+
+SAFETY: a claimant who does not serve what a part needs, in time, would never be found out by parts. So such a job is
+`withheld`, and its whole run can be computed, which needs nothing of the claimant. One whose data cannot be of the
+program is found out by them (`Malformed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import wait as wait_for
+from functools import partial
+from typing import Any
+
+import structlog
+
+from referee_py.errors import AssayError, Unavailable
+from referee_py.execute import RunClaim
+
+from ...audit.interval import Auditor
+from ...chain import Group, JobView
+from ...chain.threads import Threads
+from ...errors import DiskFailed, MemoryShort
+from ...limits.waits import LANES, TURN_S
+from ...run.refutation import Refuted
+from ...run.replay import Interrupted, Replay
+from ...work.lanes import Lanes, Turn
+from ...work.outcomes import delay_s
+from ...work.packages import Lost
+from .beside import Beside
+from .budget import ChainClock
+from .checks import BudgetSpent, Checks, Meter, Plan, Root
+from .decide import at_large, claimable_s, forsaken
+from .interval import IntervalRunner, Task
+from .interval_run import Part
+
+ATTEMPTS = 3
+"""How often the data of an interval that nobody serves are asked for."""
+ROOTS = 32
+"""Claimed roots of a job that are looked at in a round; the others have their turn in the next ones."""
+
+_log = structlog.get_logger(__name__)
+
+
+class SampleRunner(IntervalRunner):
+    """Checks what `Sampling` says, of all jobs side by side."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._checks: dict[int, Checks] = {}
+        self._lanes = Lanes(LANES, "checks", clock=self._clock)
+        self._threads = Threads("staked checks")
+        self._replays = Threads("replays")
+
+    # ------------------------------------------------------------------ for the loop
+
+    def check(
+        self, job: JobView, now: int, *, ours: bool = False, whole_after_s: float = 0.0
+    ) -> list[Refuted]:
+        """Go on with the checks of a job. Return all that is to be refuted in it, as known now; ``now``: the chain's
+        time; ``ours``: we have staked on a refutation in this job; ``whole_after_s``: the seconds that others take
+        before its whole run, infinite if that would not be begun (`Worth.whole_after_s`)."""
+        self._at_stake(job.id, ours)
+        prepared = self._prepared(job, ours) is not None
+        checks = self._checks.setdefault(job.id, Checks(ChainClock(self._clock)))
+        checks.clock.see(now)
+        checks.whole_after_s = whole_after_s
+        if self._keeper is not None:
+            self._keeper.takes_part(job.id, not checks.whole)
+        for root in checks.works():
+            self._note(job, checks, root)
+        # SAFETY: what has failed in the job, or is not measured yet, delays other works of it, but nothing on which a
+        # stake rests.
+        if ours and self._works[job.id].here:
+            self._find_again(job, checks)
+        if prepared:
+            self._begin(job, checks)
+        self._lanes.look()
+        return checks.found()
+
+    def found(self, job_id: int) -> list[Refuted]:
+        checks = self._checks.get(job_id)
+        return [] if checks is None else checks.found()
+
+    def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
+        """Return the claim of a job's whole run, as `JobRunner.train`."""
+        claim = super().train(job, ours=ours)
+        if self._computes_whole(job.id):
+            self._checks.setdefault(job.id, Checks(ChainClock(self._clock))).whole = True
+        return claim
+
+    def replay(self, job_id: int, claim: RunClaim | None = None) -> Replay:
+        """Return the run behind a claim: that of one interval for a refutation, else the whole one."""
+        if isinstance(claim, Refuted):
+            return self._checks[job_id].parts[claim.against, claim.index + 1]
+        return super().replay(job_id)
+
+    def withheld(self, job: JobView) -> bool:
+        """Return whether the data of a living root that we have not found wrong are not served, or too late."""
+        return bool(self._withheld(job, self._checks.get(job.id)))
+
+    def forsaken(self, job: JobView, now: float) -> bool:
+        """Return whether nobody claims a root that may be the right one, as far as we know by now, or by the time at
+        which a whole run must be begun."""
+        checks, whole_s, part_s = self._checks.get(job.id), self._whole_s(job), self._part_s(job)
+        if checks is None or whole_s is None or part_s is None:
+            return False
+        lost = partial(self._samples.lost, job)
+        wrong = checks.proven_wrong(lost)
+        later_s = claimable_s(job, wrong, now) - part_s
+        last_moment = not self._samples.means().takes_whole(whole_s, later_s, checks.whole_after_s)
+        return forsaken(job, wrong, checks.passed, last_moment=last_moment)
+
+    def in_whole(self, job_id: int) -> bool:
+        """Return whether the whole run of a job has been begun, whatever has become of it since."""
+        return job_id in self._checks and self._checks[job_id].whole
+
+    def takes_whole(self, job: JobView, now: float) -> bool:
+        """Return whether the whole run of a job has been begun, or would be now."""
+        checks, whole_s = self._checks.get(job.id), self._whole_s(job)
+        if self.in_whole(job.id):
+            return True
+        if checks is None or whole_s is None:
+            return False
+        left_s = claimable_s(job, checks.wrong, now)
+        return self._samples.means().takes_whole(whole_s, left_s, checks.whole_after_s)
+
+    def wants_whole(self, job: JobView, now: float) -> bool:
+        """Return whether only the whole run of a job is left, and this node would compute as much."""
+        whole_s = self._whole_s(job)
+        if whole_s is None or whole_s > self._samples.means().max_whole_s:
+            return False
+        return self.withheld(job) or self.forsaken(job, now)
+
+    def spent(self, job_id: int) -> tuple[float, int]:
+        """Return the seconds of processors and the bytes that the checks of a job have taken."""
+        checks = self._checks.get(job_id)
+        return (0.0, 0) if checks is None else (checks.cpu_s, checks.fetched)
+
+    def forget(self, job_id: int) -> None:
+        super().forget(job_id)
+        checks = self._checks.pop(job_id, None)
+        if checks is not None:
+            checks.over = True
+            for root in checks.works():
+                if root.running is not None:
+                    root.running.cancel()
+
+    def works_at(self, job_id: int) -> bool:
+        """NOTE: what was found wrong is work until the job is over: it may have to be refuted in any round."""
+        checks = self._checks.get(job_id)
+        return super().works_at(job_id) or (checks is not None and (checks.busy or bool(checks.parts)))
+
+    @property
+    def busy(self) -> bool:
+        return super().busy or any(checks.busy for checks in self._checks.values())
+
+    def ready_in_s(self, job: JobView) -> float | None:
+        """NOTE: intervals share the processors, so each of the others takes no more of them than we do meanwhile; and
+        the whole runs beside them, of which one computes, take half."""
+        estimate = self.prepare(job)
+        if estimate is None:
+            return None
+        if self._as_whole(job):
+            return self.whole_ready_in_s(job)
+        own = self._part_s(job)
+        runs_s = None if own is None else self._runs_s(job.id, own)
+        if own is None or runs_s is None:
+            return None
+        return own + self._parts_s(job, own) + min(own, runs_s)
+
+    def _before_s(self, job: JobView, own_s: float) -> float | None:
+        runs_s = super()._before_s(job, own_s)
+        return None if runs_s is None else self._parts_s(job, own_s) + runs_s
+
+    def _parts_s(self, job: JobView, own_s: float) -> float:
+        """Return the seconds that intervals of other jobs take from a computation of ``own_s``."""
+        others = [n for n, checks in self._checks.items() if checks.computing and n != job.id]
+        return sum(min(own_s, self._part_s(self._works[n].job) or 0.0) for n in others)
+
+    def _at_stake(self, job_id: int, ours: bool) -> None:
+        """NOTE: what was found wrong keeps its memory, staked on or not."""
+        super()._at_stake(job_id, ours)
+        checks = self._checks.get(job_id)
+        if checks is not None and checks.kept:
+            self._tensors.keep(job_id, checks.kept + self._has_whole(job_id))
+
+    def close(self) -> None:
+        for checks in self._checks.values():
+            checks.over = True
+        super().close()
+        self._lanes.close(wait=True)
+        found_again = [root for checks in self._checks.values() for root in checks.staked.values()]
+        wait_for([root.running for root in found_again if root.running is not None])
+
+    # ------------------------------------------------------------------ what is left
+
+    def _todo(self, job: JobView, checks: Checks) -> Iterator[tuple[Group, Root]]:
+        """Yield the claimed roots of which something is left to check, and that nobody checks now, of the next `ROOTS`.
+
+        SAFETY: strangers say how many roots a job has, and how many intervals a run. The loop looks at some roots, and
+        at each of them no longer than at any other: what is drawn of it is known to its own work alone.
+        """
+        if self._computes_whole(job.id):
+            return
+        claimed, now = [group for group in job.groups if group.refutes is None], checks.clock.now
+        wrong = checks.proven_wrong(partial(self._samples.lost, job))
+        for place in range(min(ROOTS, len(claimed))):
+            group = claimed[(checks.looked_at + place) % len(claimed)]
+            root = checks.roots.setdefault(group.root, Root())
+            if self._due(root) and root.left and group.root not in wrong and at_large(job, group, now):
+                yield group, root
+
+    def _begin(self, job: JobView, checks: Checks) -> None:
+        """Let what is left of the claimed roots be checked, each root for itself."""
+        for group, root in self._todo(job, checks):
+            task = Task(job, self._works[job.id], group, checks, root)
+            # NOTE: nobody gets turns that are too short for anything by the end of his period.
+            period_s = max(task.refutable_s, TURN_S)
+            root.running = self._lanes.submit(period_s, partial(self._sample, task))
+        checks.looked_at += ROOTS
+
+    def _wanted(self, task: Task) -> bool:
+        """Return whether a root is still to be checked. NOTE: a turn may have been waited for."""
+        job, checks, group = task.job, task.checks, task.group
+        if self._computes_whole(job.id) or not at_large(job, group, task.now):
+            return False
+        return group.root not in checks.proven_wrong(partial(self._samples.lost, job))
+
+    def _computes_whole(self, job_id: int) -> bool:
+        """Return whether the whole run of a job is queued, computed or known.
+
+        SAFETY: what would be computed, or has failed and is tried again later, takes nothing from the checks of the
+        parts: what is served of them may be all that is ever found.
+        """
+        work = self._works.get(job_id)
+        return work is not None and work.claim is not None
+
+    def _find_again(self, job: JobView, checks: Checks) -> None:
+        """Bring and replay what we have staked on, as far as it is not here.
+
+        SAFETY: whatever else is known, because its match or its hearing may go on; and each in a thread of its own.
+        They are no more than we have paid for.
+        """
+        for group in job.groups:
+            if group.refutes is not None:
+                continue
+            for interval in self._samples.staked(job, group):
+                key = group.root, interval
+                if key in checks.parts:
+                    continue
+                checks.roots.setdefault(group.root, Root())
+                root = checks.staked.setdefault(key, Root(Plan(()), begun=[interval], staked=True))
+                if root.left and self._due(root):
+                    task = Task(job, self._works[job.id], group, checks, root)
+                    root.running = self._threads.begin(partial(self._find_staked, task))
+
+    def _due(self, root: Root) -> bool:
+        return root.running is None and self._clock() >= root.retry_at
+
+    def _note(self, job: JobView, checks: Checks, root: Root) -> None:
+        """Note how a work has ended. After an error it is tried again later, and no other work of the job is."""
+        if root.running is None or not root.running.done():
+            return
+        done, root.running = root.running, None
+        work, error = self._works[job.id], done.exception()
+        if error is None:
+            root.failures = 0
+            if not any(other.failures for other in checks.works()):
+                self._problems.job(job.id, "run", None, ours=work.ours)
+            return
+        if isinstance(error, MemoryShort):
+            self._outcomes.wait(work, error)
+            root.retry_at = work.retry_at
+            return
+        if isinstance(error, Lost):
+            self._outcomes.lost(work)
+        root.retry_at = self._clock() + delay_s(job, root.failures, error)
+        root.failures += 1
+        if isinstance(error, Interrupted):
+            return
+        self._outcomes.failed(work, "run", error)
+        known = isinstance(error, AssayError)
+        told = {"job": job.id, "error": type(error).__name__, "reason": str(error)[:400]}
+        _log.warning("sample.failed", **told, exc_info=None if known else error)
+
+    def _as_whole(self, job: JobView) -> bool:
+        """Return whether it is the whole run of a job that is to be computed."""
+        checks = self._checks.get(job.id)
+        if checks is None:
+            return False
+        withheld = bool(self._withheld(job, checks))
+        return checks.whole or (withheld and self.takes_whole(job, checks.clock.now))
+
+    def _withheld(self, job: JobView, checks: Checks | None) -> list[Group]:
+        roots = {} if checks is None else checks.roots
+        names = {name for name, root in list(roots.items()) if root.withheld}
+        if checks is None or not names:
+            return []
+        names -= checks.proven_wrong(partial(self._samples.lost, job))
+        claimed = [group for group in job.groups if group.refutes is None and group.root in names]
+        return [group for group in claimed if at_large(job, group, checks.clock.now)]
+
+    # ------------------------------------------------------------------ in threads
+
+    def _sample(self, task: Task, turn: Turn) -> None:
+        """Check what is left of a claimed root. Raises Unavailable if its run tree is not served, or not in this
+        turn."""
+        job, root = task.job, task.root
+        if not self._wanted(task):
+            return
+        if root.plan is None:
+            root.plan = self._samples.plan(job, task.group)
+        if root.plan is None or not root.left:
+            return
+        try:
+            self._ask(task, 0)
+            auditor = self._auditor(task, turn)
+        except Lost:
+            raise  # ours
+        except Unavailable as error:
+            self._count(task, error, turn, 0)
+            raise
+        root.brought.clear()
+        beside = Beside(self._replays, partial(self._replay_drawn, task, auditor, turn), turn.set)
+        try:
+            with beside:
+                try:
+                    self._bring_ahead(task, auditor, beside, turn)
+                finally:
+                    turn.leave()
+        except BudgetSpent:
+            left = len(root.begun) + len(root.plan.intervals) - root.taken
+            _log.warning("sample.budget_spent", **task.about(root.asking), left=left)
+            root.end()
+        except Unavailable:
+            if not beside.found:
+                raise
+
+    def _bring_ahead(self, task: Task, auditor: Auditor, beside: Beside, turn: Turn) -> None:
+        """Bring the data of what is left of a claimed root, and hand it over to be replayed, until as much waits for
+        that as may. Raises BudgetSpent; Unavailable if the turn is over."""
+        checks, root, source = task.checks, task.root, auditor.published.source
+        assert root.plan is not None
+        meter = Meter(checks, source, root.plan)
+        for interval in root.next_ones():
+            if self._computes_whole(task.job.id) or beside.over or beside.full:
+                return
+            if (task.group.root, interval) in checks.staked:
+                root.done(interval)
+                continue
+            if meter.spent():
+                raise BudgetSpent(f"the budget is spent before interval {interval}")
+            before = source.fetched
+            try:
+                checked = self._fetch(task, auditor, interval, meter)
+            except (DiskFailed, Lost):
+                raise  # ours, and not the claim's: the interval is checked again
+            except Unavailable as error:
+                if self._count(task, error, turn, root.asking):
+                    root.done(interval)
+                continue
+            except AssayError as error:
+                root.done(interval)
+                _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
+                continue
+            root.brought.add(interval)
+            beside.give(interval, checked, source.fetched - before)
+
+    def _replay_drawn(
+        self, task: Task, auditor: Auditor, turn: Turn, drawn: int, interval: int
+    ) -> Part | None:
+        """Replay an interval whose data have come, for one that was drawn. Return it if it is wrong.
+
+        SAFETY: what is wrong is known to the loop at once, whatever else of the root is still waited for.
+        """
+        checks, root = task.checks, task.root
+        assert root.plan is not None
+        meter, found = Meter(checks, None, root.plan), None
+        try:
+            if self._computes_whole(task.job.id):
+                return None
+            if meter.spent():
+                raise BudgetSpent(f"the budget is spent before interval {interval}")
+            found = self._judge(task, auditor, interval, meter, shared=True)
+        except (Interrupted, BudgetSpent, DiskFailed, MemoryShort, Lost):
+            raise  # the interval is checked again, or nothing is
+        except Unavailable as error:
+            # NOTE: the disk has lost what had come.
+            if self._count(task, error, turn, drawn):
+                root.done(drawn)
+            return None
+        except AssayError as error:
+            _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
+        finally:
+            root.brought.discard(drawn)
+        if found is not None:
+            checks.parts[found.claim.against, found.interval] = found
+        root.done(drawn)
+        return found
+
+    def _find_staked(self, task: Task) -> None:
+        """Find an interval again that we have refuted. Raises what keeps us from it; then it is tried again.
+
+        SAFETY: an attempt has an end in the chain's time. Then the root counts as withheld, so that the whole run is
+        computed where that fits; and its servers are asked again, as long as there is something to lose.
+        """
+        checks, (interval,) = task.checks, task.root.begun
+        task.root.until.clear()
+        try:
+            self._ask(task, interval)
+            auditor = self._auditor(task, self._stop)
+            found = self._check(task, auditor, interval)
+        except Lost:
+            raise  # ours
+        except Unavailable:
+            if task.late and not checks.over:
+                checks.roots[task.group.root].withheld = True
+            raise
+        task.root.done(interval)
+        if found is not None:
+            checks.parts[found.claim.against, found.interval] = found
+
+    def _count(self, task: Task, error: Unavailable, turn: Turn, interval: int) -> bool:
+        """Count a failure to get an interval's data; return whether there were enough of them, or their time is over.
+
+        Raises the error if it is no fault of the claimants: a turn in a lane has ended before their time.
+        """
+        root, late = task.root, task.late
+        if not late and turn.is_set():
+            raise error
+        root.unserved[interval] = tries = root.unserved.get(interval, 0) + 1
+        _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
+        if tries < ATTEMPTS and not late:
+            return False
+        if not root.withheld:
+            _log.warning("sample.withheld", **task.about(interval), late=late)
+        root.withheld = True
+        return True

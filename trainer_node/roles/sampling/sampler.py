@@ -1,0 +1,258 @@
+"""The challenger that checks a part: draws intervals of each claimed run, replays them, and refutes what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+from collections.abc import Iterator
+from functools import cached_property, partial
+from typing import cast
+
+import structlog
+
+from referee_py.execute import RunClaim
+from referee_py.program.terms import leaf_count
+
+from ...chain import Group, JobView
+from ...daemon.loop import Loop
+from ...daemon.open_runner import open_runner
+from ...daemon.service import Daemon, Service, open_daemon
+from ...play.actions import JobAction, closing
+from ...play.salts import Salts
+from ...run.refutation import Refuted
+from ...settings.settings import Mode, Settings
+from ...stake.funds import offer, refuting
+from ..acceptance import CLAIM_MOVES, Worth
+from ..participant import Participant
+from ..whole_runs import WholeRuns
+from .budget import Means
+from .checks import Plan
+from .decide import lost, own_refutations, sampler_actions
+from .deterrence import deterrence, useless
+from .draw import drawn, public_seed, secret_seed
+from .runner import SampleRunner
+
+UNCLAIMED = bytes(32)
+"""A root that nobody has claimed."""
+
+_log = structlog.get_logger(__name__)
+
+
+def run_sampler(settings: Settings) -> None:
+    """Run until told to stop."""
+    with (
+        open_daemon(settings, "challenger", key=settings.mode is not Mode.WATCH) as node,
+        open_samples(node) as runner,
+    ):
+        Service(node, Loop(node, sampler(node, runner)).tick).run()
+
+
+@contextlib.contextmanager
+def open_samples(node: Daemon) -> Iterator[SampleRunner]:
+    """Open the runner of a node that checks parts; close it at the end."""
+    with open_runner(node, follows=True, kind=partial(SampleRunner, samples=Samples(node))) as runner:
+        yield cast(SampleRunner, runner)
+
+
+class Samples:
+    """What a node checks of each job."""
+
+    def __init__(self, node: Daemon) -> None:
+        self._node, self._settings = node, node.settings
+        self._seeds: dict[tuple[int, bytes], bytes] = {}
+        self._told: set[int] = set()
+        self._telling = threading.Lock()
+        """NOTE: the roots of a job are drawn side by side."""
+        self._random = os.urandom(32)
+        """The secret of a node without a key."""
+
+    def share(self, job: JobView) -> float:
+        """Return the fraction of a job's intervals that we check."""
+        kind, _, number = self._settings.check.partition(":")
+        return float(number) if kind == "sample" else min(1.0, deterrence(job, self._settings.samplers).share)
+
+    def plan(self, job: JobView, group: Group) -> Plan | None:
+        """Return what to check of a claimed root; None while its draw is not known."""
+        seed = self._seed(job, group)
+        if seed is None:
+            return None
+        settings, terms = self._settings, job.program
+        intervals = leaf_count(0, terms.steps, terms.strides[0])
+        count = min(intervals, max(1, math.ceil(self.share(job) * intervals)))
+        self._tell(job, count, intervals)
+        return Plan(
+            drawn(seed, intervals, count),
+            settings.max_check_cpu_h * 3600 or math.inf,
+            settings.max_check_bytes or math.inf,
+        )
+
+    def staked(self, job: JobView, group: Group) -> tuple[int, ...]:
+        """Return the intervals of a root that we have refuted; those of living refutations first.
+
+        SAFETY: a restart must find the same refutations, whatever has become of other intervals since.
+        """
+        me = self._node.address
+        groups = [] if me is None else own_refutations(job, me, group)
+        if not groups:
+            return ()
+        events = self._node.client.snapshot().job_events(job.id, "Refuted")
+        intervals = {e.args["group"]: int(e.args["interval"]) + 1 for e in events}
+        return tuple(dict.fromkeys(intervals[own.index] for own in groups if own.index in intervals))
+
+    def lost(self, job: JobView, lie: Refuted) -> bool:
+        """Return whether we have lost a refutation that says the same."""
+        return self._node.address is not None and lost(job, self._node.address, lie)
+
+    def means(self) -> Means:
+        """Return what we need to act on what we find."""
+        return self._means
+
+    @cached_property
+    def _means(self) -> Means:
+        settings = self._settings
+        return Means(
+            self._node.client.snapshot().commit_age(),
+            CLAIM_MOVES * settings.latency_s,
+            settings.max_check_cpu_h * 3600 / settings.worker_threads or math.inf,
+        )
+
+    def _tell(self, job: JobView, count: int, intervals: int) -> None:
+        """Log once what is checked of a job, and what that is worth."""
+        with self._telling:
+            if job.id in self._told:
+                return
+            self._told.add(job.id)
+        needed = deterrence(job, self._settings.samplers)
+        _log.info(
+            "sample.plan",
+            job=job.id,
+            checked=count,
+            of=intervals,
+            chance=round(needed.chance_of(count, intervals), 4),
+            called_for=round(needed.chance, 4),
+            reason=str(needed),
+        )
+
+    def _seed(self, job: JobView, group: Group) -> bytes | None:
+        key = job.id, group.root
+        if key not in self._seeds:
+            if self._settings.check != "share":
+                self._seeds[key] = secret_seed(self._secret(job), group.root)
+            elif (block_hash := self._block_after(job, group)) is not None:
+                address = self._node.address or "0x" + "00" * 20
+                self._seeds[key] = public_seed(block_hash, address, group.root)
+        return self._seeds.get(key)
+
+    def _secret(self, job: JobView) -> bytes:
+        if self._node.transactions is None:
+            return self._random
+        where = self._node.client.deployment.chain_id, str(self._node.client.contracts.jobs.address)
+        with self._telling:
+            return Salts(self._node.transactions.account, self._node.database).secret(*where, job.id)
+
+    def _block_after(self, job: JobView, group: Group) -> bytes | None:
+        """Return the hash of the block after the root's first claim; None while there is none.
+
+        SAFETY: a refutation's root is no claim, though it has the event of one. Who refutes first and claims that root
+        afterwards would know the draw.
+        """
+        snapshot = self._node.client.snapshot()
+        events = snapshot.job_events(job.id, "Claimed")
+        claims = [e.block for e in events if e.name == "Claimed" and e.args["group"] == group.index]
+        if not claims or claims[0] >= snapshot.block.number:
+            return None
+        return self._node.client.block(claims[0] + 1).hash
+
+
+class Sampler:
+    """What a sampler does in the jobs of the deployment. Where claimants do not serve what a part needs, or nobody
+    claims a root that may be the right one, it replays the whole job and claims the right root."""
+
+    def __init__(self, node: Daemon, runner: SampleRunner) -> None:
+        self._node, self._runner, self._settings = node, runner, node.settings
+        self._worth = Worth(node, runner)
+        self._whole = WholeRuns(node, runner.train, self._worth)
+        self._begun = set[int]()
+        self._found: dict[int, list[Refuted]] = {}
+
+    def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
+        """Return what is due in a job, and its right claim where the whole of it had to be computed."""
+        node, settings, runner = self._node, self._settings, self._runner
+        self._found[job.id] = runner.found(job.id)
+        if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
+            return [], None
+        me = node.address
+        staked = me is not None and bool(job.stakes_of(me))
+        if not staked and job.id not in self._begun:
+            poor = useless(deterrence(job, settings.samplers)) if settings.check == "share" else None
+            if not self._worth.unless(job, poor) or not self._worth.in_time(job, now):
+                return [], None
+        self._begun.add(job.id)
+        after_s = 0.0
+        if not runner.in_whole(job.id):
+            after_s = self._worth.whole_after_s(job, now, wanted=runner.wants_whole(job, now))
+        self._found[job.id] = runner.check(job, now, ours=staked, whole_after_s=after_s)
+        claimed = me is not None and job.claim_of(me) is not None
+        if claimed or self._takes_whole(job, now):
+            return self._whole.decide(job, now)
+        # NOTE: where the whole of a withheld run is too much, the parts that are served are checked all the same.
+        if runner.withheld(job):
+            self._worth.unless(job, too_much(runner, job, settings))
+        return ([] if me is None or settings.mode is Mode.WATCH else closing(job, me, now)), None
+
+    def refutations(self, job: JobView, now: int) -> tuple[list[Refuted], list[Refuted]]:
+        """Return what we can refute and play in a job, and what of it is to be refuted now; once after `decide`."""
+        found = self._found.pop(job.id, [])
+        return found, self._due(job, found, now)
+
+    def _due(self, job: JobView, found: list[Refuted], now: int) -> list[Refuted]:
+        me = self._node.address
+        if me is None or self._settings.mode is not Mode.CHALLENGE:
+            return []
+        return sampler_actions(job, me, found, now, affordable=partial(self._affordable, job))
+
+    def _affordable(self, job: JobView, price: int, stakes: int, *, part: bool = True) -> bool:
+        """Return whether so many wei can be staked, all together in so many stakes; on a ``part`` of the run each, or
+        one of them on the whole."""
+        return self._worth.affordable(job, price, beside=stakes - 1, part=part)
+
+    def _takes_whole(self, job: JobView, now: int) -> bool:
+        """Return whether the whole run is what we go on with: nobody serves the parts, or we have to claim the right
+        root ourselves. What was begun is finished: a root that is known is claimed."""
+        runner = self._runner
+        if runner.in_whole(job.id):
+            return True
+        if not runner.takes_whole(job, now):
+            return False
+        return runner.withheld(job) or (runner.forsaken(job, now) and self._claims(job, now))
+
+    def _claims(self, job: JobView, now: int) -> bool:
+        """Return whether we would claim a root that nobody has claimed, beside what we refute now."""
+        if self._node.address is None or self._settings.mode is not Mode.CHALLENGE:
+            return False
+        due = self._due(job, self._found[job.id], now)
+        price = offer(job, UNCLAIMED).wanted + sum(refuting(job, lie.against).wanted for lie in due)
+        return self._affordable(job, price, len(due) + 1, part=False)
+
+
+def sampler(node: Daemon, runner: SampleRunner) -> Participant:
+    """Create the participant that checks parts of the jobs of the deployment."""
+    made = Sampler(node, runner)
+    requests = node.settings.mode is Mode.CHALLENGE
+    return Participant(node, runner, made.decide, requests=requests, refutations=made.refutations)
+
+
+def too_much(runner: SampleRunner, job: JobView, settings: Settings) -> str | None:
+    """Return why not to compute the whole run of a job that is withheld, or None."""
+    estimate = runner.prepare(job)
+    if estimate is None or not settings.max_check_cpu_h:
+        return None
+    hours = estimate.train_s(job.program) * settings.worker_threads / 3600
+    if hours <= settings.max_check_cpu_h:
+        return None
+    return (
+        f"its claimants do not serve what a part needs, and the whole of it takes {hours:.3g} hours of processors; "
+        f"max_check_cpu_h allows {settings.max_check_cpu_h:g}"
+    )

@@ -1,0 +1,346 @@
+"""The verifier daemon: executes ONE disputed operator, signs the right record, stands by it (docs/adjudication.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from dataclasses import dataclass
+from functools import partial
+
+import repops
+import structlog
+
+from referee_py.attestation import Verdict, sign
+from referee_py.commit import Record
+from referee_py.errors import HashMismatch, InvalidInput, Unavailable
+from referee_py.panel.state import Attest, HearingPhase
+from referee_py.trial.solver import Operator
+
+from ..chain import Call, HearingInfo, JobView, Snapshot
+from ..chain.codec.hearing import hearing_call
+from ..daemon.due import Due
+from ..daemon.loop import Loop, Role, Turn, raising
+from ..daemon.service import Daemon, Service, open_daemon
+from ..errors import DiskFailed, RpcCorrupt
+from ..ids import whole
+from ..limits.waits import JUDGED_S, LANES
+from ..network.fetcher import Fetcher
+from ..network.opponents import Opponents
+from ..play.hearings import HearingPlayer
+from ..play.judgement import Judge, Judgement
+from ..play.open_duties import Undone
+from ..play.verdicts import Act, Caution, Decision, Judged, Signed, decide, may_stake, must_be_ready
+from ..settings.settings import Settings
+from ..stake.admission import Means
+from ..stake.duty_book import BondBook
+from ..stake.funds import trial_wei
+from ..storage.refused_by_disk import Memory
+from ..work.lanes import Lanes
+
+DEFENCE_LANES = 4
+"""Judgements of hearings that hold our bond. SAFETY: they have lanes of their own, so they never wait behind votes."""
+
+_log = structlog.get_logger(__name__)
+
+
+def run(settings: Settings) -> None:
+    """Run until told to stop."""
+    repops.set_num_threads(settings.worker_threads)
+    with open_daemon(settings, "verifier") as node:
+        Service(node, Loop(node, Verifier(node)).tick).run()
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A judgement that is computed, or is there. ``defends``: our bond is in its hearing."""
+
+    job_id: int
+    defends: bool
+    future: Future[Judgement]
+
+
+class Verifier(Role):
+    """Attests in every hearing that names this verifier, and stands by its verdict if that is overruled.
+
+    NOTE: it never guesses. Without the inputs that the records name, it signs nothing and tries again.
+
+    INVARIANT: what a judgement comes from, and what comes of it, is held by its job (on a full disk, by `Memory`) until
+    no signature of ours can be tried in the job any more. So a trial is played without anybody's server and without
+    executing the operator again, also after a restart.
+    """
+
+    def __init__(self, node: Daemon, clock: Callable[[], float] = time.monotonic) -> None:
+        self._node = node
+        self._votes = Lanes(LANES, "verdict", node.stop, clock)
+        self._defences = Lanes(DEFENCE_LANES, "defence", node.stop, clock)
+        self._asked: dict[int, _Asked] = {}
+        """By hearing: its judgement to come, or that of a hearing in which we may have to play."""
+        self._judged: dict[int, tuple[int, Judged]] = {}
+        """By hearing: its job, and what we have found."""
+        self._met: dict[int, int] = {}
+        """By hearing: its job. A round has waited for the judgement of each."""
+        self._bonds = BondBook(node.database)
+        self._refused: set[int] = set()
+        self._over: set[int] = set()
+        self._undone = Undone(node.database, node.client.deployment.referee, clock)
+        self._round: tuple[Snapshot | None, float] = None, 0.0
+        """The snapshot of this round of the loop, and the seconds left of its patience."""
+        self._memory = Memory(lambda: node.settings.limits.memory_bytes)
+        self._bench = Judge(node, self._memory, clock)
+        assert node.transactions is not None
+        self._account, self._me = node.transactions.account, node.transactions.address
+        opponents = Opponents.of(node.store, node.stop)
+        self._hearing_player = HearingPlayer(node.client.contracts, self._me, opponents, node.stop)
+
+    def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
+        """Return whether a job has hearings that may need us, and a turn for each, those with our bond first."""
+        if not job.phase.ended:
+            self._over.discard(job.id)  # a reorganisation has brought it back
+        # SAFETY: only our own referee's matches can be trusted; another referee may report any match, or none.
+        ours = job.referee.lower() == self._node.client.deployment.referee.lower()
+        may_vote = ours and len(job.groups) > 1 and self._me in job.verifiers and job.id not in self._over
+        if not may_vote and not self._undone.of(job.id):
+            return False, []
+        found, failed = self._undone.hearings(snapshot, job)
+        waited = job.match_ids() if may_vote else []
+        hearings = [h for h in found if h.hidden or h.voted(self._me) or h.match_id in waited]
+        hearings.sort(key=lambda hearing: not hearing.voted(self._me))
+        for hearing in hearings:
+            if hearing.voted(self._me):
+                with contextlib.suppress(DiskFailed):  # every look tries again
+                    self._undone.note(job.id, hearing.match_id, heard=True)
+        # SAFETY: a look may lack a hearing with our vote. It is over when the panel says so, and not before.
+        undone = self._undone.hearing_ids(job.id)
+        needed = undone.union(hearing.id for hearing in hearings)
+        if not needed and not failed:
+            self._node.problems.forget_job(job.id)
+        turns = [Turn(f"hearing of match {n:#x}", raising(error)) for n, error in failed.items()]
+        if not failed:
+            self._forget(job.id, needed)
+            voted = [hearing.id for hearing in hearings if hearing.voted(self._me)]
+            gas = trial_wei(job, self._node.settings.fees.max_fee)
+            self._bonds.seen(job.id, voted, needed, job.rules.clock, gas)
+        staked = [h for h in hearings if may_stake(h, self._me, h.id in self._refused)]
+        self._keep(job.id, bool(undone or staked or failed))
+        if job.phase.ended and not needed and not failed:
+            self._over.add(job.id)
+        self._votes.look()
+        self._defences.look()
+        turns += [
+            Turn(f"hearing of match {hearing.match_id:#x}", partial(self._due, snapshot, job, hearing))
+            for hearing in hearings
+        ]
+        return bool(needed or failed or job.open_matches), turns
+
+    def _keep(self, job_id: int, staked: bool) -> None:
+        """Hold what a job's signatures rest on while there may be one; let go of it afterwards."""
+        self._node.keeper.stake(job_id, staked)
+        if not staked:
+            self._memory.release(job_id)
+        elif self._memory.names(job_id):
+            with contextlib.suppress(DiskFailed):
+                self._node.store.unload(job_id, self._memory)
+
+    def _forget(self, job_id: int, needed: Collection[int]) -> None:
+        """Drop what is known about a job's hearings, except those that are needed."""
+        self._hearing_player.forget(job_id, but=needed)
+        for number in [n for n, asked in self._asked.items() if asked.job_id == job_id and n not in needed]:
+            self._asked.pop(number).future.cancel()
+        for number in [n for n, (of, _) in self._judged.items() if of == job_id and n not in needed]:
+            del self._judged[number]
+        for number in [n for n, of in self._met.items() if of == job_id and n not in needed]:
+            del self._met[number]
+
+    def _due(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> list[Due]:
+        """Return our vote, if that is due; otherwise what keeps the hearing going and defends our bond."""
+        if self._round[0] is not snapshot:
+            self._round = snapshot, JUDGED_S
+        ready = must_be_ready(hearing, self._me)
+        if not ready and hearing.state.phase not in (
+            HearingPhase.VOTING,
+            HearingPhase.DEFENCE,
+            HearingPhase.STAND,
+        ):
+            self._drop(hearing.id)
+        if ready and hearing.id not in self._judged:
+            # NOTE: what fails is told, and tried again in the next round; the hearing goes on meanwhile.
+            with contextlib.suppress(Exception):
+                self.judged(job, hearing)
+        known = self._judged.get(hearing.id)
+        decision = self._decide(snapshot, job, hearing, known[1] if known else None)
+        if decision.act is Act.JUDGE and (judged := self.judged(job, hearing)) is not None:
+            decision = self._decide(snapshot, job, hearing, judged)
+        match decision.act:
+            case Act.WAIT | Act.JUDGE:
+                return []
+            case Act.UNREADABLE:
+                raise RpcCorrupt(decision.reason)
+            case Act.VOTE if hearing.id in self._refused:
+                return []
+            case Act.VOTE:
+                return [self._vote(job, hearing, self._judged[hearing.id][1])]
+            case Act.REFUSE:
+                if hearing.id not in self._refused:
+                    self._refuse(hearing, decision.reason, judged=hearing.id in self._judged)
+                return []
+        return self._hearing_player.due(snapshot, hearing, _OperatorSource(self, job, hearing))
+
+    def _decide(
+        self, snapshot: Snapshot, job: JobView, hearing: HearingInfo, judged: Judged | None
+    ) -> Decision:
+        settings = self._node.settings
+        caution = Caution(
+            settings.policy,
+            settings.allow_probable_bounds,
+            settings.limits.max_period_s,
+            settings.latency_s,
+        )
+        return decide(job, hearing, self._me, judged, snapshot.now, caution, self._signed(hearing))
+
+    def _signed(self, hearing: HearingInfo) -> Signed:
+        """Return what we have signed in other hearings."""
+        settings, bonds = self._node.settings, self._bonds.held(but=hearing.id)
+        votes = bonds and hearing.state.phase is HearingPhase.VOTING
+        spare = self._node.spare() if votes else 0
+        return Signed(bonds, spare, settings.fees.max_fee, Means.of(settings))
+
+    def _refuse(self, hearing: HearingInfo, reason: str, *, judged: bool) -> None:
+        """Leave a vote to others, for good."""
+        self._refused.add(hearing.id)
+        if judged:
+            _log.error("verdict.refused", match=whole(hearing.match_id), reason=reason)
+        else:
+            _log.warning("verdict.left_to_others", match=whole(hearing.match_id), reason=reason)
+
+    def _vote(self, job: JobView, hearing: HearingInfo, judged: Judged) -> Due:
+        """Return our vote. Raises DiskFailed if it cannot be noted first: nothing is signed that may be forgotten."""
+        self._undone.note(hearing.terms.submission.job_id, hearing.match_id, heard=True)
+        self._bonds.sign(job.id, hearing.id, self._signed(hearing).bond(job, judged))
+        at, record, client = hearing.terms.submission, judged.record.hash(), self._node.client
+        verdict = Verdict(hearing.id, at.step, at.node, record)
+        signature = sign(verdict, client.deployment.chain_id, client.deployment.panel, self._account)
+        call = Call.batch(client.contracts.panel, hearing_call(Attest(at, record, signature), hearing.id))
+        return Due(call, "verdict.signed", {"match": whole(hearing.match_id), "record": record.hex()})
+
+    # ------------------------------------------------------------------ judgements
+
+    def judged(self, job: JobView, hearing: HearingInfo) -> Judged | None:
+        """Return what we have found about a hearing; None while it is pending or unavailable, or if it is refused."""
+        if hearing.id not in self._judged:
+            found = self._judgement(job, hearing)
+            if found is None:
+                return None
+            self._judged[hearing.id] = job.id, found.judged
+            if found.kept and hearing.state.phase is not HearingPhase.DEFENCE:
+                self._drop(hearing.id)  # the tensors may be large, and are read again where a trial begins
+        return self._judged[hearing.id][1]
+
+    def operator(self, job: JobView, hearing: HearingInfo) -> Operator | None:
+        """Return the tensors of a hearing's operator, as `judged`. Whoever asks keeps them."""
+        found = self._judgement(job, hearing)
+        if found is None:
+            return None
+        self._drop(hearing.id)
+        return found.operator
+
+    def _judgement(self, job: JobView, hearing: HearingInfo) -> Judgement | None:
+        """Return the judgement of a hearing, from lanes of its own if our bond is in the hearing."""
+        defends, topic = hearing.voted(self._me), f"hearing of match {hearing.match_id:#x}"
+        asked = self._asked.get(hearing.id)
+        if asked is not None and defends and not asked.defends and not asked.future.done():
+            self._drop(hearing.id)
+            asked = None
+        if asked is None and not defends and hearing.id in self._refused:
+            return None
+        if asked is None:
+            lanes = self._defences if defends else self._votes
+            rules = job.rules
+            period = min(rules.appeal_period, rules.clock) if defends else rules.verdict_period
+            asked = _Asked(job.id, defends, lanes.submit(period, partial(self._attempt, job, hearing)))
+            self._asked[hearing.id] = asked
+        self._wait(hearing, asked.future)
+        if not asked.future.done():
+            _log.info("verdict.pending", match=whole(hearing.match_id))
+            return None
+        try:
+            judgement = asked.future.result()
+        except Unavailable as error:
+            _log.warning("verdict.unavailable", match=whole(hearing.match_id), reason=str(error))
+            self._failed(job, hearing, "peer", error)
+        except (InvalidInput, HashMismatch) as error:
+            _log.error("verdict.refused", match=whole(hearing.match_id), reason=str(error))
+            self._refused.add(hearing.id)
+            self._failed(job, hearing, "peer", error)
+        except Exception as error:
+            self._failed(job, hearing, "disk" if isinstance(error, DiskFailed) else "run", error)
+            self._drop(hearing.id)
+            raise
+        else:
+            self._node.problems.job(job.id, topic, None, ours=True)
+            return judgement
+        self._drop(hearing.id)
+        return None
+
+    def _wait(self, hearing: HearingInfo, future: Future[Judgement]) -> None:
+        """Wait for a judgement that was not waited for before, as long as the round's patience lasts.
+
+        SAFETY: a hundred judgements that last must not make a round long in which a clock of ours runs.
+        """
+        if hearing.id in self._met:
+            return
+        self._met[hearing.id] = hearing.terms.submission.job_id
+        began, (of, left) = time.monotonic(), self._round
+        wait_for([future], timeout=left)
+        self._round = of, max(left - (time.monotonic() - began), 0.0)
+
+    def _drop(self, number: int) -> None:
+        """Drop a judgement, or stop it."""
+        if (asked := self._asked.pop(number, None)) is not None:
+            asked.future.cancel()
+
+    def _failed(self, job: JobView, hearing: HearingInfo, of: str, error: Exception) -> None:
+        """Tell /readyz and the metrics, until the verdict is there or the hearing is over."""
+        self._node.metrics.add("failures", of)
+        told = f"no verdict: {type(error).__name__}: {error}"
+        self._node.problems.job(job.id, f"hearing of match {hearing.match_id:#x}", told, ours=True)
+
+    def _attempt(self, job: JobView, hearing: HearingInfo, stop: threading.Event) -> Judgement:
+        """Judge with what the disk has and takes; where it refuses, with what is in memory and comes there."""
+        node = self._node
+        if not self._memory.names(job.id):
+            try:
+                return self._judge(job, hearing, node.fetcher.for_job(job.id).stopped_by(stop))
+            except DiskFailed as error:
+                _log.warning("verdict.from_memory", match=whole(hearing.match_id), reason=str(error))
+        view = node.store.held_by(job.id, memory=self._memory)
+        return self._judge(job, hearing, node.fetcher.for_job(job.id, store=view).stopped_by(stop))
+
+    def _judge(self, job: JobView, hearing: HearingInfo, fetcher: Fetcher) -> Judgement:
+        """Return the right record of the disputed node."""
+        judged, me = self._judged.get(hearing.id), self._me
+        signed = hearing.signed_for(me) or (judged[1].record.hash() if judged else None)
+        return self._bench.judge(job, hearing, fetcher, signed, defends=hearing.voted(me))
+
+
+@dataclass(frozen=True)
+class _OperatorSource:
+    """A signer's knowledge of a disputed operator: its own judgement."""
+
+    verifier: Verifier
+    job: JobView
+    hearing: HearingInfo
+
+    def right(self, patience_s: float, *, hurry: bool) -> Record | None:  # noqa: ARG002
+        judged = self.verifier.judged(self.job, self.hearing)
+        return judged.record if judged else None
+
+    def operator(self) -> Operator | None:
+        return self.verifier.operator(self.job, self.hearing)
+
+    def servers(self) -> list[str]:
+        accuser = self.hearing.terms.submission.players[self.hearing.state.side]
+        return [claim.uri for claim in self.job.claims if claim.owner == accuser and claim.uri]

@@ -1,0 +1,65 @@
+"""What a challenger does in a job that it replays as a whole: it claims the right root where no claim has it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import structlog
+
+from referee_py.execute import RunClaim
+
+from ..chain import JobView
+from ..daemon.service import Daemon
+from ..play.actions import JobAction, challenger_actions
+from ..stake.funds import offer
+from .acceptance import Worth
+from .watcher import Watcher
+
+_log = structlog.get_logger(__name__)
+
+Train = Callable[..., RunClaim | None]
+"""`JobRunner.train`."""
+
+
+class WholeRuns:
+    """Decides in the jobs of the deployment; ``train`` computes their runs."""
+
+    def __init__(self, node: Daemon, train: Train, worth: Worth, watcher: Watcher | None = None) -> None:
+        self._node, self._train, self._worth, self._watcher = node, train, worth, watcher
+        self._told: set[tuple[int, bytes]] = set()
+        self._begun: set[int] = set()
+
+    def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
+        """Return what is due in a job, and its right claim once that is computed."""
+        node = self._node
+        if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
+            return [], None
+        ours = node.address is not None and job.claim_of(node.address) is not None
+        ours = ours or self._watches(job)
+        begun = ours or job.id in self._begun
+        if not begun and self._worth.whole_after_s(job, now, wanted=True) == math.inf:
+            return [], None
+        self._begun.add(job.id)
+        own = self._train(job, ours=ours)
+        if own is not None:
+            self._report(job, own)
+        acts = challenger_actions(job, node.address, own, node.settings.mode, now)
+        if own is not None and JobAction.CHALLENGE in acts and not self._acceptable(job, own.root):
+            acts.remove(JobAction.CHALLENGE)
+        return acts, own
+
+    def _watches(self, job: JobView) -> bool:
+        return self._watcher is not None and self._watcher.watches(job)
+
+    def _acceptable(self, job: JobView, root: bytes) -> bool:
+        # SAFETY: a watcher has a stake in the job already, and loses it if another root is accepted.
+        return self._watches(job) or self._worth.affordable(job, offer(job, root).wanted)
+
+    def _report(self, job: JobView, own: RunClaim) -> None:
+        """Log once for each claimed root whether we could reproduce it."""
+        for group in job.groups:
+            if group.refutes is None and (job.id, group.root) not in self._told:
+                self._told.add((job.id, group.root))
+                verdict = "claim.valid" if group.root == own.root else "claim.invalid"
+                _log.info(verdict, job=job.id, claimed=group.root.hex(), own=own.root.hex())

@@ -1,0 +1,319 @@
+"""The memory in which a node computes: one limit for all jobs together, and each tensor in it once.
+
+    of       what a job takes, known from its program before any tensor is fetched
+    lent     while a job is measured, or computed: a tensor that another job has, too, is shared
+    kept     what we have staked on, or have found wrong and may stake on: it can be played without the disk
+    idle     a finished run on which nothing rests: it gives way to others, and comes back from the disk
+
+What does not fit beside what is kept is left to others; what does not fit now waits. SAFETY: jobs are cheap to post, so
+a limit for each job is none. INVARIANT: who waits is not overtaken for ever. A run that waits is passed only by what
+fits beside it, or takes no longer than what it waits for has taken until then; and so is a measurement by a run.
+Measurements do not wait for each other: they are short, and one at a time. So who waits, waits for twice as long as if
+nobody passed, at most; and who takes a short time is not kept from memory that lies idle by one that waits for long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+from referee_py.commit.tensor import Array
+
+from ..errors import MemoryShort
+from ..storage.store import Store
+
+ASKED_S = 600.0
+"""Seconds after which a job that waits and has not asked again loses its place: nobody wants it any more."""
+MEANT_S = 600.0
+"""Seconds for which room is kept for a job on which we are about to stake, until the chain shows the stake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """What a job takes in memory: its ``tensors``, bytes by hash; ``step``, bytes beside them while it computes; and
+    ``state``, bytes that each run of it has besides the first."""
+
+    tensors: Mapping[bytes, int] = field(default_factory=dict)
+    step: int = 0
+    state: int = 0
+
+    def beside(self, runs: int) -> int:
+        """Return the bytes of so many runs besides the tensors."""
+        return runs * self.step + max(0, runs - 1) * self.state
+
+    @property
+    def alone(self) -> int:
+        """Bytes of one run."""
+        return sum(self.tensors.values()) + self.step
+
+
+@dataclass(eq=False, slots=True)
+class _Loan:
+    key: tuple[int, bool]
+    began: float
+    passed: frozenset[tuple[int, bool]]
+    """Who waited then, and had come before."""
+
+
+_NOTHING = Takes()
+_Runs = Counter[tuple[int, bool]]
+"""Numbers of runs, by job and whether they are beside those that are kept for it."""
+
+
+class Tensors:
+    """At most ``limit`` bytes. Safe for several threads. ``clock``: seconds."""
+
+    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limit, self._clock = limit, clock
+        self._lock = threading.Lock()
+        self._shared = WeakValueDictionary[bytes, Array]()
+        self._takes: dict[int, Takes] = {}
+        self._lent = _Runs()
+        self._loans: list[_Loan] = []
+        """What is lent, one by one."""
+        self._kept = Counter[int]()
+        self._meant: dict[int, float] = {}
+        self._idle: dict[int, Callable[[], None]] = {}
+        self._waiting: dict[tuple[int, bool], float] = {}
+        """When those that wait asked last, in the order in which they came: jobs, and whether they are measured."""
+
+    # ------------------------------------------------------------------ what jobs take
+
+    def of(self, job: int, takes: Takes) -> None:
+        """Note what a job takes."""
+        with self._lock:
+            self._takes[job] = takes
+
+    def forget(self, job: int) -> None:
+        """Nothing of a job is needed any more. What is lent is given back by whoever has it."""
+        with self._lock:
+            self._drop(job)
+            self._kept.pop(job, None)
+            if not self._lent[job, False] and not self._lent[job, True]:
+                self._takes.pop(job, None)
+
+    @property
+    def used(self) -> int:
+        """Bytes that are accounted for now."""
+        with self._lock:
+            return self._size(self._runs())
+
+    # ------------------------------------------------------------------ room
+
+    @contextlib.contextmanager
+    def lent(
+        self,
+        job: int,
+        *,
+        beside: bool = False,
+        trial: bool = False,
+        waits: bool = True,
+        must: bool = False,
+        lasts_s: float = math.inf,
+    ) -> Iterator[None]:
+        """Have the memory for a run of a job, which may be kept for it already; ``beside``: for one more than those.
+        ``trial``: it is only measured; ``waits``: it has a place in the line if there is no room now; ``must``: have it
+        in any case, because what we have staked on waits for nobody; ``lasts_s``: the seconds that it takes, as far as
+        is known.
+
+        Raises MemoryShort: the job is then left to others, or keeps its place in the line.
+        """
+        key = job, beside
+        with self._lock:
+            short = None if must else self._refuses(key, trial=trial, waits=waits, lasts_s=lasts_s)
+            if short is not None:
+                raise short
+            before = itertools.takewhile(lambda other: other != (job, trial), self._waiting)
+            loan = _Loan(key, self._clock(), frozenset(before))
+            self._waiting.pop((job, trial), None)
+            self._lent[key] += 1
+            self._loans.append(loan)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._lent[key] -= 1
+                self._loans.remove(loan)
+
+    def waited_for(self, jobs: Iterable[int]) -> bool:
+        """Return whether the first one in the line has its memory as soon as runs of these jobs give back theirs."""
+        with self._lock:
+            self._forget_waiting()
+            given = {(job, False) for job in jobs}
+            # NOTE: idle runs give way to it in any case, and what is kept is not given back.
+            lent = [loan for loan in self._loans if loan.key not in given]
+            first = next(iter(self._waiting), None)
+            return first is not None and len(lent) < len(self._loans) and self._fits_with(first, lent)
+
+    def keep(self, job: int, runs: int = 1) -> None:
+        """Keep the memory for so many runs of a job, staked on or found wrong, until it is forgotten or let go."""
+        with self._lock:
+            self._kept[job] = max(runs, self._kept[job])
+            self._drop(job)
+
+    def let_go(self, job: int) -> None:
+        """We have nothing at stake in a job any more, and have found nothing wrong in it."""
+        with self._lock:
+            self._kept.pop(job, None)
+
+    def idle(self, job: int, give: Callable[[], None]) -> None:
+        """Note that a job has a finished run in memory, which ``give`` drops. It is called with no lock of its own, in
+        any thread."""
+        with self._lock:
+            if job not in self._kept:
+                self._idle[job] = give
+
+    def too_full(self, job: int) -> str | None:
+        """Return why not to stake on a job, or None: it does not fit in memory beside those that are kept."""
+        with self._lock:
+            if job in self._kept:
+                return None
+            meant = self._meant.pop(job, None)
+            reason = self._too_full((job, False))
+            if meant is not None and reason is None:
+                self._meant[job] = meant
+            return reason
+
+    def mean(self, job: int) -> None:
+        """Keep room for a job on which a stake is about to be sent, until the chain shows it.
+
+        SAFETY: only for that. Room that is kept for whoever is merely asked about would be closed by who posts jobs.
+        """
+        with self._lock:
+            if job not in self._kept:
+                self._meant[job] = self._clock()
+
+    # ------------------------------------------------------------------ tensors
+
+    def read(self, store: Store, hashes: Iterable[bytes]) -> list[Array]:
+        """Return tensors, from the disk those that no job has in memory. Raises as `Store.get_tensor`.
+
+        INVARIANT: nobody writes into them; a run writes only into states that it has computed itself.
+        """
+        found = list[Array]()
+        for name in hashes:
+            array = self._shared.get(name)
+            if array is None:
+                array = store.get_tensor(name)
+                with self._lock:
+                    array = self._shared.setdefault(name, array)
+            found.append(array)
+        return found
+
+    # ------------------------------------------------------------------ inside
+
+    def _drop(self, job: int) -> None:
+        """Take a job from all lists but that of what is kept."""
+        self._meant.pop(job, None)
+        self._idle.pop(job, None)
+        for trial in (False, True):
+            self._waiting.pop((job, trial), None)
+
+    def _refuses(
+        self, key: tuple[int, bool], *, trial: bool, waits: bool, lasts_s: float
+    ) -> MemoryShort | None:
+        """Return why a job cannot have its memory now. Drops idle runs to make room."""
+        job, _ = key
+        if (reason := self._too_full(key)) is not None:
+            self._waiting.pop((job, trial), None)
+            return MemoryShort(reason, waits=False)
+        now = self._clock()
+        self._forget_waiting()
+        first, more = self._first(job, trial=trial), _Runs([key])
+        passes = first is None or self._fits_beside(first, more) or lasts_s <= self._waits_s(first)
+        while not passes or self._size(self._runs(more)) > self.limit:
+            idle = next((number for number in self._idle if number != job), None)
+            if idle is None or not passes:
+                if waits:
+                    self._waiting[job, trial] = now
+                return MemoryShort(
+                    f"it takes {self._taken(job).alone} bytes of memory, and {self._size(self._runs())} are in use"
+                    f"{'' if passes else ', and others came before it'}; limits.memory_bytes is {self.limit}, for all "
+                    "jobs together: it waits for its turn; raise the limit if there is more memory",
+                    waits=True,
+                )
+            self._idle.pop(idle)()
+        return None
+
+    def _forget_waiting(self) -> None:
+        now = self._clock()
+        self._waiting = {key: asked for key, asked in self._waiting.items() if now - asked < ASKED_S}
+
+    def _first(self, job: int, *, trial: bool) -> tuple[int, bool] | None:
+        """Return the one that a job may not keep waiting: it came before, and waits longest."""
+        for other, measured in self._waiting:
+            if (other, measured) == (job, trial):
+                return None
+            # NOTE: one that does not fit any more beside what is kept is left to others when it asks again.
+            if other != job and not (trial and measured) and self._too_full((other, False)) is None:
+                return other, measured
+        return None
+
+    def _fits_beside(self, first: tuple[int, bool], more: _Runs) -> bool:
+        """Return whether what has passed the first one in the line, with some more, leaves it what it takes."""
+        passing = _Runs(loan.key for loan in self._loans if first in loan.passed)
+        return self._size(self._staked() | (passing + more + _Runs([(first[0], False)]))) <= self.limit
+
+    def _waits_s(self, first: tuple[int, bool]) -> float:
+        """Return for how many seconds what the first one in the line waits for has been going on by now.
+
+        NOTE: nobody knows how long it goes on, but as long again is the least that may be expected. So what is over by
+        then may pass: it makes the wait twice as long, at most, since what has passed itself lets nobody pass.
+        """
+        before = [loan for loan in self._loans if first not in loan.passed]
+        while before and not self._fits_with(first, before):
+            last = before.pop()  # those that began last are expected to end first
+            if self._fits_with(first, before):
+                return self._clock() - last.began
+        return -math.inf
+
+    def _fits_with(self, first: tuple[int, bool], loans: list[_Loan]) -> bool:
+        lent = _Runs(loan.key for loan in loans) + _Runs([(first[0], False)])
+        return self._size(self._staked() | lent) <= self.limit
+
+    def _too_full(self, key: tuple[int, bool]) -> str | None:
+        staked, alone = self._staked(), self._taken(key[0]).alone
+        if self._size(staked | _Runs([key])) <= self.limit:
+            return None
+        return (
+            f"it takes {alone} bytes of memory, and {self._size(staked)} are kept for jobs in which "
+            f"we have a stake; limits.memory_bytes is {self.limit}, for all jobs together: raise it, or leave the job "
+            "to others"
+        )
+
+    def _meant_now(self) -> list[int]:
+        now = self._clock()
+        self._meant = {job: at for job, at in self._meant.items() if now - at < MEANT_S}
+        return list(self._meant)
+
+    def _runs(self, more: _Runs | None = None) -> _Runs:
+        """Return how many runs of each job have memory, or are sure to have it, with some more."""
+        # NOTE: what is lent of a job that is kept is the run that is kept for, if it is not beside that.
+        lent = self._lent + _Runs((job, False) for job in list(self._idle)) + (more or _Runs())
+        return lent | self._staked()
+
+    def _staked(self) -> _Runs:
+        """Return the runs whose memory is not to be had for others."""
+        meant = _Runs((job, False) for job in self._meant_now())
+        return _Runs({(job, False): runs for job, runs in self._kept.items()}) | meant
+
+    def _size(self, runs: _Runs) -> int:
+        tensors, beside, jobs = dict[bytes, int](), 0, Counter[int]()
+        for (job, _), count in runs.items():
+            jobs[job] += count
+        for job, count in jobs.items():
+            takes = self._taken(job)
+            if count:
+                tensors |= takes.tensors
+            beside += takes.beside(count)
+        return sum(tensors.values()) + beside
+
+    def _taken(self, job: int) -> Takes:
+        return self._takes.get(job, _NOTHING)

@@ -1,0 +1,122 @@
+"""What we have staked on or signed, and what it may ask of us at once (`admission`): in memory and in the database.
+
+After a restart, a job's cost is not measured at once, and a hearing is not judged at once. What they may ask of us is
+known all the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, astuple, replace
+
+from ..chain import JobView
+from ..errors import DiskFailed
+from ..run.cost_estimate import MARGIN, CostEstimate
+from ..storage.database import Database
+from .admission import Bond, Duty, Means, too_much_at_once
+
+_DUTIES, _BONDS = "duties", "bonds"
+
+
+class DutyBook:
+    """The duties of jobs. ``reserved`` returns the jobs that may still take ether from us (`Reserve.jobs`).
+
+    SAFETY: a stake that has been sent is reserved before a block shows it, so it is counted from then on. A job that
+    was staked on before a restart is counted until a look at it shows that nothing of ours is left in it.
+    """
+
+    def __init__(self, database: Database, reserved: Callable[[], Collection[int]], means: Means) -> None:
+        self._database, self._reserved, self._means = database, reserved, means
+        kept: dict[str, dict[str, float]] = database.get(_DUTIES, {})
+        self._known = {int(number): Duty(**duty) for number, duty in kept.items()}  # type: ignore[arg-type]
+        self._staked = set(self._known)
+        self._saved = dict(self._known)
+
+    def refuses(self, job: JobView, estimate: CostEstimate, stakes: int = 1) -> str | None:
+        """Return why not to have so many ``stakes`` in a job, or None. What the job may ask is kept until `over`."""
+        duty = Duty.of(job, estimate, stakes)
+        held = (self._staked | set(self._reserved())) - {job.id}
+        unknown = held - self._known.keys()
+        before = self._known.get(job.id)
+        self._known[job.id] = replace(duty, stakes=before.stakes if before is not None else 1)
+        if unknown:
+            return (
+                f"it is not measured yet what job {min(unknown)}, in which we have a stake, may ask of us at the same "
+                "time; this job is looked at again"
+            )
+        return too_much_at_once({number: self._known[number] for number in held}, job.id, duty, self._means)
+
+    def knows(self, job_id: int) -> bool:
+        """Return whether it is known what a job may ask of us."""
+        return job_id in self._known
+
+    def learn(self, job: JobView, estimate: CostEstimate) -> None:
+        """Note what a job may ask of us in which we have staked before."""
+        self._known[job.id] = Duty.of(job, estimate)
+
+    def staked(self, job_id: int, stakes: int) -> None:
+        """Note that a job holds so many stakes of ours, or will in a moment; the most count until it holds none."""
+        self._staked.add(job_id)
+        duty = self._known.get(job_id)
+        if duty is not None and duty.stakes < stakes:
+            self._known[job_id] = replace(duty, stakes=stakes)
+        self._save()
+
+    def free(self, job_id: int) -> None:
+        """Note that a job holds nothing of ours. What it would ask is still known, but not kept over a restart."""
+        self._staked.discard(job_id)
+        self._save()
+
+    def over(self, job_id: int) -> None:
+        """Drop what is known of a job that is over."""
+        self._known.pop(job_id, None)
+        self.free(job_id)
+
+    def _save(self) -> None:
+        """NOTE: if the disk refuses, the next call tries again; what is not known after a restart is measured then."""
+        duties = {number: self._known[number] for number in self._staked if number in self._known}
+        if duties != self._saved:
+            with contextlib.suppress(DiskFailed):
+                self._database.put(_DUTIES, {str(number): asdict(duty) for number, duty in duties.items()})
+                self._saved = duties
+
+
+class BondBook:
+    """The hearings in which a verdict that we have signed may be tried."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        kept: list[list[int | float]] = database.get(_BONDS, [])
+        self._bonds = {
+            (int(job), int(number)): Bond(float(trial_s), int(clock), int(wei))
+            for job, number, trial_s, clock, wei in kept
+        }
+        self._saved = dict(self._bonds)
+
+    def held(self, *, but: int) -> list[Bond]:
+        """Return what our signatures may ask of us, in all hearings but that one."""
+        return [bond for (_, number), bond in self._bonds.items() if number != but]
+
+    def sign(self, job_id: int, hearing: int, bond: Bond) -> None:
+        """Note that we sign a verdict."""
+        self._bonds[job_id, hearing] = bond
+        self._save()
+
+    def seen(self, job_id: int, signed: Iterable[int], needed: Collection[int], clock: int, wei: int) -> None:
+        """Note the hearings of a job that we have signed in, and which of them go on.
+
+        NOTE: of a signature that is not known, the trial counts as the longest that we would have signed for.
+        """
+        for key in [key for key in self._bonds if key[0] == job_id and key[1] not in needed]:
+            del self._bonds[key]
+        for number in signed:
+            self._bonds.setdefault((job_id, number), Bond(clock / MARGIN, clock, wei))
+        self._save()
+
+    def _save(self) -> None:
+        """NOTE: if the disk refuses, the next call tries again."""
+        if self._bonds != self._saved:
+            with contextlib.suppress(DiskFailed):
+                self._database.put(_BONDS, [[*key, *astuple(bond)] for key, bond in self._bonds.items()])
+                self._saved = dict(self._bonds)

@@ -1,0 +1,142 @@
+"""The ether that a job takes from us, now and until it ends; and reasons not to stake on it. Pure functions.
+
+Stakes, bonds and the pay of a response follow the base fee, and so does the cost of transactions. A daemon sends
+nothing above its own ``max_fee``. Up to that price it can finish what it has begun:
+
+    KEPT   From the first stake until the job is over, the account keeps what the job may still take if gas costs
+           ``max_fee``: the rest of a slot's stake at the reveal, the claim of a root that we watch for, the bonds of
+           two appeals, and the gas of the worst dispute, as far as its prize pays for that. Several stakes in a job
+           may be disputed at the same time, so bonds and gas are kept for each.
+"""
+
+from __future__ import annotations
+
+from referee_py.jobs import claim_price, fee_at, refutation_price
+
+from ..chain import JobPhase, JobView
+from ..chain.fees import GWEI
+from ..chain.outbox import Value
+from .gas_patience import bearable
+from .min_stake import trial_gas, worst_gas
+
+BONDS = 2
+"""Bonds of appeals held at the same time: one is held until each signer of the false verdict has had its trial, and the
+next match begins before that. A match won earns half a bond, so two do for three matches in a row, of eight roots."""
+RACED = 2
+"""The most that the claim of a root that we watch for takes, in stakes of a first claim: sixteen came before it."""
+
+
+# ---------------------------------------------------------------------- sent
+
+
+def top_up(job: JobView, me: str) -> Value:
+    """Return the value to send with a reveal: a slot's stake at that time less what our slot took."""
+    slot, stake = job.trainer(me), job.stake_sent
+    taken = stake.wanted if slot is None else slot.stake
+    return Value(max(0, stake.wanted - taken), max(0, stake.least - taken))
+
+
+def offer(job: JobView, root: bytes) -> Value:
+    """Return the value to send with a claim. A new root gets a little more than it takes: others may come first.
+
+    NOTE: if possible the value is less than a second claim of the root would take now. So the claim is refused if
+    somebody else has just claimed the root.
+    """
+    claimed = job.group_of_root(root) is not None
+    soon, least = (claim_price(s, job.founded, job.followers, claimed=claimed) for s in job.stake_sent)
+    if not claimed:
+        price, second = job.price_of(root), job.stake_now << (job.followers + 1)
+        soon = min(soon * 5 // 4, second - 1) if price < second else soon * 5 // 4
+    return Value(soon, min(least, soon))
+
+
+def refuting(job: JobView, root: bytes) -> Value:
+    """Return the value to send with a refutation of a root."""
+    count = job.refutation_count(root)
+    soon, least = (refutation_price(s, count) for s in job.stake_sent)
+    return Value(soon, least)
+
+
+# ---------------------------------------------------------------------- kept
+
+
+def kept(job: JobView, me: str, max_fee: int, more: int = 0) -> int:
+    """Return the wei that a job may still take from us, if we have a slot or a stake in it, or are about to have
+    ``more``: each stake may be disputed beside the others."""
+    slot = job.trainer(me)
+    taken = job.stake_now if slot is None else slot.stake
+    reveals = job.phase is JobPhase.TRAINING or (slot is not None and not slot.revealed)
+    disputes = max(1, living_stakes(job, me) + more)
+    return (max(0, job.stake_at(max_fee) - taken) if reveals else 0) + disputes * quarrel(job, max_fee)
+
+
+def living_stakes(job: JobView, me: str) -> int:
+    """Return how many of our stakes in a job are not lost."""
+    return sum(not claim.lost for claim in job.stakes_of(me))
+
+
+def kept_to_watch(job: JobView, max_fee: int) -> int:
+    """Return the wei that a job that we watch may still take from us."""
+    return RACED * job.stake_at(max_fee) + quarrel(job, max_fee)
+
+
+def quarrel(job: JobView, max_fee: int) -> int:
+    """Return the wei that disputes may take: gas, and the bonds of appeals if the job has verifiers."""
+    bonds = BONDS * job.stake_at(max_fee) if job.rules.has_verifiers else 0
+    return bonds + quarrel_gas(job, max_fee)
+
+
+def quarrel_gas(job: JobView, max_fee: int) -> int:
+    """Return the wei that the gas of the worst dispute may take, as far as its prize pays for it."""
+    return worst_gas() * min(max_fee, bearable(job.stake_at(max_fee), job.stake_gas))
+
+
+def trial_wei(job: JobView, max_fee: int) -> int:
+    """Return the wei that the gas of a trial may take, as far as the prize pays for a unit of it."""
+    return trial_gas() * min(max_fee, bearable(job.stake_at(max_fee), job.stake_gas))
+
+
+# ---------------------------------------------------------------------- reasons not to stake
+
+
+def too_poor(stake: int, later: int, spare: int) -> str | None:
+    """Return a reason not to stake on a job if the account could not pay for all of it, else None. ``later``: what it
+    may take after the stake; ``spare``: what the account has and no other job may need; all in wei."""
+    if spare >= stake + later:
+        return None
+    return (
+        f"its stake is {stake} wei, and it may take {later} wei more if gas costs fees.max_fee_gwei; the account can "
+        f"spare {spare} wei: send ether to it, or lower fees.max_fee_gwei (nothing is sent above it)"
+    )
+
+
+def too_dear(stake: int, most: int, setting: str = "max_stake_eth") -> str | None:
+    """Return a reason not to stake on a job if its stake exceeds the configured limit, else None."""
+    if most and stake > most:
+        return f"its stake is {stake} wei, {setting} allows {most}"
+    return None
+
+
+def unpaid(job: JobView, expected_fee: int, max_fee: int) -> str | None:
+    """Return a reason why nobody should stake on a job if, at twice the present gas price or at ``expected_fee``, the
+    worst dispute costs more than its prize, or a response more than is paid for it; else None. Prices are wei for a
+    unit of gas, and at most ``max_fee``, above which we never pay.
+
+    NOTE: a unit counts for twice its present price (`fee_at`), unless the job's bounds prevent that. The stake of a
+    claim made when gas is cheap pays for no more than the lower bound, however dear gas is in the dispute. A large
+    stake may still pay for disputes, but never for responses.
+    """
+    now = fee_at(job.base_fee, job.low_fee, job.high_fee)
+    cases = {
+        "high_fee": (min(2 * job.base_fee, max_fee), now, "twice the price now, or max_fee_gwei"),
+        "low_fee": (min(expected_fee, max_fee), job.low_fee, "as fees.expected_fee_gwei expects"),
+    }
+    for term, (fee, counted, why) in cases.items():
+        if fee > counted:
+            bound = getattr(job, term)
+            return (
+                f"its {term} is {bound / GWEI:g} gwei, so that a unit of gas counts for {counted / GWEI:g} gwei; at "
+                f"{fee / GWEI:g} gwei ({why}) a response costs more than it earns, and the worst dispute "
+                f"takes {worst_gas() * fee} wei, of which the prize of the least stake pays {worst_gas() * counted}"
+            )
+    return None

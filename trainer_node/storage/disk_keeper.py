@@ -1,0 +1,325 @@
+"""Keeps a node's disk usable: room for the jobs on which it stakes, for its moves, and nothing that nobody needs.
+
+    stake       no stake is given unless the whole job and its disputes fit on the disk (`disk_estimate`)
+    round       looks at the disk, in every round: ballast, problems, metrics; collects garbage now and then
+    make_room   on a full disk: frees what may be computed or fetched again
+
+Where a job does not fit, what could be freed is reckoned first (`freeable`), and nothing is unless it is enough. For a
+job that is only considered, the work of jobs that are over goes and nothing else. That is done beside the loop: the job
+is too large now, and looked at again in the next round.
+
+SAFETY: when the disk is full, moves come first. The ballast is dropped for the database, and a run goes on without
+keeping its states. Once there is room again, all is as before.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from ..errors import DiskFailed
+from ..observe.metrics import Metrics
+from ..observe.problems import Problems
+from .database import Database
+from .disk import Ballast, free_bytes, on_disk
+from .disk_estimate import Needs, too_full
+from .freeable import FreeableBytes
+from .held_bytes import HeldBytes
+from .retention import URGENT_GRACE_S, Policy, Retention, Swept
+from .store import Store
+
+DISK = "disk"
+"""Topic of the disk's problems."""
+LOOK_S = 1.0
+"""Least seconds between two looks at the disk."""
+URGENT_S = 5.0
+"""Least seconds between two urgent collections: each looks at every file."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Keeper:
+    """The keeper of one data directory. ``store_bytes`` bounds the store; 0 is no limit. Safe for several threads."""
+
+    def __init__(
+        self,
+        store: Store,
+        database: Database,
+        ballast: Ballast,
+        *,
+        policy: Policy,
+        store_bytes: int,
+        every_s: float,
+        metrics: Metrics,
+        problems: Problems,
+        works_at: Callable[[int], bool] = lambda _: False,
+    ) -> None:
+        self._store, self._database, self._ballast = store, database, ballast
+        self._retention = Retention(store, database, policy)
+        self._held = HeldBytes(store)
+        self._freeable = FreeableBytes(store)
+        self._store_bytes, self._every_s = store_bytes, every_s
+        self._metrics, self._problems = metrics, problems
+        self.works_at = works_at
+        self._needs: dict[int, Needs] = {}
+        self._parts: set[int] = set()
+        self._staked: set[int] = set()
+        self._idle: set[int] = set()
+        self._asked: dict[int, int] = {}
+        """Bytes for which there was no room, by the job that asked for them, since it was last tried to make some."""
+        self._jobs = threading.Lock()
+        """Held while the five above change or are copied: collections run beside the loop."""
+        self._looked = self._urgent = float("-inf")
+        self._collected = time.monotonic()
+        self._served = self._received = 0
+        self._collecting: threading.Thread | None = None
+        self._making: threading.Thread | None = None
+        self._tried = float("-inf")
+        store.make_room, store.refuses = self.make_room, self.refuses
+        database.on_full = self.database_full
+
+    # ------------------------------------------------------------------ room for jobs
+
+    def needs(self, job: int, needs: Needs) -> None:
+        """Note the disk space that a job takes."""
+        with self._jobs:
+            self._needs[job] = needs
+
+    def takes_part(self, job: int, part: bool) -> None:
+        """Note whether only intervals of a job are computed."""
+        with self._jobs:
+            (self._parts.add if part else self._parts.discard)(job)
+
+    def stake(self, job: int, staked: bool) -> None:
+        """Note whether we have something at stake in a job, in every round in which it is looked at."""
+        with self._jobs:
+            (self._staked.add if staked else self._staked.discard)(job)
+            (self._idle.discard if staked else self._idle.add)(job)
+        if staked:
+            self._store.holders.revive(job)
+
+    def over(self, job: int) -> None:
+        """Note that a job is over."""
+        with self._jobs:
+            self._staked.discard(job)
+            self._idle.discard(job)
+            self._parts.discard(job)
+            self._needs.pop(job, None)
+            self._asked.pop(job, None)
+        self._store.holders.end(job)
+        self._store.holders.forget_known(job)
+        self._held.forget(job)
+
+    def too_full(self, job: int, *, part: bool | None = None) -> str | None:
+        """Return why not to stake on a job, or None: it does not fit on the disk, beside the others. ``part``: whether
+        a part of it is meant, or the whole; None for what is computed of it (`takes_part`)."""
+        return self.fits(job, self._left(job, part=part))
+
+    def no_room(self, job: int) -> str | None:
+        """Return why a job's whole run does not fit on the disk now, beside the others, or None. NOTE: it only looks;
+        no room is made for the job."""
+        return too_full(self._left(job, part=False), self.room(job))
+
+    def fits(self, job: int, size: int) -> str | None:
+        """Return why not to fetch so many bytes for a job, or None. Room that can be made is there a little later."""
+        full = too_full(size, self.room(job))
+        if full is not None:
+            self._ask(job, size)
+        return full
+
+    def refuses(self, job: int, size: int) -> str | None:
+        """Return why a job may not keep so many bytes more, or None.
+
+        SAFETY: a run of a stranger's job may write more than was thought, or have begun before we staked on another.
+        What is kept for a stake is never taken by what has none; such a run goes on, and keeps its roots alone.
+        """
+        with self._jobs:
+            if job in self._staked or not self._staked:
+                return None
+        return self.fits(job, size)
+
+    def room(self, job: int = 0) -> int:
+        """Return the bytes that are free and that no job but this one may need."""
+        free = free_bytes(self._store.root) - self._ballast.missing
+        if self._store_bytes:
+            free = min(free, self._store_bytes - self._store.usage.total)
+        return free - sum(self._left(other) for other in self._staked_now() if other != job)
+
+    @property
+    def reserved(self) -> int:
+        """Bytes that the jobs on which we have staked may still take."""
+        return sum(self._left(job) for job in self._staked_now())
+
+    def _staked_now(self) -> tuple[int, ...]:
+        with self._jobs:
+            return tuple(self._staked)
+
+    def _left(self, job: int, *, part: bool | None = None) -> int:
+        with self._jobs:
+            needs, parts = self._needs.get(job, Needs(0)), job in self._parts
+        return needs.left(self._held.of(job), part=parts if part is None else part)
+
+    # ------------------------------------------------------------------ room for what does not fit
+
+    def _ask(self, job: int, size: int) -> None:
+        """Have room made for a job, beside the loop and for all that ask at once."""
+        with self._jobs:
+            self._asked[job] = size
+            now = time.monotonic()
+            if now - self._tried < URGENT_S or (self._making is not None and self._making.is_alive()):
+                return
+            self._tried = now
+            self._making = threading.Thread(target=self._make_way, name="keeper-room", daemon=True)
+            self._making.start()
+
+    def _make_way(self) -> None:
+        """Make room for the jobs that have asked for it. Errors are told; the jobs ask again."""
+        try:
+            with self._jobs:
+                asked, self._asked = self._asked, {}
+                ours = {job: size for job, size in asked.items() if job in self._staked}
+            self._give_up(asked)
+            # SAFETY: finished runs and results go for what has our stake. Anybody can have a job considered.
+            if ours:
+                self._give_up(ours, runs=True)
+                self._give_up(ours, runs=True, results=True)
+        except Exception as error:
+            self._tell(error)
+
+    def _give_up(self, asked: dict[int, int], *, runs: bool = False, results: bool = False) -> None:
+        """Sweep, if that can make room for one of the jobs."""
+        resting = self._resting()
+        could = self._freeable.could_free(resting, runs=runs, results=results)
+        if any(0 < size - self.room(job) <= could.bytes for job, size in asked.items()):
+            # SAFETY: a reorganisation may bring back a job that has just ended.
+            self._note(self._retention.give_up(resting, URGENT_GRACE_S, runs=runs, results=results))
+            could.spend()
+
+    # ------------------------------------------------------------------ a full disk
+
+    def make_room(self, size: int) -> bool:
+        """Free so many bytes, if something may go. Called by the store when the disk is full."""
+        self._metrics.add("disk_full")
+        self._problems[DISK] = f"no space left for {size} bytes in {self._store.root}: make room"
+
+        def enough() -> bool:
+            return free_bytes(self._store.root) >= 2 * on_disk(size) and not self._over_quota()
+
+        if enough():
+            return True
+        self._database.fold(vacuum=False)
+        self._urgently(enough)
+        return enough()
+
+    def database_full(self) -> None:
+        """Give the database the ballast, so that its next transaction has room."""
+        self._metrics.add("disk_full")
+        self._problems[DISK] = f"no space left for {self._database.path}: make room"
+        self._ballast.release()
+        self._database.fold(vacuum=False)
+
+    def _urgently(self, enough: Callable[[], bool]) -> None:
+        if time.monotonic() - self._urgent < URGENT_S:
+            return
+        # SAFETY: a reorganisation may bring back a hearing or a match whose job has just ended.
+        self._note(self._retention.urgent(self._resting(), enough, over_s=URGENT_GRACE_S))
+        self._urgent = time.monotonic()
+
+    def _resting(self) -> frozenset[int]:
+        """Return the jobs in which we have nothing at stake, and on which we do not work."""
+        with self._jobs:
+            idle = tuple(self._idle)
+        return frozenset(job for job in idle if not self.works_at(job))
+
+    def _note(self, swept: Swept) -> None:
+        self._metrics.add("store_freed_bytes", by=swept.freed)
+        for job in swept.gone:
+            self._held.forget(job)  # its lines begin anew
+
+    def _over_quota(self) -> bool:
+        return bool(self._store_bytes) and self._store.usage.total > self._store_bytes
+
+    # ------------------------------------------------------------------ upkeep
+
+    def round(self) -> None:
+        """Look at the disk. Tell what is wrong with it, and that nothing is any more. Never raises DiskFailed."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_S:
+            return
+        self._looked = now
+        try:
+            free = free_bytes(self._store.root)
+        except DiskFailed as error:
+            self._problems[DISK] = str(error)
+            return
+        held = self._ballast.hold()
+        if not held and free < self._ballast.size // 2:
+            self._ballast.release()
+        # NOTE: the ballast may still be there while nothing else fits.
+        low = not held or free < self._ballast.size
+        if not low and not self._over_quota():
+            if DISK in self._problems:
+                self._problems.clear(DISK)
+                self._problems.clear_part(DISK)
+        elif not low:
+            self._problems[DISK] = (
+                f"the store takes {self._store.usage.total} bytes, limits.store_bytes is {self._store_bytes}"
+            )
+        else:
+            self._problems[DISK] = (
+                f"{free} bytes are free on the disk of {self._store.root}, "
+                f"{2 * self._ballast.size} are wanted for moves: make room"
+            )
+        self._show(free)
+        if now - self._collected >= self._every_s or self._over_quota():
+            self._begin(now)
+
+    def _show(self, free: int) -> None:
+        metrics, used = self._metrics, self._store.usage
+        metrics.set("disk_free_bytes", free)
+        metrics.set("database_bytes", self._database.size)
+        metrics.add("fetched_bytes", by=used.received - self._received)
+        metrics.add("served_bytes", by=used.sent - self._served)
+        self._received, self._served = used.received, used.sent
+        for kind, size in list(used.bytes.items()):
+            metrics.set("store_bytes", size, kind)
+            metrics.set("store_files", used.files.get(kind, 0), kind)
+
+    def _begin(self, now: float) -> None:
+        """Collect garbage beside the loop: a large store takes a while to look through."""
+        if self._collecting is not None and self._collecting.is_alive():
+            return
+        if self._over_quota() and now - self._collected < URGENT_S:
+            return
+        self._collected = now
+        self._collecting = threading.Thread(target=self.collect, name="keeper", daemon=True)
+        self._collecting.start()
+
+    def collect(self) -> None:
+        """Collect garbage, fold the database. Errors are told and tried again the next time."""
+        try:
+            swept = self._retention.collect(self._resting())
+            self._held.recount()
+            if self._over_quota():
+                self._urgently(lambda: not self._over_quota())
+            self._metrics.add("store_freed_bytes", by=swept.freed)
+            self._metrics.set("disk_reserved_bytes", self.reserved)
+            self._database.fold()
+        except Exception as error:
+            self._tell(error)
+        else:
+            self._problems.clear("keeper")
+
+    def _tell(self, error: Exception) -> None:
+        """Tell that making room or collecting has failed."""
+        self._problems.note("keeper", f"{type(error).__name__}: {error}")
+        _log.warning("keeper.failed", error=type(error).__name__, reason=str(error))
+
+    def close(self) -> None:
+        """Wait for a collection that has begun."""
+        for begun in (self._collecting, self._making):
+            if begun is not None:
+                begun.join(timeout=60)

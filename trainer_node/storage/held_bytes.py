@@ -1,0 +1,61 @@
+"""Bytes on disk of the artifacts that each job holds, counted as the artifacts come.
+
+The loop asks how much room is left for each job that it considers, and a job may hold millions of files: a question
+costs the lines that are new in the job's file (`job_holds`), not a look at every artifact.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from .disk import on_disk
+from .store import Store
+
+
+@dataclass(slots=True)
+class _Count:
+    read: int = 0
+    """Bytes of the job's file that have been read."""
+    size: int = 0
+    missing: list[str] = field(default_factory=list)
+    """Paths with a line whose artifact is not there: it is being written, or has gone."""
+
+
+class HeldBytes:
+    """Counts for the jobs of a store. Safe for several threads. Artifacts that have gone count until `recount`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._counts: dict[int, _Count] = {}
+        self._lock = threading.Lock()
+
+    def of(self, job: int) -> int:
+        """Return the bytes that the artifacts of a job take on the disk."""
+        with self._lock:
+            count = self._counts.setdefault(job, _Count())
+            self._read(job, count)
+            return count.size
+
+    def recount(self) -> None:
+        """Count anew what has been asked for. NOTE: it looks at every file, so the loop does not call it."""
+        for job in tuple(self._counts):
+            count = _Count()
+            self._read(job, count)
+            with self._lock:
+                if job in self._counts:
+                    self._counts[job] = count
+
+    def forget(self, job: int) -> None:
+        """Free the memory that a job's count takes."""
+        with self._lock:
+            self._counts.pop(job, None)
+
+    def _read(self, job: int, count: _Count) -> None:
+        lines, count.read = self._store.holders.lines_after(job, count.read)
+        paths, count.missing = [*count.missing, *(path for _, path in lines)], []
+        for path in paths:
+            try:
+                count.size += on_disk((self._store.root / path).stat().st_size)
+            except OSError:
+                count.missing.append(path)

@@ -1,0 +1,425 @@
+"""A node's computation: fetches packages and executes runs in threads, while the node watches the chain.
+
+    prepare(job)   the estimate of a job, once its package is fetched and its first step is measured
+    train(job)     the claim, once the run is done
+    replay(job)    the finished run, for a dispute
+    forget(job)    drops a job that has ended
+
+All of these return at once. A job with an unsound package is refused for good; any other failure is retried, after
+growing delays. SAFETY: no job starves another. Runs share the processors, those with our stake first (`runs`). Packages
+of new jobs are fetched and measured meanwhile (`packages`), and cost no other job more than a turn. A job in which we
+have a stake may be in a dispute. So after a restart its package, and its finished run, each have a thread of their own,
+and wait for nothing else: neither for other jobs, nor until it is measured again.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from functools import partial
+from typing import Any, TypeVar
+
+from referee_py.errors import Unavailable
+from referee_py.execute import Backend, RunClaim
+from referee_py.program import Program
+from referee_py.rounding.backend import Evaluator
+from referee_py.rounding.thresholds import Thresholds, fixed
+
+from ..chain import JobView
+from ..chain.threads import Threads
+from ..network.fetcher import Fetcher
+from ..observe.metrics import Metrics
+from ..observe.problems import Problems
+from ..observe.run_reports import Board
+from ..run.checkpoints import StoredCheckpoints
+from ..run.cost_estimate import CostEstimate
+from ..run.onchain_logs import Shown
+from ..run.refutation import Refuted
+from ..run.replay import Replay
+from ..run.tensors import Tensors
+from ..storage.database import Database
+from ..storage.disk_keeper import Keeper
+from .mending import Mending
+from .outcomes import Outcomes
+from .packages import Packages, Work
+from .run_execution import RunExecution
+from .runs import Runs
+
+T = TypeVar("T")
+
+
+class JobRunner(RunExecution):
+    """Executes and fetches in threads. ``replay`` is the class of a job's run. ``backend`` returns the backend for a
+    mode without rounding logs.
+
+    ``evaluator`` creates the evaluator of rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
+    ``exact_slowdown`` is the factor of time kept for later steps of the mode exact.
+    ``alike``: runs without rounding logs compute on the processor, as operators are judged.
+    ``thresholds`` are for the dense logs that a trainer writes. ``board`` gets reports about the run in progress,
+    ``problems`` what has failed; ``keeper`` keeps room on the disk. ``clock`` gives the seconds of all waits.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        database: Database,
+        backend: Callable[[int], Backend],
+        *,
+        max_memory: int,
+        exact_slowdown: float,
+        max_logs: int,
+        evaluator: Callable[[], Evaluator],
+        thresholds: Thresholds = fixed,
+        follows: bool = False,
+        alike: bool = True,
+        replay: type[Replay] = Replay,
+        board: Board | None = None,
+        metrics: Metrics | None = None,
+        problems: Problems | None = None,
+        keeper: Keeper | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        metrics, problems = metrics or Metrics(), problems or Problems()
+        super().__init__(
+            *(fetcher, database, backend),
+            max_memory=max_memory,
+            exact_slowdown=exact_slowdown,
+            max_logs=max_logs,
+            evaluator=evaluator,
+            thresholds=thresholds,
+            follows=follows,
+            alike=alike,
+            replay=replay,
+            board=board or Board(),
+            metrics=metrics,
+            clock=clock,
+            unkept=lambda job_id: partial(self._outcomes.unkept, job_id),
+            others_wait=lambda: self._runs.wanted,
+        )
+        self._problems, self._keeper = problems, keeper
+        self._tensors = Tensors(max_memory, clock)
+        self._runs = Runs(self._memory_wanted)
+        self._restores = ThreadPoolExecutor(2, thread_name_prefix="restore")
+        self._threads, self._alive = Threads("own job"), set[Future[Any]]()
+        self._packages = Packages(
+            *(fetcher, self._measure, self._apart, self._stop),
+            tensors=self._tensors,
+            keeper=keeper,
+            clock=clock,
+        )
+        self._mending = Mending(
+            database,
+            self._runs,
+            self._stop,
+            tensors=self._tensors,
+            problems=self._problems,
+            keeper=keeper,
+            rests=self._rests,
+            clock=clock,
+        )
+        self._outcomes = Outcomes(
+            *(problems, metrics, clock), too_long=self._packages.too_long, work_of=self._works.get
+        )
+
+    def prepare(self, job: JobView) -> CostEstimate | None:
+        """Return the cost of a job; None while its package is fetched or not served, or if the job is refused."""
+        return self._prepared(job)
+
+    def refused(self, job_id: int) -> str | None:
+        """Return the reason why the job was refused, or None."""
+        work = self._works.get(job_id)
+        if work is None:
+            return None
+        return work.refused or work.late or work.short
+
+    def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
+        """Return the job's claim; None until it is computed. ``ours``: we have staked on it; no time limit."""
+        self._at_stake(job.id, ours)
+        if self._followed(job) and not any(claim.slot for claim in job.claims):
+            return None  # the trainer has not revealed its logs yet
+        work = self._fetched(job, ours)
+        # SAFETY: in a job in which we have a stake nothing is left to decide by its cost.
+        if work is None or (self._measured(work) is None and not ours):
+            return None
+        if work.claim is None:
+            done = StoredCheckpoints(self._database, work.key).last == job.program.steps
+            work.claim = self._restore(work) if done else self._begin_run(work)
+        claim = self._outcomes.result(work, work.claim)
+        if claim is None and work.claim.done():
+            work.claim = None
+        if claim is not None and ours:
+            if work.replay is None:
+                self._bring_back(work)
+            self._mending.look(work)
+        return claim
+
+    def known(self, job_id: int) -> RunClaim | None:
+        """Return the claim of a job whose run is done, or None. NOTE: it reads nothing, so it cannot fail."""
+        claim = work.claim if (work := self._works.get(job_id)) is not None else None
+        done = claim is not None and claim.done() and not claim.cancelled() and claim.exception() is None
+        return claim.result() if claim is not None and done else None
+
+    def found(self, job_id: int) -> list[Refuted]:  # noqa: ARG002
+        """Return what is known to be wrong in single intervals of a job, as `known`."""
+        return []
+
+    def replay(self, job_id: int, claim: RunClaim | None = None) -> Replay:  # noqa: ARG002
+        """Return the run of a job that `train` has finished. ``claim``: what the run is to be played for.
+
+        Raises Unavailable while a run that has given way to others in memory comes back from the disk. NOTE: one in
+        which we have a stake never gives way.
+        """
+        work = self._works[job_id]
+        replay = work.replay
+        if replay is None:
+            self._bring_back(work)
+            raise Unavailable(f"the run of job {job_id} comes back from the disk")
+        return replay
+
+    def starved(self, job_id: int) -> Program | None:
+        """Return the program of a job whose run waits for logs that nobody serves, or that come too slowly to be in
+        time; None for other jobs."""
+        work = self._works.get(job_id)
+        if work is None or work.log_source is None or not work.log_source.starved:
+            return None
+        return None if self.known(job_id) is not None else work.program
+
+    def deliver(self, job_id: int, shown: Shown) -> None:
+        """Let a job's run go on at once with its logs, which have all been shown on the chain, if it waits for them.
+
+        NOTE: a run that has failed for another reason keeps its delay.
+        """
+        work = self._works[job_id]
+        assert work.log_source is not None
+        work.log_source.deliver(shown)
+        if work.log_source.wanted:
+            work.retry_at = 0.0
+
+    def too_full(self, job_id: int, *, part: bool | None = None, stakes: bool = True) -> str | None:
+        """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
+        what we have staked on, or states of its run are lacking. ``part``: the stake is for a refutation, which needs
+        no other interval, or for the whole run; None for what is computed of the job. ``stakes``: nothing else is
+        asked, so that room in memory is kept from now on. /readyz says it."""
+        full = self._keeper.too_full(job_id, part=part) if self._keeper is not None else None
+        short = None if full else self._tensors.too_full(job_id)
+        self._problems.job(job_id, "disk", full, ours=False)
+        self._problems.job(job_id, "memory", short, ours=False)
+        reason = full or short or (None if part else self._lacks(job_id))
+        if stakes and reason is None:
+            self._tensors.mean(job_id)
+        return reason
+
+    def no_room(self, job_id: int) -> str | None:
+        """Return why the whole run of a job could not have its room now, on the disk or in memory, or None. NOTE: it
+        only looks; nothing is freed or kept for the job."""
+        full = self._keeper.no_room(job_id) if self._keeper is not None else None
+        return full or self._tensors.too_full(job_id)
+
+    def forget(self, job_id: int) -> None:
+        """Release what is in memory of an ended job. Its files stay until they are collected (`retention`)."""
+        work = self._works.pop(job_id, None)
+        self._tensors.forget(job_id)
+        self._mending.forget(job_id)
+        parts = "run", "package", "measure", "disk", "memory", "states"
+        self._problems.clear(*(f"job {job_id}: {part}" for part in parts))
+        for name in ("steps_done", "steps", "step_rate", "loss"):
+            self._metrics.drop(name, str(job_id))
+        if work is None:
+            return
+        self._runs.drop(work.share)
+        for future in (*work.futures, work.again):
+            if future is not None:
+                future.cancel()
+
+    def ready_in_s(self, job: JobView) -> float | None:
+        """Estimate the seconds until the job's claim if its work began now; None if the job is not prepared, or before
+        runs that come first are measured again."""
+        return self.whole_ready_in_s(job)
+
+    def whole_ready_in_s(self, job: JobView) -> float | None:
+        """Estimate, as `ready_in_s`, the seconds until the job's whole run is known."""
+        before_s, estimate = self.whole_after_s(job), self._estimate(job)
+        if before_s is None or estimate is None:
+            return None
+        return before_s + self._left_s(job, estimate)
+
+    def whole_after_s(self, job: JobView) -> float | None:
+        """Estimate, as `ready_in_s`, the seconds that others take before, or from, the job's whole run."""
+        estimate = self.prepare(job)
+        if estimate is None:
+            return None
+        own_s = self._left_s(job, estimate)
+        # NOTE: a finished run is restored at once, in a separate thread.
+        return self._before_s(job, own_s) if own_s else 0.0
+
+    def _before_s(self, job: JobView, own_s: float) -> float | None:
+        """Estimate the seconds that others take from a whole run of ``own_s``; None as long as it is not known."""
+        runs_s = self._runs_s(job.id, own_s)
+        return None if runs_s is None else runs_s + self._runs.place_s
+
+    def works_at(self, job_id: int) -> bool:
+        """Return whether the job's package is being fetched or its run executed."""
+        work = self._works.get(job_id)
+        return (work is not None and work.busy) or self._mending.works_at(job_id)
+
+    @property
+    def busy(self) -> bool:
+        """True while something is being fetched or executed."""
+        return any(work.busy or self._mending.works_at(number) for number, work in self._works.items())
+
+    def close(self) -> None:
+        """Stop after the current step and wait for it. Finished steps are on disk."""
+        self._stop.set()
+        self._runs.close()
+        self._restores.shutdown(wait=True, cancel_futures=True)
+        self._packages.close()
+        wait_for(list(self._alive))
+        for lanes in (self._logs, self._own_logs):
+            lanes.close()
+
+    # ------------------------------------------------------------------ inside
+
+    def _apart(self, act: Callable[[], T]) -> Future[T]:
+        """Begin a work for a job in which we have a stake. NOTE: there are no more of these than we have paid for."""
+        future = self._threads.begin(act)
+        self._alive.add(future)
+        future.add_done_callback(self._alive.discard)
+        return future
+
+    def _restore(self, work: Work) -> Future[RunClaim]:
+        """Begin to restore a finished run from the disk."""
+        act = partial(self._train, work, self._stop.is_set)
+        return self._apart(act) if work.ours else self._restores.submit(act)
+
+    def _begin_run(self, work: Work) -> Future[RunClaim]:
+        """Begin a run, or go on with it, among the others."""
+        return self._runs.submit(work.share, partial(self._train, work), self._to_do_s(work))
+
+    def _memory_wanted(self) -> bool:
+        """Return whether somebody has memory as soon as strangers' runs in progress give back theirs."""
+        runs = [number for number, work in list(self._works.items()) if work.runs and not work.ours]
+        return self._tensors.waited_for(runs)
+
+    def _estimate(self, job: JobView) -> CostEstimate | None:
+        """Return a job's cost, if it was measured, whatever has failed since."""
+        work = self._works.get(job.id)
+        prepared = None if work is None else work.prepared
+        if prepared is None or not prepared.done() or prepared.exception() is not None:
+            return None
+        return prepared.result()
+
+    def _runs_s(self, but: int, own_s: float) -> float | None:
+        """Return the seconds that whole runs of other jobs take from one of ``own_s``: those with our stake all theirs,
+        any other as much as ours takes itself; None as long as one with our stake is not measured."""
+        runs_s = 0.0
+        for number, work in self._works.items():
+            if number == but or not work.runs:
+                continue
+            left_s = self._to_do_s(work)
+            if work.ours and left_s == math.inf:
+                return None
+            runs_s += left_s if work.ours else min(own_s, left_s)
+        return runs_s
+
+    def _to_do_s(self, work: Work) -> float:
+        """Return the seconds that a job's run takes from what is on disk; infinite as long as it is not measured."""
+        estimate = self._estimate(work.job)
+        return math.inf if estimate is None else self._left_s(work.job, estimate)
+
+    def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
+        done = StoredCheckpoints(self._database, self._key(job)).last
+        return estimate.train_s(job.program) * (1 - done / job.program.steps)
+
+    def _at_stake(self, job_id: int, ours: bool) -> None:
+        """SAFETY: what we have staked on keeps its memory, so that it can be played whatever the disk does."""
+        if ours:
+            self._tensors.keep(job_id)
+        if (work := self._works.get(job_id)) is None:
+            return
+        if work.ours and not ours:
+            self._tensors.let_go(job_id)
+            self._rests(work)
+        work.ours = ours
+        if work.share.ours != ours:
+            work.share.ours = ours
+            self._runs.look()
+
+    def _lacks(self, job_id: int) -> str | None:
+        """Return which states of a run that is done are lacking, or None."""
+        if self.known(job_id) is None:
+            return None
+        if (lacks := self._mending.look(work := self._works[job_id])) is not None and work.replay is None:
+            self._bring_back(work)
+        return lacks
+
+    def _rests(self, work: Work) -> None:
+        """Let a finished run give way to others in memory, if nothing is at stake in it."""
+
+        def give() -> None:
+            work.replay = None
+
+        if work.replay is not None and work.replay.on_disk:
+            self._tensors.idle(work.job.id, give)
+        elif work.replay is not None:
+            self._tensors.keep(work.job.id)
+
+    def _bring_back(self, work: Work) -> None:
+        """Begin to restore a run from the disk, if that goes on no more."""
+        if work.restored is not None and work.restored.done():
+            self._outcomes.result(work, work.restored)
+            work.restored = None
+        elif work.restored is None and self._clock() >= work.retry_at:
+            work.restored = self._restore(work)
+
+    def _prepared(self, job: JobView, ours: bool = False) -> CostEstimate | None:
+        """Return a job's cost, once its package is here and it is measured."""
+        work = self._fetched(job, ours)
+        return None if work is None else self._measured(work)
+
+    def _fetched(self, job: JobView, ours: bool) -> Work | None:
+        """Return the work of a job whose package is here."""
+        work, key = self._works.get(job.id), self._key(job)
+        if work is None or (work.key, work.job.program_file) != (key, job.program_file):
+            self.forget(job.id)
+            work = self._works[job.id] = Work(job, key, ours=ours)
+            self._at_stake(job.id, ours)
+        work.job = job  # the job has changed: others may serve its logs by now
+        if self._clock() >= work.refused_until:
+            work.refused, work.refused_until = None, math.inf
+        if work.refused is not None or self._clock() < work.retry_at:
+            return None
+        future = self._packages.fetching(work)
+        if future is None:
+            self._outcomes.leave(work)
+            return None
+        if self._outcomes.result(work, future) is not None:
+            return work
+        if future.done():
+            work.package = None
+        return None
+
+    def _measured(self, work: Work) -> CostEstimate | None:
+        """Return the cost of a job whose package is here, once it is measured."""
+        if work.prepared is None:
+            if self._clock() < work.measures_at or work.package is None:
+                return None
+            fetched = work.package.result()
+            work.prepared = fetched.measuring or self._packages.measuring(work)
+            fetched.measuring = None
+        estimate = self._outcomes.result(work, work.prepared)
+        if estimate is not None:
+            return self._packages.measured_again(work, estimate)
+        if work.prepared.done():
+            work.prepared = None
+        return None
+
+    def _train(self, work: Work, pass_on: Callable[[], bool]) -> RunClaim:
+        """Compute a job's run, or restore it. It stays in memory until something else needs that more. ``pass_on`` is
+        asked after each step whether to stop; what is done is on disk then, unless that is full."""
+        with self._tensors.lent(work.job.id, must=work.ours, lasts_s=self._to_do_s(work)):
+            claim, work.replay = self._run(work, self._packages.package(work), pass_on)
+            self._rests(work)
+        return claim

@@ -1,0 +1,280 @@
+"""A job before its run: its package is fetched and its first step measured, in lanes, in turns and within budgets.
+
+    fetch      in lanes (`lanes`); all turns within a share of the period (`waits`)
+    measure    one first step after the other: those that take less come first
+    again      what seems too slow is measured again later: one outlier of a busy machine decides nothing
+
+SAFETY: jobs are cheap to post. So neither a package that comes slowly nor a step that takes long keeps another job
+waiting for more than its turn. A job in which we have a stake has a thread of its own for its package, and no budget;
+any other job takes its turns, whichever program it names: anybody can name one that we have run. And of a job that
+waits, or is left to others, nothing stays in memory but what it costs: its tensors are on disk (`tensors`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from referee_py.errors import Unavailable
+from referee_py.execute import RunClaim
+from referee_py.program import Program
+from referee_py.program.read import read_program
+
+from ..chain import JobView
+from ..errors import DiskFailed
+from ..limits.waits import LANES, again_s, package_s, serves
+from ..network.budget import Budget
+from ..network.fetcher import Fetcher
+from ..run.cost_estimate import CostEstimate
+from ..run.log_sources import FetchedLogs
+from ..run.package import Package, fetch, package_names, read, takes
+from ..run.replay import Replay
+from ..run.tensors import Tensors
+from ..storage.disk_estimate import needs_of
+from ..storage.disk_keeper import Keeper
+from .lanes import Lanes
+from .ordered import Ordered
+from .processors import Share
+
+TRIAL_S = 60.0
+"""Seconds that the first step of a new job's program may take."""
+TRIALS_S = (4.0, 16.0, TRIAL_S)
+"""The same in each of its turns: one that takes longer is measured after those that take less."""
+MEASURED = 3
+"""How often a job that we have not taken up is measured again."""
+
+Measure = Callable[[JobView, Package, float], CostEstimate]
+"""Measures a job whose first step may take so many seconds. Raises as `cost_estimate.measure`."""
+Apart = Callable[[Callable[[], Any]], Future[Any]]
+"""Begins a work at once, in a thread of its own."""
+
+
+class Lost(Unavailable):
+    """The disk has lost a package, or damaged it: it is to be fetched again."""
+
+
+@dataclass(slots=True)
+class Fetched:
+    """A package is on disk; and its first measurement, which begins at once."""
+
+    measuring: Future[CostEstimate] | None
+
+
+@dataclass
+class Work:
+    """INVARIANT: it is about one run. After a reorganisation the same number may stand for another job."""
+
+    job: JobView
+    key: int
+    package: Future[Fetched] | None = None
+    prepared: Future[CostEstimate] | None = None
+    claim: Future[RunClaim] | None = None
+    replay: Replay | None = None
+    """The finished run; None before, and once it has given way to others in memory."""
+    restored: Future[RunClaim] | None = None
+    """The run, while it comes back from the disk."""
+    log_source: FetchedLogs | None = None
+    program: Program | None = None
+    """The program of a run that follows logs, for requests of those that nobody serves."""
+    refused: str | None = None
+    refused_until: float = math.inf
+    retry_at: float = 0.0
+    failures: int = 0
+    reached: int = 0
+    """The last step that its followed logs had reached when it failed last."""
+    period: str = ""
+    """The period that its package serves; `wait` is the budget for that."""
+    wait: Budget | None = None
+    left: str | None = None
+    """Why we have left the job to others, once that is told."""
+    short: str | None = None
+    """Why there is no memory for the job."""
+    trials: int = 0
+    """Turns in which its first step took too long."""
+    measured: int = 0
+    measure_at: float = math.inf
+    measures_at: float = 0.0
+    """When a job of ours is measured again that could not be."""
+    again: Future[CostEstimate] | None = None
+    """Another measurement of a job that we have not taken up."""
+    ours: bool = False
+    """Whether we have something at stake in the job."""
+    share: Share = field(default_factory=Share)
+    """What its run has had of the processors, in all attempts."""
+
+    @property
+    def here(self) -> bool:
+        """Whether its package is on disk, as far as we know."""
+        package = self.package
+        done = package is not None and package.done() and not package.cancelled()
+        return done and package is not None and package.exception() is None
+
+    @property
+    def futures(self) -> tuple[Future[Any] | None, ...]:
+        """What goes on for the job, besides another measurement."""
+        return self.package, self.prepared, self.claim, self.restored
+
+    @property
+    def busy(self) -> bool:
+        """True while the package is being fetched or measured, or the run executed."""
+        return any(future is not None and not future.done() for future in self.futures)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the job's run has begun and is not done."""
+        return self.claim is not None and not self.claim.done()
+
+    @property
+    def late(self) -> str | None:
+        """Why its package is not waited for any longer, or None."""
+        return self.wait.reason if self.wait is not None and self.wait.over and self.package is None else None
+
+
+class Packages:
+    """Fetches and measures in threads; what is ours is fetched ``apart``, until ``stop`` is set. ``clock`` gives the
+    seconds of all budgets."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        measure: Measure,
+        apart: Apart,
+        stop: threading.Event,
+        *,
+        tensors: Tensors,
+        keeper: Keeper | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fetcher, self._measure = fetcher, measure
+        self._apart, self._stop = apart, stop
+        self._tensors, self._keeper, self._clock = tensors, keeper, clock
+        self._strangers = Lanes(LANES, "package", clock=clock)
+        self._trials = Ordered("trial")
+        self._measures = ThreadPoolExecutor(1, thread_name_prefix="own measure")
+
+    def fetching(self, work: Work) -> Future[Fetched] | None:
+        """Return a job's package, once it is there; None if it has taken its time and is left to others."""
+        self._strangers.look()
+        if work.ours and work.wait is not None:
+            # NOTE: it was a stranger's when it was asked for.
+            if work.package is not None and work.package.cancel():
+                work.package = None
+            work.wait = None
+        if work.package is None:
+            if work.ours:
+                fetcher = self._fetcher.for_job(work.job.id).stopped_by(self._stop)
+                work.package = self._apart(partial(self._fetch, work, fetcher))
+            elif not self._ask(work):
+                return None
+        package = work.package
+        assert package is not None
+        if package.done() and isinstance(package.exception(), Unavailable) and work.wait and work.wait.over:
+            work.package = None
+            return None
+        return package
+
+    def measuring(self, work: Work) -> Future[CostEstimate]:
+        """Begin to measure a job. NOTE: those in which we have a stake are measured one after the other, so that they
+        do not slow one another down."""
+        if work.ours:
+            return self._measures.submit(self._prepare, work, math.inf)
+        limit_s = TRIALS_S[min(work.trials, len(TRIALS_S) - 1)]
+        return self._trials.submit(work.trials, partial(self._prepare, work, limit_s))
+
+    def measured_again(self, work: Work, estimate: CostEstimate) -> CostEstimate:
+        """Return what is known of a job's cost by now.
+
+        SAFETY: a job that is too slow for us is left to others. One measurement on a machine that was busy must not
+        decide that, so a job that we have not taken up is measured again a few times, and the lowest counts.
+        """
+        if work.again is not None and work.again.done():
+            if work.again.exception() is None:
+                estimate = estimate.least(work.again.result())
+                work.prepared = Future()
+                work.prepared.set_result(estimate)
+            work.again = None
+        if work.measure_at == math.inf:
+            work.measure_at = self._clock() + again_s(work.job, work.measured)
+        idle = not work.ours and work.claim is None and work.again is None
+        if idle and work.measured < MEASURED and self._clock() >= work.measure_at:
+            work.measured, work.measure_at = work.measured + 1, math.inf
+            # NOTE: where it has no room now, it waits in no line: the job is measured already.
+            again = partial(self._prepare, work, TRIAL_S, waits=False)
+            work.again = self._trials.submit(len(TRIALS_S), again)
+        return estimate
+
+    def package(self, work: Work) -> Package:
+        """Read a job's package from the disk. Raises as `package.read`, but Lost for what is not there, or damaged."""
+        try:
+            return read(self._fetcher.store, work.job.program, work.job.program_file, self._tensors)
+        except Unavailable as error:
+            raise Lost(f"the package is fetched again: {error}") from error
+
+    def program(self, work: Work) -> Program:
+        """Read a job's program from the disk. Raises as `package`."""
+        try:
+            return read_program(self._fetcher.store.get_blob(work.job.program_file))
+        except Unavailable as error:
+            raise Lost(f"the package is fetched again: {error}") from error
+
+    def too_long(self, work: Work) -> bool:
+        """Note that a first step has taken its time; return whether it has another turn at once. Otherwise the job is
+        to be refused, and is looked at again later."""
+        if work.trials < len(TRIALS_S) - 1:
+            work.trials += 1
+            return True
+        work.refused_until = self._clock() + again_s(work.job, work.measured)
+        work.measured += 1
+        return False
+
+    def close(self) -> None:
+        """Drop what has not begun. Waits for what is ours, and not for strangers."""
+        self._strangers.close()
+        self._trials.close()
+        self._measures.shutdown(wait=True, cancel_futures=True)
+
+    # ------------------------------------------------------------------ inside
+
+    def _ask(self, work: Work) -> bool:
+        """Queue a stranger's package; return False if its time is over."""
+        period, period_s = serves(work.job)
+        if work.wait is None or work.period != period:
+            # NOTE: another period that it serves gives another budget.
+            of = f"the package of job {work.job.id}, for its {period}"
+            work.period, work.wait = period, Budget(package_s(work.job), of, clock=self._clock)
+        if work.wait.over:
+            return False
+        fetcher = self._fetcher.for_job(work.job.id).within(work.wait)
+        work.package = self._strangers.submit(
+            period_s, lambda told: self._fetch(work, fetcher.stopped_by(told))
+        )
+        return True
+
+    def _fetch(self, work: Work, fetcher: Fetcher) -> Fetched:
+        job, keeper = work.job, self._keeper
+        fits = None if keeper is None else partial(keeper.fits, job.id)
+        limit = self._tensors.limit
+        program = fetch(fetcher, job.program, job.program_file, [job.uri], limit, fits)
+        with contextlib.suppress(DiskFailed):
+            fetcher.store.held_by(job.id).hold(*package_names(program, job.program_file))
+        if keeper is not None:
+            keeper.needs(job.id, needs_of(program, job.program))
+        self._tensors.of(job.id, takes(program, job.program))
+        return Fetched(self.measuring(work) if work.prepared is None else None)
+
+    def _prepare(self, work: Work, limit_s: float, *, waits: bool = True) -> CostEstimate:
+        """Measure a job. SAFETY: its memory is had for that long, and no longer. One in which we have a stake may run
+        meanwhile."""
+        ours = work.ours
+        lent = self._tensors.lent(
+            work.job.id, beside=ours, trial=True, waits=waits, must=ours, lasts_s=limit_s
+        )
+        with lent:
+            return self._measure(work.job, self.package(work), limit_s)

@@ -1,0 +1,241 @@
+"""How a job's whole run is computed: its backend, its rounding logs, its measurement, and what is told of its progress.
+
+    _computes     the backend of the job's mode
+    _log_source   our own logs, which the run writes, or those of the job's trainer, which it follows
+    _measure      what a step of it takes on this machine
+    _run          computes it, or restores it, and reports each hundredth of the time so far
+
+In mode rounded-f64 a trainer writes the logs of its run. All others follow the trainer's logs, which are an input of
+the run: their runner ``follows``, and can begin once the job names the logs.
+
+When a run is computed, beside what, and for whom: `job_runner`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from referee_py.adjudication import execute_right
+from referee_py.execute import Backend, RunClaim
+from referee_py.program import Program
+from referee_py.program.mode import Rounding, is_rounded
+from referee_py.rounding.backend import Evaluator, Rounded
+from referee_py.rounding.log_source import DryRunLogs, LogSource
+from referee_py.rounding.thresholds import Thresholds
+
+from ..chain import JobView
+from ..errors import DiskFailed
+from ..limits.waits import LANES, logs_s
+from ..network.budget import Budget
+from ..network.fetcher import Fetcher
+from ..observe.metrics import Metrics
+from ..observe.pace import left_words, rate_words
+from ..observe.run_reports import Board, Report, Reporter, told_outputs
+from ..run.checkpoints import StoredCheckpoints
+from ..run.cost_estimate import CostEstimate, measure
+from ..run.devices import backend_of
+from ..run.log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
+from ..run.package import Package, memory_needed
+from ..run.replay import Replay
+from ..run.right_cost import Right
+from ..run.turns import Turns
+from ..storage.database import Database
+from ..storage.store import Store
+from .lanes import Lanes
+from .packages import Work
+
+PROGRESS_S = 0.5
+"""Least seconds between two reports of progress. A long run reports more rarely: each hundredth of its time so far."""
+MAX_TOLD = 100
+"""Number of forged entries of a job's logs that are reported."""
+
+_log = structlog.get_logger(__name__)
+
+
+class RunExecution:
+    """Computes runs for `job_runner.JobRunner`, whose parameters these are. ``unkept`` returns who is told what the
+    disk refuses of a job's run (`Replay`), ``others_wait`` whether another run waits for the place of one that
+    computes."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        database: Database,
+        backend: Callable[[int], Backend],
+        *,
+        max_memory: int,
+        exact_slowdown: float,
+        max_logs: int,
+        evaluator: Callable[[], Evaluator],
+        thresholds: Thresholds,
+        follows: bool,
+        alike: bool,
+        replay: type[Replay],
+        board: Board,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        unkept: Callable[[int], Callable[[DiskFailed | None], None]],
+        others_wait: Callable[[], bool],
+    ) -> None:
+        self._fetcher, self._database, self._backend = fetcher, database, backend
+        self._max_memory, self._exact_slowdown, self._max_logs = max_memory, exact_slowdown, max_logs
+        self._evaluator, self._thresholds = evaluator, thresholds
+        self._follows, self._alike, self._replay = follows, alike, replay
+        self._board, self._metrics, self._clock, self._unkept = board, metrics, clock, unkept
+        self._others_wait = others_wait
+        self._works: dict[int, Work] = {}
+        self._logs, self._own_logs = (Lanes(LANES, name, clock=clock) for name in ("logs", "own-logs"))
+        self._turns = Turns()
+        self._stop = threading.Event()
+
+    def _store(self, job_id: int, *, result: bool = False) -> Store:
+        """Return the store for the artifacts of a job."""
+        return self._fetcher.store.held_by(job_id, result=result)
+
+    def _key(self, job: JobView) -> int:
+        """Return a number that identifies the run: the program, and the logs if another party writes them."""
+        parts = job.program.hash() + (job.logs if self._followed(job) else b"")
+        return int.from_bytes(hashlib.sha256(parts).digest() if self._followed(job) else parts, "big")
+
+    def _followed(self, job: JobView) -> bool:
+        return self._follows and is_rounded(job.program.mode)
+
+    def _measure(self, job: JobView, package: Package, limit_s: float) -> CostEstimate:
+        backend = self._computes(job, DryRunLogs() if is_rounded(job.program.mode) else None)
+        right = self._right(job.program.mode)
+        found = measure(package, backend, limit_s=limit_s, stop=self._stop.is_set, right=right)
+        seconds = {"step_s": found.step_s, "commit_s": found.commit_s, "right_s": found.right_s}
+        _log.info("job.measured", job=job.id, worst=found.worst, **seconds)
+        return found.slower(self._exact_slowdown)
+
+    def _right(self, mode: int) -> Right | None:
+        """Return how operators are judged, or None if runs compute them in the same way."""
+        if self._alike and not is_rounded(mode):
+            return None
+        backend = backend_of("cpu", mode)
+        return lambda structure, inputs: execute_right(structure, inputs, backend, mode)
+
+    def _computes(self, job: JobView, log_source: LogSource | None) -> Backend:
+        """Return the backend for a job's operators. ``log_source`` has the job's rounding logs, if any."""
+        if log_source is None:
+            return self._backend(job.program.mode)
+        rounding, tell = Rounding.of(job.program.mode), _tell_ignored(job.id)
+        return Rounded(rounding, log_source, self._evaluator(), tell, self._thresholds)
+
+    def _log_source(self, work: Work, program: Program) -> RunLogs | None:
+        """Return the source of the job's rounding logs: our own, or those of the job's only trainer."""
+        job, terms = work.job, work.job.program
+        if not is_rounded(terms.mode):
+            return None
+        if not self._follows:
+            store = self._store(job.id)
+            return OwnLogs(self._database, work.key, store, terms.node_count, terms.steps)
+        if work.log_source is None:
+            work.program = program
+            work.log_source = FetchedLogs(
+                self._fetcher.for_job(job.id),
+                lambda: _log_servers(work.job),
+                job.logs,
+                terms.steps,
+                terms.node_count,
+                # SAFETY: slow logs of strangers' runs keep no lane from a run in which we have a stake.
+                lambda fetch: (self._own_logs if work.ours else self._logs).submit(
+                    job.challenge_period, fetch
+                ),
+                step_bytes=step_limit(program, self._max_memory - memory_needed(program, terms)),
+                run_bytes=self._max_logs,
+                budget=Budget(logs_s(job), f"the rounding logs of job {job.id}", clock=self._clock),
+                others=self._others_wait,
+                clock=self._clock,
+            )
+        work.log_source.begin_turn()
+        return work.log_source
+
+    def _run(self, work: Work, package: Package, pass_on: Callable[[], bool]) -> tuple[RunClaim, Replay]:
+        checkpoints = StoredCheckpoints(self._database, work.key)
+        _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
+        log_source = self._log_source(work, package.program)
+        backend = self._computes(work.job, log_source)
+        outputs, terms = told_outputs(package.program), package.terms
+        replay = self._replay(
+            package,
+            backend,
+            self._store(work.job.id),
+            checkpoints,
+            log_source=log_source,
+            metrics=outputs,
+            result=self._store(work.job.id, result=True),
+            unkept=self._unkept(work.job.id),
+            turns=self._turns,
+        )
+        reporter = Reporter(work.job.id, terms.hash(), outputs, checkpoints.last, terms.steps)
+        if checkpoints.last:
+            # NOTE: a run that goes on is told of at once, and so is one that an earlier job has computed to its end.
+            self._board.put(reporter.report({}, checkpoints.last))
+        began = told = time.monotonic()
+
+        def progress(step: int) -> None:
+            nonlocal told
+            reporter.note(step)
+            now = time.monotonic()
+            if step == terms.steps or reports(began, told, now):
+                told = now
+                # NOTE: the checkpoint of this very step is written after this.
+                kept = (step - 1) // terms.strides[0] * terms.strides[0]
+                report = reporter.report(replay.latest, kept)
+                self._board.put(report)
+                self._show(report)
+                _log.info(
+                    "train.progress",
+                    job=work.job.id,
+                    step=step,
+                    of=terms.steps,
+                    numbers=[float(f"{number:.6g}") for number in report.history[-1].numbers],
+                    rate=rate_words(reporter.pace.rate),
+                    left=left_words(reporter.pace.left_s),
+                )
+
+        claim = replay.train(progress, lambda: pass_on() or self._stop.is_set())
+        # NOTE: the states are counted here, so that the loop need not (`mending`).
+        _log.info("train.done", job=work.job.id, root=claim.root.hex(), states=checkpoints.kept)
+        return claim, replay
+
+    def _show(self, report: Report) -> None:
+        job, metrics = str(report.job), self._metrics
+        metrics.set("steps_done", report.step, job)
+        metrics.set("steps", report.steps, job)
+        metrics.set("step_rate", report.rate or 0.0, job)
+        if report.history and report.history[-1].numbers:
+            metrics.set("loss", report.history[-1].numbers[0], job)
+
+
+def reports(began: float, told: float, now: float) -> bool:
+    """Return whether the progress of a run is to be reported again; ``told``: when it was last. In seconds."""
+    return now - told >= max(PROGRESS_S, (now - began) / 100)
+
+
+def _tell_ignored(job: int) -> Callable[[int, int, int], None]:
+    """Return a function that logs each ignored entry of a job's logs. An honest trainer writes none.
+
+    SAFETY: a forger may put one into every node of every step, so `MAX_TOLD` bounds what we write to our disk.
+    """
+    told = 0
+
+    def tell(step: int, node: int, element: int) -> None:
+        nonlocal told
+        told += 1
+        if told <= MAX_TOLD:
+            _log.warning("log.forged", job=job, step=step, node=node, element=element, last=told == MAX_TOLD)
+
+    return tell
+
+
+def _log_servers(job: JobView) -> list[str]:
+    """Return the servers that may have a job's logs: its trainer's first, then those of later claimants."""
+    claims = sorted(job.claims, key=lambda claim: not claim.slot)
+    return [claim.uri for claim in claims if claim.uri]

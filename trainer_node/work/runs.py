@@ -1,0 +1,182 @@
+"""Whole runs: a few are in progress at the same time, one computes, and each step goes to the one that is due.
+
+    line      waits for a place; what was begun of it is on disk
+    place     is in progress: the run has its tensors in memory, and shares the processors (`processors`) at each step
+    left      gave its place to another that has had less time, and goes on later from the state that it has kept
+
+INVARIANT: a stranger's run takes from another no more time than the other takes itself, and some seconds: so a run of
+milliseconds is done though one of hours has begun. SAFETY: a run on which our stake rests waits for no place, and goes
+before all others: their number is bounded by what we have paid.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from ..chain.threads import Threads
+from ..limits.waits import TURN_S
+from ..run.replay import Interrupted
+from .processors import Processors, Share
+
+PLACES = 4
+"""Strangers' runs in progress at the same time: as many states are in memory."""
+SLICE_S = TURN_S
+"""Seconds of the processors that a run has had more than another before it leaves its place to that one; and that it
+has had in its place before it leaves for who waits for its memory. NOTE: it writes its state, and reads it again."""
+
+T = TypeVar("T")
+Act = Callable[[Callable[[], bool]], T]
+"""Computes; what it is given is to be called after each step, and returns whether to raise Interrupted."""
+
+
+@dataclass(eq=False)
+class _Run:
+    share: Share
+    act: Act[Any]
+    size_s: float
+    future: Future[Any] = field(default_factory=Future)
+    had_s: float = 0.0
+    """What it had had when it got its place."""
+    over: bool = False
+    """Whether nobody wants it any more."""
+
+    @property
+    def rank(self) -> tuple[int, float, float]:
+        """NOTE: of those that have had the same, the one that is over first."""
+        return *self.share.rank, self.size_s
+
+
+class Runs:
+    """Safe for several threads. ``memory_wanted`` returns whether another waits for memory that runs could give back.
+    ``clock``: seconds."""
+
+    def __init__(
+        self, memory_wanted: Callable[[], bool] = bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._memory_wanted = memory_wanted
+        self._processors = Processors(clock)
+        self._threads = Threads("run")
+        self._ended = threading.Condition()
+        self._line: list[_Run] = []
+        self._placed: list[_Run] = []
+        self._numbers = itertools.count()
+
+    def submit(self, share: Share, act: Act[T], size_s: float = 0.0) -> Future[T]:
+        """Begin a run, or queue it; ``size_s``: the seconds that it takes, as far as is known."""
+        run = _Run(share, act, size_s)
+        with self._ended:
+            share.came = next(self._numbers)
+            self._line.append(run)
+        self.look()
+        return run.future
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a run waits for the processors, or for a place."""
+        return self._processors.wanted or bool(self._line)
+
+    @property
+    def place_s(self) -> float:
+        """Seconds until a new run has a place, at most."""
+        with self._ended:
+            return 0.0 if self._free else PLACES * SLICE_S
+
+    def look(self) -> None:
+        """Give free places to those that are due; where there is none, the run that has had most time is to leave."""
+        with self._ended:
+            self._line = [run for run in self._line if not run.future.cancelled()]
+            while (first := min(self._line, key=lambda run: run.rank, default=None)) is not None:
+                if not (first.share.ours or self._free):
+                    break
+                self._line.remove(first)
+                # NOTE: one that has left its place is running still, for those who wait for its result.
+                if first.future.running() or first.future.set_running_or_notify_cancel():
+                    first.had_s = first.share.had_s
+                    self._placed.append(first)
+                    self._threads.begin(partial(self._work, first))
+            self._make_way(first)
+
+    def drop(self, share: Share) -> None:
+        """Stop what nobody wants any more, after its step. It raises Interrupted."""
+        with self._ended:
+            self._stop([run for run in (*self._line, *self._placed) if run.share is share])
+
+    def close(self) -> None:
+        """Stop all after their steps, and wait for that. Nothing is to be submitted any more."""
+        with self._ended:
+            self._stop([*self._line, *self._placed])
+            self._ended.wait_for(lambda: not self._placed)
+
+    # ------------------------------------------------------------------ inside
+
+    @property
+    def _strangers(self) -> list[_Run]:
+        return [run for run in self._placed if not run.share.ours]
+
+    @property
+    def _free(self) -> bool:
+        return len(self._strangers) < PLACES
+
+    def _make_way(self, first: _Run | None) -> None:
+        """Let a stranger's run leave for the first in the line, or for who waits for memory."""
+        strangers = self._strangers
+        if not strangers or any(run.share.leaves for run in strangers):
+            return
+        most = max(strangers, key=lambda run: run.share.had_s)
+        if first is not None and most.share.had_s > first.share.had_s + SLICE_S:
+            self._processors.leave(most.share)
+            return
+        # NOTE: not the same again and again, if its memory is not what is waited for.
+        most = max(strangers, key=lambda run: run.share.had_s - run.had_s)
+        if most.share.had_s - most.had_s > SLICE_S and self._memory_wanted():
+            self._processors.leave(most.share)
+
+    def _stop(self, runs: list[_Run]) -> None:
+        for run in runs:
+            run.over = True
+            if run in self._placed:
+                self._processors.leave(run.share)
+            else:
+                self._line.remove(run)
+                if run.future.cancel():
+                    run.future.set_running_or_notify_cancel()
+                else:
+                    run.future.set_exception(Interrupted("it is not wanted any more"))
+
+    def _work(self, run: _Run) -> None:
+        """Compute until the run is done, or leaves its place."""
+        share, result = run.share, None
+        error: BaseException | None = None
+        try:
+            with self._processors.share(share) as pass_on:
+
+                def after_step() -> bool:
+                    self.look()
+                    return pass_on()
+
+                if share.leaves:
+                    raise Interrupted("it leaves before its first step")
+                result = run.act(after_step)
+        except BaseException as caught:
+            error = caught
+        with self._ended:
+            again = isinstance(error, Interrupted) and share.leaves and not run.over
+            share.leaves = False
+            self._placed.remove(run)
+            if again:
+                self._line.append(run)
+        if error is None:
+            run.future.set_result(result)
+        elif not again:
+            run.future.set_exception(error)
+        del error, result  # a thread that waits for its next run holds nothing
+        with self._ended:
+            self._ended.notify_all()
+        self.look()
