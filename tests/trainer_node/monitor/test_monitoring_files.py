@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 from trainer_node.monitor.gauges import NAMES
 from trainer_node.observe.metrics import TABLE, Metrics
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy" / "monitoring"
 ROWS = {row.exported: row for row in TABLE}
 _METRIC = re.compile(r"\b(assay_\w+)(?:\{([^}]*)\})?")

@@ -34,7 +34,7 @@ from trainer_node.stake.min_stake import (
 from ..chain.endpoint import Endpoint, result
 from ..chain.test_client import RUN, Town
 
-SNAPSHOTS = Path(__file__).parents[1] / "contracts/snapshots"
+SNAPSHOTS = Path(__file__).parents[2] / "contracts/snapshots"
 SPARE = 1.15
 """Factor by which the table may exceed the measurement: contracts change by a few units of gas."""
 
