@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import repops
 import torch
-from repops.library import BEST_ISA, ISA_NAMES
+from repops.host.library import BEST_ISA, ISA_NAMES
 
 from assay_capture.capture import Adam, Recipe, build
 from assay_capture.capture.recipe import seeded_parameters

@@ -57,7 +57,7 @@ class Job:
 def measure(steps: int = MAX_STEPS) -> Table:
     columns = ["chain", "mode", "steps", "rounds", "passes", "states: CPU s", "hashes: CPU s"]
     table = Table("chains", [*columns, "readable rules, a pass a round: s"])
-    threads = repops.cpu.get_num_threads()
+    threads = repops.host.cpu.get_num_threads()
     repops.set_num_threads(1)
     try:
         for job in jobs(steps):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import repops
 import torch
-from repops import composites, fusion
+from repops.fuse import composites, fusion
 from repops.tensors import Array, spec_of
 
 from .contest import Case, draw

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import repops
 import torch
-from repops import composites, cpu, exact
-from repops.expression import record
-from repops.fusion import Fused
+from repops.fuse import composites
+from repops.fuse.expression import record
+from repops.fuse.fusion import Fused
+from repops.host import cpu, exact
 from repops.tensors import Array, spec_of
 
 from .contractions import ATTENTION, GPT_2

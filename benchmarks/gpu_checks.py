@@ -12,9 +12,10 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from repops import cpu, selftest
+from repops import selftest
 from repops.backends import Backend, backend
 from repops.calls import random_call
+from repops.host import cpu
 from repops.opset import OPS
 from repops.tensors import Array, canonical, spec_of
 
@@ -213,9 +214,9 @@ def same_trees() -> int:
 def fused_expressions_agree() -> int:
     """Compare softmax and other composites as one kernel with their operators one by one on the CPU, in both modes."""
     import torch
-    from repops import composites
     from repops.cuda.fusion import KEPT_ROW, Fused
-    from repops.expression import Expression, evaluate, record
+    from repops.fuse import composites
+    from repops.fuse.expression import Expression, evaluate, record
 
     x, grad, weight, bias = (
         normal(300, 768),

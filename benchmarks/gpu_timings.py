@@ -274,9 +274,10 @@ def _memory_bound(torch: Any) -> Iterator[Case]:
 
 def _composites(torch: Any) -> Iterator[Case]:
     """Yield fused composites, one pass over memory, and softmax as separate operators, each through memory."""
-    from repops import composites, cuda
+    from repops import cuda
     from repops.cuda.fusion import Fused
-    from repops.expression import Eager, record
+    from repops.fuse import composites
+    from repops.fuse.expression import Eager, record
 
     x, weight, bias = _random(torch, 16384, 1024), _random(torch, 1024), _random(torch, 1024)
     size = x.numel() * 4.0

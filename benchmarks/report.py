@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from repops import cpu
-from repops.library import ISA_NAMES
+from repops.host import cpu
+from repops.host.library import ISA_NAMES
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable

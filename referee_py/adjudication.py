@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repops import exact
+from repops.host import exact
 from repops.opset import OpError
 
 from .commit import NO_LOG, Record, tensor_hash

@@ -18,9 +18,9 @@ from torch import nn
 from assay_capture.capture import Recipe, build, load_recipe
 from assay_lab.faults import Fault
 from tests.assay_explorer.conftest import MM, Played, play, served
-from tests.browser import chromium
 from tests.conftest import _chains
 from tests.e2e.arena import Arena
+from tests.support.browser import chromium
 
 DOCS = Path(__file__).resolve().parent.parent / "docs/pictures"
 WIDE, NARROW = {"width": 1200, "height": 1000}, {"width": 390, "height": 844}

@@ -228,7 +228,7 @@ class Builder:
 
 
 class Compose:
-    """A builder as the `Ops` of repops.expression: a composite appends exactly its operators, none left out or folded.
+    """A builder as the `Ops` of repops.fuse.expression: a composite appends exactly its operators.
 
     So an executor that knows the composite's expression finds it in the program. Operators that occur twice in a
     composite, or in two composites, are still one node.

@@ -2,20 +2,22 @@
 
     opset      the table of operators: ids, attributes, shapes (docs/opset.md is the specification)
     reference  each operator in readable Python
-    cpu        the same bits from C kernels, on several threads
+    host       the same bits on the processor: C kernels, on several threads
+    fuse       softmax, layer_norm, adam ... as expressions of operators, and one kernel of each
     cuda       the same bits on NVIDIA GPUs
+    f64        binary64 kernels for the mode rounded-f64: not operators
     tensors    which arrays count as tensors; `canonical` for commitments
-    hashing    Merkle trees over the bytes of tensors
-    composites softmax, layer_norm, adam ... as expressions of operators; `fusion` makes one kernel of each
+    backends   the executors by name
     torch      operators and composites for eager PyTorch, with autograd: `import repops.torch`
     calls      pseudo-random calls of every operator
     selftest   digests of these calls: `python -m repops.selftest` compares this machine with the reference
 
-Tensors are C-contiguous, aligned numpy arrays of float32, int64 or bool. `backend("cpu").execute(name, inputs, attrs)`
-applies an operator. Each operator is also a function here: `repops.mm(a, b)`, `repops.sum(x, dims=(0,), keepdim=0)`.
-These functions take numpy arrays or torch tensors (CPU or GPU), all of one kind, return the same kind, and write into
-`out=` if it is given. They have no autograd: a tensor that requires a gradient is a GradientError (`repops.torch` has
-the same operators with gradients). Every refusal is an OpError that names the argument.
+Tensors are C-contiguous, aligned numpy arrays of float32, bf16 (ml_dtypes), int64 or bool.
+`backend("cpu").execute(name, inputs, attrs)` applies an operator. Each operator is also a function here: `repops.mm(a,
+b)`, `repops.sum(x, dims=(0,), keepdim=0)`. These functions take numpy arrays or torch tensors (CPU or GPU), all of one
+kind, return the same kind, and write into `out=` if it is given. They have no autograd: a tensor that requires a
+gradient is a GradientError (`repops.torch` has the same operators with gradients). Every refusal is an OpError that
+names the argument.
 
     REPOPS_NUM_THREADS   threads per kernel (default: one for each core that this process may use)
     REPOPS_ISA           portable, avx2 or avx512, instead of the best that this machine has
@@ -50,14 +52,14 @@ __all__ = [
 
 def set_num_threads(count: int) -> None:
     """Set the number of threads that a C kernel may use; results do not depend on it. Raise ValueError below 1."""
-    from . import cpu
+    from .host import cpu
 
     cpu.set_num_threads(count)
 
 
 def get_num_threads() -> int:
     """Return the number of threads that a C kernel may use."""
-    from . import cpu
+    from .host import cpu
 
     return cpu.get_num_threads()
 
@@ -70,13 +72,13 @@ def _apply(name: str, inputs: Sequence[Any], attrs: Attrs, out: Any) -> list[Any
         from . import bridge
 
         return bridge.execute(name, inputs, attrs, out)
-    from . import cpu
+    from .host import cpu
 
     return cpu.execute(name, inputs, attrs, out=out)
 
 
 def _operator(name: str) -> Callable[..., Any]:
-    from . import cpu  # loads the shared library, which the reference does not need
+    from .host import cpu  # loads the shared library, which the reference does not need
 
     execute = cpu.execute
 

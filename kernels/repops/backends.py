@@ -33,8 +33,8 @@ def _executor(name: str, exact: bool) -> Callable[..., list[Array]]:
         return reference.execute_exact if exact else reference.execute
     if name == "cpu":
         # NOTE: these load the shared library, which the reference does not need.
-        from . import cpu
-        from . import exact as sums
+        from .host import cpu
+        from .host import exact as sums
 
         return sums.execute if exact else cpu.execute
     if name == "cuda":

@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
-from . import cpu, fusion
 from .backends import backend
-from .expression import Expression, argument_names, evaluate, record
+from .fuse import fusion
+from .fuse.expression import Expression, argument_names, evaluate, record
+from .host import cpu
 from .opset import Attrs, DtypeError, OpError, Spec, lookup
 from .tensors import Array, ArrayError
 from .torch_arrays import DTYPE_OF, TORCH_DTYPE, from_numpy, to_numpy
@@ -106,7 +107,7 @@ def apply(
     out: Sequence[torch.Tensor] | None = None,
     **options: Any,
 ) -> list[torch.Tensor]:
-    """Apply a composite where its tensors are; the CPU fuses it if possible. `out` is as in repops.fusion.apply."""
+    """Apply a composite where its tensors are; the CPU fuses it if possible. `out` is as in `fusion.apply`."""
     name, names = function.__name__, argument_names(function, len(inputs))
     where = [f"{name}: {argument}" for argument in names]
     if on_gpu(inputs):

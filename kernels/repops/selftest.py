@@ -101,7 +101,7 @@ def _executors(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
         except ValueError as error:
             parser.error(str(error))
         return functools.partial(backend, options.backend)
-    from . import cpu, library
+    from .host import cpu, library
 
     try:
         isa = library.isa_code(options.isa) if options.isa else None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from repops.hashing import TreeKind, tree_root
+from repops.host.hashing import TreeKind, tree_root
 from repops.opset import MAX_RANK, Dtype
 from repops.tensors import DTYPE_CODE
 from repops.tensors import canonical as canonical_nans

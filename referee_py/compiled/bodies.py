@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from repops.expression import Expression, Recorder, Symbol
+from repops.fuse.expression import Expression, Recorder, Symbol
+from repops.fuse.phases import REDUCTIONS, NotFusibleError
 from repops.opset import Shape, Spec
-from repops.phases import REDUCTIONS, NotFusibleError
 
 from .graph import Graph, GraphNode
 from .groups import Groups, Unit, is_scalar

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from repops.fuse.phases import ELEMENTWISE, REDUCTIONS
 from repops.opset import BF16, F32, I64, ITEM_SIZE, Shape, Spec
-from repops.phases import ELEMENTWISE, REDUCTIONS
 
 from ..program import Kind, Operand, Program, SlotSource
 from ..program.structure import Structure

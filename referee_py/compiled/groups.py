@@ -14,8 +14,8 @@ import math
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from repops.fuse.phases import REDUCTIONS
 from repops.opset import Shape
-from repops.phases import REDUCTIONS
 
 from .graph import VIEWS, Graph, GraphNode
 from .views import refined

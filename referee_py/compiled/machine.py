@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from repops import cpu
-from repops.cpu import Bound
-from repops.expression import Expression
-from repops.fusion import Fused
-from repops.memory import address_of, allocate
+from repops.f64.rounding import MAX_BITS
+from repops.fuse.expression import Expression
+from repops.fuse.fusion import Fused
+from repops.fuse.phases import NotFusibleError
+from repops.host import cpu
+from repops.host.cpu import Bound
+from repops.host.memory import address_of, allocate
+from repops.host.strided import Matrices, copy, product
 from repops.opset import F32, ITEM_SIZE, Attrs, Shape, Spec
-from repops.phases import NotFusibleError
-from repops.rounding import MAX_BITS
-from repops.strided import Matrices, copy, product
 from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import DATA, Array, tensor_hash, typed_hash

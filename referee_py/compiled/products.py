@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from repops.host.strided import MAX_OUTER, Matrices
 from repops.opset import F32, Shape
-from repops.strided import MAX_OUTER, Matrices
 
 from .graph import Graph, GraphNode
 from .machine import Matmul

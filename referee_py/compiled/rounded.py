@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from repops import cpu
-from repops.expression import Expression
-from repops.fusion import IN_DOUBT, Fused
+from repops.fuse.expression import Expression
+from repops.fuse.fusion import IN_DOUBT, Fused
+from repops.host import cpu
+from repops.host.strided import Matrices
 from repops.opset import F32, Arithmetic, Shape, Spec, lookup
-from repops.strided import Matrices
 from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import Array

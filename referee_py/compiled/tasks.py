@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from repops.phases import NotFusibleError
+from repops.fuse.phases import NotFusibleError
 
 from .bodies import Apart, Bodies, Body
 from .graph import VIEWS, Graph, GraphNode

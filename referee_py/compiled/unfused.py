@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from repops import cpu
+from repops.fuse.phases import REDUCTIONS
+from repops.host import cpu
 from repops.opset import ITEM_SIZE, Dtype, Shape, Spec
-from repops.phases import REDUCTIONS
 
 from ..commit.tensor import Array
 from .graph import GraphNode

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from repops.fuse.phases import row_major
 from repops.opset import MAX_RANK, Shape
-from repops.phases import row_major
 
 Factor = tuple[int, int]
 """Size, and stride in elements."""

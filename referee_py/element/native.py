@@ -1,11 +1,11 @@
-"""An element's chain, computed natively (repops.chains)."""
+"""An element's chain, computed natively (repops.host.chains)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from repops.chains import Chain, Sums
+from repops.host.chains import Chain, Sums
 from repops.tensors import Array
 
 from ..program.mode import MODE_EXACT, MODE_REPOPS_F32, Rounding

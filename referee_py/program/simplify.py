@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 from repops import reference
+from repops.fuse.phases import ELEMENTWISE
 from repops.opset import F32, I64, Arithmetic, Dtype, broadcast, lookup
-from repops.phases import ELEMENTWISE
 from repops.tensors import NUMPY_DTYPE, canonical
 
 from ..commit.tensor import Array

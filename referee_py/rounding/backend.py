@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, overload
 
-from repops import cpu
+from repops.host import cpu
 from repops.opset import Arithmetic
 
 from ..commit import NO_LOG

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 import numpy as np
-from repops.hashing import TreeKind, sparse_root
+from repops.host.hashing import TreeKind, sparse_root
 
 from ..commit import Tag, depth_of, digest, empty, fold_path
 from ..errors import InvalidProof

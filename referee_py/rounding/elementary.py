@@ -13,7 +13,7 @@ from typing import Any
 
 import gmpy2
 import numpy as np
-from repops import cpu
+from repops.host import cpu
 
 from ..program.mode import Rounding
 from .bounds import ELEMENTARY_ULPS

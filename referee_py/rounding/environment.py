@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from repops.environment import Standard
+from repops.host.environment import Standard
 
 from ..errors import Disturbed
 

@@ -10,7 +10,7 @@ import math
 from typing import Any, Protocol
 
 import numpy as np
-from repops.rounding import Rounded, round_to_grid, single
+from repops.f64.rounding import Rounded, round_to_grid, single
 
 from ..commit.tensor import Array
 from ..program.mode import MAX_BITS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from repops import cpu
+from repops.host import cpu
 from repops.opset import Arithmetic
 from repops.tensors import Array
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
 
-from repops.chains import Chain
+from repops.host.chains import Chain
 
 from ..commit.tensor import Array
 from ..element import Case, rule_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from repops import cpu
+from repops.host import cpu
 
 
 @pytest.fixture(autouse=True, scope="session")

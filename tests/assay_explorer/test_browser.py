@@ -15,10 +15,10 @@ from assay_explorer.index import Index
 from assay_explorer.pages import Pages
 from assay_explorer.rendering import Place
 from assay_lab.faults import Fault
-from tests.browser import NEEDS_CHROMIUM, chromium, violations
 from tests.conftest import Anvil
 from tests.e2e.arena import Arena
 from tests.e2e.conftest import bundle as small_bundle  # noqa: F401 # a fixture
+from tests.support.browser import NEEDS_CHROMIUM, chromium, violations
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.storage.store import Store

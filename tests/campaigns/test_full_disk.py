@@ -20,7 +20,7 @@ from tests.conftest import Anvil
 from tests.e2e.arena import STAKE, Arena
 from tests.e2e.conftest import bundle  # noqa: F401  # the fixture
 from tests.e2e.test_disputes import honest_root
-from tests.small_disk import Filler, small_disk
+from tests.support.small_disk import Filler, small_disk
 from trainer_node.chain import JobPhase
 from trainer_node.daemon.service import Daemon, Service
 from trainer_node.local.bundle import Bundle

@@ -12,12 +12,12 @@ from heapq import heappop, heappush
 from referee_py.commit import Tag, Tree, fold_path
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, Rules, commitment
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.jobs import Claim, Job, JobTerms, Match, Refutation
 from referee_py.params import BURNED
 from referee_py.program.mode import MODE_REPOPS_F32
 from referee_py.program.terms import Terms
 from referee_py.walk.reason import Reason
+from tests.model.chain_model import ChainModel
+from tests.model.jobs import Claim, Job, JobTerms, Match, Refutation
 
 from .bounds import delay_bound
 

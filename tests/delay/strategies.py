@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 from referee_py.jobs import JobPhase
-from referee_py.model.jobs import Match
+from tests.model.jobs import Match
 
 from .siege import LONGEST, TRUTH, Ending, Siege, Strategy, run
 

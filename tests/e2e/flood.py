@@ -18,7 +18,7 @@ import pytest
 
 from assay_lab.faults import Fault, Lie
 from referee_py.availability import Place
-from tests.slow_run import ticking
+from tests.support.slow_run import ticking
 from trainer_node.chain import Call, JobView, TransactionManager
 from trainer_node.chain.codec.availability import Ledger, close_call, request_call
 from trainer_node.client.posting import Offer

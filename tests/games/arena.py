@@ -19,7 +19,7 @@ from referee_py.game import rules
 from referee_py.game.calldata import MATCH_TERMS
 from referee_py.game.state import MatchState, MatchTerms, Reveal, Timeout
 from referee_py.jobs import commitment
-from referee_py.model.jobs import JobTerms
+from tests.model.jobs import JobTerms
 from tests.referee_py.game.chain import COMMIT_AGE, Chain, Transaction
 from tests.referee_py.game.random_play import job_fields, rows
 from trainer_node.chain.codec.match import match_call

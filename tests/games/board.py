@@ -19,14 +19,14 @@ from referee_py.availability.state import Piece, Place, RequestState
 from referee_py.execute import RunClaim
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, Rules
-from referee_py.model.availability_hook import AvailabilityHook
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.data_availability import DataAvailability, DataRequest, Subject
-from referee_py.model.jobs import Group, Job, JobTerms, Match, Refutation, StakedClaim, Trainer
 from referee_py.program.mode import MODE_REPOPS_F32
 from referee_py.program.terms import Terms
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import require
+from tests.model.availability_hook import AvailabilityHook
+from tests.model.chain_model import ChainModel
+from tests.model.data_availability import DataAvailability, DataRequest, Subject
+from tests.model.jobs import Group, Job, JobTerms, Match, Refutation, StakedClaim, Trainer
 from trainer_node.chain import JobView
 from trainer_node.run.refutation import Refuted
 

@@ -17,8 +17,6 @@ from eth_account import Account
 from referee_py.attestation import Verdict, sign
 from referee_py.commit import Record
 from referee_py.jobs import Rules
-from referee_py.model.panel import Panel
-from referee_py.model.registry import Registry
 from referee_py.panel.solver import plan
 from referee_py.panel.state import (
     Appeal,
@@ -35,6 +33,8 @@ from referee_py.panel.state import (
 )
 from referee_py.walk.dispute import Dispute, dispute_hash
 from referee_py.walk.refusals import Refusal
+from tests.model.panel import Panel
+from tests.model.registry import Registry
 from tests.referee_py.trial.parties import Setting
 from trainer_node.chain import HearingInfo, JobView
 from trainer_node.chain.outbox import Value

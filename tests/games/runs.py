@@ -7,7 +7,7 @@ from functools import cache
 from referee_py.commit import Tag, Tree, fold_path
 from referee_py.execute import RunClaim
 from referee_py.jobs import commitment
-from referee_py.model.jobs import Claim
+from tests.model.jobs import Claim
 from trainer_node.run.refutation import Refuted
 
 CHAIN, JOBS = 31337, "0x" + "1" * 40

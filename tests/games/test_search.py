@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.pairing import Pairing
+from tests.model.chain_model import ChainModel
+from tests.model.pairing import Pairing
 from trainer_node.chain import JobView
 from trainer_node.play.actions import JobAction
 from trainer_node.roles.sampling.decide import forsaken

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.jobs import Job, JobTerms
+from tests.model.chain_model import ChainModel
+from tests.model.jobs import Job, JobTerms
 from trainer_node.chain import ClaimView, Group, JobView, Trainer
 
 NOTHING = bytes(32)

@@ -5,8 +5,10 @@ import pytest
 import repops
 import repops.torch as rt
 import torch
-from repops import composites, cpu, fusion, reference
+from repops import reference
 from repops.bridge import GradientError
+from repops.fuse import composites, fusion
+from repops.host import cpu
 from repops.opset import (
     BOOL,
     F32,

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import repops
 import torch
-from repops import cpu, reference
+from repops import reference
 from repops.calls import SPECIAL_F32, random_call
-from repops.hashing import TreeKind, tree_root
-from repops.library import BEST_ISA
+from repops.host import cpu
+from repops.host.hashing import TreeKind, tree_root
+from repops.host.library import BEST_ISA
 from repops.opset import BF16, BOOL, F32, I64, OPS, Dtype, DtypeError
 from repops.tensors import NUMPY_DTYPE, canonical
 

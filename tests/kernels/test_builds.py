@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from repops import cpu, reference
-from repops.library import BEST_ISA, ISA_NAMES
+from repops import reference
+from repops.host import cpu
+from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.selftest import LONG_SEEDS, SEEDS
 
 from tests.kernels.replay import recording
@@ -90,7 +91,9 @@ def test_clang(calls, tmp_path):
 def test_fusion_by_clang(tmp_path):
     library = recording.build_library(tmp_path, CLANG, ["-O3"], link=["gcc"])
     cache = f"cache_dir={tmp_path}"
-    done = run_python(library, "-m", "pytest", "-q", "-n", "0", "-o", cache, "tests/kernels/test_fusion.py")
+    done = run_python(
+        library, "-m", "pytest", "-q", "-n", "0", "-o", cache, "tests/kernels/fuse/test_fusion.py"
+    )
     assert done.returncode == 0, done.stdout[-4000:]
 
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from repops import cpu, exact, reference
-from repops.library import BEST_ISA, ISA_NAMES
+from repops import reference
+from repops.host import cpu, exact
+from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.opset import BF16
 from repops.tensors import NUMPY_DTYPE, canonical
 

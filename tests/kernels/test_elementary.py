@@ -10,9 +10,10 @@ from pathlib import Path
 import gmpy2
 import numpy as np
 import pytest
-from repops import cpu, reference
+from repops import reference
 from repops.calls import SPECIAL_F32, Source
-from repops.library import BEST_ISA, ISA_NAMES
+from repops.host import cpu
+from repops.host.library import BEST_ISA, ISA_NAMES
 
 HERE = Path(__file__).parent
 KERNELS = HERE.parent.parent / "kernels"

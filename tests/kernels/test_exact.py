@@ -4,19 +4,21 @@ import math
 
 import numpy as np
 import pytest
-from repops import composites, exact, reference
+from repops import reference
 from repops.calls import random_call
-from repops.expression import record
-from repops.fusion import Fused
-from repops.library import BEST_ISA, ISA_NAMES
-from repops.memory import address_of
+from repops.fuse import composites
+from repops.fuse.expression import record
+from repops.fuse.fusion import Fused
+from repops.host import exact
+from repops.host.library import BEST_ISA, ISA_NAMES
+from repops.host.memory import address_of
+from repops.host.strided import Matrices
 from repops.opset import F32
 from repops.reference.exact import SUM_UNIT, rounded
-from repops.strided import Matrices
 from repops.tensors import canonical, spec_of
 
 from tests.kernels.exact_cases import KINDS, draw_terms, nearest, total_of
-from tests.kernels.fused import draw, one_by_one, same
+from tests.kernels.fuse.fused import draw, one_by_one, same
 from tests.kernels.test_contractions import random_convolution, random_product
 
 OPERATORS = tuple(reference.exact.IMPLEMENTATION)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from repops import exact, reference
-from repops.library import BEST_ISA
+from repops import reference
+from repops.host import exact
+from repops.host.library import BEST_ISA
 from repops.reference.exact import SUM_UNIT, rounded
 from repops.tensors import canonical
 

@@ -5,9 +5,10 @@ import pytest
 import repops
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from repops import cpu, reference
+from repops import reference
 from repops.calls import random_call
-from repops.library import BEST_ISA, ISA_NAMES
+from repops.host import cpu
+from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.opset import OPS, DtypeError
 from repops.tensors import ArrayError, canonical
 

@@ -7,9 +7,10 @@ repops/calls.py chooses the values (subnormals, -0, NaNs, all exponents, small i
 
 import numpy as np
 import pytest
-from repops import cpu, reference
+from repops import reference
 from repops.calls import Source, random_call
-from repops.library import BEST_ISA, ISA_NAMES
+from repops.host import cpu
+from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.opset import OPS
 from repops.tensors import canonical
 

@@ -70,6 +70,6 @@ def test_executors_make_no_report(tmp_path):
 def test_a_kernel_that_leaves_its_arrays_is_reported(call, report, tmp_path):
     """The control: kernels that are wrong on purpose."""
     library = recording.build_library(tmp_path, GCC, OPTIONS, kernels=[recording.HERE / "outside.c"])
-    done = run_python(library, "-c", f"import numpy as np; from repops.cpu import execute; {call}")
+    done = run_python(library, "-c", f"import numpy as np; from repops.host.cpu import execute; {call}")
     assert done.returncode != 0
     assert report in done.stderr

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from repops import backend, cpu, selftest
+from repops import backend, selftest
 from repops.backends import Backend
-from repops.library import BEST_ISA, ISA_NAMES
+from repops.host import cpu
+from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.opset import OPS
 
 LINES = {line.name: line for line in selftest.lines()}

@@ -25,10 +25,10 @@ from referee_py.program import Kind, Operand, Skeleton, Structure, TensorType, v
 from referee_py.program.attributes import encode_attributes
 from referee_py.program.structure import MAX_CONSTANTS, MAX_NODES, MAX_SLOTS
 from referee_py.program.terms import Terms, check_steps, check_strides, leaf_count
-from tests.element.chain import CASE, Given, Refusal, Rules, decode, encode_call, packed
-from tests.element.large import anywhere
-from tests.element.twin import piece
-from tests.solidity import compiled
+from tests.support.solidity import compiled
+from tests.twins.element.chain import CASE, Given, Refusal, Rules, decode, encode_call, packed
+from tests.twins.element.large import anywhere
+from tests.twins.element.twin import piece
 
 from .limits import Limits, outputs_of
 from .worst import worst_moves

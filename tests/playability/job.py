@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from repops import cpu, exact
+from repops.host import cpu, exact
 from repops.opset import F32
 from repops.tensors import Array, canonical
 

@@ -9,12 +9,12 @@ from referee_py.game.rules import apply
 from referee_py.game.solver import plan
 from referee_py.game.state import Move, Phase, Timeout
 from referee_py.game.view import ChainLog, LoggedView
-from referee_py.model.jobs import Match
 from referee_py.program.playable import fitting
 from referee_py.walk import clock
-from tests.planned import moves_of, observe, planned
+from tests.model.jobs import Match
 from tests.referee_py.game.chain import Transaction
 from tests.referee_py.game.synthetic_run import Run
+from tests.support.planned import moves_of, observe, planned
 from trainer_node.chain.codec.match import match_call
 
 from .table import Patience, Table, most_gas, whole

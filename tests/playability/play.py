@@ -21,10 +21,10 @@ from eth_account import Account
 from referee_py.game.calldata import MATCH_TERMS
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, Rules, commitment
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.jobs import Claim, Job, JobTerms, Match
-from referee_py.model.panel import Hearing
 from referee_py.panel.state import HearingPhase
+from tests.model.chain_model import ChainModel
+from tests.model.jobs import Claim, Job, JobTerms, Match
+from tests.model.panel import Hearing
 from tests.referee_py.game.actions import address
 from tests.referee_py.game.chain import Chain, Transaction
 from tests.referee_py.game.synthetic import value

@@ -8,7 +8,7 @@ from referee_py.availability import Piece, Place
 from referee_py.availability.prices import deposit_of
 from referee_py.availability.solver import response_of
 from referee_py.availability.state import OUTPUTS
-from referee_py.model.data_availability import Subject
+from tests.model.data_availability import Subject
 from tests.referee_py.game.chain import Transaction
 from tests.referee_py.game.random_request import Known
 from tests.referee_py.game.synthetic_run import Run

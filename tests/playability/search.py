@@ -20,10 +20,10 @@ from referee_py.program import TensorType
 from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, Bounds, Rounding
 from referee_py.program.playable import MAX_BYTES, MAX_GAS
 from tests.conftest import Anvil
-from tests.element.chain import ANVIL_OPTIONS as RULE_OPTIONS
-from tests.element.chain import Rules
 from tests.referee_py.game.chain import ANVIL_OPTIONS as GAME_OPTIONS
 from tests.referee_py.game.synthetic_run import Lie
+from tests.twins.element.chain import ANVIL_OPTIONS as RULE_OPTIONS
+from tests.twins.element.chain import Rules
 
 from .agreement import Agreement, Tally
 from .job import CaseGraph, graph_of

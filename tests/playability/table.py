@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from eth_utils.address import to_checksum_address
 
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.registry import Registry
 from referee_py.program.playable import MAX_GAS, move_gas
+from tests.model.chain_model import ChainModel
+from tests.model.registry import Registry
 from tests.referee_py.game.chain import COMMIT_AGE, Chain, Contract, Transaction
 
 MIN_STAKE, LEAVE_DELAY = 100, 15

@@ -8,15 +8,15 @@ from enum import Enum
 from random import Random
 
 from referee_py import trial as court
-from referee_py.model.panel import Trial
 from referee_py.program.playable import fitting
 from referee_py.trial import Answer, NodesReveal, Post, ShowLeaf, ShowOutputs, Stage, Timeout
 from referee_py.trial.rules import places
 from referee_py.trial.solver import plan
 from referee_py.walk import clock
-from tests.planned import moves_of, planned
+from tests.model.panel import Trial
 from tests.referee_py.game.chain import Transaction
 from tests.referee_py.trial.parties import Known
+from tests.support.planned import moves_of, planned
 from trainer_node.chain.codec.trial import trial_call
 
 from .job import CaseGraph

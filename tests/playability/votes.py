@@ -7,9 +7,9 @@ from typing import Any
 from eth_account import Account
 
 from referee_py.attestation import Verdict, sign
-from referee_py.model.panel import Hearing
 from referee_py.panel.solver import plan
 from referee_py.panel.state import Appeal, Attest, HearingPhase
+from tests.model.panel import Hearing
 from tests.referee_py.game.chain import Transaction
 from trainer_node.chain.codec.hearing import hearing_call
 

@@ -26,8 +26,8 @@ from referee_py.trial import NodesReveal, ShowLeaf, TrialState, apply, open_tria
 from referee_py.trial import solver as trials
 from referee_py.trial.solver import Operator
 from referee_py.walk.dispute import dispute_hash
-from tests.planned import moves_of
 from tests.referee_py.trial.parties import Known, Setting
+from tests.support.planned import moves_of
 from trainer_node.chain import HearingInfo, TrialInfo
 from trainer_node.chain.outbox import Value
 from trainer_node.daemon.due import Due

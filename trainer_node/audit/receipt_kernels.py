@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from repops.cuda.sources import SOURCES, text_of
-from repops.library import LIBRARY
+from repops.host.library import LIBRARY
 
 from referee_py.program.mode import is_rounded
 

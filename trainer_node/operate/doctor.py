@@ -96,7 +96,7 @@ def _guard(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Findin
 def _kernels() -> Iterator[Finding]:
     import repops
     from repops import selftest
-    from repops.library import BEST_ISA, ISA_NAMES
+    from repops.host.library import BEST_ISA, ISA_NAMES
 
     want, differing = selftest.golden(), []
     for line in selftest.lines():

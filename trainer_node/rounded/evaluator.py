@@ -1,6 +1,6 @@
 """Operators in binary64 with torch and repops on the CPU: fast libraries, with the radii of the readable evaluation.
 
-Operands are made binary64 together with the norms for the radii (repops.f64, repops.f64_conv), so a radius costs next
+Operands are made binary64 together with the norms for the radii (repops.f64, repops.f64.conv), so a radius costs next
 to nothing. The results are those of `referee_py.rounding.evaluate` up to the order of sums.
 """
 
@@ -13,11 +13,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import repops.rounding
+import repops.f64.rounding
 import torch
-from repops.f64 import F64Matrix, Workspace, f64_scatter, f64_sum, to_f64
-from repops.f64_conv import conv
-from repops.rounding import round_all
+from repops.f64.conv import conv
+from repops.f64.rounding import round_all
+from repops.f64.sums import F64Matrix, Workspace, f64_scatter, f64_sum, to_f64
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
@@ -76,7 +76,7 @@ class TorchEvaluator:
         """Compute one IEEE-754 operation in binary64, rounded."""
         if name == "cast":
             return round_all(inputs[0].astype(np.float64), bits)
-        return repops.rounding.single(name, inputs, bits)
+        return repops.f64.rounding.single(name, inputs, bits)
 
     # ------------------------------------------------------------------------------------------------ products
 

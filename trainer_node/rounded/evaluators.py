@@ -12,8 +12,8 @@ from importlib import metadata
 
 import numpy as np
 import torch
-from repops.f64 import to_f64
-from repops.rounding import round_all
+from repops.f64.rounding import round_all
+from repops.f64.sums import to_f64
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput

@@ -65,7 +65,7 @@ class Band(NamedTuple):
 def search(x: Tensor, radius: Tensor, b: int, widen: float) -> Band:
     """Round flat x; find elements at most `widen * radius` from the nearest midpoint, where the radius is not zero.
 
-    The result is that of `repops.rounding.round_to_grid`: narrow elements have a radius below an eighth of a quantum.
+    The result is that of `f64.rounding.round_to_grid`: narrow elements have a radius below an eighth of a quantum.
     No radius is NaN.
     """
     _check(x, b)

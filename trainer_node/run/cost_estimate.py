@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import repops
-from repops.exact import NANOSECONDS_A_TERM
+from repops.host.exact import NANOSECONDS_A_TERM
 from repops.opset import Arithmetic
 
 from referee_py.errors import InvalidProgram, Unavailable

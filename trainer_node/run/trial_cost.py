@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from repops.chains import KINDS
-from repops.hashing import tree_root
+from repops.host.chains import KINDS
+from repops.host.hashing import tree_root
 
 from referee_py.commit.tensor import DATA, Array
 from referee_py.element import Case, rule_of

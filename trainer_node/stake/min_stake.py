@@ -10,8 +10,8 @@ as much as a stake, and half of the bond goes to the winner, too.
 
 The dispute is the dearest that the limits of the protocol allow: the other side publishes nothing, the operator has 255
 inputs, the verifiers are silent or wrong, and the court judges it. The gas is that of transactions of one move each, as
-measured by tests/contracts/Worst.t.sol, tests/contracts/Gas.t.sol (GAME_GAS) and tests/trial/test_worst.py (TRIAL_GAS).
-tests/trainer_node/stake/test_min_stake.py and tests/trial/test_worst.py compare the tables with the measured gas.
+measured by tests/contracts/Worst.t.sol and Gas.t.sol (GAME_GAS) and tests/twins/trial/test_worst.py (TRIAL_GAS).
+tests/trainer_node/stake/test_min_stake.py and tests/twins/trial/test_worst.py compare the tables with the measured gas.
 """
 
 from __future__ import annotations

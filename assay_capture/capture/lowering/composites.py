@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from repops import composites
+from repops.fuse import composites
 from repops.opset import BOOL, F32
 
 from ..builder import Ref

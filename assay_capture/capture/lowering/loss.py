@@ -5,7 +5,7 @@ Letters: N examples, C classes.
 
 from __future__ import annotations
 
-from repops import composites
+from repops.fuse import composites
 from repops.opset import F32
 
 from ..builder import Ref

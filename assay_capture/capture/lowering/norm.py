@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from repops import composites
+from repops.fuse import composites
 from repops.opset import F32
 
 from ..builder import Ref

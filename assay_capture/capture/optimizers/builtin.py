@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from repops import composites
+from repops.fuse import composites
 from repops.opset import F32, I64
 
 from ..builder import Builder, Ref

@@ -1,7 +1,7 @@
 // An element's chain of steps (docs/adjudication.md, section 2), computed from one state to a later one.
 //
 // A state is bytes, with words big-endian. referee_py/element defines its contents, and tests compare this
-// code with it. The caller (repops/chains.py) has checked operands and attributes against the operator table,
+// code with it. The caller (repops/host/chains.py) has checked operands and attributes against the operator table,
 // and that the element, the steps and the size of the state belong to this chain.
 //
 //     dispatch.c       selects the walk; the C ABI
@@ -18,7 +18,7 @@
 #include "shared/bits.h"
 #include "runtime/loops.h"
 
-// The rule of an operator. repops/chains.py has the same numbers.
+// The rule of an operator. repops/host/chains.py has the same numbers.
 enum chain_kind {
     CHAIN_MATMUL = 0,
     CHAIN_CONV = 1,
@@ -31,7 +31,7 @@ enum chain_kind {
     CHAIN_SCATTER = 8,
 };
 
-// The state of a sum of floats, which depends on the arithmetic. repops/chains.py has the same numbers.
+// The state of a sum of floats, which depends on the arithmetic. repops/host/chains.py has the same numbers.
 enum chain_sums {
     SUMS_ORDERED = 0, // repops-f32: rounded sums, in a fixed order
     SUMS_EXACT = 1,   // exact: the exact sum

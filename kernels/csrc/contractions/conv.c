@@ -362,7 +362,7 @@ static int input_grad(call k, const arithmetic *how) {
     }
 CONVOLUTIONS(, binary32)
 CONVOLUTIONS(bf16_, of_bf16)
-// In an order of their own (repops/f64_conv.py). No tap that does not exist is multiplied, unless by zero.
+// In an order of their own (repops/f64/conv.py). No tap that does not exist is multiplied, unless by zero.
 CONVOLUTIONS(f64_, binary64)
 CONVOLUTIONS(exact_, exactly)
 CONVOLUTIONS(exact_bf16_, exactly_bf16)

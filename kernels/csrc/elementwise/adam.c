@@ -1,4 +1,4 @@
-// The composite `adam` (repops/composites.py) in one loop, with the arithmetic of that expression, operator
+// The composite `adam` (repops/fuse/composites.py) in one loop, with the arithmetic of that expression, operator
 // by operator. The loop reads four streams, writes three, and is bound by memory: fused.c reads them in turns
 // and reaches half the bandwidth.
 

@@ -145,7 +145,7 @@ ROW_KERNEL(cast_f32_to_bf16, float, uint16_t, to_bf16(a))
 ROW_KERNEL(cast_bf16_to_f32, uint16_t, float, from_bf16(a))
 ROW_KERNEL(cast_bf16_to_bf16, uint16_t, uint16_t, a)
 
-// Several operators at once (repops/phases.py): casts to bf16 and back, after arithmetic or alone; and
+// Several operators at once (repops/fuse/phases.py): casts to bf16 and back, after arithmetic or alone; and
 // arithmetic with an operand of bf16, which comes first.
 ROW_KERNEL(round_bf16, float, float, rounded_bf16(a))
 #define WITH_BF16(name, expression)                                                                          \

@@ -4,7 +4,7 @@
 #include "repops.h"
 
 // `objects` are the addresses of Python's array objects, inputs, then outputs. INVARIANT: numpy's C interface
-// fixes their fields; `head` are the bytes before these (repops/memory.py checks both at import).
+// fixes their fields; `head` are the bytes before these (repops/host/memory.py checks both at import).
 typedef struct {
     repops_operator *operator;
     const signature *sig;

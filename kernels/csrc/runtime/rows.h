@@ -36,7 +36,7 @@ typedef struct {
 
 extern const reduction sum_f32, sum_i64, amax_f32, amax_i64, exact_sum_f32;
 
-// Tables behind the names of repops/fusion.py: "add_f32", "lt_i64", "cast_f32_i64", "exp_f32", "where_4"
+// Tables behind the names of repops/fuse/fusion.py: "add_f32", "lt_i64", "cast_f32_i64", "exp_f32", "where_4"
 // (bytes of an item), "sum_f32". Each table ends with a NULL name.
 typedef struct {
     const char *name;

@@ -13,7 +13,7 @@ the tests run every kernel on the host (tests/kernels/cuda) and compile it for s
 
 from __future__ import annotations
 
-from ..hashing import TreeKind
+from ..host.hashing import TreeKind
 from .device import driver, torch_with_cuda
 from .errors import CompileError, CudaUnavailable, LaunchError
 from .executor import execute, hash_tree

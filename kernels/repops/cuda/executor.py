@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..hashing import HASH_BYTES, TreeKind
+from ..host.hashing import HASH_BYTES, TreeKind
 from ..opset import BF16, BOOL, F32, I64, Attrs, Dtype, DtypeError, Shape, Spec, lookup
 from ..tensors import AliasError, Array, ArrayError, call_of, freeze
 from ..tensors import spec_of as array_spec

@@ -1,6 +1,6 @@
 """A fused expression as one CUDA kernel: writes its source, which NVRTC compiles and the cache keeps like any other.
 
-repops.phases decides which expressions can be fused and in which phase an operator runs. In a pointwise expression one
+`fuse.phases` decides which expressions can be fused and in which phase an operator runs. In a pointwise expression one
 thread computes an element in registers, from its loads to its stores. With reductions a warp computes a row and goes
 over it once for each phase. It keeps a value that a later phase needs in registers if the row is short; otherwise it
 recomputes the value from the inputs, which gives the same bits. The warp's lanes are the lanes of docs/opset.md.
@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from ..expression import Expression
+from ..fuse.expression import Expression
+from ..fuse.phases import NotFusibleError, Place, Schedule
 from ..opset import F32, ITEM_SIZE, MAX_RANK, Dtype, Shape, ShapeError
-from ..phases import NotFusibleError, Place, Schedule
 from . import executor
 from .plan import LaunchPlan, Ref, Target, Word, ceil_div, divisor, elements, grid, launch
 from .pointwise import ELEMENTARY

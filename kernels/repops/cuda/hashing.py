@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from ..hashing import HASH_BYTES, LEAF_BYTES, TreeKind
+from ..host.hashing import HASH_BYTES, LEAF_BYTES, TreeKind
 from ..opset import ITEM_SIZE, Spec
 from .plan import LaunchPlan, Ref, Target, Word, ceil_div, elements, grid, launch
 

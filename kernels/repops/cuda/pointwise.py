@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..fuse.phases import row_major
 from ..opset import ITEM_SIZE, MAX_RANK, Dtype, Shape
-from ..phases import row_major
 from ..tensors import Call
 from .plan import (
     Axes,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..fuse.phases import row_major
 from ..opset import ITEM_SIZE
-from ..phases import row_major
 from ..tensors import Call
 from .plan import (
     Axes,

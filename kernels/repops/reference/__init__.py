@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..environment import Standard
+from ..host.environment import Standard
 from ..opset import Attrs
 from ..tensors import NUMPY_DTYPE, Array, check
 from . import contract, elementary, exact, index, pointwise, random, reduce

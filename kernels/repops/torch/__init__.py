@@ -15,7 +15,7 @@ NOTE: PyTorch itself adds up the gradients of a tensor that is used several time
 
     operators    schemas, execution and fake tensors, from the table
     autograd     registration of gradients; `gradients` has those of the operators
-    composites   composites of repops.composites as operators
+    composites   composites of repops.fuse.composites as operators
     functional   layers, activations, losses
     optim        SGD, Adam, AdamW
 """

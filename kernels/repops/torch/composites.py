@@ -1,6 +1,6 @@
 """Composites as `torch.library` operators `repops::<name>`: schema, execution, fake tensors and gradients.
 
-Everything but the gradients is derived from the function in repops.composites: values become tensors, keyword options
+Everything but the gradients is derived from the function in `fuse.composites`: values become tensors, keyword options
 become options. The CPU runs a composite as one kernel if possible, a GPU its operators one by one; the bits are equal.
 """
 
@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
-from .. import bridge, composites
-from ..expression import argument_names, record
+from .. import bridge
+from ..fuse import composites
+from ..fuse.expression import argument_names, record
 from .autograd import Context, Gradients, gradient, reduce_to
 from .operators import check_devices, define, empty, implement, overload, single, static_spec
 

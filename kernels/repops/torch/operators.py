@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .. import bridge
-from ..expression import f32_bits
+from ..fuse.expression import f32_bits
 from ..opset import OPS, Op, lookup
 from ..torch_arrays import TORCH_DTYPE
 
@@ -145,7 +145,7 @@ def overload(name: str) -> Any:
 
 
 class TensorOps:
-    """Every operator as a method on tensors of one device, with autograd: an `Ops` of repops.expression."""
+    """Every operator as a method on tensors of one device, with autograd: an `Ops` of repops.fuse.expression."""
 
     def __init__(self, device: torch.device):
         self._device = device

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from .. import bridge, composites
+from .. import bridge
+from ..fuse import composites
 from ..opset import AttrError
 
 Tensor = torch.Tensor

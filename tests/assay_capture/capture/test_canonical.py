@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import repops
-from repops.phases import ELEMENTWISE
+from repops.fuse.phases import ELEMENTWISE
 
 from assay_capture.capture import BUILTIN, build, load_recipe
 from referee_py.execute import Metrics, Run

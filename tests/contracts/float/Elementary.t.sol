@@ -7,7 +7,7 @@ import {Elementary} from "contracts/float/Elementary.sol";
 import {ElementaryBracket} from "contracts/float/ElementaryBracket.sol";
 
 /// @notice The tables of docs/opset.md, section 4, refusals, and the one place where brackets are rounded. All other
-/// values are compared with other implementations in tests/float/test_elementary.py.
+/// values are compared with other implementations in tests/twins/float/test_elementary.py.
 contract ElementaryTest is Base {
     uint256 private constant MINUS = 0x80000000;
     uint256 private constant INF = 0x7F800000;

@@ -6,7 +6,7 @@ import {Convert} from "contracts/float/Convert.sol";
 import {Ball, Entry, Grid} from "contracts/float/Grid.sol";
 import {Kulisch, Sum} from "contracts/float/Kulisch.sol";
 
-/// @notice Decisions, by examples for readers and by laws. Against referee_py: tests/float/test_grid.py.
+/// @notice Decisions, by examples for readers and by laws. Against referee_py: tests/twins/float/test_grid.py.
 contract GridTest is Base {
     using Kulisch for Sum;
 

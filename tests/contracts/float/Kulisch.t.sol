@@ -5,7 +5,7 @@ import {Base} from "../Base.t.sol";
 import {Kulisch, Sum} from "contracts/float/Kulisch.sol";
 
 /// @notice Exact sums, by laws that hold bit for bit and by examples for readers. Against Python's integers:
-/// tests/float/test_kulisch.py.
+/// tests/twins/float/test_kulisch.py.
 contract KulischTest is Base {
     using Kulisch for Sum;
 

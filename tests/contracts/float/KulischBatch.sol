@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Ball, Entry, Grid} from "contracts/float/Grid.sol";
 import {Kulisch, Sum} from "contracts/float/Kulisch.sol";
 
-/// @notice Many calls of Kulisch and Grid at a time, for comparisons with Python (tests/float/exact.py packs and
+/// @notice Many calls of Kulisch and Grid at a time, for comparisons with Python (tests/twins/float/exact.py packs and
 /// unpacks). Words are big-endian; a sum is three, as Kulisch.encode has it.
 contract KulischBatch {
     using Kulisch for Sum;

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 /// @notice 258 numbers drawn from N(0, 1), in both formats, big-endian.
-/// @dev Written by tests/float/normals.py.
+/// @dev Written by tests/twins/float/normals.py.
 library Normals {
     bytes internal constant SINGLE = hex"3e975bf93f90c9f5bcd2631bbf503e8c4003dc25bf82e1f33ec695f84008b536bf8e3cc63ed7afc2"
         hex"3e3df11e3e2a6220bfdf9f283f230bc63f47c86d4013ea80bef3ac24befc52173f1324993f31b1bb"

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from repops import cpu, reference
+from repops import reference
 from repops.calls import random_call
 from repops.cuda.plan import Target
 from repops.cuda.plans import plan_of
+from repops.host import cpu
 from repops.opset import OPS
 from repops.selftest import digest
 from repops.tensors import canonical, check

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from repops import backend, cpu, reference
+from repops import backend, reference
 from repops.calls import random_call
 from repops.cuda.plan import Target
 from repops.cuda.plans import differs, plan_of
+from repops.host import cpu
 from repops.opset import OPS
 from repops.selftest import digest
 from repops.tensors import canonical, check

@@ -4,10 +4,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from repops import cpu, reference
+from repops import reference
 from repops.cuda import contraction, exact_int8
 from repops.cuda.plan import Target
 from repops.cuda.plans import plan_of
+from repops.host import cpu
 from repops.tensors import canonical, check
 
 from .calls import contractions, hard_products, normal, rounded, spread

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from repops import cpu
 from repops.calls import random_call
 from repops.cuda import executor
 from repops.cuda.errors import CudaUnavailable, LaunchError
-from repops.hashing import TreeKind
+from repops.host import cpu
+from repops.host.hashing import TreeKind
 from repops.opset import OPS, ArityError, DtypeError
 from repops.tensors import AliasError, ArrayError, canonical
 

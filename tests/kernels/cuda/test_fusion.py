@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from repops import composites as c
-from repops import cpu
 from repops.cuda import compiler, device
 from repops.cuda.fusion import KEPT_ROW, Fused, FusedKernel
-from repops.expression import evaluate, record
+from repops.fuse import composites as c
+from repops.fuse.expression import evaluate, record
+from repops.fuse.phases import NotFusibleError
+from repops.host import cpu
 from repops.opset import BF16, BOOL, F32, I64, ShapeError
-from repops.phases import NotFusibleError
 from repops.tensors import NUMPY_DTYPE, canonical, spec_of
 
 from . import emulation

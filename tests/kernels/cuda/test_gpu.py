@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from repops import cpu
 from repops.backends import Backend
 from repops.cuda import LaunchError
+from repops.host import cpu
 from repops.opset import OPS
 
 from benchmarks import gpu_checks, gpu_exact, gpu_timings

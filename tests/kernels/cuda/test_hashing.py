@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from repops.cuda.hashing import hash_plan, level_counts
-from repops.hashing import TreeKind
+from repops.host.hashing import TreeKind
 from repops.tensors import DTYPE_CODE
 
 from referee_py.commit.hashing import Tag

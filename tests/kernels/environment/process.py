@@ -54,8 +54,8 @@ def main():
             failures.append(f"{title}: {error}")
 
     def compare(before, library):
-        from repops import cpu
         from repops.backends import Backend
+        from repops.host import cpu
         from repops.selftest import digest, golden, lines
 
         want = golden()

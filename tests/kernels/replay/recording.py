@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from repops import cpu
 from repops.backends import Backend
+from repops.host import cpu
 from repops.opset import Attrs
 from repops.selftest import Line, digest, golden, lines
 from repops.tensors import Array, canonical, check

@@ -7,8 +7,8 @@ import pytest
 import repops
 import repops.torch as rt
 import torch
-from repops import cpu
 from repops.calls import random_call
+from repops.host import cpu
 from repops.opset import OPS, Dtype, lookup
 from repops.tensors import canonical
 from repops.torch.autograd import RULES

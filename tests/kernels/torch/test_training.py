@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import repops.torch as rt
 import torch
-from repops.library import BEST_ISA, ISA_NAMES
+from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.opset import OpError
 
 from . import networks

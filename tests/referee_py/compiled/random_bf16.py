@@ -7,7 +7,7 @@ from typing import Any
 from repops.opset import BF16, F32, Shape
 
 from referee_py.commit.tensor import Array
-from tests.kernels.fused import SPECIAL
+from tests.kernels.fuse.fused import SPECIAL
 
 from .random_program import RandomProgram, Value
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from repops import cpu
+from repops.host import cpu
 from repops.opset import ITEM_SIZE, Attrs, Spec
 from repops.tensors import NUMPY_DTYPE
 from repops.torch_arrays import from_numpy, to_numpy

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from repops.expression import Recorder
+from repops.fuse.expression import Recorder
+from repops.fuse.phases import NotFusibleError
 from repops.opset import F32
-from repops.phases import NotFusibleError
 
 from referee_py.compiled import Compiled, Cpu, groups
 from referee_py.compiled.machine import ROW_BYTES

@@ -9,7 +9,7 @@ import pytest
 import repops
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from repops import cpu
+from repops.host import cpu
 
 from referee_py.commit import Tag, Tree, fold_path
 from referee_py.errors import HashMismatch, InvalidInput, InvalidProgram

@@ -12,8 +12,8 @@ from eth_utils.address import to_checksum_address
 from referee_py import trial as court
 from referee_py.commit import Record
 from referee_py.game.state import Move
-from referee_py.model.jobs import Match
-from referee_py.model.panel import Hearing
+from tests.model.jobs import Match
+from tests.model.panel import Hearing
 
 from .chain import Transaction
 from .synthetic import value

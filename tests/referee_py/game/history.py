@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from referee_py.commit import Tag, fold_path
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, commitment
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.jobs import Job, Match, Refutation
 from referee_py.walk.reason import Reason
+from tests.model.chain_model import ChainModel
+from tests.model.jobs import Job, Match, Refutation
 
 from .scenario import JOBS, STAKE, claim, run_tree
 

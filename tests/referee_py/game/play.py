@@ -12,7 +12,7 @@ from referee_py.game.view import ChainLog, LoggedView
 from referee_py.walk import clock
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
-from tests.planned import moves_of, observe
+from tests.support.planned import moves_of, observe
 
 from .synthetic import Graph, match_terms
 from .synthetic_run import Run

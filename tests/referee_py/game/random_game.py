@@ -13,11 +13,11 @@ from eth_account import Account
 from referee_py.commit import NO_LOG
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, Rules, commitment
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.jobs import Claim, Job, JobTerms, Match, Refutation
-from referee_py.model.panel import Hearing
 from referee_py.panel.state import HearingPhase
 from referee_py.walk import clock
+from tests.model.chain_model import ChainModel
+from tests.model.jobs import Claim, Job, JobTerms, Match, Refutation
+from tests.model.panel import Hearing
 
 from .actions import Action, address, spoil
 from .chain import Chain, Transaction

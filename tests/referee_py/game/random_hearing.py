@@ -12,15 +12,15 @@ from eth_account import Account
 from referee_py import trial as court
 from referee_py.attestation import Verdict, sign
 from referee_py.commit import Record
-from referee_py.model.panel import Hearing, Trial
 from referee_py.panel.solver import plan
 from referee_py.panel.state import Appeal, Attest, Escalate, HearingPhase, Move, Proceed, Stand
 from referee_py.trial import NodesReveal, ShowLeaf, Timeout
 from referee_py.trial.solver import Operator
 from referee_py.trial.solver import plan as plan_trial
 from referee_py.walk import clock
-from tests.planned import moves_of, planned
+from tests.model.panel import Hearing, Trial
 from tests.referee_py.trial.parties import Known
+from tests.support.planned import moves_of, planned
 from trainer_node.chain.codec.hearing import hearing_call
 from trainer_node.chain.codec.trial import trial_call
 

@@ -24,9 +24,9 @@ from referee_py.game.state import (
     Timeout,
 )
 from referee_py.game.view import ChainLog, LoggedView
-from referee_py.model.jobs import Match
 from referee_py.walk.descent import Descent
-from tests.planned import moves_of, observe, planned
+from tests.model.jobs import Match
+from tests.support.planned import moves_of, observe, planned
 from trainer_node.chain.codec.match import match_call
 
 from .actions import Action, spoil

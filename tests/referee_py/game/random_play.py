@@ -17,16 +17,16 @@ from eth_utils.address import to_checksum_address
 
 from referee_py.game.calldata import MATCH_TERMS, match_id, position_hash
 from referee_py.game.state import Phase
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.escrow import Escrow
-from referee_py.model.jobs import Group, Job, Match
-from referee_py.model.panel import Hearing, Trial
-from referee_py.model.registry import Registry
-from referee_py.model.timekeeper import Timekeeper
 from referee_py.params import BURNED
 from referee_py.trial import Stage
 from referee_py.trial.calldata import position_hash as trial_position_hash
 from referee_py.walk.refusals import Refusal
+from tests.model.chain_model import ChainModel
+from tests.model.escrow import Escrow
+from tests.model.jobs import Group, Job, Match
+from tests.model.panel import Hearing, Trial
+from tests.model.registry import Registry
+from tests.model.timekeeper import Timekeeper
 
 from .actions import Action
 from .chain import COMMIT_AGE, DEPLOYER, GUARDIAN, Chain, Contract, Transaction, words

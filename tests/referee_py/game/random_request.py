@@ -14,11 +14,11 @@ from referee_py.availability.state import OUTPUTS, LeafShown
 from referee_py.commit import NO_LOG, Record, Tree
 from referee_py.commit.structs import words
 from referee_py.errors import Unavailable
-from referee_py.model.data_availability import Subject
 from referee_py.params import MAX_RANK
 from referee_py.program.terms import leaf_count
 from referee_py.rounding import Log
 from referee_py.walk.refusals import Refusal
+from tests.model.data_availability import Subject
 from trainer_node.chain.codec.availability import provide_call
 
 from .actions import Action, spoil

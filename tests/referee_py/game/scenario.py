@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from referee_py.commit import Tag, Tree
 from referee_py.game.state import Phase
 from referee_py.jobs import Rules, commitment
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.jobs import Claim, JobTerms
 from referee_py.program.mode import MODE_REPOPS_F32
 from referee_py.program.terms import Terms
 from referee_py.walk.reason import Reason
+from tests.model.chain_model import ChainModel
+from tests.model.jobs import Claim, JobTerms
 
 NO_ROOTS = bytes(32), bytes(32), bytes(32), bytes(32)
 

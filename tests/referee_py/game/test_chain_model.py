@@ -6,9 +6,13 @@ import pytest
 
 from referee_py.game.state import Phase, Timeout
 from referee_py.jobs import JobPhase, commitment
-from referee_py.model.availability_hook import AvailabilityHook
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.refusals import (
+from referee_py.params import BURNED
+from referee_py.program.mode import Rounding
+from referee_py.walk.reason import Reason
+from referee_py.walk.refusals import Refusal, WrongStake
+from tests.model.availability_hook import AvailabilityHook
+from tests.model.chain_model import ChainModel
+from tests.model.refusals import (
     AlreadyCollected,
     JobRuns,
     LostClaim,
@@ -17,10 +21,6 @@ from referee_py.model.refusals import (
     RootClosed,
     TooSoon,
 )
-from referee_py.params import BURNED
-from referee_py.program.mode import Rounding
-from referee_py.walk.reason import Reason
-from referee_py.walk.refusals import Refusal, WrongStake
 
 from .scenario import CLIENT, JOBS, PANEL, REFEREE, REWARD, STAKE, Scenario, claim, who
 

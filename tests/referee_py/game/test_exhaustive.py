@@ -50,7 +50,7 @@ from referee_py.walk.descent import Descent, shown
 from referee_py.walk.dispute import ZERO
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
-from tests.planned import moves_of, observe
+from tests.support.planned import moves_of, observe
 
 from .small import Lies, junk, small_graph
 from .synthetic import match_terms

@@ -22,10 +22,10 @@ from functools import partial
 import pytest
 
 from referee_py.jobs import JobPhase
-from referee_py.model.jobs import Group, Match
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
 from tests.delay.bounds import delay_bound
+from tests.model.jobs import Group, Match
 
 from .history import REFUTES, History
 from .scenario import REWARD, STAKE, Scenario, claim, who

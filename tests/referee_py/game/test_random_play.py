@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from referee_py.game import refusals
-from referee_py.model.timekeeper import Timekeeper
 from referee_py.panel import refusals as panel_refusals
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
+from tests.model.timekeeper import Timekeeper
 
 from . import chain as local
 from .random_game import LEAVE_DELAY, MIN_STAKE

@@ -12,14 +12,14 @@ from referee_py.game.solver import plan
 from referee_py.game.state import Move, Phase, Submit, Timeout
 from referee_py.game.view import ChainLog, LoggedView
 from referee_py.jobs import Rules, commitment
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.jobs import Claim, JobTerms, Match
 from referee_py.panel.state import HearingPhase, hearing_id
 from referee_py.trial.solver import plan as plan_trial
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
-from tests.planned import moves_of
+from tests.model.chain_model import ChainModel
+from tests.model.jobs import Claim, JobTerms, Match
 from tests.referee_py.trial.parties import Known
+from tests.support.planned import moves_of
 
 from .real import RealGraph, random_real_graph
 from .synthetic_run import Lie, Run

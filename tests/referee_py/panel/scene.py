@@ -11,8 +11,6 @@ from eth_account import Account
 from referee_py.attestation import Verdict, sign
 from referee_py.commit import Record
 from referee_py.jobs import Rules
-from referee_py.model.panel import Hearing, Panel
-from referee_py.model.registry import Registry
 from referee_py.panel.state import (
     Appeal,
     Attest,
@@ -28,6 +26,8 @@ from referee_py.panel.state import (
 from referee_py.walk.dispute import dispute_hash
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal
+from tests.model.panel import Hearing, Panel
+from tests.model.registry import Registry
 from tests.referee_py.trial.parties import Setting
 
 KEYS = tuple(bytes([k]) * 32 for k in range(1, 5))

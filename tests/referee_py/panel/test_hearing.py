@@ -9,8 +9,8 @@ from referee_py.params import BURNED
 from referee_py.trial import Stage
 from referee_py.trial.solver import plan
 from referee_py.walk.reason import Reason
-from tests.planned import moves_of
 from tests.referee_py.trial.parties import Known
+from tests.support.planned import moves_of
 
 from .scene import (
     APPEAL_PERIOD,

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from referee_py.model.panel import Panel
-from referee_py.model.registry import Registry
 from referee_py.panel import refusals
 from referee_py.panel.state import Attest, HearingPhase, Move
 from referee_py.trial import Timeout
 from referee_py.walk.refusals import Refusal
+from tests.model.panel import Panel
+from tests.model.registry import Registry
 
 from .scene import NEITHER, PANEL, RIGHT, SPOKESMEN, STAKE, STRANGER, VERIFIERS, WRONG, Scene, signature
 

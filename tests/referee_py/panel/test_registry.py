@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from referee_py.model.registry import Registry
 from referee_py.walk.refusals import Refusal
+from tests.model.registry import Registry
 
 VERIFIER, PANEL, OTHER = ("0x" + digit * 40 for digit in "123")
 

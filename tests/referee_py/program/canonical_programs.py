@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 import repops
+from repops.fuse.phases import ELEMENTWISE
 from repops.opset import BOOL, F32, I64, Dtype
-from repops.phases import ELEMENTWISE
 
 from referee_py.commit.tensor import Array
 from referee_py.execute import Interpreter, State

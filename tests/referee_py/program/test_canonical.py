@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from repops.phases import ELEMENTWISE
+from repops.fuse.phases import ELEMENTWISE
 
 from referee_py.commit import tensor_hash
 from referee_py.errors import InvalidProgram

@@ -22,7 +22,7 @@ from referee_py.rounding.truth import truth as truth_of
 from referee_py.trial import NO_BLOCK, LogBlock, NodesReveal, ShowLeaf, Stage, TrialState, apply, open_trial
 from referee_py.trial.solver import Operator, plan
 from referee_py.walk.dispute import Dispute
-from tests.planned import moves_of
+from tests.support.planned import moves_of
 
 PLAYERS = ("0x" + "11" * 20, "0x" + "22" * 20)
 

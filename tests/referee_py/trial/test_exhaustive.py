@@ -33,8 +33,8 @@ from referee_py.trial import (
 from referee_py.trial.solver import plan
 from referee_py.walk.clock import owing
 from referee_py.walk.refusals import Refusal
-from tests.planned import moves_of
 from tests.referee_py.rounding.logs import log_of
+from tests.support.planned import moves_of
 
 from . import logged
 from .logged import tie

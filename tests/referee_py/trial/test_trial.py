@@ -13,7 +13,7 @@ from repops.opset import OPS
 from referee_py.rounding import Bounds, Rounding
 from referee_py.trial import apply, open_trial
 from referee_py.trial.solver import plan
-from tests.planned import moves_of
+from tests.support.planned import moves_of
 
 from . import logged
 from .parties import PLAYERS, Known, Setting, play

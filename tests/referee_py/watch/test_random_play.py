@@ -19,16 +19,16 @@ from eth_utils.address import to_checksum_address
 
 from referee_py.commit.structs import words
 from referee_py.jobs import JobPhase, Rules, commitment
-from referee_py.model import watch_refusals as refusals
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.jobs import Claim, JobTerms
-from referee_py.model.registry import Registry
-from referee_py.model.watch import Bounty, Watch
 from referee_py.params import BURNED
 from referee_py.program.mode import MODE_REPOPS_F32, Rounding
 from referee_py.program.terms import Terms
 from referee_py.walk.refusals import Refusal
 from referee_py.watch import WatcherState, watch_commitment
+from tests.model import watch_refusals as refusals
+from tests.model.chain_model import ChainModel
+from tests.model.jobs import Claim, JobTerms
+from tests.model.registry import Registry
+from tests.model.watch import Bounty, Watch
 from tests.referee_py.game.chain import ANVIL_OPTIONS, Chain, Contract, Transaction
 from trainer_node.chain import TransactionManager, connect
 from trainer_node.chain.contracts import NAMES

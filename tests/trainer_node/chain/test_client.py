@@ -23,7 +23,7 @@ from referee_py.program.terms import Terms
 from referee_py.walk.descent import Descent
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil, undone
-from tests.planned import planned
+from tests.support.planned import planned
 from trainer_node.chain import (
     ChainClient,
     Deployment,

@@ -27,8 +27,8 @@ from referee_py.trial import (
 from referee_py.trial.calldata import position_hash
 from referee_py.trial.solver import plan
 from referee_py.walk.dispute import TrialTerms, dispute_hash
-from tests.planned import moves_of
 from tests.referee_py.trial.parties import Known, Setting
+from tests.support.planned import moves_of
 from trainer_node.chain.codec.hearing import HearingInfo, hearing_view
 from trainer_node.chain.codec.trial import TrialInfo, trial_view
 from trainer_node.chain.events import Event

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import typer
 from eth_account import Account
-from repops.library import BEST_ISA, ISA_NAMES
+from repops.host.library import BEST_ISA, ISA_NAMES
 from repops.opset import F32
 
 from assay_capture.commands import COMMANDS as CAPTURE

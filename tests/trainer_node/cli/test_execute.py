@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import repops
-from repops.library import BEST_ISA
+from repops.host.library import BEST_ISA
 from safetensors.numpy import load_file
 
 from referee_py.execute import Interpreter, Run

@@ -14,13 +14,13 @@ from eth_utils.address import to_checksum_address
 from referee_py.availability.state import RequestState
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, fee_at
-from referee_py.model.jobs import Job
-from referee_py.model.timekeeper import Timekeeper
 from referee_py.panel.state import HearingPhase
 from referee_py.params import BURNED
 from referee_py.walk import clock
 from referee_py.walk.sides import sides
 from tests.conftest import Anvil
+from tests.model.jobs import Job
+from tests.model.timekeeper import Timekeeper
 from tests.referee_py.game.chain import DEPLOYER, Chain, Contract
 from tests.referee_py.game.random_game import LEAVE_DELAY, MIN_STAKE, Game
 from tests.referee_py.game.random_play import Cohort, Tally

@@ -9,11 +9,11 @@ from referee_py import trial as court
 from referee_py.availability.state import RequestState
 from referee_py.errors import InvalidEncoding
 from referee_py.game.state import Phase, Timeout
-from referee_py.model.chain_model import ChainModel
-from referee_py.model.panel import Hearing
 from referee_py.panel.state import Escalate, HearingPhase, Proceed
 from referee_py.walk import clock
 from referee_py.walk.refusals import Refusal
+from tests.model.chain_model import ChainModel
+from tests.model.panel import Hearing
 
 STRANGER = "0x" + "EE" * 20
 Due = tuple[int, Callable[[ChainModel, int], object]]

@@ -12,10 +12,10 @@ import pytest
 from web3 import Web3
 
 from referee_py.game.state import Phase
-from referee_py.model.jobs import Job
 from referee_py.panel.state import HearingPhase
 from referee_py.program.mode import is_rounded
 from tests.conftest import undone
+from tests.model.jobs import Job
 from tests.referee_py.game.actions import address
 from tests.referee_py.game.chain import ANVIL_OPTIONS
 from tests.referee_py.game.random_game import Game

@@ -21,7 +21,7 @@ from referee_py.commit.tensor import Array
 from referee_py.errors import Unavailable
 from referee_py.execute import Run, State
 from referee_py.rounding.entries import Log
-from tests.slow_run import ticking
+from tests.support.slow_run import ticking
 from trainer_node.play import answers as module
 from trainer_node.play.answers import Answers
 from trainer_node.run.turns import Turns

@@ -24,7 +24,7 @@ from referee_py.trial import (
 from referee_py.trial import solver as trials
 from referee_py.trial.rules import case_of
 from referee_py.trial.solver import Operator
-from tests.planned import moves_of
+from tests.support.planned import moves_of
 from trainer_node.chain import HearingInfo
 from trainer_node.play.hearings import MAX_KEPT, HearingPlayer
 

@@ -12,7 +12,7 @@ from eth_utils.address import to_checksum_address
 from referee_py.commit import Tag, Tree
 from referee_py.game.rules import apply, opened
 from referee_py.game.state import MatchState, MatchTerms, Move, Phase
-from tests.planned import observe
+from tests.support.planned import observe
 from trainer_node.chain import Group, MatchInfo, Seat
 from trainer_node.errors import RpcCorrupt
 from trainer_node.network.artifact_server import ArtifactServer

@@ -10,7 +10,7 @@ import pytest
 
 from referee_py.game.state import Phase
 from referee_py.panel.state import HearingPhase
-from tests.small_disk import Refusal
+from tests.support.small_disk import Refusal
 from trainer_node.chain import JobPhase
 from trainer_node.daemon.job_queue import JobQueue
 from trainer_node.errors import DiskFull

@@ -15,7 +15,7 @@ import structlog
 from referee_py.adjudication import execute_again
 from referee_py.jobs import Rules
 from referee_py.panel.state import HearingPhase
-from tests.small_disk import Refusal
+from tests.support.small_disk import Refusal
 from trainer_node.errors import DiskFull, RpcUnavailable
 from trainer_node.limits.waits import JUDGED_S, LANE, LANES
 from trainer_node.network.artifact_server import ArtifactServer

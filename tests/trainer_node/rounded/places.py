@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from repops import cpu
+from repops.host import cpu
 from repops.torch_arrays import from_numpy, to_numpy
 
 from referee_py.commit import tensor_hash

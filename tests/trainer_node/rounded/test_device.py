@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from repops import cpu
+from repops.host import cpu
 from repops.opset import F32, I64, Arithmetic
 from repops.tensors import canonical
 

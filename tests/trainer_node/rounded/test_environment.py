@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from repops.environment import Standard
+from repops.host.environment import Standard
 from repops.opset import BOOL, F32
 
 from assay_lab.evaluators import VARIATIONS

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from repops.rounding import round_all, round_to_grid
+from repops.f64.rounding import round_all, round_to_grid
 
 from referee_py.errors import InvalidInput
 from referee_py.rounding import FIXED_TAU, primitives, thresholds

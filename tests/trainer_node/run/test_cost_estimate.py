@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import repops
-from repops import cpu
 from repops.calls import random_call
-from repops.chains import KINDS, Chain
-from repops.exact import NANOSECONDS_A_TERM, decided
+from repops.host import cpu
+from repops.host.chains import KINDS, Chain
+from repops.host.exact import NANOSECONDS_A_TERM, decided
 
 from referee_py.element import Case, rule_of
 from referee_py.errors import Unavailable

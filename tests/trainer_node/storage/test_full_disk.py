@@ -11,7 +11,7 @@ import pytest
 import repops
 
 from referee_py.errors import InvalidInput
-from tests.small_disk import Filler, Refusal, small_disk
+from tests.support.small_disk import Filler, Refusal, small_disk
 from tests.trainer_node.audit.runs import opened, publish
 from trainer_node.audit.interval import Auditor, computes
 from trainer_node.errors import DiskFailed, DiskFull

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.small_disk import Refusal
+from tests.support.small_disk import Refusal
 from trainer_node.errors import Corrupt, DiskFull
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.fetcher import Fetcher

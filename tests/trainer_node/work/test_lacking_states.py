@@ -16,7 +16,7 @@ from referee_py.commit import Tag
 from referee_py.program import Program, SlotSource, TensorDescriptor
 from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, f32_bits, slot
-from tests.small_disk import Refusal
+from tests.support.small_disk import Refusal
 from trainer_node.observe.metrics import Metrics
 from trainer_node.observe.problems import Problems
 from trainer_node.run.checkpoints import StoredCheckpoints

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from repops import composites, reference
-from repops.expression import Expression, live, record
+from repops import reference
+from repops.fuse import composites
+from repops.fuse.expression import Expression, live, record
 from repops.opset import F32, I64
 from torch import nn
 

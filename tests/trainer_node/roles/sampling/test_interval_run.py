@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from referee_py.commit import Record
-from tests.small_disk import Refusal
+from tests.support.small_disk import Refusal
 from tests.trainer_node.audit.runs import opened, publish
 from trainer_node.audit.claimed import ClaimedRun, Served
 from trainer_node.audit.interval import Auditor, computes
