@@ -1,4 +1,4 @@
-"""Measurements of `scripts/bench.py`; docs/benchmarks.md has the figures.
+"""Measurements of `scripts/bench.py`; docs/measurements/ has the figures.
 
 contest       repops against torch: the tables of the next three
 contractions  matrix products and convolutions

@@ -1,4 +1,4 @@
-"""Tables for the terminal and for docs/benchmarks.md, and the plot."""
+"""Tables for the terminal and for the pages of docs/measurements/, and the plot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/benchmarks.md"
+PAGES = ROOT / "docs/measurements"
 RATIO = "torch / ours"
 """Columns that are drawn."""
 
@@ -89,10 +89,16 @@ def markdown(table: Table) -> str:
     return "\n".join([*lines, "", table.note]).rstrip() + "\n"
 
 
-def write(table: Table, page: Path = PAGE) -> None:
-    """Put the table between its markers in the page. Raise ValueError if the markers are missing."""
+def write(table: Table, page: Path | None = None) -> None:
+    """Put the table between its markers in ``page``, or in that page of docs/measurements which has them.
+
+    Raises ValueError unless there is such a page, with both markers once.
+    """
     begin, end = f"<!-- {table.name} -->\n", f"<!-- /{table.name} -->"
-    text = page.read_text()
+    pages = [page] if page else [path for path in sorted(PAGES.glob("*.md")) if begin in path.read_text()]
+    if len(pages) != 1:
+        raise ValueError(f"{len(pages)} pages of {PAGES} have {begin.strip()}; exactly one must have it")
+    page, text = pages[0], pages[0].read_text()
     if text.count(begin) != 1 or text.count(end) != 1:
         raise ValueError(f"{page} must hold {begin.strip()} and {end} once each")
     before, rest = text.split(begin)

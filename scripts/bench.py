@@ -1,7 +1,7 @@
 """Measure this machine: `make bench`, or `make bench ARGS="kernels steps --write"`.
 
-Prints tables. --write also puts them into docs/benchmarks.md, between the markers of each section, and draws a plot of
-each table that compares with torch.
+Prints tables. --write also puts them into the pages of docs/measurements/, between the markers of each section, and
+draws a plot of each table that compares with torch.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def main() -> None:
         "--turns", type=int, default=9, help="how often each is measured; the median counts (9)"
     )
     parser.add_argument(
-        "--write", action="store_true", help="also write docs/benchmarks.md and docs/benchmarks.png"
+        "--write", action="store_true", help="also write docs/measurements/*.md and docs/benchmarks-*.png"
     )
     given = parser.parse_args()
     unknown = set(given.sections) - set(SECTIONS)
@@ -121,7 +121,7 @@ def main() -> None:
             table.note = f"{report.machine()}; {report.load()}."
         report.show(table, console)
         if given.write:
-            report.write(table, PAGES.get(section, report.PAGE))
+            report.write(table, PAGES.get(section))
             if section in PLOTTED:
                 report.plot(table, ROOT / f"docs/benchmarks-{section}.png")
 

@@ -1,7 +1,7 @@
 """Measure rounding logs: `make bench-rounding`, or `make bench-rounding ARGS="logs overhead --text FILE --write"`.
 
 Runs the experiments of Srivastava et al. (2024), section 6; together they take about two hours on two cores. Prints
-tables. --write also puts them into docs/benchmarks.md, between the markers of each section, and draws how weights
+tables. --write also puts them into docs/measurements/, between the markers of each section, and draws how weights
 diverge.
 """
 
@@ -31,7 +31,9 @@ def main() -> None:
     parser.add_argument(
         "--turns", type=int, default=3, help="how often a step is timed; the median counts (3)"
     )
-    parser.add_argument("--write", action="store_true", help="also write docs/benchmarks.md and the plot")
+    parser.add_argument(
+        "--write", action="store_true", help="also write docs/measurements/rounding-logs.md and the plot"
+    )
     given = parser.parse_args()
     unknown = set(given.sections) - set(SECTIONS)
     if unknown:

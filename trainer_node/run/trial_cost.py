@@ -21,7 +21,7 @@ from referee_py.element.native import native_chain
 from referee_py.program import Program, Structure, TensorType
 
 SLOWEST = 1e7
-"""Steps a second that any walk makes on any machine of today (docs/benchmarks.md); for chains too short to measure."""
+"""Steps per second of any walk on any machine of today (measurements/chains.md); for chains too short to measure."""
 FASTEST = 5e7
 """Upper limit of a measured rate, in steps a second. SAFETY: the measurement uses the first step's operands, and the
 element in the middle. If idx names only other rows `scatter_add` makes 3 10^9, if only this row 6 10^7. A sum of
