@@ -87,7 +87,7 @@ test-all: test forge-test-portable campaign mutants coverage slither prove node-
 	$(PYTEST) -m slow --ignore tests/campaigns $(ARGS)
 
 .PHONY: python-test
-python-test: setup ## The quick Python tests alone; ARGS="tests/float -x" passes options on
+python-test: setup ## The quick Python tests alone; ARGS="tests/twins/float -x" passes options on
 	$(PYTEST) -m 'not slow' $(ARGS)
 
 FORGE_LOG := .build/forge-test.log

@@ -20,7 +20,7 @@ COPIED = ("contracts", "tests/contracts", "tests/vectors", "scripts", "foundry.t
 KEPT = ".build/forge"
 """Output of earlier compilations, so that only the files that a mutant affects are compiled again."""
 LEFT_OUT = shutil.ignore_patterns("element", "float")
-"""Tests of arithmetic, which tests/float checks against the host's arithmetic."""
+"""Tests of arithmetic, which tests/twins/float checks against the host's arithmetic."""
 
 
 def copy(target: Path) -> None:

@@ -341,9 +341,10 @@ WORKS = (
     Work(
         "serving artifacts",
         "anybody",
-        "256 connections; the others are told to come again",
+        "256 connections, with 10 s for a request and for 48 KiB of an answer; a new one takes the place of one that "
+        "waits, or of the address that has most",
         "nothing",
-        "N/network/test_fetcher.py::test_more_connections_than_allowed_are_told_to_come_again",
+        "N/network/test_bounded_http.py::test_whoever_has_waited_longest_makes_room",
     ),
     Work(
         "series of metrics",

@@ -1,6 +1,7 @@
 """Bytes from and for other parties over HTTP: nothing is believed, everything is bounded.
 
 artifact_server  serves artifacts, health and metrics
+bounded_http     its connections: how many, and for how long
 fetcher          fetches an artifact from several servers
 download         from one of them
 opponents        requests to an opponent's servers

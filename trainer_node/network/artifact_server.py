@@ -7,7 +7,7 @@
     GET /metrics  Prometheus text
 
 It serves the content of the store and computes nothing, so a peer can cost it only bandwidth. It needs no trust: the
-receiver checks every byte (:mod:`trainer_node.network.download`).
+receiver checks every byte (:mod:`trainer_node.network.download`). Its connections are bounded (`bounded_http`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ..observe.run_reports import Board
 from ..storage.artifacts import Kind, Name, parse_hash, parse_tag
 from ..storage.incoming import Usage
 from ..storage.store import Store
+from .bounded_http import BACKLOG, BoundedHttp, allow_files
 
 _IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
-_MAX_CONNECTIONS = 256
 _START_TIMEOUT_S = 10.0
 
 
@@ -134,7 +134,9 @@ class ArtifactServer:
             log_config=None,
             access_log=False,
             lifespan="off",
-            limit_concurrency=_MAX_CONNECTIONS,
+            http=BoundedHttp,
+            log_level="error",  # whatever strangers send is no warning
+            backlog=BACKLOG,
             timeout_keep_alive=5,
             timeout_graceful_shutdown=2,
             server_header=False,
@@ -161,6 +163,7 @@ class ArtifactServer:
     def start(self) -> ArtifactServer:
         """Listen and serve. Raises ConfigError if the address is not available."""
         host, port = self._address
+        allow_files()
         try:
             self._socket = socket.create_server(
                 (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=128

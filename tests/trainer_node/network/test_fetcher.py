@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import socket
 import threading
@@ -356,23 +355,6 @@ def test_health_readiness_and_metrics(served: Store) -> None:
 def test_port_in_use_is_said_clearly(served: Store, server: ArtifactServer) -> None:
     with pytest.raises(ConfigError, match="another host or port"):
         ArtifactServer(served, port=server.port).start()
-
-
-def test_more_connections_than_allowed_are_told_to_come_again(
-    served: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They hold nobody up for longer than they last."""
-    monkeypatch.setattr("trainer_node.network.artifact_server._MAX_CONNECTIONS", 4)
-    with ArtifactServer(served) as server, contextlib.ExitStack() as held:
-        for _ in range(8):
-            crowd = held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-            crowd.sendall(b"GET /healthz HTTP/1.1\r\n")
-        url = f"http://127.0.0.1:{server.port}/healthz"
-        assert httpx.get(url).status_code == 503
-        held.close()
-        answer = httpx.Client(transport=httpx.HTTPTransport(retries=3))
-        while answer.get(url).status_code == 503:
-            time.sleep(0.01)
 
 
 def test_server_stops(served: Store) -> None:
