@@ -241,7 +241,7 @@ def test_one_endpoint_that_names_another_chain_keeps_no_daemon_from_starting(
 class Idle(Role):
     """Has nothing to do in any job."""
 
-    def turns(self, snapshot: Snapshot, job: JobView) -> tuple[bool, list[Turn]]:
+    def turns(self, _: Snapshot, __: JobView) -> tuple[bool, list[Turn]]:
         return False, []
 
 

@@ -253,6 +253,6 @@ def too_much(runner: SampleRunner, job: JobView, settings: Settings) -> str | No
     if hours <= settings.max_check_cpu_h:
         return None
     return (
-        f"its claimants do not serve what a part needs, and the whole of it takes {hours:.3g} hours of processors; "
-        f"max_check_cpu_h allows {settings.max_check_cpu_h:g}"
+        "what a part needs is not served, or takes more than its budget, and the whole of it takes "
+        f"{hours:.3g} hours of processors; max_check_cpu_h allows {settings.max_check_cpu_h:g}"
     )

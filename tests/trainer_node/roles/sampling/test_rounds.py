@@ -140,7 +140,7 @@ def test_the_loop_walks_through_no_intervals_and_their_work_holds_few(
     begun = list(root.next_ones())
     assert begun == root.begun == list(range(1, UNSERVED + 1))
     assert list(root.next_ones()) == begun, "they have no outcome yet"
-    root.done(3)
+    root.done(3, checked=True)
     assert list(root.next_ones()) == [*(k for k in begun if k != 3), UNSERVED + 1]
     made.close()
 
