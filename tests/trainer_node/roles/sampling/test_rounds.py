@@ -16,6 +16,7 @@ from referee_py.program.terms import Terms
 from tests.trainer_node.desk import PROGRAM, challenged, new_runner, put_package, rules, until
 from tests.trainer_node.slow import Hand, SlowServer, slow_server
 from trainer_node.chain import Group, JobView
+from trainer_node.daemon.remembered import Remembered
 from trainer_node.roles.sampling import decide, draw, runner
 from trainer_node.roles.sampling.checks import UNSERVED, Plan
 from trainer_node.roles.sampling.runner import ROOTS, SampleRunner
@@ -74,7 +75,11 @@ def test_the_loop_draws_nothing(
     )
     snapshot = SimpleNamespace(commit_age=lambda: 60)
     node: Any = SimpleNamespace(
-        settings=settings, address=None, transactions=None, client=SimpleNamespace(snapshot=lambda: snapshot)
+        settings=settings,
+        address=None,
+        transactions=None,
+        remembered=Remembered(),
+        client=SimpleNamespace(snapshot=lambda: snapshot),
     )
     hashed, me = list[int](), threading.get_ident()
 
