@@ -75,7 +75,7 @@ def test_what_was_begun_and_told_of_a_job_is_forgotten_once_it_is_over() -> None
     made = node()
     claim = SimpleNamespace(root=ROOT)
     worth = Worth(made, SimpleNamespace())  # type: ignore[arg-type]
-    whole = WholeRuns(made, lambda *_, **__: claim, worth)  # type: ignore[arg-type,return-value]
+    whole = WholeRuns(made, lambda *_, **__: claim, worth)  # type: ignore[arg-type]
     worth.whole_after_s = lambda *_, **__: 0.0  # type: ignore[method-assign]
     of = claimed_jobs()
 
