@@ -132,6 +132,7 @@ class Daemon:
         self.gauges.over(job)
         self.peers.forget(job.id)
         self.remembered.over(job.id)
+        self.client.forget(job.id)
 
     def spare(self, job: int = 0) -> int:
         """Return the wei of our account that no job other than this one may need; without a key we have none."""

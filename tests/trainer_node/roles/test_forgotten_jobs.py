@@ -32,7 +32,7 @@ def node() -> Any:
         address=None,
         transactions=None,
         remembered=Remembered(),
-        client=SimpleNamespace(deployment=SimpleNamespace(referee=REFEREE)),
+        client=SimpleNamespace(deployment=SimpleNamespace(referee=REFEREE), forget=nothing),
         keeper=SimpleNamespace(over=nothing),
         duties=SimpleNamespace(over=nothing),
         problems=SimpleNamespace(forget_job=nothing),
