@@ -146,8 +146,10 @@ class IntervalRunner(JobRunner):
     def _check(self, task: Task, auditor: Auditor, interval: int) -> Part | None:
         """Check an interval that we have staked on, and return it, or one before it, if it is wrong. Raises as
         `_fetch` and `_judge`."""
-        checked = self._fetch(task, auditor, interval, Meter(task.checks, auditor.published.source, Plan(())))
-        return self._judge(task, auditor, checked, Meter(task.checks, None, Plan(())), shared=False)
+        checked = self._fetch(
+            task, auditor, interval, Meter(task.checks, task.root, auditor.published.source)
+        )
+        return self._judge(task, auditor, checked, Meter(task.checks, task.root, None), shared=False)
 
     def _fetch(self, task: Task, auditor: Auditor, interval: int, meter: Meter) -> int:
         """Bring the data of an interval; return the one to replay: it, or one before it that the claim's own data prove

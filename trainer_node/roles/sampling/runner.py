@@ -7,9 +7,10 @@ each wrong root, as a `Part` that can be refuted and played until the job is ove
     a stake      the interval on which one of ours rests is found again in a thread of its own: it waits for no lane, no
                  other computation and no other root
 
-SAFETY: a claimant who does not serve what a part needs, in time, would never be found out by parts. So such a job is
-`withheld`, and its whole run can be computed, which needs nothing of the claimant. One whose data cannot be of the
-program is found out by them (`Malformed`).
+SAFETY: a claimant who does not serve what a part needs, in time, would never be found out by parts; and one whose parts
+take more than their budget, or cannot be replayed, neither. So such a job is `withheld`, and its whole run can be
+computed, which needs nothing of the claimant. One whose data cannot be of the program is found out by them
+(`Malformed`).
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class SampleRunner(IntervalRunner):
         return super().replay(job_id)
 
     def withheld(self, job: JobView) -> bool:
-        """Return whether the data of a living root that we have not found wrong are not served, or too late."""
+        """Return whether something drawn of a living root that we have not found wrong cannot be checked."""
         return bool(self._withheld(job, self._checks.get(job.id)))
 
     def forsaken(self, job: JobView, now: float) -> bool:
@@ -142,7 +143,7 @@ class SampleRunner(IntervalRunner):
     def spent(self, job_id: int) -> tuple[float, int]:
         """Return the seconds of processors and the bytes that the checks of a job have taken."""
         checks = self._checks.get(job_id)
-        return (0.0, 0) if checks is None else (checks.cpu_s, checks.fetched)
+        return (0.0, 0) if checks is None else checks.spent
 
     def forget(self, job_id: int) -> None:
         super().forget(job_id)
@@ -337,9 +338,10 @@ class SampleRunner(IntervalRunner):
                 finally:
                     turn.leave()
         except BudgetSpent:
-            left = len(root.begun) + len(root.plan.intervals) - root.taken
-            _log.warning("sample.budget_spent", **task.about(root.asking), left=left)
-            root.end()
+            about = task.about(root.asking)
+            _log.warning(
+                "sample.budget_spent", **about, left=root.end(), cpu_s=root.cpu_s, bytes=root.fetched
+            )
         except Unavailable:
             if not beside.found:
                 raise
@@ -348,13 +350,12 @@ class SampleRunner(IntervalRunner):
         """Bring the data of what is left of a claimed root, and hand it over to be replayed, until as much waits for
         that as may. Raises BudgetSpent; Unavailable if the turn is over."""
         checks, root, source = task.checks, task.root, auditor.published.source
-        assert root.plan is not None
-        meter = Meter(checks, source, root.plan)
+        meter = Meter(checks, root, source)
         for interval in root.next_ones():
             if self._computes_whole(task.job.id) or beside.over or beside.full:
                 return
             if (task.group.root, interval) in checks.staked:
-                root.done(interval)
+                root.done(interval, checked=True)
                 continue
             if meter.spent():
                 raise BudgetSpent(f"the budget is spent before interval {interval}")
@@ -365,10 +366,10 @@ class SampleRunner(IntervalRunner):
                 raise  # ours, and not the claim's: the interval is checked again
             except Unavailable as error:
                 if self._count(task, error, turn, root.asking):
-                    root.done(interval)
+                    root.done(interval, checked=False)
                 continue
             except AssayError as error:
-                root.done(interval)
+                root.done(interval, checked=False)
                 _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
                 continue
             root.brought.add(interval)
@@ -382,8 +383,7 @@ class SampleRunner(IntervalRunner):
         SAFETY: what is wrong is known to the loop at once, whatever else of the root is still waited for.
         """
         checks, root = task.checks, task.root
-        assert root.plan is not None
-        meter, found = Meter(checks, None, root.plan), None
+        meter, found, checked = Meter(checks, root, None), None, True
         try:
             if self._computes_whole(task.job.id):
                 return None
@@ -395,15 +395,16 @@ class SampleRunner(IntervalRunner):
         except Unavailable as error:
             # NOTE: the disk has lost what had come.
             if self._count(task, error, turn, drawn):
-                root.done(drawn)
+                root.done(drawn, checked=False)
             return None
         except AssayError as error:
+            checked = False
             _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
         finally:
             root.brought.discard(drawn)
         if found is not None:
             checks.parts[found.claim.against, found.interval] = found
-        root.done(drawn)
+        root.done(drawn, checked=checked)
         return found
 
     def _find_staked(self, task: Task) -> None:
@@ -424,7 +425,7 @@ class SampleRunner(IntervalRunner):
             if task.late and not checks.over:
                 checks.roots[task.group.root].withheld = True
             raise
-        task.root.done(interval)
+        task.root.done(interval, checked=True)
         if found is not None:
             checks.parts[found.claim.against, found.interval] = found
 
