@@ -177,7 +177,9 @@ def trees_bytes(terms: Terms) -> int:
     SAFETY: a stranger chooses the number of leaves, up to `MAX_RUN_LEAVES` in each.
     """
     spans = (terms.steps, *terms.strides)
-    leaves = sum(-(-min(span, terms.steps) // stride) for span, stride in zip(spans, terms.strides, strict=False))
+    leaves = sum(
+        -(-min(span, terms.steps) // stride) for span, stride in zip(spans, terms.strides, strict=False)
+    )
     return LEAF_BYTES * (leaves + (terms.steps if is_rounded(terms.mode) else 0))
 
 

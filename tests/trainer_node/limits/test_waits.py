@@ -33,7 +33,7 @@ from trainer_node.limits.waits import (
 
 from ..desk import job
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SHORT = {"N/": "trainer_node/", "C/": "contracts/", "R/": "referee_py/"}
 
 

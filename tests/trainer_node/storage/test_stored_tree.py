@@ -32,7 +32,9 @@ def test_each_node_is_that_of_the_tree_in_memory(tmp_path: Path, count: int) -> 
     assert (found.root, found.depth, found.tag) == (tree.root, tree.depth, tree.tag)
     assert tuple(found.leaves) == tuple(tree.leaves)
     assert bytes(found.packed()) == tree.leaves.packed
-    places = sorted({0, count - 1, count, (1 << tree.depth) - 1, *(random.randrange(1 << tree.depth) for _ in range(20))})
+    places = sorted(
+        {0, count - 1, count, (1 << tree.depth) - 1, *(random.randrange(1 << tree.depth) for _ in range(20))}
+    )
     for place in [place for place in places if 0 <= place < 1 << tree.depth]:
         path = found.path(place)
         assert path == tree.path(place)
@@ -40,7 +42,9 @@ def test_each_node_is_that_of_the_tree_in_memory(tmp_path: Path, count: int) -> 
     for height in range(tree.depth + 1):
         index = random.randrange(1 << (tree.depth - height))
         assert found.node(height, index) == tree.node(height, index)
-        assert found.descendants(height, index, min(height, 2)) == tree.descendants(height, index, min(height, 2))
+        assert found.descendants(height, index, min(height, 2)) == tree.descendants(
+            height, index, min(height, 2)
+        )
         with pytest.raises(InvalidProof):
             found.node(height, 1 << (tree.depth - height))
 

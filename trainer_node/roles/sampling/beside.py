@@ -1,4 +1,4 @@
-"""Intervals whose data have come are replayed beside the work that brings the next ones, each root in a place of its own.
+"""Intervals whose data have come are replayed beside the work that brings the next ones, each root in its place.
 
     bringing    holds a lane:     bring 1 ── bring 2 ── bring 3 ── ...      what comes is handed over
     replaying   holds a place:         └─> replay 1 ──> replay 2 ──> ...    in the order in which it came

@@ -192,9 +192,7 @@ class IntervalRunner(JobRunner):
             if meter.spent():
                 raise BudgetSpent("the budget is spent with the data of an interval")
 
-    def _compute(
-        self, task: Task, auditor: Auditor, interval: int, meter: Meter, turn: Turn | None
-    ) -> bytes:
+    def _compute(self, task: Task, auditor: Auditor, interval: int, meter: Meter, turn: Turn | None) -> bytes:
         """Replay an interval; what is found wrong keeps its memory. Raises Interrupted, BudgetSpent, MemoryShort.
         SAFETY: what has no ``turn`` is one that we have staked on, which waits for nobody."""
         checks = task.checks

@@ -14,7 +14,8 @@ program is found out by them (`Malformed`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from functools import partial
 from typing import Any

@@ -248,7 +248,10 @@ def test_who_cancels_takes_both_from_their_queues() -> None:
     go, replayed = threading.Event(), list[int]()
     lanes = Lanes(1, "test")
     busy = lanes.submit(30.0, lambda _: go.wait(120))
-    work, brings = Beside(partial(lanes.submit, 30.0), lambda _: lambda drawn, __: replayed.append(drawn)), Future[None]()
+    work, brings = (
+        Beside(partial(lanes.submit, 30.0), lambda _: lambda drawn, __: replayed.append(drawn)),
+        Future[None](),
+    )
     work.begin(brings)
     work.give(1, 1, 0)
     assert work.all.cancel()
