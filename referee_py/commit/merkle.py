@@ -21,7 +21,6 @@ from typing import overload
 from ..errors import InvalidProof
 from .hashing import HASH_BYTES, Tag, digest
 
-
 _AT_ONCE = 1 << 16
 """Bytes of a row whose parents are objects of their own for a moment, before they are packed."""
 
