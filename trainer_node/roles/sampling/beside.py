@@ -61,7 +61,7 @@ class Beside:
         """Whether it has a place, or waits for one."""
         self._bringing: Future[None] | None = None
         self._error: BaseException | None = None
-        self._settled = False
+        self._concluded = False
         self.turn: threading.Event | None = None
         """The turn of what brings: set once nothing more is wanted."""
         self.found = False
@@ -72,7 +72,7 @@ class Beside:
         """Note what brings the data; return `all`."""
         self._bringing = bring
         self.all.add_done_callback(lambda done: bring.cancel() if done.cancelled() else None)
-        bring.add_done_callback(lambda _: self._settle())
+        bring.add_done_callback(lambda _: self._conclude())
         return self.all
 
     def give(self, drawn: int, interval: int, fetched: int) -> None:
@@ -134,15 +134,15 @@ class Beside:
             self._error = self._error or error
         with self._changed:
             self._placed = False
-        self._settle()
+        self._conclude()
 
-    def _settle(self) -> None:
+    def _conclude(self) -> None:
         bringing = self._bringing
         with self._changed:
             self._changed.notify_all()
-            if self._placed or self._settled or bringing is None or not bringing.done():
+            if self._placed or self._concluded or bringing is None or not bringing.done():
                 return
-            self._settled = True
+            self._concluded = True
         if bringing.cancelled():
             self.all.cancel()
         if not self.all.set_running_or_notify_cancel():
