@@ -81,7 +81,10 @@ class Root:
         INVARIANT: an interval is `begun` before it counts as taken, so none is lost whatever ends this, and something
         is left until the last one is done with. No more than `UNSERVED` are held whose data have not come.
         """
-        yield from list(self.begun)
+        for interval in list(self.begun):
+            # NOTE: `done` comes first where a replay ends meanwhile.
+            if interval not in self.brought and interval in self.begun:
+                yield interval
         while self.plan is not None and self.taken < len(self.plan.intervals):
             if len(self.begun) - len(self.brought) >= UNSERVED:
                 return
@@ -91,7 +94,8 @@ class Root:
             yield interval
 
     def done(self, interval: int, *, checked: bool) -> None:
-        """Note that an interval has an outcome. ``checked``: it was replayed, here or for a stake."""
+        """Note that an interval has an outcome, before it is noted as replayed. ``checked``: it was replayed, here or
+        for a stake."""
         if not checked:
             self.withheld = True
         self.begun.remove(interval)
@@ -117,7 +121,7 @@ class Checks:
 
     clock: ChainClock
     computing: int = 0
-    """How many of its intervals are replayed, or wait for the processors."""
+    """How many of its intervals are replayed, or wait for that."""
     over: bool = False
     """True once nobody wants the checks any more."""
     whole: bool = False
@@ -154,6 +158,18 @@ class Checks:
         with self.lock:
             self.kept += 1
             return self.kept
+
+    def brought(self, root: Root, interval: int) -> None:
+        """Note that the data of an interval have come: it waits for its replay."""
+        with self.lock:
+            self.computing += interval not in root.brought
+            root.brought.add(interval)
+
+    def replayed(self, root: Root, *intervals: int) -> None:
+        """Note that intervals do not wait for their replay any more."""
+        with self.lock:
+            self.computing -= len(root.brought.intersection(intervals))
+            root.brought.difference_update(intervals)
 
     @contextlib.contextmanager
     def computes(self) -> Iterator[None]:
