@@ -10,7 +10,7 @@ from eth_account.signers.local import LocalAccount
 
 from referee_py.execute import RunClaim as Result
 from referee_py.jobs import EMPTY_COMMITMENT, Rules
-from referee_py.program.mode import Bounds, Form, Rounding
+from referee_py.program.modes import Bounds, Form, Rounding
 from referee_py.program.terms import Terms
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
 from trainer_node.play.actions import (
