@@ -20,7 +20,7 @@ from referee_py.element.scalar import order_key, signed, widened
 from referee_py.errors import InvalidInput, Unavailable
 from referee_py.program import Structure, TensorType
 from referee_py.program.describe import value_of
-from referee_py.program.modes import mode_of
+from referee_py.program.modes import mode_or_unknown
 from referee_py.rounding.entries import WRITTEN
 from referee_py.rounding.primitives import DOWN, UP
 from referee_py.trial.chain_states import ChainStates
@@ -234,7 +234,7 @@ def _chain(
         after = _so_far(case, by_place[t], t == length)
         steps.append(Step(t, tuple(reads[:6]), by_place[t], after, t == judged, t - before - 1))
         before = t
-    follows_logs = mode_of(case.mode).follows_logs
+    follows_logs = mode_or_unknown(case.mode).follows_logs
     # NOTE: in a mode with logs the element depends on its entry in the log, which only a trial shows on the chain.
     known = question.entry is not None or not follows_logs
     entry = question.entry or NO_ENTRY
@@ -260,7 +260,7 @@ def _bits(array: Array) -> np.ndarray:
 def _entry(question: Question) -> str:
     """Return the rounding log's entry of the element in words; empty in a mode without logs, or if it is not known."""
     entry = question.entry
-    if entry is None or not mode_of(question.mode).follows_logs:
+    if entry is None or not mode_or_unknown(question.mode).follows_logs:
         return ""
     if entry.kind == WRITTEN:
         return f"written: {Number(entry.written, Dtype.F32).decimal}"
