@@ -79,6 +79,11 @@ def test_commands_say_the_mode_in_words(assay: Assay, job: Path, tmp_path: Path)
     assert f"+ {words}" in output
 
 
+def test_a_byte_that_no_mode_has_is_shown_as_it_is() -> None:
+    """A job with a referee of its own may have any."""
+    assert mode_words(77) == "unknown arithmetic 77"
+
+
 def test_run_shows_what_its_logs_commit_to(assay: Assay, job: Path) -> None:
     code, output, errors = assay("program", "run", job, "--evaluator", "numpy")
     assert code == 0, errors

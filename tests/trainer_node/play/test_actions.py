@@ -169,6 +169,8 @@ def test_who_chooses_data_may_make_a_result_wrong_that_is_within_probable_bounds
     assert (reason is not None) == (rounding.bounds is Bounds.PROBABLE)
     assert reason is None or "allow_probable_bounds" in reason
     assert too_uncertain(rounded, True) is None
+    strange = replace(situation, program=replace(situation.program, mode=77))
+    assert too_uncertain(strange, False) is None, "a job with a referee of its own"
 
 
 def test_disagreement_needs_an_own_result() -> None:
