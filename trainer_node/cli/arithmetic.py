@@ -32,7 +32,7 @@ class FormName(StrEnum):
     DENSE = "dense"
 
 
-_enum: Any = StrEnum
+_enum: Any = StrEnum  # NOTE: a type checker wants the names written out; they are those of the table
 _ModeName = _enum("ModeName", {mode.name: mode.name for mode in MODES})
 
 _option = functools.partial(flag, panel="Arithmetic")
