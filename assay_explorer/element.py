@@ -20,7 +20,7 @@ from referee_py.element.scalar import order_key, signed, widened
 from referee_py.errors import InvalidInput, Unavailable
 from referee_py.program import Structure, TensorType
 from referee_py.program.describe import value_of
-from referee_py.program.mode import is_rounded
+from referee_py.program.modes import mode_or_unknown
 from referee_py.rounding.entries import WRITTEN
 from referee_py.rounding.primitives import DOWN, UP
 from referee_py.trial.chain_states import ChainStates
@@ -234,8 +234,9 @@ def _chain(
         after = _so_far(case, by_place[t], t == length)
         steps.append(Step(t, tuple(reads[:6]), by_place[t], after, t == judged, t - before - 1))
         before = t
-    # NOTE: in rounded-f64 the element depends on its entry in the log, which only a trial shows on the chain.
-    known = question.entry is not None or not is_rounded(case.mode)
+    follows_logs = mode_or_unknown(case.mode).follows_logs
+    # NOTE: in a mode with logs the element depends on its entry in the log, which only a trial shows on the chain.
+    known = question.entry is not None or not follows_logs
     entry = question.entry or NO_ENTRY
     right = Number(rule.finish(case, by_place[length], entry), case.dtype) if known else None
     return tuple(steps), right, length
@@ -259,7 +260,7 @@ def _bits(array: Array) -> np.ndarray:
 def _entry(question: Question) -> str:
     """Return the rounding log's entry of the element in words; empty in a mode without logs, or if it is not known."""
     entry = question.entry
-    if entry is None or not is_rounded(question.mode):
+    if entry is None or not mode_or_unknown(question.mode).follows_logs:
         return ""
     if entry.kind == WRITTEN:
         return f"written: {Number(entry.written, Dtype.F32).decimal}"

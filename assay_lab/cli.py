@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from referee_py.program.mode import is_rounded
 from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, with_settings
 from trainer_node.cli.flags import flag, only_given, with_flags
@@ -81,10 +80,10 @@ def demo(
     program = Bundle.read(bundle) if bundle else digits(folder / name, steps, strides)
     program = program.with_mode(mode.over(program.terms.mode))
     if chosen is None:
-        chosen = Scenario.LONE_LIAR if is_rounded(program.terms.mode) else Scenario.TRAINERS
+        chosen = Scenario.TRAINERS if program.terms.arithmetic.many_trainers else Scenario.LONE_LIAR
     if fault == ALL:
-        lies = [lie for lie in lies if fits(lie, program.terms.mode)]
-    check(chosen, program.terms.mode, lies, court_only=court_only)
+        lies = [lie for lie in lies if fits(lie, program.terms.arithmetic)]
+    check(chosen, program.terms.arithmetic, lies, court_only=court_only)
     step = fault_step or middle(program.terms.steps, chosen)
     if step > program.terms.steps or (fault_node or 0) >= len(program.program.nodes):
         raise typer.BadParameter(

@@ -23,13 +23,13 @@ from referee_py.commit import DataTree
 from referee_py.commit.tensor import Array
 from referee_py.element import Case, rule_of, states
 from referee_py.program import TensorType
-from referee_py.program.mode import MODE_REPOPS_F32, Rounding
+from referee_py.program.modes import REPOPS_F32, Rounding
 from referee_py.trial import Stage, TrialState, places
 from referee_py.trial.chain_states import ChainStates
 
 from .report import Table
 
-MODES = {"f32": MODE_REPOPS_F32, "rounded-f64": Rounding(32).mode}
+MODES = {"f32": REPOPS_F32.byte, "rounded-f64": Rounding(32).mode}
 PERIOD = 256 << 20
 READABLE = 20_000
 """Steps of the readable rules that are timed."""

@@ -20,7 +20,7 @@ def measure(folder: Path) -> Table:
     table = Table("disputes", columns)
     bundle = digits(folder / f"digits-{STEPS}", STEPS)
     for lie in Fault:
-        if lie is Fault.NONE or not fits(lie, bundle.terms.mode):
+        if lie is Fault.NONE or not fits(lie, bundle.terms.arithmetic):
             continue
         result = play(Scenario.TRAINERS, Lie(lie, middle(STEPS)), bundle, folder)
         if not result.just:

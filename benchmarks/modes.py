@@ -16,7 +16,7 @@ from repops.opset import BF16
 
 from assay_capture.capture import Recipe, build
 from referee_py.execute import Backend, FastExecutor, State
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
 from trainer_node.local.bundle import Bundle

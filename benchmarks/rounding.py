@@ -27,7 +27,7 @@ from assay_capture.datasets import read_text
 from referee_py.commit.tensor import Array
 from referee_py.errors import Unavailable
 from referee_py.execute import Executor, State, executor_for
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.evaluate import Evaluation
 from referee_py.rounding.log_source import LogSource

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from assay_capture.capture import build
-from referee_py.program.mode import Bounds, Rounding
+from referee_py.program.modes import Bounds, Rounding
 from referee_py.rounding import dense
 from referee_py.rounding.band import WRITTEN_WITHIN
 from referee_py.rounding.entries import Log

@@ -12,7 +12,7 @@ from pathlib import Path
 from assay_capture.capture import build
 from referee_py.commit.hashing import Tag
 from referee_py.commit.merkle import Tree
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.rounding.step_log import StepLog
 
 from .models import eager_step

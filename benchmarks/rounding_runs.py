@@ -16,7 +16,7 @@ from assay_capture.capture import Recipe, build
 from assay_capture.capture.seeded import data_order
 from referee_py.commit.tensor import Array
 from referee_py.execute import FastExecutor, State
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.step_log import StepLog
 

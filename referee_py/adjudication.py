@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from repops.host import exact
 from repops.opset import OpError
@@ -11,8 +12,8 @@ from .commit import NO_LOG, Record, tensor_hash
 from .commit.tensor import Array
 from .errors import HashMismatch, InvalidInput
 from .execute import Operators
-from .program import MODE_EXACT, MODE_REPOPS_F32, Structure, TensorType
-from .program.mode import Rounding
+from .program import Structure, TensorType
+from .program.modes import USUAL, Exact, Parts, RepopsF32, RoundedF64, Rounding
 from .rounding.step_log import NodeLog
 from .rounding.truth import truth
 
@@ -22,14 +23,14 @@ def adjudicate(
     record: Record,
     inputs: Sequence[Array],
     backend: Operators,
-    mode: int = MODE_REPOPS_F32,
+    mode: int = USUAL.byte,
     log: NodeLog | None = None,
 ) -> Record:
     """Return the right record of a node whose structure and input hashes both sides agree on.
 
     ``record`` is the record of either side; its outputs are not read. ``inputs`` come from a party, so they are
     checked against the record's hashes before anything runs. ``log`` is the node's log in the run's logs, or None if
-    it has none; in a rounded ``mode`` the log is an input too, and the right record names it.
+    it has none; in a ``mode`` with logs the log is an input too, and the right record names it.
 
     Raises HashMismatch if a tensor is not the one that the record names, InvalidInput if the record does not belong to
     this structure or if the structure cannot be executed on these tensors.
@@ -44,7 +45,7 @@ def execute_again(
     record: Record,
     inputs: Sequence[Array],
     backend: Operators,
-    mode: int = MODE_REPOPS_F32,
+    mode: int = USUAL.byte,
     log: NodeLog | None = None,
 ) -> list[Array]:
     """Return the right outputs of such a node. Arguments and errors are those of :func:`adjudicate`."""
@@ -80,9 +81,28 @@ def execute_right(
     structure: Structure, inputs: Sequence[Array], backend: Operators, mode: int, log: NodeLog | None = None
 ) -> list[Array]:
     """Return the right outputs of a node on inputs that are checked, and fit it. Raises OpError if they do not."""
-    if mode == MODE_REPOPS_F32:
-        return backend.execute(structure.name, list(inputs), structure.attrs)
-    if mode == MODE_EXACT:
-        return exact.execute(structure.name, list(inputs), structure.attrs)
-    entries = None if log is None else log.entries(structure.outputs[0].count)
-    return truth(structure.name, inputs, structure.attrs, entries, Rounding.of(mode))
+    return _RIGHT.of(mode)(_Node(structure, inputs, backend, mode, log))
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node that is judged, and a way for each mode."""
+
+    structure: Structure
+    inputs: Sequence[Array]
+    backend: Operators
+    mode: int
+    log: NodeLog | None
+
+    def on_backend(self) -> list[Array]:
+        return self.backend.execute(self.structure.name, list(self.inputs), self.structure.attrs)
+
+    def exactly(self) -> list[Array]:
+        return exact.execute(self.structure.name, list(self.inputs), self.structure.attrs)
+
+    def by_log(self) -> list[Array]:
+        entries = None if self.log is None else self.log.entries(self.structure.outputs[0].count)
+        return truth(self.structure.name, self.inputs, self.structure.attrs, entries, Rounding.of(self.mode))
+
+
+_RIGHT = Parts({RepopsF32: _Node.on_backend, Exact: _Node.exactly, RoundedF64: _Node.by_log})

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import MODE_REPOPS_F32
+from referee_py.program.modes import USUAL
 from trainer_node.cli import inspect
 from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import out
@@ -78,7 +78,7 @@ def build(
     ] = None,
 ) -> None:
     """Capture a job into a bundle: program, terms and tensors."""
-    chosen = mode.over(MODE_REPOPS_F32)
+    chosen = mode.over(USUAL.byte)
     if "hf" in given:
         if folder is not None:
             raise InvalidInput(f"with --hf there is no recipe; leave out {recipe}")

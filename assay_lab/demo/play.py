@@ -15,7 +15,6 @@ from rich.console import Console
 from referee_py.errors import AssayError
 from referee_py.execute import Run
 from referee_py.panel.state import HearingPhase
-from referee_py.program.mode import is_rounded
 from referee_py.program.terms import Terms
 from trainer_node.chain import ChainClient
 from trainer_node.client.posting import ETHER, Offer, post_job
@@ -92,7 +91,7 @@ def play(
     terms, truth = bundle.terms, Truth(bundle, Store(folder / "truth"))
     periods = Periods.of(_estimate(truth.trial()), terms, parts)
     program = f"{len(bundle.program.nodes)} operators a step, {terms.steps} steps"
-    if truth.rounded:
+    if truth.follows_logs:
         say(
             f"the program: {bundle.name}, {program}; what is right depends on the trainer's rounding logs, too"
         )
@@ -129,7 +128,7 @@ def play(
         explain = explainer(bundle, liar, lambda: truth.backend(client, job_id))
         narrator = Narrator(client, job_id, by_address, say, explain, terms.strides)
         _watch(network, client, job_id, narrator, parts, names, periods.limit)
-        if truth.rounded:
+        if truth.follows_logs:
             honest_root = truth.root(truth.backend(client, job_id))
             say(f"given the trainer's logs, honest training gives {short(honest_root)}")
         for part in parts:
@@ -202,7 +201,7 @@ class Periods:
         margin = SHARED * shared * MARGIN
         flood = estimate.answer_s(terms) + estimate.waits_s(terms)
         train, dispute = margin * estimate.train_s(terms), margin * (estimate.dispute_s(terms) + flood)
-        later = is_rounded(terms.mode) or any(part.check != "all" for part in parts)
+        later = terms.arithmetic.follows_logs or any(part.check != "all" for part in parts)
         challenge = 30 + train if later else 15 * shared
         limit = 300 * shared**2 + 2 * train + 6 * dispute + challenge
         return cls(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import is_rounded
+from referee_py.program.modes import ArithmeticMode
 from referee_py.walk.reason import Reason
 
 from ..faults import EXPECTED, HONEST, Fault, Lie
@@ -68,11 +68,13 @@ ALONE = frozenset({Scenario.LONE_LIAR, Scenario.CHALLENGER, Scenario.SAMPLING})
 ABOUT_VERDICTS = frozenset({Scenario.LYING_VERIFIERS, Scenario.LYING_APPEAL})
 
 
-def check(scenario: Scenario, mode: int, faults: Sequence[Fault], *, court_only: bool = False) -> None:
+def check(
+    scenario: Scenario, arithmetic: ArithmeticMode, faults: Sequence[Fault], *, court_only: bool = False
+) -> None:
     """Raise InvalidInput for a scenario that such a job cannot have, or in which these lies have no effect."""
-    if is_rounded(mode) and scenario not in ALONE:
+    if not arithmetic.many_trainers and scenario not in ALONE:
         raise InvalidInput(
-            f"a job of rounded-f64 has one trainer, whose logs all others follow; scenario {scenario} has more: "
+            f"a job of {arithmetic.name} has one trainer, whose logs all others follow; scenario {scenario} has more: "
             f"choose {', '.join(sorted(ALONE))}"
         )
     if scenario is Scenario.SAMPLING and Fault.WITHHOLD in faults:

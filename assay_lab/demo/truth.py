@@ -1,6 +1,6 @@
 """The result of honest execution, computed apart from all parties.
 
-In mode rounded-f64 it also depends on the trainer's rounding logs, so it is known only once they are revealed.
+In a mode with rounding logs it also depends on the trainer's, so it is known only once they are revealed.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from functools import partial
 
 from referee_py.errors import Unavailable
 from referee_py.execute import Backend, Run
-from referee_py.program.mode import Rounding, is_rounded
-from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import DryRunLogs, LogSource
 from trainer_node.chain import ChainClient, JobView
 from trainer_node.local.bundle import Bundle
 from trainer_node.network.fetcher import Fetcher
-from trainer_node.run.devices import backend_of, evaluator_of
 from trainer_node.run.log_sources import FetchedLogs, step_limit
+from trainer_node.run.modes import backend_here
 from trainer_node.storage.store import Store
 from trainer_node.work.lanes import Lanes
 
@@ -34,17 +32,17 @@ class Truth:
         self._log_source: FetchedLogs | None = None
 
     @property
-    def rounded(self) -> bool:
-        return is_rounded(self._bundle.terms.mode)
+    def follows_logs(self) -> bool:
+        return self._bundle.terms.arithmetic.follows_logs
 
     def trial(self) -> Run:
         """A run to time steps with; without rounding logs it is the honest run itself."""
-        return self._run(self._backend(DryRunLogs()) if self.rounded else self._plain())
+        return self._run(self._backend(DryRunLogs() if self.follows_logs else None))
 
     def backend(self, client: ChainClient, job_id: int) -> Backend:
         """Return the backend of an honest party of the job. Raises Unavailable before its logs are revealed."""
-        if not self.rounded:
-            return self._plain()
+        if not self.follows_logs:
+            return self._backend()
         job = client.snapshot().job(job_id)
         if not any(claim.slot for claim in job.claims):
             raise Unavailable(f"the rounding logs of job {job_id} are not revealed yet")
@@ -54,13 +52,10 @@ class Truth:
 
     def root(self, backend: Backend | None = None) -> bytes:
         """Return the honest run root; without rounding logs it needs no backend of the job's."""
-        return self._run(backend or self._plain()).commit_run().root
+        return self._run(backend or self._backend()).commit_run().root
 
-    def _plain(self) -> Backend:
-        return backend_of("cpu", self._bundle.terms.mode)
-
-    def _backend(self, log_source: LogSource) -> Backend:
-        return Rounded(Rounding.of(self._bundle.terms.mode), log_source, evaluator_of(EVALUATOR))
+    def _backend(self, log_source: LogSource | None = None) -> Backend:
+        return backend_here(self._bundle.terms.mode, "cpu", EVALUATOR, log_source)
 
     def _run(self, backend: Backend) -> Run:
         terms, bundle = self._bundle.terms, self._bundle

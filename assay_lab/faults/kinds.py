@@ -10,7 +10,7 @@ from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
 from referee_py.execute import Backend
 from referee_py.program import Program
-from referee_py.program.mode import is_rounded
+from referee_py.program.modes import ArithmeticMode
 from referee_py.walk.reason import Reason
 
 
@@ -30,12 +30,12 @@ class Fault(StrEnum):
 
 
 OF_LOGS = frozenset({Fault.FORGED_LOG, Fault.WRONG_LOG})
-"""Faults of the mode rounded-f64 only."""
+"""Faults of modes with rounding logs only."""
 
 
-def fits(fault: Fault, mode: int) -> bool:
+def fits(fault: Fault, arithmetic: ArithmeticMode) -> bool:
     """Whether a program of that arithmetic mode can have the fault."""
-    return fault not in OF_LOGS or is_rounded(mode)
+    return fault not in OF_LOGS or arithmetic.follows_logs
 
 
 EXPECTED: dict[Fault, Reason] = {

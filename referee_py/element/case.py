@@ -11,7 +11,7 @@ from repops.opset import Dtype
 
 from ..errors import InvalidInput
 from ..program import TensorType
-from ..program.mode import MODE_REPOPS_F32
+from ..program.modes import USUAL
 from ..rounding import NOT_LOGGED
 
 Read = Callable[[int, int], int]
@@ -40,7 +40,7 @@ class Case:
     attrs: dict[str, Any]
     output: int
     element: int
-    mode: int = MODE_REPOPS_F32
+    mode: int = USUAL.byte
 
     def __post_init__(self) -> None:
         """Raise InvalidInput for an output or element that does not exist."""

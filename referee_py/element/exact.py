@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from repops.opset import BF16, Arithmetic
 
-from ..program.mode import BF16_BITS, MAX_BITS
+from ..program.modes import BF16_BITS, MAX_BITS
 from ..rounding.grid import UNIT, Toward, to_grid
 from . import exact_sum, scalar
 from .case import NO_ENTRY, Case, Entry

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from repops.host.chains import Chain, Sums
+from repops.host.chains import Chain
 from repops.tensors import Array
 
-from ..program.mode import MODE_EXACT, MODE_REPOPS_F32, Rounding
 from .case import Case
-
-_SUMS = {MODE_REPOPS_F32: Sums.ORDERED, MODE_EXACT: Sums.EXACT}
+from .modes import OF_MODES
 
 
 def native_chain(case: Case, inputs: Sequence[Array]) -> Chain:
@@ -20,10 +18,5 @@ def native_chain(case: Case, inputs: Sequence[Array]) -> Chain:
     NOTE: the chain reads every NaN as the canonical one.
     """
     plain = [np.asarray(np.require(array, requirements=["C", "A"])) for array in inputs]
-    return Chain(case.name, plain, case.attrs, case.element, output=case.output, sums=_sums_of(case.mode))
-
-
-def _sums_of(mode: int) -> Sums:
-    if mode not in _SUMS:
-        Rounding.of(mode)
-    return _SUMS.get(mode, Sums.LOGGED)
+    sums = OF_MODES.of(case.mode).sums
+    return Chain(case.name, plain, case.attrs, case.element, output=case.output, sums=sums)

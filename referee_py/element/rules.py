@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 from repops.opset import F32
 
-from ..program.mode import MODE_EXACT, MODE_REPOPS_F32
 from ..rounding.environment import sound
 from .case import NO_ENTRY, Case, Entry, Read
 from .chains import ArgMax, Chain, Contraction, MaxPool, ScatterAdd, Sum, Total
-from .exact import exact_rule
+from .modes import OF_MODES
 from .points import POINTS, elementwise
-from .rounded import rounded_rule
 
 Rule = Chain
 
@@ -45,10 +43,9 @@ _CHAINS: dict[str, Chain] = {
 
 def rule_of(case: Case) -> Rule:
     """Return the rule for an element. Raises UnknownVersion for an unknown mode."""
-    if case.mode != MODE_REPOPS_F32:
-        rule = exact_rule(case) if case.mode == MODE_EXACT else rounded_rule(case)
-        if rule is not None:
-            return rule
+    own = OF_MODES.of(case.mode).rule(case)
+    if own is not None:
+        return own
     if case.name == "sum":
         return _SUM if case.inputs[0].dtype == F32 else _TOTAL
     return _CHAINS.get(case.name, _ONE)

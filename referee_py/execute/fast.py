@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from ..commit.tensor import Array
-from ..compiled import Compiled, Cpu, Cuda, Machine
-from ..compiled.rounded import RoundedCpu
+from ..compiled import Compiled, Cpu, Machine
 from ..errors import InvalidInput
 from ..program import Program, SlotSource
-from ..rounding.backend import Rounded
+from .backends import Backend, machine_for
 from .hooks import Metrics
-from .interpreter import Backend, Interpreter, StepTrace
+from .interpreter import Interpreter, StepTrace
 from .lease import Lease
 from .values import State
 
@@ -25,15 +24,6 @@ MAX_VALUES = 1 << 15
 twice that if their casts of slots need too much memory."""
 SPARE_BYTES = 1 << 26
 """Bytes that a compiled step may need more than one node by node, for values kept from step to step."""
-
-
-def machine_for(backend: Backend) -> Machine | None:
-    """Return the machine that runs a backend's compiled steps, or None if its steps run node by node."""
-    if isinstance(backend, Rounded):
-        return RoundedCpu(backend) if backend.device is None else None
-    if backend.name == "cuda":
-        return Cuda(exact=backend.exact)
-    return Cpu(exact=backend.exact) if backend.name == "cpu" else None
 
 
 class FastExecutor:

@@ -9,78 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from ..commit import NO_LOG, Record, Tag, Tree
+from ..commit import Record, Tag, Tree
 from ..commit.tensor import Array
-from ..compiled import Cuda
 from ..device import Device
 from ..errors import InvalidInput
 from ..program import Kind, Operand, Program
-from ..rounding.backend import Rounded
+from .backends import Backend, device_of, node_executor
 from .plan import Instruction, StepPlan
 from .values import State, Value
 
 Lookup = Callable[[Operand], Value]
-
-
-class Operators(Protocol):
-    """An executor of operators in the mode repops-f32 or exact: see `repops.backend`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def exact(self) -> bool: ...
-
-    @property
-    def execute(self) -> Callable[[str, Sequence[Array], dict[str, Any]], list[Array]]: ...
-
-
-Backend = Operators | Rounded
-"""Computes a program's nodes, and determines the arithmetic mode."""
-
-
-def device_of(backend: Backend) -> Device | None:
-    """Return the device that holds a backend's values; None for the host. Raises CudaUnavailable."""
-    if isinstance(backend, Rounded):
-        return backend.device
-    return Cuda(exact=backend.exact) if backend.name == "cuda" else None
-
-
-class Arithmetic(Protocol):
-    """Executes the nodes of a step in order, and gives what is recorded of them beside their values."""
-
-    def begin(self, step: int) -> None: ...
-
-    def execute(self, node: int, name: str, inputs: Sequence[Any], attrs: dict[str, Any]) -> list[Any]: ...
-
-    def log(self, node: int) -> bytes:
-        """Return the log hash of an executed node."""
-        ...
-
-    def end(self) -> None:
-        """Finish the step, after all nodes."""
-        ...
-
-
-class _WithoutLogs:
-    """The modes repops-f32 and exact, which record nothing beside the values."""
-
-    def __init__(self, execute: Callable[..., list[Any]]) -> None:
-        self._execute = execute
-
-    def begin(self, step: int) -> None: ...
-
-    def execute(self, node: int, name: str, inputs: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:  # noqa: ARG002
-        return self._execute(name, inputs, attrs)
-
-    def log(self, node: int) -> bytes:  # noqa: ARG002
-        return NO_LOG
-
-    def end(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +98,7 @@ class Interpreter:
         self.plan = StepPlan(program)
         self.hook = hook
         self.device = device = device or device_of(backend)
-        self._arithmetic: Arithmetic = (
-            backend
-            if isinstance(backend, Rounded)
-            else _WithoutLogs(device.execute if device else backend.execute)
-        )
+        self._nodes = node_executor(backend, device)
         self._constants = [
             Value(array, descriptor.hash)
             for array, descriptor in zip(constants, program.constants, strict=True)
@@ -171,9 +109,9 @@ class Interpreter:
         if len(state.values) != len(self._slots):
             raise InvalidInput(f"a state of {len(state.values)} slots; the program has {len(self._slots)}")
         run = _Step(self, state)
-        self._arithmetic.begin(run.number)
+        self._nodes.begin(run.number)
         records = [run.execute(instruction, commit) for instruction in self.plan.instructions]
-        self._arithmetic.end()
+        self._nodes.end()
         after = State(run.number, tuple(run.nodes[slot.node][slot.output] for slot in self._slots))
         return after, StepTrace(run.number, tuple(r for r in records if r)) if commit else None
 
@@ -203,8 +141,8 @@ class _Step:
         if hook:
             site = Site(self.number, node, self.lookup)
             inputs = hook.inputs(site, inputs)
-        device, arithmetic = self._interpreter.device, self._interpreter._arithmetic
-        results = arithmetic.execute(
+        device, nodes = self._interpreter.device, self._interpreter._nodes
+        results = nodes.execute(
             node, instruction.op, [value.on(device) for value in inputs], instruction.attrs
         )
         outputs = [Value.there(tensor, device) if device else Value(tensor) for tensor in results]
@@ -217,7 +155,7 @@ class _Step:
                 instruction.structure_hash,
                 tuple(value.hash() for value in inputs),
                 tuple(value.hash() for value in outputs),
-                arithmetic.log(node),
+                nodes.log(node),
             )
             if hook:
                 record = hook.record(site, record)

@@ -16,12 +16,11 @@ from ..commit import NO_LOG, Tag, Tree
 from ..commit.tensor import Array
 from ..errors import InvalidInput
 from ..program import Program, SlotSource, TensorType
-from ..program.mode import MODE_EXACT, MODE_REPOPS_F32
 from ..program.terms import Terms
-from ..rounding.backend import Rounded
-from .fast import FastExecutor, machine_for
+from .backends import Backend, machine_for, mode_byte
+from .fast import FastExecutor
 from .hooks import Capture, Chain, Metrics, NodeValues
-from .interpreter import Backend, Executor, Interpreter, NodeHook, StepTrace
+from .interpreter import Executor, Interpreter, NodeHook, StepTrace
 from .values import State, Value
 
 OnStep = Callable[[State, StepTrace | None], None]
@@ -102,13 +101,6 @@ def _measuring(
     return Interpreter(program, constants, backend, hooks), watched.latest
 
 
-def mode_of(backend: Backend) -> int:
-    """Return the mode byte of a backend's arithmetic."""
-    if isinstance(backend, Rounded):
-        return backend.rounding.mode
-    return MODE_EXACT if backend.exact else MODE_REPOPS_F32
-
-
 class Run:
     """One party's execution of a job. All tensors are checked against the program before anything runs.
 
@@ -132,7 +124,7 @@ class Run:
     ) -> None:
         program.check_tensors(constants, initial)
         self.program = program
-        self.terms = Terms.of(program, steps, strides, mode_of(backend))
+        self.terms = Terms.of(program, steps, strides, mode_byte(backend))
         self.latest: Mapping[str, Array] = {}
         if executor is None and metrics:
             executor, self.latest = _measuring(program, constants, backend, hook, metrics)

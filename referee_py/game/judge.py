@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from repops.opset import Dtype
 
 from ..commit import NO_LOG, Record, Tag, data_tree, depth_of, describe, digest
-from ..program.mode import is_rounded
 from ..program.structure import Kind
 from ..program.terms import Terms
 from ..walk.dispute import ZERO
@@ -53,14 +52,14 @@ def operand(structure: bytes, k: int) -> Operand:
     return Operand(at[0], int.from_bytes(at[1:5], "big"), at[5])
 
 
-def ill_formed(exhibit: Exhibit, mode: int) -> int:
-    """Return the sides whose record is not well formed in a program of that mode, as a bit mask."""
+def ill_formed(exhibit: Exhibit, program: Terms) -> int:
+    """Return the sides whose record is not well formed in that program, as a bit mask."""
     expected = digest(Tag.STRUCTURE, exhibit.structure), *counts(exhibit.structure)
     return sum(
         1 << side
         for side, record in enumerate((exhibit.record0, exhibit.record1))
         if (record.structure, len(record.inputs), len(record.outputs)) != expected
-        or not (is_rounded(mode) or record.log == NO_LOG)
+        or not (program.arithmetic.follows_logs or record.log == NO_LOG)
     )
 
 
@@ -76,7 +75,7 @@ def check(state: MatchState, program: Terms, exhibit: Exhibit) -> int:
     belongs(exhibit.record1, 1, state)
     leaf, depth = digest(Tag.STRUCTURE, exhibit.structure), depth_of(program.node_count)
     proven(Tag.STRUCTURE_TREE, leaf, state.index, exhibit.structure_path, depth, program.structure_root)
-    return ill_formed(exhibit, program.mode)
+    return ill_formed(exhibit, program)
 
 
 # --- the four cases ---------------------------------------------------------------------------------------------

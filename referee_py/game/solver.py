@@ -160,7 +160,7 @@ class _Planner:
         records = by_side(self.side, mine, theirs)
         path = tuple(self.own.structure_path(state.index))
         exhibit = Exhibit(*records, self.own.structure(state.index), path)
-        if ill_formed(exhibit, self.terms.program.mode):
+        if ill_formed(exhibit, self.terms.program):
             return JudgeStructure(exhibit)
         pairs = zip(records[0].inputs, records[1].inputs, strict=True)
         k = next((k for k, (a, b) in enumerate(pairs) if a != b), None)

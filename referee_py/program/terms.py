@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..commit import Tag, digest
 from ..errors import InvalidProgram
-from .mode import MODE_REPOPS_F32, check_mode
+from .modes import USUAL, ArithmeticMode, mode_of, mode_or_unknown
 from .program import Program
 from .skeleton import check_opset
 
@@ -35,14 +35,14 @@ class Terms:
     strides: tuple[int, ...]
 
     @classmethod
-    def of(cls, program: Program, steps: int, strides: Sequence[int], mode: int = MODE_REPOPS_F32) -> Terms:
+    def of(cls, program: Program, steps: int, strides: Sequence[int], mode: int = USUAL.byte) -> Terms:
         """Return the terms of training this program.
 
         Raises InvalidProgram for impossible steps or strides, UnknownVersion for an unknown arithmetic mode.
         """
         check_steps(steps)
         check_strides(strides)
-        check_mode(mode)
+        mode_of(mode)
         return cls(
             program.opset,
             mode,
@@ -56,6 +56,11 @@ class Terms:
             program.initial_root,
             tuple(strides),
         )
+
+    @property
+    def arithmetic(self) -> ArithmeticMode:
+        """What follows from the mode byte; an UnknownMode for one that this build does not know."""
+        return mode_or_unknown(self.mode)
 
     def hash(self) -> bytes:
         """Return the program hash."""

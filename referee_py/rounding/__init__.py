@@ -1,6 +1,5 @@
 """The arithmetic mode rounded-f64 (docs/rounding-logs.md).
 
-mode        the parameters, in the mode byte of a program
 primitives  rnd, log, rev and threshold of the paper (Srivastava et al. 2024)
 entries     the content of a log; sparse and dense: its two forms; forms: either form
 blocks      the tree that a record commits to, with a path to every element's entry
@@ -14,7 +13,7 @@ step_log    the logs of one step in a file; log_source: the logs of a run
 backend     the executor of a program in this mode
 """
 
-from ..program.mode import Bounds, Form, Rounding, is_rounded
+from ..program.modes import Bounds, Form, Rounding
 from .band import band, midpoint_distance
 from .decide_exactly import decide_exactly
 from .entries import Entries, Log
@@ -50,7 +49,6 @@ __all__ = [
     "band",
     "decide_exactly",
     "evaluate",
-    "is_rounded",
     "largest",
     "log",
     "midpoint_distance",

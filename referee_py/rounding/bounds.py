@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
-from ..program.mode import Bounds
+from ..program.modes import Bounds
 from .primitives import F64
 
 U = 2.0**-53  # unit roundoff of binary64

@@ -19,7 +19,7 @@ import numpy as np
 from repops.opset import Arithmetic
 
 from ..errors import InvalidInput
-from ..program.mode import Rounding
+from ..program.modes import Rounding
 from .additions import ADDITIONS, is_exact, smallest_of
 from .bounds import gamma
 from .elementary import decide_elementary

@@ -15,7 +15,7 @@ import gmpy2
 import numpy as np
 from repops.host import cpu
 
-from ..program.mode import Rounding
+from ..program.modes import Rounding
 from .bounds import ELEMENTARY_ULPS
 from .entries import WRITTEN, Entries
 from .grid import Toward, on_grid, to_grid

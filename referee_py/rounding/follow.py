@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..commit.tensor import Array
-from ..program.mode import Form, Rounding
+from ..program.modes import Form, Rounding
 from .additions import ADDITIONS, exact
 from .band import NARROW, WRITTEN_WITHIN
 from .decide_exactly import decide_exactly

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..program.mode import Form
+from ..program.modes import Form
 from . import dense, sparse
 from .entries import Log
 

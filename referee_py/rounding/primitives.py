@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
-from ..program.mode import check_bits
+from ..program.modes import check_bits
 
 F64 = npt.NDArray[np.float64]
 U8 = npt.NDArray[np.uint8]

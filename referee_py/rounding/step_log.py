@@ -24,7 +24,7 @@ import zstandard
 
 from ..commit import NO_LOG, Tag, Tree
 from ..errors import InvalidEncoding, InvalidInput
-from ..program.mode import Form
+from ..program.modes import Form
 from . import forms
 from .blocks import LogTree, log_digest
 from .entries import MAX_LOG_ELEMENTS, Log, check_elements

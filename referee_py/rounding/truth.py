@@ -13,7 +13,7 @@ from repops.host import cpu
 from repops.opset import Arithmetic
 from repops.tensors import Array
 
-from ..program.mode import Rounding
+from ..program.modes import Rounding
 from .entries import Log
 from .environment import sound
 from .evaluate import arithmetic, evaluate, has_log, single

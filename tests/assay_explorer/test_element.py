@@ -11,13 +11,13 @@ from repops.opset import OPS
 
 from assay_explorer.element import Question, shown
 from referee_py.program import Structure, TensorType
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
+from referee_py.program.modes import EXACT, REPOPS_F32
 from tests.referee_py.trial.parties import Setting
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.storage.store import Store
 
 
-@pytest.mark.parametrize("mode", [MODE_REPOPS_F32, MODE_EXACT], ids=["repops-f32", "exact"])
+@pytest.mark.parametrize("mode", [REPOPS_F32.byte, EXACT.byte], ids=["repops-f32", "exact"])
 def test_a_lie_in_any_operator_is_shown(tmp_path: Path, mode: int) -> None:
     """Chains of one step too, which no native chain computes."""
     rng, lengths = np.random.default_rng(3), []

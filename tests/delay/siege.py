@@ -13,7 +13,7 @@ from referee_py.commit import Tag, Tree, fold_path
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, Rules, commitment
 from referee_py.params import BURNED
-from referee_py.program.mode import MODE_REPOPS_F32
+from referee_py.program.modes import REPOPS_F32
 from referee_py.program.terms import Terms
 from referee_py.walk.reason import Reason
 from tests.model.chain_model import ChainModel
@@ -85,7 +85,7 @@ class Siege:
     def __init__(self, strategy: Strategy) -> None:
         self.strategy = strategy
         self.model = ChainModel(CHAIN, JOBS, REFEREE, PANEL, commit_age=0)
-        program = Terms(1, MODE_REPOPS_F32, 1, 0, 0, 2, *NO_ROOTS, (1,))
+        program = Terms(1, REPOPS_F32.byte, 1, 0, 0, 2, *NO_ROOTS, (1,))
         slots = len(strategy.trainers)
         rules = Rules(0, PERIOD, PERIOD, PERIOD)
         terms = JobTerms(program, slots, STAKE, PERIOD, PERIOD, PERIOD, rules, ())

@@ -17,7 +17,7 @@ from repops.opset import F32
 
 from referee_py.commit.tensor import Array
 from referee_py.program import Operand, Program, SlotSource, TensorDescriptor
-from referee_py.program.mode import Bounds, Rounding
+from referee_py.program.modes import Bounds, Rounding
 from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, constant, f32_bits, slot
 from trainer_node.local.bundle import Bundle

@@ -13,7 +13,7 @@ import numpy as np
 from assay_lab.faults import Fault, Lie
 from referee_py.commit.tensor import Array
 from referee_py.execute import Backend
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.rounding.backend import Attrs, Evaluator, Rounded
 from referee_py.rounding.entries import Log
 from referee_py.rounding.evaluate import Evaluation
@@ -25,7 +25,8 @@ from tests.conftest import Anvil
 from trainer_node.chain import JobView
 from trainer_node.daemon.service import Daemon
 from trainer_node.local.bundle import Bundle
-from trainer_node.run.devices import backend_of, evaluator_of
+from trainer_node.run.devices import evaluator_of
+from trainer_node.run.modes import backend_of
 from trainer_node.work.job_runner import JobRunner
 
 from .arena import Arena

@@ -16,7 +16,7 @@ import numpy as np
 
 from referee_py.commit import Tag, digest
 from referee_py.commit.tensor import Array
-from referee_py.program.mode import Form, Rounding
+from referee_py.program.modes import Form, Rounding
 from referee_py.rounding.entries import Log
 from referee_py.rounding.primitives import F64, quantum, unsigned_zero
 from referee_py.rounding.step_log import NodeLog

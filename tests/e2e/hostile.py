@@ -14,7 +14,7 @@ import numpy as np
 import zstandard
 
 from referee_py.commit import NO_LOG, Tag
-from referee_py.program.mode import Form
+from referee_py.program.modes import Form
 from referee_py.rounding.step_log import NodeLog, StepLog
 from trainer_node.storage.artifacts import Kind, Name, parse_hash
 from trainer_node.storage.store import Store

@@ -16,7 +16,7 @@ from referee_py.availability.prices import deposit_of, rank_of
 from referee_py.availability.state import OUTPUTS
 from referee_py.commit import Tag
 from referee_py.params import ANSWER_GAS, BYTE_GAS, RECORD_SECONDS
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.program.terms import leaf_count
 from tests.conftest import Anvil
 from trainer_node.chain import Call, JobPhase, JobView

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from assay_lab.faults import EXPECTED, Fault, fits
 from referee_py.errors import InvalidInput
 from referee_py.execute import Run
-from referee_py.program.mode import MODE_REPOPS_F32
+from referee_py.program.modes import REPOPS_F32
 from tests.conftest import Anvil
 from trainer_node.chain import JobPhase
 from trainer_node.client.result import fetch_result, save_result
@@ -26,7 +26,7 @@ QUICK = (Fault.WRONG_OP_OUTPUT, Fault.WITHHOLD)
 LIES = [
     pytest.param(fault, marks=[] if fault in QUICK else [pytest.mark.slow])
     for fault in EXPECTED
-    if fits(fault, MODE_REPOPS_F32)
+    if fits(fault, REPOPS_F32)
 ]
 
 

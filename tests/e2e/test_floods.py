@@ -13,7 +13,7 @@ from assay_lab.faults import Fault
 from referee_py.availability import Piece, Place
 from referee_py.availability.state import OUTPUTS
 from referee_py.params import MAX_OPEN
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from trainer_node.chain import JobPhase, JobView

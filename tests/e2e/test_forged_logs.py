@@ -17,7 +17,7 @@ import structlog
 
 from referee_py.commit import Tag
 from referee_py.execute import Run
-from referee_py.program.mode import Bounds, Form, Rounding
+from referee_py.program.modes import Bounds, Form, Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
 from tests.conftest import Anvil

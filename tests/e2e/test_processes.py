@@ -15,7 +15,7 @@ from repops import Backend
 from assay_capture.capture import build, load_recipe
 from assay_lab.demo.network import Network
 from referee_py.execute import Run
-from referee_py.program.mode import MODE_REPOPS_F32, Rounding, is_rounded
+from referee_py.program.modes import REPOPS_F32, Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs, run_log_tree
 from trainer_node.chain import ChainClient, JobPhase, JobView
@@ -43,7 +43,7 @@ def steps_of(mode: int) -> int:
 def run_of(bundle: Bundle, log_source: MemoryLogs) -> Run:
     terms = bundle.terms
     backend: Backend | Rounded = repops.backend("cpu")
-    if is_rounded(terms.mode):
+    if terms.arithmetic.follows_logs:
         backend = Rounded(Rounding.of(terms.mode), log_source, evaluator_of("torch"))
     return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
 
@@ -83,7 +83,7 @@ def post(
 
 @pytest.mark.slow
 def test_a_killed_trainer_goes_on_and_finds_the_root_of_another_thread_count(tmp_path: Path) -> None:
-    steps = steps_of(MODE_REPOPS_F32)
+    steps = steps_of(REPOPS_F32.byte)
     bundle = build(load_recipe("digits-mlp", steps=steps))
     names = ["one thread", "two threads", "verifier"]
     with (

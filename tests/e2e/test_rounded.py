@@ -14,7 +14,7 @@ import structlog
 from assay_lab.faults import EXPECTED, Fault
 from referee_py.commit import Tag
 from referee_py.execute import Run
-from referee_py.program.mode import Bounds, Form, Rounding
+from referee_py.program.modes import Bounds, Form, Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.step_log import NodeLog, StepLog

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay_lab.faults import Fault
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, Rounding
+from referee_py.program.modes import EXACT, REPOPS_F32, Rounding
 from referee_py.walk.reason import Reason
 from tests.conftest import Anvil
 from trainer_node.chain import Group, JobPhase, JobView
@@ -106,7 +106,7 @@ def test_a_sampler_whom_nobody_serves_replays_the_whole_job(
 # ------------------------------------------------------------------------------------------------ one of a hundred
 
 INTERVALS, WRONG_STEP = 100, 147
-MODES = {"f32": MODE_REPOPS_F32, "exact": MODE_EXACT, "rounded": Rounding(32).mode}
+MODES = {"f32": REPOPS_F32.byte, "exact": EXACT.byte, "rounded": Rounding(32).mode}
 
 
 @cache

@@ -12,7 +12,7 @@ from web3.contract import Contract
 
 from assay_lab.faults import Fault
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.watch import WatcherState
 from tests.conftest import Anvil
 from trainer_node.chain import JobPhase

@@ -19,7 +19,7 @@ from referee_py.availability.state import Piece, Place, RequestState
 from referee_py.execute import RunClaim
 from referee_py.game.state import Phase
 from referee_py.jobs import JobPhase, Rules
-from referee_py.program.mode import MODE_REPOPS_F32
+from referee_py.program.modes import REPOPS_F32
 from referee_py.program.terms import Terms
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import require
@@ -102,7 +102,7 @@ class Board:
 
     def __init__(self, times: Times, slots: int, left: Left, start: int = 100) -> None:
         model = ChainModel(CHAIN, JOBS, REFEREE, PANEL, commit_age=times.age)
-        program = Terms(1, MODE_REPOPS_F32, 1, 0, 0, INTERVALS, *NO_ROOTS, (1,))
+        program = Terms(1, REPOPS_F32.byte, 1, 0, 0, INTERVALS, *NO_ROOTS, (1,))
         rules = Rules(0, times.period, times.period, times.period)
         terms = JobTerms(program, slots, STAKE, times.training, times.reveal, times.period, rules, ())
         self.times, self.now = times, start

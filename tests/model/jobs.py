@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from referee_py.commit import NO_LOG
 from referee_py.game.state import MatchState, MatchTerms
 from referee_py.jobs import EMPTY_COMMITMENT, JobPhase, Rules
-from referee_py.program.mode import is_rounded
 from referee_py.program.terms import Terms
 
 from . import refusals
@@ -165,7 +164,7 @@ class Job:
     @property
     def rounded(self) -> bool:
         """True if the job's runs have rounding logs."""
-        return is_rounded(self.terms.program.mode)
+        return self.terms.program.arithmetic.follows_logs
 
     def trainer(self, sender: str) -> Trainer:
         found = next((trainer for trainer in self.trainers if trainer.owner == sender), None)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from referee_py.jobs import EMPTY_COMMITMENT, JobPhase
 from referee_py.params import BURNED
-from referee_py.program.mode import is_rounded
+from referee_py.program.modes import mode_or_unknown
 from referee_py.walk.refusals import WrongPhase, WrongStake, require
 from referee_py.watch import WatcherState, share_of, watch_commitment
 
@@ -96,7 +96,7 @@ class Watch(Escrow):
         require(shares > 0, refusals.BadShares, shares)
         self._during(job_id, JobPhase.TRAINING, now)
         mode = self._jobs.mode_of(job_id)
-        require(not is_rounded(mode), refusals.UnwatchableMode, mode)
+        require(not mode_or_unknown(mode).follows_logs, refusals.UnwatchableMode, mode)
         require(bounty not in self.pools, refusals.AlreadyFunded, job_id, sender)
         self.pools[bounty] = Pool(value, shares)
 

@@ -15,7 +15,7 @@ from repops.tensors import Array, canonical
 from referee_py.commit import NO_LOG, Record, tensor_hash
 from referee_py.commit.tensor import typed_hash
 from referee_py.program import Kind, Operand, SlotSource, Structure, TensorType, validate
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, is_rounded
+from referee_py.program.modes import EXACT, REPOPS_F32, mode_or_unknown
 from referee_py.program.skeleton import Skeleton
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.blocks import log_digest
@@ -54,9 +54,9 @@ class CaseGraph(RealGraph):
                 return Graph.outputs(self, node, inputs, log)
             structure = self.structure_at(node)
             # NOTE: by kernels, since the readable reference visits all taps of a window, even outside the plane.
-            if self.mode == MODE_REPOPS_F32:
+            if self.mode == REPOPS_F32.byte:
                 results = cpu.execute(structure.name, arrays, structure.attrs)
-            elif self.mode == MODE_EXACT:
+            elif self.mode == EXACT.byte:
                 results = exact.execute(structure.name, arrays, structure.attrs)
             else:
                 results = truth(
@@ -165,4 +165,4 @@ def _copy(array: Array, source: Operand) -> Structure:
 
 def rounded(graph: Graph) -> bool:
     """Return whether the runs of this graph have logs."""
-    return is_rounded(graph.mode)
+    return mode_or_unknown(graph.mode).follows_logs

@@ -39,7 +39,7 @@ from referee_py.game.state import Move as MatchMove
 from referee_py.panel.state import Appeal, Stand, Submission
 from referee_py.panel.state import Move as HearingMove
 from referee_py.program import Structure, TensorType
-from referee_py.program.mode import is_rounded
+from referee_py.program.modes import mode_or_unknown
 from referee_py.program.playable import MAX_BYTES, move_bytes
 from referee_py.program.terms import Terms
 from referee_py.trial import (
@@ -81,7 +81,7 @@ def worst_moves(
 ) -> Iterator[tuple[str, int, int, int]]:
     """Yield names of moves, bytes of their calldata, the bounds of `playable`, and the limit of a transaction."""
     key = len(node.encode()), len(node.outputs), tuple(len(kind.shape) for kind in inputs)
-    logged = is_rounded(mode) and any(kind.dtype == F32 for kind in node.outputs)
+    logged = mode_or_unknown(mode).follows_logs and any(kind.dtype == F32 for kind in node.outputs)
     sizes = _sizes(*key, max((len(kind.shape) for kind in inputs), default=0))
     for move, bound in move_bytes(node, inputs).items():
         if move != "provideBlocks" or logged:

@@ -11,7 +11,7 @@ from referee_py.adjudication import adjudicate
 from referee_py.commit import Record, tensor_hash
 from referee_py.errors import HashMismatch, InvalidInput
 from referee_py.program import Kind, Operand, Structure, TensorType
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, Form, Rounding
+from referee_py.program.modes import EXACT, REPOPS_F32, Form, Rounding
 from referee_py.rounding.step_log import NodeLog
 from tests.referee_py.rounding.logs import node_log
 
@@ -62,7 +62,7 @@ NEAR = Record(SUM.hash(), (tensor_hash(C), tensor_hash(D)), (bytes(32),))
 
 def test_in_exact_the_sum_is_rounded_once_and_nothing_is_logged() -> None:
     """In the order of repops-f32 the tie goes to 1 before the crumb is added."""
-    for mode, right in ((MODE_REPOPS_F32, 1.0), (MODE_EXACT, 1 + 2.0**-23)):
+    for mode, right in ((REPOPS_F32.byte, 1.0), (EXACT.byte, 1 + 2.0**-23)):
         verdict = adjudicate(SUM, NEAR, [C, D], REFERENCE, mode)
         assert (verdict.outputs[0], verdict.log) == (tensor_hash(np.array([[right]], np.float32)), bytes(32))
 

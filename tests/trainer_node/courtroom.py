@@ -23,7 +23,7 @@ from referee_py.panel.state import (
     Submission,
     hearing_id,
 )
-from referee_py.program.mode import Rounding, is_rounded
+from referee_py.program.modes import Rounding, mode_or_unknown
 from referee_py.rounding.backend import Rounded
 from referee_py.walk.dispute import Dispute, dispute_hash
 from trainer_node.chain import ClaimView, Group, HearingInfo, JobPhase, JobView
@@ -147,7 +147,7 @@ class Court:
 
     def _replay(self) -> Replay:
         package, mode = self.package, self.package.terms.mode
-        if not is_rounded(mode):
+        if not mode_or_unknown(mode).follows_logs:
             return Replay(package, repops.backend("cpu"), self.honest, Remembered())
         terms = package.terms
         log_source = OwnLogs(Database(None), 1, self.honest, terms.node_count, terms.steps)

@@ -16,7 +16,7 @@ from repops.opset import I64
 
 from referee_py.commit.tensor import Array
 from referee_py.program import Program, SlotSource, TensorDescriptor
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.program.terms import Terms
 from referee_py.rounding.entries import Log
 from referee_py.rounding.step_log import NodeLog, StepLog

@@ -18,7 +18,6 @@ from referee_py.commit import HASH_BYTES, Record, Tag, Tree
 from referee_py.commit.tensor import Array
 from referee_py.errors import Unavailable
 from referee_py.program import Program, SlotSource, TensorType
-from referee_py.program.mode import is_rounded
 from referee_py.program.terms import Terms
 from referee_py.rounding.step_log import StepLog
 
@@ -205,7 +204,7 @@ class ClaimedRun:
         """Bring what a replay of an interval needs: the state before it, and its rounding logs. As `bring_state`."""
         start, end = self.span(interval)
         yield from self.bring_state(interval - 1)
-        if is_rounded(self.terms.mode):
+        if self.terms.arithmetic.follows_logs:
             for first in range(start + 1, end + 1, LOGS_AHEAD):
                 steps = range(first, min(first + LOGS_AHEAD, end + 1))
                 self.source.ahead([self._log_name(step) for step in steps], max_log_bytes)
@@ -221,7 +220,7 @@ class ClaimedRun:
             found.append(Name(Kind.TREE, before, Tag.STEP_TREE, self.terms.node_count))
             found += [Name(Kind.RECORD, record.hash()) for record in records.values()]
             found += [self._tensor(records, slot) for slot in self.program.slots]
-        if is_rounded(self.terms.mode):
+        if self.terms.arithmetic.follows_logs:
             found.append(Name(Kind.TREE, self.logs, Tag.LOG_RUN_TREE, self.terms.steps))
             found += [self._log_name(step) for step in range(start + 1, end + 1)]
         return list(dict.fromkeys(found))

@@ -20,13 +20,11 @@ from referee_py.commit import Record, Tree, canonical
 from referee_py.commit.tensor import Array
 from referee_py.errors import AssayError, Unavailable
 from referee_py.execute import Backend, Run, State, StepTrace
-from referee_py.program.mode import Rounding, is_rounded
-from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import LogSource
 from referee_py.rounding.step_log import StepLog
 
-from ..run.devices import backend_of, evaluator_of
 from ..run.log_sources import step_limit
+from ..run.modes import backend_here
 from ..run.package import Package
 from .claimed import ClaimedRun
 
@@ -78,13 +76,7 @@ Computes = Callable[[LogSource | None], Backend]
 
 def computes(mode: int, device: str = "cpu", evaluator: str = "torch") -> Computes:
     """Return what computes a run of a mode on a device."""
-
-    def backend(logs: LogSource | None) -> Backend:
-        if logs is None:
-            return backend_of(device, mode)
-        return Rounded(Rounding.of(mode), logs, evaluator_of(evaluator, device))
-
-    return backend
+    return partial(backend_here, mode, device, evaluator)
 
 
 class _NotKept(Unavailable):
@@ -109,7 +101,8 @@ class Auditor:
         self.published, self._back = published, back
         self._read = package or partial(published.package, max_memory)
         self.log_bytes = step_limit(published.program, max_memory)
-        self.logs = FollowedLogs(published, self.log_bytes) if is_rounded(published.terms.mode) else None
+        follows = published.terms.arithmetic.follows_logs
+        self.logs = FollowedLogs(published, self.log_bytes) if follows else None
         self.backend = computes(self.logs)
 
     @cached_property

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from referee_py.attestation import digest_of, recover_address
 from referee_py.errors import InvalidEncoding
-from referee_py.program.mode import check_mode
+from referee_py.program.modes import mode_of
 
 from .engine import Report
 from .interval import Verdict
@@ -42,7 +42,7 @@ def _checksummed(text: str) -> str:
 
 def _known_mode(mode: int) -> int:
     try:
-        check_mode(mode)
+        mode_of(mode)
     except Exception as error:
         raise ValueError(str(error)) from error
     return mode

@@ -1,7 +1,7 @@
 """What computed a replay, as one hash: the same files and the same arithmetic give the same hash anywhere.
 
 SHA-256 over lines of text: `assay kernels 1`, mode, device, the SHA-256 of librepops.so; on a GPU that of the CUDA
-sources; in rounded-f64 the version of torch, whose sums are used.
+sources; of each library whose sums the mode uses, its version (`torch`, in rounded-f64).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from repops.cuda.sources import SOURCES, text_of
 from repops.host.library import LIBRARY
 
-from referee_py.program.mode import is_rounded
+from ..run.modes import libraries_of
 
 
 @cache
@@ -24,8 +24,7 @@ def kernel_digest(mode: int, device: str) -> str:
     if device == "cuda":
         texts = "".join(text_of(name) for name in SOURCES)
         lines.append(f"cuda {hashlib.sha256(texts.encode()).hexdigest()}")
-    if is_rounded(mode):
-        lines.append(f"torch {metadata.version('torch')}")
+    lines += [f"{name} {metadata.version(name)}" for name in libraries_of(mode)]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

@@ -28,28 +28,15 @@ from eth_utils.crypto import keccak
 from web3 import Web3
 from web3.contract import Contract
 
+from referee_py.program.modes import MODES
+
 from ..errors import ConfigError, WrongChain
 from .abi import Codec, load_artifact
 from .endpoints import endpoints_of
 from .majority import agreed
 from .rpc import guarded
 
-REPOPS_RULES = (
-    *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
-    *("Contractions", "Pooling", "Rows", "Layout", "Sources"),
-)
-"""The rules of repops-f32, in the order of Opset1's families."""
-EXACT_RULES = (
-    *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "ExactReductions"),
-    *("ExactContractions", "Pooling", "ExactRows", "Layout", "Sources"),
-)
-"""The rules of exact."""
-ROUNDED_RULES = (
-    *("RoundedElementwise", "Exponentials", "Logarithms", "Trigonometry", "RoundedReductions"),
-    *("RoundedContractions", "Pooling", "RoundedRows", "Layout", "Sources"),
-)
-"""The rules of rounded-f64."""
-TABLES = (REPOPS_RULES, EXACT_RULES, ROUNDED_RULES)
+TABLES = tuple(mode.rule_contracts for mode in MODES)
 """The rules of each arithmetic, in the order of Opset1's constructor. Families that several of them share have one
 contract in all of these."""
 RULES = tuple(dict.fromkeys(rule for table in TABLES for rule in table))

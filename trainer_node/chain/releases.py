@@ -16,13 +16,12 @@ from eth_utils.crypto import keccak
 from repops.opset import OPSET_VERSION, lookup
 from web3 import Web3
 
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
-from referee_py.rounding import Rounding
+from referee_py.program.modes import MODES
 
 from ..errors import ReleaseRefused, Reverted, WrongChain
 from .abi import ContractArtifact, load_artifact
 from .codec.base import View
-from .contracts import TABLES, Deployment, ErrorDecoder
+from .contracts import Deployment, ErrorDecoder
 from .outbox import Call
 from .rpc import guarded
 
@@ -186,9 +185,9 @@ class Releases:
         self._ours(release, "Examiner", examiner, self._code(examiner))
         opset = self._linked("Examiner", examiner, "OPSET")
         self._ours(release, "Opset1", opset, self._code(opset))
-        for mode, names in zip((MODE_REPOPS_F32, MODE_EXACT, Rounding().mode), TABLES, strict=True):
-            for operator, name in zip(ONE_OF_EACH, names, strict=True):
-                rule = self._linked("Opset1", opset, "rule", lookup(operator).id, mode)
+        for mode in MODES:
+            for operator, name in zip(ONE_OF_EACH, mode.rule_contracts, strict=True):
+                rule = self._linked("Opset1", opset, "rule", lookup(operator).id, mode.byte)
                 self._ours(release, name, rule, self._code(rule))
 
     def _ours(self, release: Release, name: str, address: str, code: bytes) -> None:

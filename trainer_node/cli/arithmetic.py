@@ -8,26 +8,18 @@ from enum import StrEnum
 from typing import Any
 
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import (
+from referee_py.program.modes import (
     MAX_BITS,
     MIN_BITS,
-    MODE_EXACT,
-    MODE_REPOPS_F32,
+    MODES,
     Bounds,
     Form,
-    Rounding,
-    is_rounded,
+    mode_named,
+    mode_of,
+    mode_or_unknown,
 )
 
 from .flags import flag, with_flags
-
-
-class Arithmetic(StrEnum):
-    """The arithmetic modes."""
-
-    REPOPS_F32 = "repops-f32"
-    EXACT = "exact"
-    ROUNDED_F64 = "rounded-f64"
 
 
 class BoundsName(StrEnum):
@@ -40,17 +32,16 @@ class FormName(StrEnum):
     DENSE = "dense"
 
 
-_WITHOUT_LOGS = {Arithmetic.REPOPS_F32: MODE_REPOPS_F32, Arithmetic.EXACT: MODE_EXACT}
-"""The bytes of the modes without parameters."""
+_enum: Any = StrEnum  # NOTE: a type checker wants the names written out; they are those of the table
+_ModeName = _enum("ModeName", {mode.name: mode.name for mode in MODES})
 
 _option = functools.partial(flag, panel="Arithmetic")
 
 _FLAGS: dict[str, Any] = {
     "mode": _option(
-        Arithmetic,
+        _ModeName,
         "--mode",
-        "repops-f32: a fixed order; exact: real sums, rounded once; rounded-f64: binary64 in any order, with rounding "
-        "logs.",
+        "; ".join(f"{mode.name}: {mode.summary}" for mode in MODES) + ".",
     ),
     "bits": _option(
         int, "--bits", "In rounded-f64: bits of a result, 26 to 32; 32.", min=MIN_BITS, max=MAX_BITS
@@ -68,7 +59,8 @@ _FLAGS: dict[str, Any] = {
 class ModeFlags:
     """The flags of a command that choose the arithmetic; None stands for a flag that is not given."""
 
-    mode: Arithmetic | None = None
+    mode: str | None = None
+    """The name of a mode."""
     bits: int | None = None
     bounds: BoundsName | None = None
     log: FormName | None = None
@@ -76,20 +68,25 @@ class ModeFlags:
     def over(self, default: int) -> int:
         """Return the mode byte for the flags; those that are not given are taken from ``default``.
 
-        Raises InvalidInput for flags of rounded-f64 in another mode.
+        Raises InvalidInput for flags of another mode.
         """
-        rounded = is_rounded(default) if self.mode is None else self.mode is Arithmetic.ROUNDED_F64
-        if not rounded:
-            for name, value in (("bits", self.bits), ("bounds", self.bounds), ("log", self.log)):
-                if value is not None:
-                    raise InvalidInput(f"--{name} is for rounded-f64; give --mode rounded-f64 too")
-            return default if self.mode is None else _WITHOUT_LOGS[self.mode]
-        given = Rounding.of(default) if is_rounded(default) else Rounding()
-        return Rounding(
-            given.bits if self.bits is None else self.bits,
-            given.bounds if self.bounds is None else Bounds[self.bounds.name],
-            given.form if self.log is None else Form[self.log.name],
-        ).mode
+        chosen = mode_of(default)
+        if self.mode is not None and self.mode != chosen.name:
+            chosen = mode_named(str(self.mode))
+        given = {
+            "bits": ("bits", self.bits),
+            "bounds": ("bounds", self.bounds and Bounds[self.bounds.name]),
+            "log": ("form", self.log and Form[self.log.name]),
+        }
+        changes: dict[str, Any] = {}
+        for name, (parameter, value) in given.items():
+            if value is None:
+                continue
+            if parameter not in chosen.parameters:
+                owner = next(mode.name for mode in MODES if parameter in mode.parameters)
+                raise InvalidInput(f"--{name} is for {owner}; give --mode {owner} too")
+            changes[parameter] = value
+        return chosen.changed(**changes).byte
 
 
 with_mode = with_flags("mode", _FLAGS, ModeFlags)
@@ -98,8 +95,4 @@ with_mode = with_flags("mode", _FLAGS, ModeFlags)
 
 def mode_words(mode: int) -> str:
     """Describe a mode byte for people."""
-    if not is_rounded(mode):
-        return next(name for name, byte in _WITHOUT_LOGS.items() if byte == mode)
-    rounding = Rounding.of(mode)
-    bounds, form = rounding.bounds.name.lower(), rounding.form.name.lower()
-    return f"{Arithmetic.ROUNDED_F64}, {rounding.bits} bits, {bounds} bounds, {form} logs"
+    return mode_or_unknown(mode).words

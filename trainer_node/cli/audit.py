@@ -14,7 +14,6 @@ import typer
 from eth_account.signers.local import LocalAccount
 
 from referee_py.errors import InvalidEncoding, InvalidInput
-from referee_py.program.mode import is_rounded
 
 from ..audit.engine import MAX_REPORT_BYTES, Engine, Report, reports
 from ..audit.folder import FINDINGS, append, audit_folder, reports_in
@@ -139,7 +138,7 @@ def _check(
         task = replace(task, root=published.claim.root, threads=threads)
         left = [number for number in chosen.intervals if number not in done]
         _say(f"{printable(published.claim.name)}  {printable(where)}  root {published.claim.root}")
-        if is_rounded(published.terms.mode):
+        if published.terms.arithmetic.follows_logs:
             _say(f"follows the rounding logs with root {published.logs.hex()}")
         _say(f"{chosen.why}; {len(chosen.intervals) - len(left)} were checked before")
         signer = _Signer(published, account, folder / "receipts")

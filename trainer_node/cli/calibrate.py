@@ -11,7 +11,7 @@ from rich.console import Console
 
 from referee_py.errors import InvalidInput
 from referee_py.execute import Interpreter, Run, State, StepTrace
-from referee_py.program.mode import MAX_BITS, MIN_BITS
+from referee_py.program.modes import MAX_BITS, MIN_BITS
 from referee_py.rounding.band import NARROW
 
 from ..local.bundle import Bundle

@@ -13,7 +13,6 @@ from rich.table import Table
 from referee_py.errors import InvalidInput
 from referee_py.game.state import Phase
 from referee_py.panel.state import HearingPhase
-from referee_py.program.mode import is_rounded
 from referee_py.watch import WatcherState
 
 from ..chain import ChainClient, HearingInfo, JobView, MatchInfo
@@ -385,7 +384,7 @@ def _print_terms(job: JobView, pool: PoolInfo, behind: int) -> None:
         rows["instants"] = (
             f"on the clocks of the contracts, {behind} s behind the chain; see `assay clocks show`"
         )
-    if is_rounded(job.program.mode):
+    if job.program.arithmetic.follows_logs:
         rows["rounding logs"] = job.logs.hex() if any(job.logs) else "not revealed yet"
     show_rows(f"job {job.id}", rows)
 

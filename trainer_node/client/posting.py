@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from referee_py.commit.structs import hints_of
 from referee_py.errors import InvalidInput
 from referee_py.jobs import Rules
-from referee_py.program.mode import is_rounded
 from referee_py.program.terms import Terms
 
 from ..chain import ChainClient, Receipt, TransactionManager
@@ -71,9 +70,11 @@ def post_job(
     check_uri(uri)
     bundle.terms.check(bundle.program)
     bundle.program.check_tensors(bundle.constants, bundle.initial)
-    if offer.bounty and is_rounded(bundle.terms.mode):
+    arithmetic = bundle.terms.arithmetic
+    if offer.bounty and not arithmetic.watchable:
         raise InvalidInput(
-            "nobody can watch a job of rounded-f64: nobody but the trainer knows the root before its logs are revealed"
+            f"nobody can watch a job of {arithmetic.name}: nobody but the trainer knows the root before its logs are "
+            "revealed"
         )
     file_hash = bundle.put(store)
     names = package_names(bundle.program, file_hash)

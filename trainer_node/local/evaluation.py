@@ -8,9 +8,9 @@ from __future__ import annotations
 from referee_py.errors import InvalidInput
 from referee_py.execute import Run, State
 from referee_py.program import TensorType
-from referee_py.program.mode import is_rounded
+from referee_py.program.modes import USUAL
 
-from ..run.devices import backend_of
+from ..run.modes import backend_of
 from .bundle import Bundle
 from .local_run import scalars
 
@@ -23,9 +23,10 @@ class Evaluation:
     def __init__(self, bundle: Bundle, training: Bundle, device: str = "cpu") -> None:
         """Raises InvalidInput if the programs have no slot in common, or tensors of other types under one name."""
         terms = bundle.terms
-        if is_rounded(terms.mode):
+        if not terms.arithmetic.same_everywhere:
             raise InvalidInput(
-                f"{bundle.name} is in rounded-f64, whose results depend on the machine; build it in repops-f32"
+                f"{bundle.name} is in {terms.arithmetic.name}, whose results depend on the machine; build it in "
+                f"{USUAL.name}"
             )
         self._bundle = bundle
         slots = {name: place for place, name in enumerate(training.names.slots)}

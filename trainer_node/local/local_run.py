@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from referee_py.commit.tensor import Array
 from referee_py.execute import Backend, Run, State, StepTrace
-from referee_py.program.mode import Rounding, is_rounded
-from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import LogSource, MemoryLogs, run_log_tree
 from referee_py.rounding.step_log import StepLog
 
-from ..run.devices import backend_of, evaluator_of
 from ..run.log_sources import OwnLogs
+from ..run.modes import backend_here
 from ..run.package import Package
 from ..run.replay import Interrupted, Replay
 from .bundle import Bundle
@@ -53,7 +51,7 @@ class LocalRun:
 
     def _in_memory(self, on_step: OnStep, stop: Callable[[], bool]) -> Result:
         bundle, terms = self.bundle, self.bundle.terms
-        logs = MemoryLogs() if is_rounded(terms.mode) else None
+        logs = MemoryLogs() if terms.arithmetic.follows_logs else None
         tensors = bundle.program, bundle.constants, bundle.initial
         run = Run(*tensors, terms.steps, terms.strides, self._backend(logs), metrics=bundle.metrics)
 
@@ -101,7 +99,7 @@ class LocalRun:
     def _replay(self, folder: RunFolder) -> tuple[Replay, OwnLogs | None]:
         bundle, terms = self.bundle, self.bundle.terms
         logs = None
-        if is_rounded(terms.mode):
+        if terms.arithmetic.follows_logs:
             logs = OwnLogs(folder.database, folder.key, folder.store, terms.node_count, terms.steps)
         package = Package(terms, bundle.program, bundle.constants, bundle.initial)
         backend = self._backend(logs)
@@ -109,10 +107,7 @@ class LocalRun:
         return replay, logs
 
     def _backend(self, logs: LogSource | None) -> Backend:
-        if logs is None:
-            return backend_of(self.device, self.bundle.terms.mode)
-        rounding = Rounding.of(self.bundle.terms.mode)
-        return Rounded(rounding, logs, evaluator_of(self.evaluator, self.device))
+        return backend_here(self.bundle.terms.mode, self.device, self.evaluator, logs)
 
     def _log_bytes(self, logs: LogSource | None) -> int | None:
         if logs is None:

@@ -18,7 +18,6 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import is_rounded
 
 from ..chain import JobView
 from ..local.claim_file import CLAIM, MAX_CLAIM_BYTES, Claim
@@ -83,8 +82,8 @@ class Trusted:
                 f"the run that --trust names for job {job.id} is of program {program.hex()}, the job's is "
                 f"{job.program.hash().hex()}; name the job's run"
             )
-        # NOTE: in rounded-f64 a run with logs of its own has another root, and both may be right.
-        if is_rounded(job.program.mode) and logs != job.logs:
+        # NOTE: in a mode with logs a run with logs of its own has another root, and both may be right.
+        if job.program.arithmetic.follows_logs and logs != job.logs:
             return None
         return next(iter(found))
 

@@ -13,7 +13,6 @@ from enum import StrEnum
 
 from referee_py.execute import RunClaim
 from referee_py.jobs import EMPTY_COMMITMENT
-from referee_py.program.mode import Bounds, Rounding, is_rounded
 
 from ..chain import Group, JobPhase, JobView, MatchInfo, Seat
 from ..chain.codec.job import NEVER
@@ -184,8 +183,7 @@ def too_short(job: JobView, latency_s: float) -> str | None:
 
 def too_uncertain(job: JobView, allowed: bool) -> str | None:
     """Return why to leave a job to others, or None: with probable bounds, every honest result may be wrong."""
-    mode = job.program.mode
-    if allowed or not is_rounded(mode) or Rounding.of(mode).bounds is Bounds.PROVEN:
+    if allowed or not job.program.arithmetic.honest_may_lose:
         return None
     return (
         "it has probable bounds: a party that chooses the data can make an honest result wrong; "

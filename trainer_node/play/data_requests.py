@@ -19,7 +19,6 @@ from referee_py.availability.pieces import check
 from referee_py.availability.prices import deposit_of, rank_of, request_price
 from referee_py.jobs import fee_at
 from referee_py.params import ANSWER_GAS, BYTE_GAS, CROWD, MAX_OPEN, STEP
-from referee_py.program.mode import is_rounded
 
 from ..chain import Call, Contracts, JobPhase, JobView, Receipt, Snapshot, TransactionManager
 from ..chain.codec.availability import Ledger, OpenRequest, close_call, request_call
@@ -61,7 +60,7 @@ class DataRequester:
 
     def due(self, snapshot: Snapshot, job: JobView) -> list[Due] | None:
         """Return what is due for logs that we could not fetch; None if we do not request the logs of this job."""
-        if not is_rounded(job.program.mode) or job.phase not in (JobPhase.CHALLENGE, JobPhase.CLOSING):
+        if not job.program.arithmetic.follows_logs or job.phase not in (JobPhase.CHALLENGE, JobPhase.CLOSING):
             return None
         program = self._runner.starved(job.id)
         if program is None:
@@ -102,7 +101,7 @@ class DataRequester:
 
     def refunds(self, snapshot: Snapshot, job: JobView, patience: Patience = NONE) -> list[Due] | None:
         """Return how to get our deposits back from an ended job, once gas is cheap; None if it holds none."""
-        if not is_rounded(job.program.mode):
+        if not job.program.arithmetic.follows_logs:
             return None
         ledger = snapshot.ledger(job)
         mine = [key for key, request in ledger.open.items() if self._is_mine(request)]

@@ -22,7 +22,6 @@ from referee_py.commit.tensor import Array, canonical
 from referee_py.errors import Unavailable
 from referee_py.panel.state import Submission
 from referee_py.program import Program, Structure
-from referee_py.program.mode import is_rounded
 from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 
@@ -31,8 +30,8 @@ from ..daemon.service import Daemon
 from ..errors import DiskFailed, DiskFull
 from ..ids import whole
 from ..network.fetcher import Fetcher
-from ..run.devices import backend_of
 from ..run.log_sources import step_limit
+from ..run.modes import backend_of
 from ..run.package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
 from ..run.trial_cost import TrialCost, cost_of
 from ..storage.artifacts import Kind, Name
@@ -203,7 +202,7 @@ class Judge:
         NOTE: it comes from the root that the trainer has revealed, because both records may name a wrong log.
         """
         terms = job.program
-        if not is_rounded(terms.mode):
+        if not terms.arithmetic.follows_logs:
             return None
         check_leaves(terms)
         roots = fetcher.tree(Tag.LOG_RUN_TREE, job.logs, terms.steps, uris).leaves

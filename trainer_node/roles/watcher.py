@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import structlog
 
-from referee_py.program.mode import is_rounded
 from referee_py.watch import WatcherState, share_of, watch_commitment
 
 from ..chain import Call, JobPhase, JobView, Snapshot, TransactionManager
@@ -53,7 +52,7 @@ class Watcher:
 
     def due(self, snapshot: Snapshot, job: JobView) -> list[Due] | None:
         """Return what is due for a job's bounty; None if we neither watch the job nor are about to."""
-        if is_rounded(job.program.mode) or (job.id, job.posted) in self._left:
+        if not job.program.arithmetic.watchable or (job.id, job.posted) in self._left:
             return None
         me = self._transactions.address
         mine = snapshot.watcher(job, me)

@@ -21,7 +21,7 @@ import torch
 from referee_py.commit.tensor import Array
 from referee_py.device import Device
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import MAX_BITS, Bounds
+from referee_py.program.modes import MAX_BITS, Bounds
 from referee_py.rounding.bounds import elementary_radius, factor
 from referee_py.rounding.evaluate import ELEMENTARY
 from referee_py.rounding.evaluate import evaluate as readable

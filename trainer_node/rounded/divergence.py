@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import Bounds, Rounding
+from referee_py.program.modes import Bounds, Rounding
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.band import NARROW, WRITTEN_WITHIN
 from referee_py.rounding.environment import sound

@@ -21,7 +21,7 @@ from repops.f64.sums import F64Matrix, Workspace, f64_scatter, f64_sum, to_f64
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import Bounds
+from referee_py.program.modes import Bounds
 from referee_py.rounding.bounds import elementary_radius, factor
 from referee_py.rounding.evaluate import ELEMENTARY, Evaluation, Radius, known
 from referee_py.rounding.evaluate import evaluate as readable

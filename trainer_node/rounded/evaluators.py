@@ -17,7 +17,7 @@ from repops.f64.sums import to_f64
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import Bounds
+from referee_py.program.modes import Bounds
 from referee_py.rounding.backend import Evaluator
 from referee_py.rounding.evaluate import Evaluation, evaluate
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import check_bits
+from referee_py.program.modes import check_bits
 from referee_py.rounding.band import APART, NARROW
 from referee_py.rounding.primitives import largest
 

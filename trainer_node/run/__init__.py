@@ -8,7 +8,8 @@ offers         what is published of it for others
 refutation     one checkpoint of a claimed run, and our own in its place
 log_sources    rounding logs that we write, or follow
 onchain_logs   rounding logs put together from what the chain shows
-devices        processor or GPU, and libraries for rounded-f64
+devices        the kernels of the processor or a GPU, and libraries for rounded-f64
+modes          with which of them each arithmetic mode is computed
 tensors        one limit of memory for all jobs, each tensor once
 turns          one thread at a time computes with the runs
 cost_estimate  time of a job, measured on its first step

@@ -25,7 +25,6 @@ from repops.opset import Arithmetic
 from referee_py.errors import InvalidProgram, Unavailable
 from referee_py.execute import Backend, Interpreter, NodeHook, Run, Site, Value
 from referee_py.program import Program
-from referee_py.program.mode import MODE_EXACT
 from referee_py.program.terms import Terms
 
 from .package import Package
@@ -59,7 +58,7 @@ class CostEstimate:
     commit_s: float
     trial: TrialCost
     worst: float = 1.0
-    """Factor by which data may make a step slower than the first one; above 1 only in the mode exact."""
+    """Factor by which data may make a step slower than the first one; above 1 only where data slow sums."""
     right_s: float = 0.0
     """Seconds in which the processor executes the slowest operator before an appeal, where runs compute otherwise."""
 
@@ -155,8 +154,8 @@ def measure(
         if spent > TOO_BUSY * limit_s or (spent > SHORT_S and not disturbed):
             break
     worst = 1.0
-    if terms.mode == MODE_EXACT:
-        worst += hardest_s(package.program) / fastest[False]
+    if terms.arithmetic.data_slows_sums:
+        worst += hardest_s(package.program, terms.mode) / fastest[False]
     right_s = 0.0
     if right is not None:
         judged = RightCost(package.program, terms.mode, right, stop, clock)
@@ -165,8 +164,9 @@ def measure(
     return CostEstimate(fastest[False], fastest[True], sampler.cost(), worst, right_s)
 
 
-def hardest_s(program: Program) -> float:
-    """Return the seconds that the sums of one step take at most besides the usual, in the mode exact, on all cores.
+def hardest_s(program: Program, mode: int) -> float:
+    """Return the seconds that the sums of one step take at most besides the usual, in a mode that adds exactly, on all
+    cores.
 
     That is if each element has to be summed without rounding: terms that cancel, in every sum.
     """
@@ -175,7 +175,7 @@ def hardest_s(program: Program) -> float:
         types = [program.type_of(operand) for operand in node.inputs]
         if node.row.arithmetic is Arithmetic.SUM and types[0].dtype.is_float:
             sums = node.outputs[0].count
-            terms = (longest_chain(node, types, MODE_EXACT) + SHORT_SUM) * sums
+            terms = (longest_chain(node, types, mode) + SHORT_SUM) * sums
             # NOTE: few sums are not spread over cores, and what is found out for a column is for one element then.
             alone = 2 if sums < MANY_SUMS else 1
             threads = min(repops.get_num_threads(), max(1, sums // MANY_SUMS))

@@ -1,4 +1,4 @@
-"""Devices on which a node computes, the processor or a GPU, and libraries for rounded-f64. The bits are the same."""
+"""Our kernels on a node's device, the processor or a GPU, and libraries for rounded-f64. The bits are the same."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from repops.cuda.errors import CudaUnavailable
 
 from referee_py.compiled import Cuda
 from referee_py.errors import UnknownVersion
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
 from referee_py.rounding.backend import Evaluator
 
 from ..errors import ConfigError
 
 
-def backend_of(device: str, mode: int = MODE_REPOPS_F32) -> repops.Backend:
-    """Return the backend of a device, "cpu" or "cuda", for programs of a mode that has no rounding logs.
+def kernels_of(device: str, *, exact: bool = False) -> repops.Backend:
+    """Return our kernels on a device, "cpu" or "cuda"; ``exact``: those that add exactly.
 
     Raises ConfigError if this machine has no such device.
     """
     try:
-        return repops.backend(device, exact=mode == MODE_EXACT)
+        return repops.backend(device, exact=exact)
     except CudaUnavailable as error:
         raise ConfigError(f'device = "{device}": {error}; set device = "cpu"') from error
 
@@ -55,7 +54,7 @@ def _on_gpu(name: str) -> Evaluator:
         )
     if os.environ.get(EMULATED, "0") != "0":
         raise ConfigError(f'{EMULATED} is set: sums have to be of binary64; unset it, or set device = "cpu"')
-    backend_of("cuda")
+    kernels_of("cuda")
     from ..rounded.device import TensorEvaluator
 
     return TensorEvaluator(Cuda(), "cuda")

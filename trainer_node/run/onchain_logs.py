@@ -20,7 +20,7 @@ from referee_py.availability.state import BLOCK_LEVELS, DIGEST_LEVELS
 from referee_py.commit import HASH_BYTES, NO_LOG, Tag, Tree, depth_of, digest, empty
 from referee_py.params import ANSWER_GAS, BYTE_GAS
 from referee_py.program import Program
-from referee_py.program.mode import Form
+from referee_py.program.modes import Form
 from referee_py.program.terms import Terms
 from referee_py.rounding.blocks import BLOCK, LogTree, block_count, entries_of
 from referee_py.rounding.entries import MAX_LOG_ELEMENTS, WRITTEN, Log, values_of

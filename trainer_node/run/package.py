@@ -13,7 +13,7 @@ from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidProgram
 from referee_py.execute.plan import StepPlan
 from referee_py.program import MAX_FILE_BYTES, Program, Structure
-from referee_py.program.mode import is_rounded
+from referee_py.program.modes import USUAL
 from referee_py.program.read import read_program
 from referee_py.program.terms import Terms
 
@@ -144,10 +144,10 @@ def check_strides(program: Program) -> None:
 
 def check_leaves(terms: Terms) -> None:
     """Raise InvalidProgram for steps and strides whose run trees are too large: on the chain they are only numbers."""
-    if is_rounded(terms.mode) and terms.steps > MAX_RUN_LEAVES:
+    if terms.arithmetic.follows_logs and terms.steps > MAX_RUN_LEAVES:
         raise InvalidProgram(
             f"{terms.steps} steps with rounding logs are a tree of as many leaves, the limit is {MAX_RUN_LEAVES}; "
-            "the client must post fewer, or choose the mode repops-f32"
+            f"the client must post fewer, or choose the mode {USUAL.name}"
         )
     if min(terms.strides, default=0) < 1:
         raise InvalidProgram(f"strides {list(terms.strides)}: there are some, and each is at least 1")
@@ -180,7 +180,7 @@ def trees_bytes(terms: Terms) -> int:
     leaves = sum(
         -(-min(span, terms.steps) // stride) for span, stride in zip(spans, terms.strides, strict=False)
     )
-    return LEAF_BYTES * (leaves + (terms.steps if is_rounded(terms.mode) else 0))
+    return LEAF_BYTES * (leaves + (terms.steps if terms.arithmetic.follows_logs else 0))
 
 
 def _frames(structure: Structure, program: Program) -> int:
@@ -193,9 +193,9 @@ def _frames(structure: Structure, program: Program) -> int:
 
 
 def _binary64(program: Program, node: int, terms: Terms) -> int:
-    """Return the extra bytes of rounded-f64: an operator's inputs, result and radius in binary64, two more such values
-    while it rounds, and unfolded images."""
-    if not is_rounded(terms.mode):
+    """Return the extra bytes of a mode in binary64: an operator's inputs, result and radius, two more such values while
+    it rounds, and unfolded images."""
+    if not terms.arithmetic.in_binary64:
         return 0
     structure = program.nodes[node]
     inputs = sum(program.type_of(operand).nbytes for operand in structure.inputs)

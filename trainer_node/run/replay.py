@@ -43,8 +43,8 @@ from referee_py.trial.solver import Operator
 from ..errors import DiskFailed
 from ..storage.store import Store
 from .checkpoints import Checkpoints
-from .devices import backend_of
 from .log_sources import RunLogs
+from .modes import backend_of
 from .offers import Offers
 from .package import Package
 from .states import States

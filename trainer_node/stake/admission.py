@@ -31,7 +31,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from referee_py.params import LOG_SECONDS
-from referee_py.program.mode import is_rounded
 
 from ..chain import JobView
 from ..run.cost_estimate import MARGIN, CostEstimate
@@ -87,7 +86,7 @@ class Duty:
             estimate.match_s(terms),
             estimate.waits_s(terms),
             estimate.answer_s(terms),
-            estimate.commit_s if is_rounded(terms.mode) else 0.0,
+            estimate.commit_s if terms.arithmetic.follows_logs else 0.0,
             estimate.trial.seconds,
             max(match_moves(terms), TRIAL_MOVES),
             rules.clock,

@@ -7,7 +7,6 @@ answers after the other. What it takes to compute them is `CostEstimate.answer_s
 from __future__ import annotations
 
 from referee_py.params import LOG_SECONDS, MAX_OPEN, RECORD_SECONDS, RESPONSE_BYTES
-from referee_py.program.mode import is_rounded
 
 from ..chain import JobView
 from ..run.cost_estimate import MARGIN, CostEstimate
@@ -26,7 +25,7 @@ def too_many_pieces(job: JobView, estimate: CostEstimate, mined_s: float) -> str
     The protocol gives `RECORD_SECONDS` for each record or leaf, `LOG_SECONDS` for each page of logs; one transaction
     takes `LEAST_BATCH` of the former, or one page. In a mode with logs both may be asked for at once.
     """
-    batches, logs = -(-MAX_OPEN // LEAST_BATCH), is_rounded(job.program.mode)
+    batches, logs = -(-MAX_OPEN // LEAST_BATCH), job.program.arithmetic.follows_logs
     sending = MARGIN * mined_s * batches
     if logs:
         # NOTE: while the pages are sent, which have more time, records and leaves take their share of the blocks.

@@ -18,7 +18,6 @@ from repops.opset import MAX_RANK
 
 from referee_py.commit import HASH_BYTES
 from referee_py.program import Program, TensorType
-from referee_py.program.mode import is_rounded
 from referee_py.program.terms import Terms
 
 from .artifacts import MAX_RECORD_BYTES
@@ -58,7 +57,7 @@ def needs_of(program: Program, terms: Terms) -> Needs:
     proves it, and the interval's logs."""
     interval = replace(terms, steps=min(terms.strides[0], terms.steps))
     trees = on_disk(-(-terms.steps // terms.strides[0]) * HASH_BYTES)
-    trees += on_disk(terms.steps * HASH_BYTES) if is_rounded(terms.mode) else 0
+    trees += on_disk(terms.steps * HASH_BYTES) if terms.arithmetic.follows_logs else 0
     start = package_bytes(program) + run_bytes(program, interval) + trees
     return Needs(disk_needed(program, terms), start, DISPUTES * dispute_bytes(program, terms))
 
@@ -76,7 +75,7 @@ def run_bytes(program: Program, terms: Terms) -> int:
     records = len({slot.node for slot in program.slots}) * on_disk(_record(program))
     run_tree = on_disk(checkpoints * HASH_BYTES)
     logs = 0
-    if is_rounded(terms.mode):
+    if terms.arithmetic.follows_logs:
         entries = sum(t.count for node in program.nodes for t in node.outputs if t.dtype.is_float)
         logs = terms.steps * on_disk(2 * entries // _LOGGED) + on_disk(terms.steps * HASH_BYTES)
     return checkpoints * (state + _step_tree(terms) + records) + run_tree + logs

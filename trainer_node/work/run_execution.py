@@ -23,8 +23,8 @@ import structlog
 from referee_py.adjudication import execute_right
 from referee_py.execute import Backend, RunClaim
 from referee_py.program import Program
-from referee_py.program.mode import Rounding, is_rounded
-from referee_py.rounding.backend import Evaluator, Rounded
+from referee_py.program.terms import Terms
+from referee_py.rounding.backend import Evaluator
 from referee_py.rounding.log_source import DryRunLogs, LogSource
 from referee_py.rounding.thresholds import Thresholds
 
@@ -38,8 +38,8 @@ from ..observe.pace import left_words, rate_words
 from ..observe.run_reports import Board, Report, Reporter, told_outputs
 from ..run.checkpoints import StoredCheckpoints
 from ..run.cost_estimate import CostEstimate, measure
-from ..run.devices import backend_of
 from ..run.log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
+from ..run.modes import Means, backend_of, run_backend
 from ..run.package import Package, memory_needed
 from ..run.replay import Replay
 from ..run.right_cost import Right
@@ -103,34 +103,32 @@ class RunExecution:
         return int.from_bytes(hashlib.sha256(parts).digest() if self._followed(job) else parts, "big")
 
     def _followed(self, job: JobView) -> bool:
-        return self._follows and is_rounded(job.program.mode)
+        return self._follows and job.program.arithmetic.follows_logs
 
     def _measure(self, job: JobView, package: Package, limit_s: float) -> CostEstimate:
-        backend = self._computes(job, DryRunLogs() if is_rounded(job.program.mode) else None)
-        right = self._right(job.program.mode)
+        backend = self._computes(job, DryRunLogs() if job.program.arithmetic.follows_logs else None)
+        right = self._right(job.program)
         found = measure(package, backend, limit_s=limit_s, stop=self._stop.is_set, right=right)
         seconds = {"step_s": found.step_s, "commit_s": found.commit_s, "right_s": found.right_s}
         _log.info("job.measured", job=job.id, worst=found.worst, **seconds)
         return found.slower(self._exact_slowdown)
 
-    def _right(self, mode: int) -> Right | None:
+    def _right(self, terms: Terms) -> Right | None:
         """Return how operators are judged, or None if runs compute them in the same way."""
-        if self._alike and not is_rounded(mode):
+        if self._alike and terms.arithmetic.runs_as_judged:
             return None
-        backend = backend_of("cpu", mode)
+        mode, backend = terms.mode, backend_of("cpu", terms.mode)
         return lambda structure, inputs: execute_right(structure, inputs, backend, mode)
 
     def _computes(self, job: JobView, log_source: LogSource | None) -> Backend:
         """Return the backend for a job's operators. ``log_source`` has the job's rounding logs, if any."""
-        if log_source is None:
-            return self._backend(job.program.mode)
-        rounding, tell = Rounding.of(job.program.mode), _tell_ignored(job.id)
-        return Rounded(rounding, log_source, self._evaluator(), tell, self._thresholds)
+        means = Means(self._backend, self._evaluator, _tell_ignored(job.id), self._thresholds)
+        return run_backend(job.program.mode, means, log_source)
 
     def _log_source(self, work: Work, program: Program) -> RunLogs | None:
         """Return the source of the job's rounding logs: our own, or those of the job's only trainer."""
         job, terms = work.job, work.job.program
-        if not is_rounded(terms.mode):
+        if not terms.arithmetic.follows_logs:
             return None
         if not self._follows:
             store = self._store(job.id)

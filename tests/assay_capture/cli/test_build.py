@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay_capture.huggingface import export
-from referee_py.program.mode import Form, Rounding
+from referee_py.program.modes import Form, Rounding
 from trainer_node.cli import extensions
 from trainer_node.cli.app import application
 from trainer_node.cli.program import app as own

@@ -15,7 +15,7 @@ from assay_capture.capture import Adam, CaptureError, Recipe, build
 from assay_capture.inference import Evaluate
 from referee_py.errors import InvalidInput
 from referee_py.execute import Run
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from tests.trainer_node.cli.growing import growing, start
 from trainer_node.local.bundle import Bundle
 from trainer_node.local.evaluation import Evaluation

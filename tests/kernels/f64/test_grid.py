@@ -11,7 +11,7 @@ from repops.fuse.phases import NotFusibleError
 from repops.host.library import BEST_ISA
 from repops.opset import F32, I64, Shape
 
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.rounding.decide_exactly import decide_exactly
 from referee_py.rounding.elementary import bracket
 from referee_py.rounding.entries import Entries

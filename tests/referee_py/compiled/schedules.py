@@ -15,8 +15,7 @@ import numpy as np
 from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
-from referee_py.execute import Capture, Executor, Interpreter, Run, State, Value
-from referee_py.execute.interpreter import Backend
+from referee_py.execute import Backend, Capture, Executor, Interpreter, Run, State, Value
 from referee_py.program import Program, SlotSource
 
 STEPS = 6

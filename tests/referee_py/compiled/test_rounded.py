@@ -17,7 +17,7 @@ from referee_py.compiled import Compiled
 from referee_py.compiled.rounded import RoundedCpu
 from referee_py.execute import FastExecutor, Interpreter, State
 from referee_py.program import Program, SlotSource, TensorDescriptor
-from referee_py.program.mode import Bounds, Form, Rounding
+from referee_py.program.modes import Bounds, Form, Rounding
 from referee_py.rounding.backend import OnForged, Rounded
 from referee_py.rounding.entries import Log
 from referee_py.rounding.evaluate import ELEMENTARY

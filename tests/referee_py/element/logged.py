@@ -9,7 +9,7 @@ import numpy as np
 from repops.opset import BF16
 
 from referee_py.element import NO_ENTRY, Case, Entry, scalar
-from referee_py.program.mode import BF16_BITS, MAX_BITS, is_rounded
+from referee_py.program.modes import BF16_BITS, MAX_BITS, mode_or_unknown
 from referee_py.rounding import DOWN, UP, Bounds, Rounding
 from referee_py.rounding.entries import WRITTEN
 from tests.referee_py.rounding import operators
@@ -38,7 +38,7 @@ def bits_of_grid(case: Case) -> int:
     """Return b of the grid to which results are rounded."""
     if case.dtype == BF16:
         return BF16_BITS
-    return Rounding.of(case.mode).bits if is_rounded(case.mode) else MAX_BITS
+    return Rounding.of(case.mode).bits if mode_or_unknown(case.mode).follows_logs else MAX_BITS
 
 
 def logged_elements(

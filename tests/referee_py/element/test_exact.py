@@ -18,7 +18,7 @@ from referee_py.element import Case, Read, evaluate, exact_sum, rule_of, scalar,
 from referee_py.element.index import digits
 from referee_py.errors import InvalidInput
 from referee_py.program import TensorType
-from referee_py.program.mode import MAX_BITS, MODE_EXACT
+from referee_py.program.modes import EXACT, MAX_BITS
 from referee_py.rounding.grid import UNIT
 from tests.referee_py.rounding import exact, operators
 
@@ -29,7 +29,7 @@ SUMS = [op.name for op in OPS if op.arithmetic is Arithmetic.SUM]
 
 
 def in_mode(cases: Sequence[Case]) -> list[Case]:
-    return [replace(case, mode=MODE_EXACT) for case in cases]
+    return [replace(case, mode=EXACT.byte) for case in cases]
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_values_in_every_order(values: list[int], want: int) -> None:
     """Every order of the terms gives the same state and element, as a sum and as products with 1."""
     size, scalar_f32 = len(values), TensorType(F32, ())
     added = Case(
-        "sum", (TensorType(F32, (size,)),), (scalar_f32,), {"dims": (0,), "keepdim": 0}, 0, 0, MODE_EXACT
+        "sum", (TensorType(F32, (size,)),), (scalar_f32,), {"dims": (0,), "keepdim": 0}, 0, 0, EXACT.byte
     )
     row, column = TensorType(F32, (1, size)), TensorType(F32, (size, 1))
-    product = Case("mm", (row, column), (TensorType(F32, (1, 1)),), {}, 0, 0, MODE_EXACT)
+    product = Case("mm", (row, column), (TensorType(F32, (1, 1)),), {}, 0, 0, EXACT.byte)
     found = set()
     for case in (added, product):
         for some in permutations(values):
@@ -128,7 +128,7 @@ def reading(values: Sequence[int]) -> Read:
 def test_a_product_below_every_value_still_decides_a_tie() -> None:
     """2^-149 times 2^-149 is the unit of sums."""
     kinds = TensorType(F32, (1, 3)), TensorType(F32, (3, 1))
-    case = Case("mm", kinds, (TensorType(F32, (1, 1)),), {}, 0, 0, MODE_EXACT)
+    case = Case("mm", kinds, (TensorType(F32, (1, 1)),), {}, 0, 0, EXACT.byte)
     factors = [(ONE, HALF_ULP, 1), (ONE, ONE, 1)]
     assert evaluate(case, lambda place, element: factors[place][element]) == ONE + 1
     assert (

@@ -15,10 +15,9 @@ from repops.opset import F32
 
 from referee_py.commit.tensor import Array
 from referee_py.compiled.rounded import RoundedCpu
-from referee_py.execute import Executor, FastExecutor, Interpreter, Run, State
-from referee_py.execute.interpreter import Backend
+from referee_py.execute import Backend, Executor, FastExecutor, Interpreter, Run, State
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
 from trainer_node.rounded.evaluators import NumpyEvaluator

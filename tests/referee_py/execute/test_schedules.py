@@ -13,7 +13,7 @@ from assay_lab.evaluators import VARIATIONS
 from referee_py.compiled.rounded import RoundedCpu
 from referee_py.execute import Executor, FastExecutor, Interpreter
 from referee_py.program import SlotSource, validate
-from referee_py.program.mode import Bounds, Form, Rounding
+from referee_py.program.modes import Bounds, Form, Rounding
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.log_source import MemoryLogs
 from tests.trainer_node.rounded.places import CpuTensors

@@ -14,7 +14,7 @@ from repops.tensors import canonical
 from referee_py.commit import NO_LOG, Record, Tag, Tree, tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.program import Operand, Structure, TensorType
-from referee_py.program.mode import MODE_REPOPS_F32, is_rounded
+from referee_py.program.modes import REPOPS_F32, mode_or_unknown
 from referee_py.program.structure import Kind
 from referee_py.rounding import Log
 from referee_py.rounding.blocks import log_digest
@@ -41,7 +41,11 @@ class RealGraph(Graph):
 
     @property
     def lies(self) -> Sequence[int]:
-        return (20, 2, 1, 2, 1, 1, 1, 1, 1) if is_rounded(self.mode) else (20, 2, 1, 0, 1, 1, 1, 1, 1)
+        return (
+            (20, 2, 1, 2, 1, 1, 1, 1, 1)
+            if mode_or_unknown(self.mode).follows_logs
+            else (20, 2, 1, 0, 1, 1, 1, 1, 1)
+        )
 
     @cached_property
     def log_trees(self) -> list[Tree]:
@@ -134,6 +138,6 @@ def random_real_graph(rng: Random, *, rounded: bool = False) -> RealGraph:
         initial=tuple(hashes[:slots]),
         steps=steps,
         strides=random_strides(rng, steps),
-        mode=random_rounding(rng).mode if rounded else MODE_REPOPS_F32,
+        mode=random_rounding(rng).mode if rounded else REPOPS_F32.byte,
         pool=dict(zip(hashes, tensors, strict=True)),
     )

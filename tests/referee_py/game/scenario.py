@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from referee_py.commit import Tag, Tree
 from referee_py.game.state import Phase
 from referee_py.jobs import Rules, commitment
-from referee_py.program.mode import MODE_REPOPS_F32
+from referee_py.program.modes import REPOPS_F32
 from referee_py.program.terms import Terms
 from referee_py.walk.reason import Reason
 from tests.model.chain_model import ChainModel
@@ -41,7 +41,7 @@ class Scenario:
 
     slots: int = 2
     now: int = 1000
-    mode: int = MODE_REPOPS_F32
+    mode: int = REPOPS_F32.byte
     logs: bytes = bytes(32)
     model: ChainModel = field(default_factory=lambda: ChainModel(31337, JOBS, REFEREE, PANEL))
     staked: int = 0

@@ -17,7 +17,7 @@ from referee_py.commit import NO_LOG, Record, Tag, Tree, digest
 from referee_py.game.judge import Operand
 from referee_py.game.judge import operand as operand_of
 from referee_py.game.state import MatchTerms
-from referee_py.program.mode import MODE_REPOPS_F32, Bounds, Form, Rounding, is_rounded
+from referee_py.program.modes import REPOPS_F32, Bounds, Form, Rounding, mode_or_unknown
 from referee_py.program.structure import Kind
 from referee_py.program.terms import Terms
 
@@ -45,12 +45,16 @@ class Graph:
     initial: tuple[bytes, ...]
     steps: int
     strides: tuple[int, ...]
-    mode: int = MODE_REPOPS_F32
+    mode: int = REPOPS_F32.byte
 
     @property
     def lies(self) -> Sequence[int]:
         """Relative frequency of each kind of lie about such a graph, in the order of LIES."""
-        return (3, 6, 1, 5, 1, 1, 1, 1, 2) if is_rounded(self.mode) else (3, 6, 1, 1, 1, 1, 1, 1, 2)
+        return (
+            (3, 6, 1, 5, 1, 1, 1, 1, 2)
+            if mode_or_unknown(self.mode).follows_logs
+            else (3, 6, 1, 1, 1, 1, 1, 1, 2)
+        )
 
     @cached_property
     def trees(self) -> dict[Tag, Tree]:
@@ -99,14 +103,14 @@ class Graph:
         ]
 
     def log(self, step: int, node: int) -> bytes:
-        return self.log_trees[step - 1].leaves[node] if is_rounded(self.mode) else NO_LOG
+        return self.log_trees[step - 1].leaves[node] if mode_or_unknown(self.mode).follows_logs else NO_LOG
 
     def log_tree(self, step: int) -> Tree | None:
-        return self.log_trees[step - 1] if is_rounded(self.mode) else None
+        return self.log_trees[step - 1] if mode_or_unknown(self.mode).follows_logs else None
 
     def run_log_tree(self) -> Tree | None:
         roots = [tree.root for tree in self.log_trees]
-        return Tree(Tag.LOG_RUN_TREE, roots) if is_rounded(self.mode) else None
+        return Tree(Tag.LOG_RUN_TREE, roots) if mode_or_unknown(self.mode).follows_logs else None
 
     @cached_property
     def logs(self) -> bytes:
@@ -182,7 +186,7 @@ def random_graph(
         initial=tuple(rng.randbytes(32) for _ in range(slots)),
         steps=steps,
         strides=tuple(strides or random_strides(rng, steps)),
-        mode=random_rounding(rng).mode if rounded else MODE_REPOPS_F32,
+        mode=random_rounding(rng).mode if rounded else REPOPS_F32.byte,
     )
 
 

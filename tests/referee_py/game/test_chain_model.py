@@ -7,7 +7,7 @@ import pytest
 from referee_py.game.state import Phase, Timeout
 from referee_py.jobs import JobPhase, commitment
 from referee_py.params import BURNED
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.walk.reason import Reason
 from referee_py.walk.refusals import Refusal, WrongStake
 from tests.model.availability_hook import AvailabilityHook

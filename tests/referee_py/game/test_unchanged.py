@@ -13,7 +13,7 @@ from referee_py.errors import InvalidProof
 from referee_py.game import refusals
 from referee_py.game.state import Reveal
 from referee_py.jobs import commitment
-from referee_py.program.mode import MODE_REPOPS_F32, Rounding
+from referee_py.program.modes import REPOPS_F32, Rounding
 from referee_py.walk.refusals import Refusal
 
 from .scenario import STAKE, Scenario, claim, who
@@ -153,7 +153,7 @@ def test_logs_in_a_mode_without_them_expect_no_claim() -> None:
     refused(scenario, "UnexpectedLogs", lambda: reveal(logs, SALT, who(1), 0, scenario.now))
 
 
-@pytest.mark.parametrize("mode", [MODE_REPOPS_F32, Rounding().mode])
+@pytest.mark.parametrize("mode", [REPOPS_F32.byte, Rounding().mode])
 def test_nothing_revealed_expect_no_challenge(mode: int) -> None:
     scenario = Scenario(slots=1, mode=mode)
     scenario.now = scenario.job.reveal_end

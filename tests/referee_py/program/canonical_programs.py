@@ -12,8 +12,7 @@ from repops.fuse.phases import ELEMENTWISE
 from repops.opset import BOOL, F32, I64, Dtype
 
 from referee_py.commit.tensor import Array
-from referee_py.execute import Interpreter, State
-from referee_py.execute.interpreter import Backend
+from referee_py.execute import Backend, Interpreter, State
 from referee_py.program import (
     Kind,
     Operand,
@@ -25,7 +24,7 @@ from referee_py.program import (
     validate,
 )
 from referee_py.program.canonical import canonical_program, canonical_skeleton
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.step_log import StepLog
 from trainer_node.rounded.evaluators import NumpyEvaluator

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from referee_py.errors import InvalidProgram, UnknownVersion
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.program.terms import Terms, check_strides, suggest_strides
 
 from . import tiny

@@ -15,7 +15,7 @@ import numpy as np
 from repops import reference
 
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import MAX_BITS, Bounds, Rounding
+from referee_py.program.modes import MAX_BITS, Bounds, Rounding
 from referee_py.rounding.additions import ADDITIONS
 from referee_py.rounding.bounds import gamma
 from referee_py.rounding.elementary import bracket

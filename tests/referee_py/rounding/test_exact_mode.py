@@ -9,7 +9,7 @@ from repops.calls import random_call
 from repops.opset import BF16, F32, Dtype
 from repops.tensors import NUMPY_DTYPE, canonical
 
-from referee_py.program.mode import BF16_BITS
+from referee_py.program.modes import BF16_BITS
 from referee_py.rounding import Rounding
 from referee_py.rounding.truth import truth
 

@@ -18,7 +18,7 @@ import numpy as np
 from repops.opset import Dtype
 
 from referee_py.commit.tensor import Array, dtype_of
-from referee_py.program.mode import BF16_BITS
+from referee_py.program.modes import BF16_BITS
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.primitives import quantum
 from tests.referee_py.rounding.logs import log_of

@@ -14,7 +14,7 @@ from referee_py.commit import NO_LOG, Record, tensor_hash
 from referee_py.commit.tensor import Array, dtype_of
 from referee_py.element import Case, scalar
 from referee_py.program import Operand, Structure, TensorType
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
+from referee_py.program.modes import EXACT, REPOPS_F32
 from referee_py.program.structure import Kind
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.blocks import digest_of_block, log_digest
@@ -38,9 +38,9 @@ def outputs_of(
     name: str, inputs: Sequence[Array], attrs: Attrs, mode: int, log: Log | None = None
 ) -> list[Array]:
     """Return the outputs of an operator, under a log with as many elements as the output."""
-    if mode == MODE_REPOPS_F32:
+    if mode == REPOPS_F32.byte:
         return reference.execute(name, inputs, attrs)
-    if mode == MODE_EXACT:
+    if mode == EXACT.byte:
         return reference.execute_exact(name, inputs, attrs)
     return truth_of(name, inputs, attrs, log, Rounding.of(mode))
 
@@ -115,7 +115,7 @@ class Setting:
         outputs: tuple[Sequence[Array], Sequence[Array]],
         honest: int,
         turn: int = 0,
-        mode: int = MODE_REPOPS_F32,
+        mode: int = REPOPS_F32.byte,
         log: Log | None = None,
     ) -> Setting:
         """Return a setting with these true and false outputs."""
@@ -149,7 +149,7 @@ class Setting:
         place: float,
         honest: int,
         turn: int = 0,
-        mode: int = MODE_REPOPS_F32,
+        mode: int = REPOPS_F32.byte,
         logged: bool = False,
     ) -> Setting | None:
         """Return a setting with the element at `place` (0 to 1) of one output wrong; None if no output has elements.

@@ -8,15 +8,15 @@ import repops
 from repops.tensors import canonical
 
 from referee_py.adjudication import adjudicate
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
+from referee_py.program.modes import EXACT, REPOPS_F32
 from referee_py.rounding import Bounds, Rounding
 
 from .narrow import OPERATORS, narrow_call
 from .parties import Setting, play, structure_of
 
 MODES = {
-    "repops-f32": MODE_REPOPS_F32,
-    "exact": MODE_EXACT,
+    "repops-f32": REPOPS_F32.byte,
+    "exact": EXACT.byte,
     "rounded to 32 bits": Rounding(32).mode,
     "rounded to 26 bits": Rounding(26, Bounds.PROBABLE).mode,
 }

@@ -20,7 +20,7 @@ from eth_utils.address import to_checksum_address
 from referee_py.commit.structs import words
 from referee_py.jobs import JobPhase, Rules, commitment
 from referee_py.params import BURNED
-from referee_py.program.mode import MODE_REPOPS_F32, Rounding
+from referee_py.program.modes import REPOPS_F32, Rounding
 from referee_py.program.terms import Terms
 from referee_py.walk.refusals import Refusal
 from referee_py.watch import WatcherState, watch_commitment
@@ -305,7 +305,7 @@ def test_random_play_expect_contract_and_python_agree(
         31337, ground.at["Jobs"], ground.at["Referee"], ground.at["Panel"], Registry(), commit_age=1
     )
     watch = Watch(31337, ground.at["Watch"], Board(model))
-    modes = [Rounding().mode if number % 10 == 9 else MODE_REPOPS_F32 for number in range(jobs)]
+    modes = [Rounding().mode if number % 10 == 9 else REPOPS_F32.byte for number in range(jobs)]
     games = [Game(ground, model, watch, number + 1, mode) for number, mode in enumerate(modes)]
     ground.fund([account for game in games for account in game.people])
     tally: Counter[str] = Counter()

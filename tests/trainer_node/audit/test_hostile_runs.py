@@ -18,7 +18,7 @@ from trainer_node.audit.interval import Auditor, Finding, Verdict, computes
 from trainer_node.audit.location import Location
 from trainer_node.audit.published import PublishedRun
 from trainer_node.local.run_folder import Retention, open_run
-from trainer_node.run.devices import backend_of
+from trainer_node.run.modes import backend_of
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
 from trainer_node.storage.store import Store

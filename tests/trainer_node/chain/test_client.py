@@ -18,7 +18,7 @@ from referee_py.errors import InvalidInput
 from referee_py.game.rules import apply
 from referee_py.game.state import Descend, Move, OpenRecord, Phase, Reveal, Timeout
 from referee_py.jobs import Rules, commitment
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.program.terms import Terms
 from referee_py.walk.descent import Descent
 from referee_py.walk.reason import Reason

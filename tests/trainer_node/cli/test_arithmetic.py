@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from referee_py.errors import InvalidInput, UnknownVersion
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, Bounds, Form, Rounding, is_rounded
-from trainer_node.cli.arithmetic import Arithmetic, BoundsName, FormName, ModeFlags, mode_words
+from referee_py.program.modes import EXACT, REPOPS_F32, Bounds, Form, Rounding, mode_or_unknown
+from trainer_node.cli.arithmetic import BoundsName, FormName, ModeFlags, mode_words
 from trainer_node.local.bundle import Bundle
 
 from .test_inspect import bundle
@@ -33,17 +33,15 @@ def test_the_mode_travels_with_the_bundle(job: Path) -> None:
 
 
 def test_what_is_not_given_is_as_it_was() -> None:
-    assert ModeFlags().over(MODE_REPOPS_F32) == MODE_REPOPS_F32
+    assert ModeFlags().over(REPOPS_F32.byte) == REPOPS_F32.byte
     assert ModeFlags().over(ROUNDED.mode) == ROUNDED.mode
-    assert ModeFlags(Arithmetic.ROUNDED_F64).over(MODE_REPOPS_F32) == Rounding().mode
-    assert ModeFlags(Arithmetic.REPOPS_F32).over(ROUNDED.mode) == MODE_REPOPS_F32
-    assert ModeFlags().over(MODE_EXACT) == MODE_EXACT
-    assert {ModeFlags(Arithmetic.EXACT).over(mode) for mode in (ROUNDED.mode, MODE_REPOPS_F32)} == {
-        MODE_EXACT
-    }
+    assert ModeFlags("rounded-f64").over(REPOPS_F32.byte) == Rounding().mode
+    assert ModeFlags("repops-f32").over(ROUNDED.mode) == REPOPS_F32.byte
+    assert ModeFlags().over(EXACT.byte) == EXACT.byte
+    assert {ModeFlags("exact").over(mode) for mode in (ROUNDED.mode, REPOPS_F32.byte)} == {EXACT.byte}
     assert ModeFlags(bits=31).over(ROUNDED.mode) == Rounding(31, Bounds.PROBABLE, Form.DENSE).mode
-    every = ModeFlags(Arithmetic.ROUNDED_F64, 30, BoundsName.PROBABLE, FormName.DENSE)
-    assert every.over(MODE_REPOPS_F32) == Rounding(30, Bounds.PROBABLE, Form.DENSE).mode
+    every = ModeFlags("rounded-f64", 30, BoundsName.PROBABLE, FormName.DENSE)
+    assert every.over(REPOPS_F32.byte) == Rounding(30, Bounds.PROBABLE, Form.DENSE).mode
 
 
 @pytest.mark.parametrize(
@@ -51,18 +49,18 @@ def test_what_is_not_given_is_as_it_was() -> None:
 )
 def test_flags_of_another_mode_are_refused(given: tuple[int, BoundsName, FormName]) -> None:
     with pytest.raises(InvalidInput, match="is for rounded-f64"):
-        ModeFlags(None, *given).over(MODE_REPOPS_F32)
+        ModeFlags(None, *given).over(REPOPS_F32.byte)
 
 
 @pytest.mark.parametrize(
-    "mode", [MODE_REPOPS_F32, *(Rounding(b, k, f).mode for b in (26, 32) for k in Bounds for f in Form)]
+    "mode", [REPOPS_F32.byte, *(Rounding(b, k, f).mode for b in (26, 32) for k in Bounds for f in Form)]
 )
 def test_flags_for_a_mode_ask_for_it(mode: int) -> None:
-    flags = ModeFlags(Arithmetic.REPOPS_F32)
-    if is_rounded(mode):
+    flags = ModeFlags("repops-f32")
+    if mode_or_unknown(mode).follows_logs:
         asked = Rounding.of(mode)
         bounds, form = BoundsName(asked.bounds.name.lower()), FormName(asked.form.name.lower())
-        flags = ModeFlags(Arithmetic.ROUNDED_F64, asked.bits, bounds, form)
+        flags = ModeFlags("rounded-f64", asked.bits, bounds, form)
     assert flags.over(ROUNDED.mode) == mode
 
 
@@ -79,6 +77,11 @@ def test_commands_say_the_mode_in_words(assay: Assay, job: Path, tmp_path: Path)
     assert code == 1
     assert "- repops-f32" in output
     assert f"+ {words}" in output
+
+
+def test_a_byte_that_no_mode_has_is_shown_as_it_is() -> None:
+    """A job with a referee of its own may have any."""
+    assert mode_words(77) == "unknown arithmetic 77"
 
 
 def test_run_shows_what_its_logs_commit_to(assay: Assay, job: Path) -> None:

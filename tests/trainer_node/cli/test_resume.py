@@ -14,7 +14,7 @@ import pytest
 import repops
 
 from referee_py.execute import Run
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from trainer_node.local.bundle import Bundle
 from trainer_node.local.run_folder import open_run
 from trainer_node.storage.store import Store

@@ -13,7 +13,6 @@ from web3 import Web3
 
 from referee_py.game.state import Phase
 from referee_py.panel.state import HearingPhase
-from referee_py.program.mode import is_rounded
 from tests.conftest import undone
 from tests.model.jobs import Job
 from tests.referee_py.game.actions import address
@@ -84,7 +83,7 @@ class Watch:
 
     def _judge(self, game: Game, ends: list[Any], said: bool) -> None:
         job = game.job
-        other_logs = is_rounded(game.terms.program.mode) and job.logs != game.graph.logs
+        other_logs = game.terms.program.arithmetic.follows_logs and job.logs != game.graph.logs
         if job.finder is not None or not job.claims or other_logs or not game.sane:
             return
         truths = {comes_out_wrong(job, end, self.right[game.job_id]) for end in ends}

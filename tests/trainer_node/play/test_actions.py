@@ -10,7 +10,7 @@ from eth_account.signers.local import LocalAccount
 
 from referee_py.execute import RunClaim as Result
 from referee_py.jobs import EMPTY_COMMITMENT, Rules
-from referee_py.program.mode import Bounds, Form, Rounding
+from referee_py.program.modes import Bounds, Form, Rounding
 from referee_py.program.terms import Terms
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
 from trainer_node.play.actions import (
@@ -169,6 +169,8 @@ def test_who_chooses_data_may_make_a_result_wrong_that_is_within_probable_bounds
     assert (reason is not None) == (rounding.bounds is Bounds.PROBABLE)
     assert reason is None or "allow_probable_bounds" in reason
     assert too_uncertain(rounded, True) is None
+    strange = replace(situation, program=replace(situation.program, mode=77))
+    assert too_uncertain(strange, False) is None, "a job with a referee of its own"
 
 
 def test_disagreement_needs_an_own_result() -> None:

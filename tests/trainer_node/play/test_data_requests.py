@@ -17,7 +17,7 @@ from referee_py.availability.prices import deposit_of, request_price
 from referee_py.jobs import fee_at
 from referee_py.params import CROWD, MAX_OPEN, STEP
 from referee_py.program import Program, SlotSource, TensorDescriptor
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, f32_bits
 from trainer_node.chain import JobPhase, JobView

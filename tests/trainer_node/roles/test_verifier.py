@@ -15,7 +15,7 @@ from assay_lab.daemons import LyingVerifier
 from referee_py.attestation import Verdict, recover
 from referee_py.commit import Record
 from referee_py.panel.state import HearingPhase
-from referee_py.program.mode import Bounds, Rounding
+from referee_py.program.modes import Bounds, Rounding
 from trainer_node.chain import ClaimView, HearingInfo, JobPhase, JobView
 from trainer_node.errors import RpcUnavailable
 from trainer_node.ids import whole

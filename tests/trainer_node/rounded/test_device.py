@@ -12,7 +12,7 @@ from repops.opset import F32, I64, Arithmetic
 from repops.tensors import canonical
 
 from referee_py.commit.tensor import Array
-from referee_py.program.mode import Bounds, Form, Rounding
+from referee_py.program.modes import Bounds, Form, Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.evaluate import arithmetic
 from referee_py.rounding.log_source import MemoryLogs

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from referee_py.compiled import Cuda
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
 from trainer_node.errors import ConfigError

@@ -22,7 +22,7 @@ from referee_py.element import evaluate
 from referee_py.errors import Disturbed
 from referee_py.program import Program, SlotSource, TensorDescriptor
 from referee_py.program.canonical import canonical_program
-from referee_py.program.mode import MODE_REPOPS_F32
+from referee_py.program.modes import REPOPS_F32
 from referee_py.rounding import Bounds, Evaluation, Form, Log, Rounding, truth
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.blocks import LogTree, log_digest
@@ -193,7 +193,7 @@ def test_logs_are_read_and_written_as_ever(disturbed: int) -> None:
 def test_elements_and_trials_lose_nothing(disturbed: int) -> None:
     """The twin of the contract's rules computes in binary64, and the contract has no flush-to-zero."""
     lost = 0
-    for mode in (MODE_REPOPS_F32, ROUNDING.mode):
+    for mode in (REPOPS_F32.byte, ROUNDING.mode):
         for operator, value in CASES:
             (case, *_) = cases_of(operator.name, operator.inputs, operator.attrs, [0.5])
             bits = evaluate(replace(case, mode=mode), reader(operator.inputs))
@@ -250,7 +250,7 @@ from trainer_node.rounded.probe import Probe
 from referee_py.errors import Disturbed
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import MemoryLogs
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from assay_lab.evaluators import VARIATIONS
 from trainer_node.rounded.evaluators import evaluator_of
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from referee_py.commit.tensor import Array
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.truth import truth

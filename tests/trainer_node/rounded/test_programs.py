@@ -15,7 +15,7 @@ from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.execute import Capture, FastExecutor, Interpreter, Run
 from referee_py.execute.run import executor_for
-from referee_py.program.mode import Bounds, Form, Rounding
+from referee_py.program.modes import Bounds, Form, Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.log_source import LogSource, MemoryLogs
 from referee_py.rounding.step_log import NodeLog, StepLog

@@ -18,7 +18,7 @@ from repops.host.exact import NANOSECONDS_A_TERM, decided
 from referee_py.element import Case, rule_of
 from referee_py.errors import Unavailable
 from referee_py.program import Program, SlotSource, TensorDescriptor, TensorType
-from referee_py.program.mode import MODE_EXACT
+from referee_py.program.modes import EXACT
 from referee_py.rounding import Rounding
 from tests.referee_py.program.tiny import Writer, constant, slot
 from tests.referee_py.trial.parties import structure_of
@@ -158,7 +158,7 @@ def test_data_may_make_later_steps_of_the_mode_exact_slower() -> None:
     plain = measure(package, repops.backend("cpu"), limit_s=60)
     assert plain.worst == 1
     assert plain.slower(100) == plain
-    exact = replace(package, terms=replace(package.terms, mode=MODE_EXACT))
+    exact = replace(package, terms=replace(package.terms, mode=EXACT.byte))
     found = measure(exact, repops.backend("cpu", exact=True), limit_s=60)
     assert found.worst > 1
     assert found.slower(1) == found
@@ -197,7 +197,7 @@ def test_one_long_sum_is_not_spread_over_cores() -> None:
         bounds = []
         for threads in (1, 16):
             repops.set_num_threads(threads)
-            bounds.append(hardest_s(program))
+            bounds.append(hardest_s(program, EXACT.byte))
     finally:
         repops.set_num_threads(before)
     assert bounds[0] == bounds[1] >= k * 28e-9

@@ -17,7 +17,7 @@ from referee_py.availability.state import BLOCK_LEVELS
 from referee_py.commit import NO_LOG, Record, Tag, Tree, digest, empty, fold_path
 from referee_py.errors import Unavailable
 from referee_py.program import Program, Structure, TensorType
-from referee_py.program.mode import Form, Rounding
+from referee_py.program.modes import Form, Rounding
 from referee_py.program.terms import Terms
 from referee_py.rounding.blocks import BLOCK, LogTree, digest_of_block
 from referee_py.rounding.entries import Log

@@ -22,7 +22,7 @@ from referee_py.errors import (
     UnknownVersion,
 )
 from referee_py.program import Program, SlotSource, TensorDescriptor
-from referee_py.program.mode import MODE_REPOPS_F32, Rounding
+from referee_py.program.modes import REPOPS_F32, Rounding
 from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, constant, slot
 from trainer_node.errors import Corrupt
@@ -198,7 +198,7 @@ def test_images_that_are_unfolded_count_in_rounded_f64() -> None:
         for size, kernel in ((4, 2), (127, 64))
     )
     for program, more in ((small, UNFOLDED_BYTES), (large, 2 * 8 * 2 * 4096 * 4096)):
-        plain, rounded = (Terms.of(program, 1, (1,), mode) for mode in (MODE_REPOPS_F32, Rounding().mode))
+        plain, rounded = (Terms.of(program, 1, (1,), mode) for mode in (REPOPS_F32.byte, Rounding().mode))
         for node in (0, 1, 2):
             check_operator(program, plain, node, 1 << 20)
             with pytest.raises(InvalidProgram, match="memory_bytes"):

@@ -17,7 +17,7 @@ from referee_py.availability import Piece, Place, Response
 from referee_py.availability.solver import blocks_of, digests_of
 from referee_py.commit import NO_LOG, Tag, Tree, digest, fold_path, merkle
 from referee_py.program import Program, SlotSource, TensorDescriptor
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, f32_bits
 from trainer_node.chain import JobView

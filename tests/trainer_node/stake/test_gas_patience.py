@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from referee_py.panel.state import HearingPhase
-from referee_py.program.mode import Rounding
+from referee_py.program.modes import Rounding
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Seat, Trainer
 from trainer_node.chain.fees import GWEI
 from trainer_node.daemon.withdrawals import Teller

@@ -11,7 +11,7 @@ from repops.opset import Dtype
 
 from referee_py.commit import LEAF_BYTES, Record, Tag, Tree, tensor_hash
 from referee_py.errors import InvalidInput, Unavailable
-from referee_py.program.mode import Form
+from referee_py.program.modes import Form
 from referee_py.rounding.step_log import NodeLog, StepLog, compress
 from tests.referee_py.rounding.logs import node_log
 from trainer_node.errors import Corrupt

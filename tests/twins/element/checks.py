@@ -9,7 +9,7 @@ import pytest
 from repops.tensors import Array
 
 from referee_py.element import Case, Entry, rule_of
-from referee_py.program.mode import MODE_REPOPS_F32
+from referee_py.program.modes import REPOPS_F32
 from tests.referee_py.element.logged import entries
 from tests.referee_py.element.operands import cases_of, reader
 
@@ -89,7 +89,7 @@ def add_call(
     name: str,
     inputs: list[Array],
     attrs: dict,
-    mode: int = MODE_REPOPS_F32,
+    mode: int = REPOPS_F32.byte,
 ) -> int:
     """Add up to three elements of each output, under every kind of entry unless the mode is repops-f32. Return their
     number."""
@@ -101,7 +101,7 @@ def add_call(
         case = replace(case, mode=mode)
         chain = whole(case, reader(inputs))
         checks.ends(case, chain)
-        if mode != MODE_REPOPS_F32:
+        if mode != REPOPS_F32.byte:
             checks.elements(case, chain, entries(case, finished(case, chain), rng))
         length = len(chain.opened)
         pieces = cut(chain, PIECE, evenly(rng, length)) if length > WHOLE else [chain]

@@ -13,7 +13,7 @@ from referee_py.element import Case
 from referee_py.errors import InvalidEncoding
 from referee_py.program import TensorType
 from referee_py.program.attributes import decode_attributes, encode_attributes
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, is_rounded
+from referee_py.program.modes import EXACT, REPOPS_F32, mode_or_unknown
 
 from .chain import Given, Tensor
 
@@ -23,7 +23,7 @@ MANY = 1 << 40
 def sound(given: Given) -> Case | None:
     """Return the twin's case, or None if the operator table refuses it."""
     op = BY_ID.get(given.op)
-    known = given.mode in (MODE_REPOPS_F32, MODE_EXACT) or is_rounded(given.mode)
+    known = given.mode in (REPOPS_F32.byte, EXACT.byte) or mode_or_unknown(given.mode).follows_logs
     if op is None or not known or given.output >= len(given.outputs):
         return None
     try:

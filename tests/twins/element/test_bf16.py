@@ -12,14 +12,14 @@ from repops.opset import BF16, F32, I64, Dtype
 
 from referee_py.element import Case, scalar
 from referee_py.program import TensorType
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32, Bounds, Rounding
+from referee_py.program.modes import EXACT, REPOPS_F32, Bounds, Rounding
 
 from .chain import Given, Rules, decode, refused
 from .twin import Piece, finished, whole
 
 MODES = {
-    "repops-f32": MODE_REPOPS_F32,
-    "exact": MODE_EXACT,
+    "repops-f32": REPOPS_F32.byte,
+    "exact": EXACT.byte,
     "26 bits": Rounding(26).mode,
     "32 bits": Rounding(32, Bounds.PROBABLE).mode,
 }
@@ -169,7 +169,7 @@ def test_only_in_repops_f32_a_sum_is_rounded_twice(rules: Rules) -> None:
         one = replace(case, mode=mode)
         chain = whole(one, lambda place, at: 0x3F80 if place else (0x3F80, 0x3B80, 0x2B80)[at])
         (found,) = rules.calls([rules.ends_call(Given.of(one), chain.states[-1])])
-        want = 0x3F80 if mode == MODE_REPOPS_F32 else 0x3F81
+        want = 0x3F80 if mode == REPOPS_F32.byte else 0x3F81
         assert finished(one, chain) == decode(["uint64", "bytes", "uint64"], found)[2] == want
 
 

@@ -13,7 +13,7 @@ from repops.opset import OPS, Arithmetic
 from referee_py.element import rule_of
 from referee_py.element.exact_sum import INFINITE, NAN
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import MAX_BITS, MODE_EXACT
+from referee_py.program.modes import EXACT, MAX_BITS
 from tests.referee_py.element.logged import entries
 from tests.referee_py.element.operands import cases_of, reader
 from tests.referee_py.rounding import operators
@@ -38,7 +38,7 @@ def test_every_step_and_element_is_the_twin_s(name: str, count: int, rules: Rule
     calls = number = 0
     while calls < count:
         inputs, attrs = random_call(name, f"exact/{count}/{number}", "tiny")
-        calls += add_call(checks, rng, name, inputs, attrs, MODE_EXACT) > 0
+        calls += add_call(checks, rng, name, inputs, attrs, EXACT.byte) > 0
         number += 1
     checks.done()
     assert checks.followed == 0
@@ -55,7 +55,7 @@ def test_elements_where_rounding_is_hardest(count: int, rules: Rules) -> None:
         if call.name not in SUMS:
             continue
         for found in cases_of(call.name, call.inputs, call.attrs, rng.random(count)):
-            case = replace(found, mode=MODE_EXACT)
+            case = replace(found, mode=EXACT.byte)
             chain = whole(case, reader(call.inputs))
             checks.ends(case, chain)
             checks.piece(case, chain)
@@ -71,7 +71,7 @@ def test_a_long_sum(rules: Rules) -> None:
     inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((2, 1300), (1300, 3))]
     checks = Checks(rules)
     for found in cases_of("mm", inputs, {}, (0.4,)):
-        case = replace(found, mode=MODE_EXACT)
+        case = replace(found, mode=EXACT.byte)
         chain = whole(case, reader(inputs))
         checks.ends(case, chain)
         checks.piece(case, chain)
@@ -89,7 +89,7 @@ def test_first_terms_of_sums_that_nobody_computes(
     for name in SUMS:
         with subtests.test(name):
             mutations, checks = Mutations(f"exact/{name}/{count}"), Checks(rules)
-            for case, t in large_cases(name, mutations, count, MODE_EXACT):
+            for case, t in large_cases(name, mutations, count, EXACT.byte):
                 one = piece(case, anywhere(case), t, rule_of(case).begin(case), 1)
                 checks.piece(case, one)
                 checks.elements(case, one, entries(case, finished(case, one), mutations.random))
@@ -128,7 +128,7 @@ def test_states_that_no_chain_reaches_are_refused_or_end_at_the_twin_s_element(
     for number in range(count):
         inputs, attrs = random_call(name, f"damaged/{number}", "tiny")
         for found in cases_of(name, inputs, attrs, (rng.random(),)):
-            case = replace(found, mode=MODE_EXACT)
+            case = replace(found, mode=EXACT.byte)
             rule = rule_of(case)
             if not case.inputs[0].dtype.is_float or not (length := rule.length(case)):
                 continue
@@ -157,5 +157,5 @@ def test_states_that_no_chain_reaches_are_refused_or_end_at_the_twin_s_element(
 def test_a_family_without_sums_has_the_rule_of_repops_f32(rules: Rules) -> None:
     for op in OPS:
         own = op.id in range(40, 43) or op.id in range(50, 55) or op.id in (60, 61)
-        assert (rules.rule(op.id) == rules.rule(op.id, MODE_EXACT)) == (not own), op.name
-        assert not own or rules.rule(op.id, MODE_EXACT) != rules.rule(op.id, 0x80)
+        assert (rules.rule(op.id) == rules.rule(op.id, EXACT.byte)) == (not own), op.name
+        assert not own or rules.rule(op.id, EXACT.byte) != rules.rule(op.id, 0x80)

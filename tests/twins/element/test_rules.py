@@ -14,7 +14,7 @@ from referee_py.element import Case, Read, lanes, rule_of, scalar
 from referee_py.program import TensorType
 from tests.referee_py.element.operands import cases_of, reader
 from trainer_node.chain.abi import load_artifact
-from trainer_node.chain.contracts import REPOPS_RULES, RULES
+from trainer_node.chain.contracts import RULES, TABLES
 
 from .chain import Given, Rules, decode, encode_call, refused
 from .checks import PIECE, Checks, add_call
@@ -207,7 +207,7 @@ def test_every_nan_is_read_as_the_one_that_is_committed(bits: int, rules: Rules)
 
 
 def test_the_opset_names_the_family_of_each_operator(rules: Rules) -> None:
-    plain, exact, rounded = ([f"0x{kind}{i:039x}" for i in range(len(REPOPS_RULES))] for kind in (1, 2, 3))
+    plain, exact, rounded = ([f"0x{kind}{i:039x}" for i in range(len(TABLES[0]))] for kind in (1, 2, 3))
     opset = rules.deploy(plain, exact, rounded)
     known = {op.id for op in OPS}
     for op in (*range(300), 2**16 - 1):
@@ -215,7 +215,7 @@ def test_the_opset_names_the_family_of_each_operator(rules: Rules) -> None:
             family = plain.index(rules.rule(op, 1, opset))
             assert rules.rule(op, 2, opset) == exact[family]
             assert rules.rule(op, 0x80, opset) == rules.rule(op, 0x9E, opset) == rounded[family]
-            assert rules.rule(op) == rules.addresses[REPOPS_RULES[family]]
+            assert rules.rule(op) == rules.addresses[TABLES[0][family]]
         else:
             refused(partial(lambda op: rules.rule(op, 1, opset), op), "NoRule", op, 1)
     for mode in (0, 3, 4, 0x7F, 0x87, 0xC0, 0xFF):

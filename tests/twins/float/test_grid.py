@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import Bounds
+from referee_py.program.modes import Bounds
 from referee_py.rounding import elementary
 from referee_py.rounding.bounds import MAX_TERMS, gamma
 from referee_py.rounding.entries import WRITTEN

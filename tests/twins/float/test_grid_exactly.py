@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from referee_py.program.mode import Bounds, Rounding
+from referee_py.program.modes import Bounds, Rounding
 from referee_py.rounding.additions import ADDITIONS
 from referee_py.rounding.bounds import gamma
 from referee_py.rounding.decide_exactly import decide_exactly

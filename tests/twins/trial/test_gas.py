@@ -12,7 +12,7 @@ from repops.opset import Attrs
 from referee_py.commit.tensor import Array
 from referee_py.element import evaluate, rule_of
 from referee_py.element.native import native_chain
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
+from referee_py.program.modes import EXACT, REPOPS_F32
 from referee_py.rounding import Log, Rounding
 from tests.conftest import Anvil
 from tests.referee_py.element.operands import cases_of, reader
@@ -22,7 +22,7 @@ from tests.referee_py.trial.parties import Setting, one_ulp
 from .stand import Played, Stand
 
 ROUNDED = Rounding(32).mode
-MODES = {"repops-f32": MODE_REPOPS_F32, "exact": MODE_EXACT, "rounded-f64": ROUNDED}
+MODES = {"repops-f32": REPOPS_F32.byte, "exact": EXACT.byte, "rounded-f64": ROUNDED}
 SUM: Attrs = {"dims": (0,), "keepdim": 0}
 ROWS = {
     **{
@@ -31,10 +31,10 @@ ROWS = {
     **{f"mm of 4,096 products, {mode}": ("mm", ((64, 4096), (4096, 256)), MODES[mode], 0) for mode in MODES},
     "mm of 4,096 products, 5 entries": ("mm", ((64, 4096), (4096, 256)), ROUNDED, 5),
     "mm of 4,096 products, 512 entries": ("mm", ((64, 4096), (4096, 256)), ROUNDED, 512),
-    "sum of 1,500,000, repops-f32": ("sum", ((1_500_000,),), MODE_REPOPS_F32, 0),
-    "sum of 1,500,000, exact": ("sum", ((1_500_000,),), MODE_EXACT, 0),
-    "add, 512 x 2,048": ("add", ((512, 2048), (512, 2048)), MODE_REPOPS_F32, 0),
-    "exp, 64 x 64": ("exp", ((64, 64),), MODE_REPOPS_F32, 0),
+    "sum of 1,500,000, repops-f32": ("sum", ((1_500_000,),), REPOPS_F32.byte, 0),
+    "sum of 1,500,000, exact": ("sum", ((1_500_000,),), EXACT.byte, 0),
+    "add, 512 x 2,048": ("add", ((512, 2048), (512, 2048)), REPOPS_F32.byte, 0),
+    "exp, 64 x 64": ("exp", ((64, 64),), REPOPS_F32.byte, 0),
 }
 MAX_GAS = {"mm of 4,096 products, exact": 1_000_000}
 """Most gas of all transactions of a trial whose outputs are served."""

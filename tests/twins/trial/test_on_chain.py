@@ -12,7 +12,7 @@ from repops.opset import OPS
 
 from referee_py.commit.tensor import dtype_of
 from referee_py.element import NO_ENTRY, Entry
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
+from referee_py.program.modes import EXACT, REPOPS_F32
 from referee_py.rounding import UP, Bounds, Rounding
 from tests.conftest import Anvil
 from tests.referee_py.trial import logged
@@ -31,8 +31,8 @@ def stand(start_anvil: Callable[..., Anvil]) -> Stand:
 
 
 MODES = {
-    "repops-f32": MODE_REPOPS_F32,
-    "exact": MODE_EXACT,
+    "repops-f32": REPOPS_F32.byte,
+    "exact": EXACT.byte,
     "rounded to 32 bits": Rounding(32).mode,
     "rounded to 26 bits": Rounding(26, Bounds.PROBABLE).mode,
 }

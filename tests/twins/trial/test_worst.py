@@ -17,7 +17,7 @@ from repops.opset import MAX_STEPS
 from referee_py.commit.tensor import Array
 from referee_py.element import rule_of
 from referee_py.element.native import native_chain
-from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
+from referee_py.program.modes import EXACT, REPOPS_F32
 from referee_py.rounding import Rounding
 from referee_py.rounding.blocks import BLOCK
 from referee_py.trial import Stage, TrialState, places
@@ -85,7 +85,7 @@ def test_the_table_is_what_the_dearest_moves_cost(start_anvil: Callable[..., Anv
         assert gas <= TRIAL_GAS[name] <= SPARE * gas, (name, gas)
 
 
-@pytest.mark.parametrize("mode", [MODE_REPOPS_F32, MODE_EXACT])
+@pytest.mark.parametrize("mode", [REPOPS_F32.byte, EXACT.byte])
 def test_no_other_chain_is_dearer_in_all_its_rounds(mode: int, start_anvil: Callable[..., Anvil]) -> None:
     """Shorter states fill a post with more bytes that are not zero, but need fewer rounds."""
     terms = 65_536

@@ -1,0 +1,86 @@
+"""How a node computes in each arithmetic mode: with which kernels, and beside them with which library's sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import repops
+
+from referee_py.execute import Backend
+from referee_py.program.modes import USUAL, Exact, Parts, RepopsF32, RoundedF64, Rounding
+from referee_py.rounding.backend import Evaluator, OnForged, Rounded
+from referee_py.rounding.log_source import LogSource
+from referee_py.rounding.thresholds import Thresholds, fixed
+
+from .devices import evaluator_of, kernels_of
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a node has to compute with. ``kernels`` are those of the mode, on the node's device; the others are for a
+    mode with rounding logs."""
+
+    kernels: Callable[[int], Backend]
+    evaluator: Callable[[], Evaluator]
+    on_forged: OnForged | None = None
+    thresholds: Thresholds = fixed
+
+
+Begin: TypeAlias = Callable[[int, Means, LogSource | None], Backend]
+
+
+def _by_kernels(mode: int, means: Means, logs: LogSource | None) -> Backend:  # noqa: ARG001
+    return means.kernels(mode)
+
+
+def _with_logs(mode: int, means: Means, logs: LogSource | None) -> Backend:
+    assert logs is not None
+    return Rounded(Rounding.of(mode), logs, means.evaluator(), means.on_forged, means.thresholds)
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """How a mode is computed."""
+
+    begin: Begin
+    """Makes the backend of a run."""
+    exact: bool = False
+    """Whether its kernels add exactly."""
+    libraries: tuple[str, ...] = ()
+    """The distributions whose sums it uses beside our kernels."""
+
+
+_COMPUTATIONS = Parts(
+    {
+        RepopsF32: Computation(_by_kernels),
+        Exact: Computation(_by_kernels, exact=True),
+        RoundedF64: Computation(_with_logs, libraries=("torch",)),
+    }
+)
+
+
+def backend_of(device: str, mode: int = USUAL.byte) -> repops.Backend:
+    """Return a mode's kernels on a device, "cpu" or "cuda". In a mode with rounding logs they compute what has no log.
+
+    Raises ConfigError if this machine has no such device, UnknownVersion for an unknown mode.
+    """
+    return kernels_of(device, exact=_COMPUTATIONS.of(mode).exact)
+
+
+def run_backend(mode: int, means: Means, logs: LogSource | None = None) -> Backend:
+    """Return the backend of a run. ``logs`` are the run's rounding logs, which a mode with logs needs; any other has
+    none. Raises UnknownVersion for an unknown mode, and what ``means`` raise."""
+    return _COMPUTATIONS.of(mode).begin(mode, means, logs)
+
+
+def backend_here(mode: int, device: str, evaluator: str, logs: LogSource | None = None) -> Backend:
+    """Return the backend of a run on a device of this machine; ``evaluator`` is a name. Raises as `evaluator_of`."""
+    means = Means(lambda mode: backend_of(device, mode), lambda: evaluator_of(evaluator, device))
+    return run_backend(mode, means, logs)
+
+
+def libraries_of(mode: int) -> tuple[str, ...]:
+    """Return the distributions whose sums a mode uses beside our kernels. Raises UnknownVersion for an unknown mode."""
+    return _COMPUTATIONS.of(mode).libraries
