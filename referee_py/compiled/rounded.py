@@ -22,7 +22,8 @@ from repops.opset import F32, Arithmetic, Shape, Spec, lookup
 from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import Array
-from ..program.mode import MAX_BITS, Form
+from ..params import MAX_BITS
+from ..program.mode import Form
 from ..rounding.backend import Operands, Rounded
 from ..rounding.evaluate import ELEMENTARY, has_elements
 from .graph import GraphNode

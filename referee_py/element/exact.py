@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from repops.opset import BF16, Arithmetic
 
-from ..program.mode import BF16_BITS, MAX_BITS
+from ..params import MAX_BITS
+from ..program.mode import BF16_BITS
 from ..rounding.grid import UNIT, Toward, to_grid
 from . import exact_sum, scalar
 from .case import NO_ENTRY, Case, Entry

@@ -17,7 +17,7 @@ import numpy as np
 from repops.opset import BF16, Arithmetic
 
 from ..errors import InvalidInput
-from ..program.mode import MAX_BITS
+from ..params import MAX_BITS
 from ..rounding import Entries, Rounding, single
 from ..rounding.additions import is_exact
 from ..rounding.bounds import gamma

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from ..errors import InvalidInput, UnknownVersion
+from ..params import MAX_BITS, MIN_BITS
 
 MODE_REPOPS_F32 = 1
 MODE_EXACT = 2
 
-MIN_BITS, MAX_BITS = 26, 32
 BF16_BITS = 16
 """The grid of bf16, to which results of that dtype are rounded in every form of rounded-f64."""
 

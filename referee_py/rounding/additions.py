@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..program.mode import MAX_BITS
+from ..params import MAX_BITS
 from .grid import UNIT
 from .primitives import F64, Bool, quantum
 from .taps import I64

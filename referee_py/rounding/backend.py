@@ -23,7 +23,8 @@ from repops.opset import Arithmetic
 from ..commit import NO_LOG
 from ..commit.tensor import Array
 from ..device import Device
-from ..program.mode import MAX_BITS, Bounds, Form, Rounding
+from ..params import MAX_BITS
+from ..program.mode import Bounds, Form, Rounding
 from .environment import sound
 from .evaluate import arithmetic, has_log
 from .follow import follow, write

@@ -20,7 +20,8 @@ from repops.opset import Arithmetic, Dtype, Shape, lookup
 from repops.tensors import Array
 
 from ..errors import InvalidInput
-from ..program.mode import MAX_BITS, Bounds
+from ..params import MAX_BITS
+from ..program.mode import Bounds
 from . import taps
 from .bounds import elementary_radius, factor
 from .primitives import F64, Bool, rnd

@@ -11,7 +11,7 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-from ..program.mode import MAX_BITS
+from ..params import MAX_BITS
 from .entries import WRITTEN
 from .primitives import DOWN, NOT_LOGGED, UP, largest
 

@@ -13,7 +13,7 @@ import numpy as np
 from repops.f64.rounding import Rounded, round_to_grid, single
 
 from ..commit.tensor import Array
-from ..program.mode import MAX_BITS
+from ..params import MAX_BITS
 from .evaluate import Evaluation
 from .primitives import F64, Bool
 from .taps import I64

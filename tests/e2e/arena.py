@@ -51,7 +51,8 @@ from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.roles.sampling.sampler import open_samples, sampler
 from trainer_node.roles.trainer import trainer
 from trainer_node.roles.verifier import Verifier
-from trainer_node.settings.settings import Mode, load_settings
+from trainer_node.settings.extent import Mode
+from trainer_node.settings.settings import load_settings
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 from trainer_node.work.job_runner import JobRunner

@@ -8,16 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import (
-    MAX_BITS,
-    MIN_BITS,
-    MODE_EXACT,
-    MODE_REPOPS_F32,
-    Bounds,
-    Form,
-    Rounding,
-    is_rounded,
-)
+from referee_py.params import MAX_BITS, MIN_BITS
 
 from .flags import flag, with_flags
 
@@ -40,8 +31,12 @@ class FormName(StrEnum):
     DENSE = "dense"
 
 
-_WITHOUT_LOGS = {Arithmetic.REPOPS_F32: MODE_REPOPS_F32, Arithmetic.EXACT: MODE_EXACT}
-"""The bytes of the modes without parameters."""
+def _without_logs() -> dict[Arithmetic, int]:
+    """Return the bytes of the modes without parameters."""
+    from referee_py.program.mode import MODE_EXACT, MODE_REPOPS_F32
+
+    return {Arithmetic.REPOPS_F32: MODE_REPOPS_F32, Arithmetic.EXACT: MODE_EXACT}
+
 
 _option = functools.partial(flag, panel="Arithmetic")
 
@@ -78,12 +73,14 @@ class ModeFlags:
 
         Raises InvalidInput for flags of rounded-f64 in another mode.
         """
+        from referee_py.program.mode import Bounds, Form, Rounding, is_rounded
+
         rounded = is_rounded(default) if self.mode is None else self.mode is Arithmetic.ROUNDED_F64
         if not rounded:
             for name, value in (("bits", self.bits), ("bounds", self.bounds), ("log", self.log)):
                 if value is not None:
                     raise InvalidInput(f"--{name} is for rounded-f64; give --mode rounded-f64 too")
-            return default if self.mode is None else _WITHOUT_LOGS[self.mode]
+            return default if self.mode is None else _without_logs()[self.mode]
         given = Rounding.of(default) if is_rounded(default) else Rounding()
         return Rounding(
             given.bits if self.bits is None else self.bits,
@@ -98,8 +95,10 @@ with_mode = with_flags("mode", _FLAGS, ModeFlags)
 
 def mode_words(mode: int) -> str:
     """Describe a mode byte for people."""
+    from referee_py.program.mode import Rounding, is_rounded
+
     if not is_rounded(mode):
-        return next(name for name, byte in _WITHOUT_LOGS.items() if byte == mode)
+        return next(name for name, byte in _without_logs().items() if byte == mode)
     rounding = Rounding.of(mode)
     bounds, form = rounding.bounds.name.lower(), rounding.form.name.lower()
     return f"{Arithmetic.ROUNDED_F64}, {rounding.bits} bits, {bounds} bounds, {form} logs"

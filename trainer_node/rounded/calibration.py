@@ -17,7 +17,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from referee_py.errors import InvalidEncoding
-from referee_py.program.mode import MAX_BITS, MIN_BITS
+from referee_py.params import MAX_BITS, MIN_BITS
 from referee_py.rounding.bounds import MAX_TERMS
 from referee_py.rounding.evaluate import CONTRACTIONS, ELEMENTARY
 from referee_py.rounding.primitives import FIXED_TAU

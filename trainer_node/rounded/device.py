@@ -21,7 +21,8 @@ import torch
 from referee_py.commit.tensor import Array
 from referee_py.device import Device
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import MAX_BITS, Bounds
+from referee_py.params import MAX_BITS
+from referee_py.program.mode import Bounds
 from referee_py.rounding.bounds import elementary_radius, factor
 from referee_py.rounding.evaluate import ELEMENTARY
 from referee_py.rounding.evaluate import evaluate as readable

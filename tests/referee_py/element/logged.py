@@ -9,7 +9,8 @@ import numpy as np
 from repops.opset import BF16
 
 from referee_py.element import NO_ENTRY, Case, Entry, scalar
-from referee_py.program.mode import BF16_BITS, MAX_BITS, is_rounded
+from referee_py.params import MAX_BITS
+from referee_py.program.mode import BF16_BITS, is_rounded
 from referee_py.rounding import DOWN, UP, Bounds, Rounding
 from referee_py.rounding.entries import WRITTEN
 from tests.referee_py.rounding import operators

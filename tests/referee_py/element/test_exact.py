@@ -17,8 +17,9 @@ from repops.opset import F32, OPS, Arithmetic
 from referee_py.element import Case, Read, evaluate, exact_sum, rule_of, scalar, states
 from referee_py.element.index import digits
 from referee_py.errors import InvalidInput
+from referee_py.params import MAX_BITS
 from referee_py.program import TensorType
-from referee_py.program.mode import MAX_BITS, MODE_EXACT
+from referee_py.program.mode import MODE_EXACT
 from referee_py.rounding.grid import UNIT
 from tests.referee_py.rounding import exact, operators
 

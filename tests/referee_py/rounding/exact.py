@@ -15,7 +15,8 @@ import numpy as np
 from repops import reference
 
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import MAX_BITS, Bounds, Rounding
+from referee_py.params import MAX_BITS
+from referee_py.program.mode import Bounds, Rounding
 from referee_py.rounding.additions import ADDITIONS
 from referee_py.rounding.bounds import gamma
 from referee_py.rounding.elementary import bracket

@@ -13,7 +13,8 @@ from repops.opset import OPS, Arithmetic
 from referee_py.element import rule_of
 from referee_py.element.exact_sum import INFINITE, NAN
 from referee_py.errors import InvalidInput
-from referee_py.program.mode import MAX_BITS, MODE_EXACT
+from referee_py.params import MAX_BITS
+from referee_py.program.mode import MODE_EXACT
 from tests.referee_py.element.logged import entries
 from tests.referee_py.element.operands import cases_of, reader
 from tests.referee_py.rounding import operators
