@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .fees import FeePolicy
     from .outbox import Call, Receipt
     from .releases import Releases
-    from .retrace import MatchTrace, recorded, retrace, retraced, transactions_of
+    from .retrace import MatchTrace, recorded, retraced, transactions_of
     from .rpc import guarded
     from .transactions import TransactionManager
     from .view import Finality, ViewPolicy
@@ -44,7 +44,6 @@ _PLACES = {
     "Releases": ".releases",
     "MatchTrace": ".retrace",
     "recorded": ".retrace",
-    "retrace": ".retrace",
     "retraced": ".retrace",
     "transactions_of": ".retrace",
     "guarded": ".rpc",
@@ -55,7 +54,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name of this package when it is first asked for.
+    """Load a name of this package when it is first asked for. INVARIANT: no name is that of a module in here.
 
     NOTE: settings and local runs use what is light in here; web3 alone takes a second to load.
     """
@@ -91,7 +90,6 @@ __all__ = [
     "connect",
     "guarded",
     "recorded",
-    "retrace",
     "retraced",
     "transactions_of",
 ]
