@@ -7,29 +7,27 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import uvicorn
 from rich.markup import escape
 
 from referee_py.errors import InvalidInput
 from trainer_node.cli.common import CHAIN, out, plain, with_settings
 from trainer_node.cli.default_command import DefaultCommand
-from trainer_node.daemon.access import open_client
-from trainer_node.local.bundle import Bundle
-from trainer_node.network.fetcher import Fetcher
-from trainer_node.settings.settings import Settings
-from trainer_node.storage.process import exclusive
-from trainer_node.storage.store import Store
 
-from .chain import Chain, IndexedClient
-from .export import export
-from .index import Index
-from .pages import Pages
-from .published import RunPages
-from .rendering import NotThere, Place
-from .web import create_app
+if TYPE_CHECKING:
+    from trainer_node.settings.settings import Settings
+
+    from .chain import Chain
+    from .pages import Pages
+
+
+if TYPE_CHECKING:
+    from trainer_node.settings.settings import Settings
+
+    from .chain import Chain
+    from .pages import Pages
 
 DEFAULT_PORT = 8722
 DIFFERS, UNCHECKED = 1, 4
@@ -52,6 +50,16 @@ MatchId = Annotated[
 @contextlib.contextmanager
 def opened(settings: Settings, bundles: list[Path] | None, **options: Any) -> Iterator[tuple[Chain, Pages]]:
     """Open the index and what the pages need. ``options`` are those of `Pages`."""
+    from trainer_node.daemon.access import open_client
+    from trainer_node.local.bundle import Bundle
+    from trainer_node.network.fetcher import Fetcher
+    from trainer_node.storage.process import exclusive
+    from trainer_node.storage.store import Store
+
+    from .chain import Chain, IndexedClient
+    from .index import Index
+    from .pages import Pages
+
     folder = settings.data_dir / "explorer"
     folder.mkdir(parents=True, exist_ok=True)
     known = [Bundle.read(path) for path in bundles or []]
@@ -98,6 +106,13 @@ def serve(
     ] = DEFAULT_PORT,
 ) -> None:
     """Serve pages about the chain's jobs and disputes, or about a published run, until told to stop. Needs no key."""
+    import uvicorn
+
+    from trainer_node.local.bundle import Bundle
+
+    from .published import RunPages
+    from .web import create_app
+
     hosts = LOCAL if host in LOCAL else frozenset()
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(_listening(host, port))
@@ -124,6 +139,9 @@ def export_command(
     bundle: Bundles = None,
 ) -> None:
     """Write a static copy of one dispute, which a browser opens without a server."""
+    from .export import export
+    from .rendering import NotThere, Place
+
     with opened(settings, bundle, place=Place(static=True)) as (_, pages):
         try:
             written = export(pages, job, match or pages.first_match(job), folder)
@@ -138,6 +156,8 @@ def check(settings: Settings, job: JobNumber, match: MatchId = None) -> None:
 
     Exit codes: 0 all agrees; 1 something does not; 4 nothing disagrees, and something could not be checked.
     """
+    from .rendering import NotThere
+
     with opened(settings, None) as (_, pages):
         try:
             found = pages.check(job, match or pages.first_match(job))

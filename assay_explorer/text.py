@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from referee_py.errors import InvalidInput
-from trainer_node.network.download import check_uri
+from trainer_node.network.uri import check_uri
 
 NAME_CHARS = 120
 """Characters of a stranger's name, label or address that are shown at most."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -12,15 +12,15 @@ from rich.table import Table
 from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import CHALLENGER, DAEMON, CourtOnlyOption, out, with_settings
 from trainer_node.cli.flags import flag, only_given, with_flags
-from trainer_node.local.bundle import Bundle
-from trainer_node.settings.settings import Settings
-from trainer_node.storage.made_folders import check as check_folder
-from trainer_node.storage.made_folders import removed
 from trainer_node.suggest import did_you_mean
 
-from .demo import BY, MANY, NETWORK, STRIDES, Result, Scenario, check, digits, middle, play
-from .faults import Fault, Lie, fits
+from .names import NETWORK, Fault, Scenario
 from .processes import ended_by_signals
+
+if TYPE_CHECKING:
+    from trainer_node.settings.settings import Settings
+
+    from .demo import Result
 
 ALL = "all"
 
@@ -63,6 +63,13 @@ def demo(
     ] = Path(".build/demo"),
 ) -> None:
     """Start a chain, deploy, train, cheat, dispute, and check that the truth has won."""
+    from trainer_node.local.bundle import Bundle
+    from trainer_node.storage.made_folders import check as check_folder
+    from trainer_node.storage.made_folders import removed
+
+    from .demo import BY, MANY, STRIDES, check, digits, middle, play
+    from .faults import Lie, fits
+
     try:
         chosen = Scenario(scenario) if scenario is not None else None
         lies = list(Fault) if fault == ALL else [Fault(fault)]
@@ -157,6 +164,7 @@ FaultOption = Annotated[
 def run_trainer(settings: Settings, fault: FaultOption, details: dict[str, Any]) -> None:
     """Run a trainer that cheats."""
     from .daemons import run_trainer as run
+    from .faults import Lie
 
     run(settings, Lie(fault, **details))
 
@@ -167,6 +175,7 @@ def run_trainer(settings: Settings, fault: FaultOption, details: dict[str, Any])
 def run_challenger(settings: Settings, fault: FaultOption, details: dict[str, Any]) -> None:
     """Run a challenger that disputes right results."""
     from .daemons import run_challenger as run
+    from .faults import Lie
 
     run(settings, Lie(fault, **details))
 

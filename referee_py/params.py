@@ -10,6 +10,20 @@ POST_BYTES = 2048
 MAX_PLACES = 256
 """Places in one round of a trial, at most (contracts/court/Chain.sol; docs/adjudication.md, section 1)."""
 
+# --- arithmetic modes -------------------------------------------------------------------------------------------
+
+MODE_SUMMARIES = {
+    "repops-f32": "a fixed order",
+    "exact": "real sums, rounded once",
+    "rounded-f64": "binary64 in any order, with rounding logs",
+}
+"""Names of the modes, in the order of their table (`program.modes`). NOTE: to show them, a command loads no mode."""
+
+# --- rounding ---------------------------------------------------------------------------------------------------
+
+MIN_BITS, MAX_BITS = 26, 32
+"""Bits of a result in rounded-f64: the grids that a mode byte can name (docs/protocol.md, section 8)."""
+
 # --- money ------------------------------------------------------------------------------------------------------
 
 BURNED = "0x000000000000000000000000000000000000dEaD"

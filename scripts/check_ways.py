@@ -50,7 +50,7 @@ def defining(module: str, name: str) -> str | None:
     path = path_of(f"{module}.{name}") or path_of(module)
     if path is None or not path.endswith("__init__.py"):
         return path
-    for node in ast.parse((ROOT / path).read_text()).body:
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
         if (
             isinstance(node, ast.ImportFrom)
             and node.level == 1

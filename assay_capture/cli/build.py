@@ -5,23 +5,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from referee_py.errors import InvalidInput
-from referee_py.program.modes import USUAL
 from trainer_node.cli import inspect
 from trainer_node.cli.arithmetic import ModeFlags, with_mode
 from trainer_node.cli.common import out
 from trainer_node.cli.flags import flag, only_given, with_flags
 from trainer_node.errors import ConfigError
-from trainer_node.local.bundle import Bundle
 
-from ..datasets import Dataset
 from ..huggingface import library
 from . import huggingface
+
+if TYPE_CHECKING:
+    from trainer_node.local.bundle import Bundle
 
 _option = functools.partial(flag, panel="ONNX files")
 _ONNX: dict[str, Any] = {
@@ -78,6 +77,8 @@ def build(
     ] = None,
 ) -> None:
     """Capture a job into a bundle: program, terms and tensors."""
+    from referee_py.program.modes import USUAL
+
     chosen = mode.over(USUAL.byte)
     if "hf" in given:
         if folder is not None:
@@ -148,6 +149,8 @@ def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
 
 def _inference(path: Path, given: dict[str, Any]) -> Any:
     """Return prediction or decoding with a model file. Raises InvalidInput for options of training."""
+    import numpy as np
+
     allowed = (
         {"data", "decode", "stop", "output"}
         if "decode" in given
@@ -177,6 +180,8 @@ def _inference(path: Path, given: dict[str, Any]) -> Any:
 
 
 def _dataset(given: dict[str, Any]) -> Any:
+    from ..datasets import Dataset
+
     if len(given["data"]) != 1:
         raise InvalidInput("a program of an ONNX file takes one data set; give --data once")
     return Dataset.read(given["data"][0]).tensors

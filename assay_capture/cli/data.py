@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from safetensors.numpy import save_file
 
-from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
-from referee_py.program import TensorType
 from trainer_node.cli.common import printable, show_rows
 from trainer_node.cli.flags import flag, only_given, with_flags
-from trainer_node.local.bundle import Bundle
-from trainer_node.storage.artifacts import parse_hash
 
-from ..datasets import Dataset, RowProof, prove, read_arrays, read_images, read_text
-from ..datasets.dataset import is_dataset
-from ..datasets.proof import MAX_PROOF_BYTES
+if TYPE_CHECKING:
+    from referee_py.commit.tensor import Array
+
+    from ..datasets import Dataset
+
+
+if TYPE_CHECKING:
+    from referee_py.commit.tensor import Array
+
+    from ..datasets import Dataset
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -50,6 +51,8 @@ def build(
     folder: Annotated[Path, typer.Argument(help="Folder to write the data set to.")],
 ) -> None:
     """Read a data set from files and write it as committed tensors."""
+    from ..datasets import Dataset, read_arrays, read_images, read_text
+
     if source.is_dir():
         chosen = _only(options, "images", "size", "channels")
         dataset = read_images(source, _size(chosen.pop("size", "32x32")), **chosen)
@@ -70,6 +73,8 @@ def show(
     row: Annotated[int | None, typer.Option(help="Show the values of this row too.")] = None,
 ) -> None:
     """Check a data set and show its contents."""
+    from ..datasets import Dataset
+
     dataset = Dataset.read(folder)
     _show(dataset, folder)
     if row is not None:
@@ -91,6 +96,8 @@ def prove_command(
     ] = None,
 ) -> None:
     """Prove a row against the root of a data set, or against the constant root of a program."""
+    from ..datasets import prove
+
     tensors, hashes, root = _committed(folder)
     numbers = {name: number for number, name in enumerate(tensors)}
     chosen = (
@@ -122,6 +129,14 @@ def verify(
     ] = None,
 ) -> None:
     """Check a proof. Needs only the root, not the data."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    from trainer_node.storage.artifacts import parse_hash
+
+    from ..datasets import RowProof
+    from ..datasets.proof import MAX_PROOF_BYTES
+
     with file.open("rb") as stream:
         proof = RowProof.from_bytes(stream.read(MAX_PROOF_BYTES + 1))
     found = proof.verify(parse_hash(root), row)
@@ -132,6 +147,11 @@ def verify(
 
 def _committed(folder: Path) -> tuple[dict[str, Array], list[bytes], bytes]:
     """Return the tensors under a root, by name and in order; their hashes; the root."""
+    from trainer_node.local.bundle import Bundle
+
+    from ..datasets import Dataset
+    from ..datasets.dataset import is_dataset
+
     if is_dataset(folder):
         dataset = Dataset.read(folder)
         return dict(dataset.tensors), list(dataset.hashes().values()), dataset.root()
@@ -167,6 +187,8 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def _show(dataset: Dataset, folder: Path) -> None:
+    from referee_py.program import TensorType
+
     hashes = dataset.hashes()
     rows: dict[str, object] = {"root": dataset.root().hex(), "rows": dataset.rows}
     rows |= {name: f"{TensorType.of(array)}  {hashes[name].hex()}" for name, array in dataset.tensors.items()}
@@ -176,6 +198,10 @@ def _show(dataset: Dataset, folder: Path) -> None:
 
 
 def _values(row: int, arrays: dict[str, Array]) -> None:
+    import numpy as np
+
+    from referee_py.program import TensorType
+
     with np.printoptions(threshold=24, edgeitems=2, precision=6, linewidth=1 << 16):
         lines = {name: " ".join(str(array).split()) for name, array in arrays.items()}
     show_rows(f"row {row}", {name: f"{TensorType.of(arrays[name])}  {lines[name]}" for name in arrays})

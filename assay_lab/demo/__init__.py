@@ -8,8 +8,9 @@ checks     the balances at the end, and whether they are just
 play       one scenario from start to end
 """
 
+from ..names import Scenario
 from .network import BY
-from .play import MANY, NETWORK, STRIDES, Result, digits, play
-from .roles import Scenario, check, middle
+from .play import MANY, STRIDES, Result, digits, play
+from .roles import check, middle
 
-__all__ = ["BY", "MANY", "NETWORK", "STRIDES", "Result", "Scenario", "check", "digits", "middle", "play"]
+__all__ = ["BY", "MANY", "STRIDES", "Result", "Scenario", "check", "digits", "middle", "play"]

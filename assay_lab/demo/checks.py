@@ -13,7 +13,8 @@ from web3.types import TxData
 
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import sides
-from trainer_node.chain import ChainClient, JobPhase, recorded, retrace, transactions_of
+from trainer_node.chain import ChainClient, JobPhase, recorded, transactions_of
+from trainer_node.chain.retrace import retrace
 from trainer_node.ids import short
 from trainer_node.operate.deploy import ETHER
 

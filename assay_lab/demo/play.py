@@ -27,12 +27,13 @@ from trainer_node.run.trial_cost import NO_TRIAL
 from trainer_node.storage.store import Store
 
 from ..faults import Lie
+from ..names import NETWORK, Scenario
 from ..processes import heed, output_of
 from .checks import Dispute, check_outcome, disputes, table, verdicts, wealth
 from .narrator import Narrator, samples, unfinished
 from .network import Network
 from .operator import explainer
-from .roles import Role, Scenario, roles
+from .roles import Role, roles
 from .truth import Truth
 
 RECIPE = "digits-mlp"
@@ -61,10 +62,6 @@ class Result:
     seconds: float
     fetched: dict[str, int]
     """Bytes of artifacts that each party fetched from others."""
-
-
-NETWORK = "network"
-"""Folder of the chain's and the parties' files, below the demonstration's."""
 
 
 def play(

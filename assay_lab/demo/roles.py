@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from referee_py.errors import InvalidInput
 from referee_py.program.modes import ArithmeticMode
 from referee_py.walk.reason import Reason
 
 from ..faults import EXPECTED, HONEST, Fault, Lie
+from ..names import Scenario
 
 CASES = {
     Reason.TIMEOUT: "timeout: a side did not answer",
@@ -23,27 +23,6 @@ CASES = {
     Reason.LOG: "case 3: a rounding log is not the one that the trainer has committed to",
     Reason.OPERATOR: "case 4: the operator gives something else",
 }
-
-
-class Scenario(StrEnum):
-    """The constellation of parties."""
-
-    TRAINERS = "trainers"
-    """An honest and a lying trainer; a challenger who watches over both."""
-    LONE_LIAR = "lone-liar"
-    """A lying trainer alone, and a challenger."""
-    CHALLENGER = "challenger"
-    """An honest trainer, and a challenger that disputes the right result."""
-    TWO_LIARS = "two-liars"
-    """Two trainers that lie differently, and an honest one."""
-    CROWD = "crowd"
-    """An honest trainer, and seven that lie at once, each in another step; a challenger that watches."""
-    SAMPLING = "sampling"
-    """A lying trainer alone, and three challengers that each check a part of its run, drawn in secret."""
-    LYING_VERIFIERS = "lying-verifiers"
-    """An honest and a lying trainer; all verifiers sign the liar's record."""
-    LYING_APPEAL = "lying-appeal"
-    """An honest and a lying trainer; the liar appeals from the verdict against it."""
 
 
 @dataclass(frozen=True, slots=True)

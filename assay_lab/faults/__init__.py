@@ -4,7 +4,8 @@ A liar here is consistent: it really computes with its lie, commits to what it c
 with the same player as everybody. What decides against it is the table `EXPECTED`.
 """
 
+from ..names import Fault
 from .executors import executor_of, values_of, watched
-from .kinds import EXPECTED, HONEST, Fault, Lie, Target, fits
+from .kinds import EXPECTED, HONEST, Lie, Target, fits
 
 __all__ = ["EXPECTED", "HONEST", "Fault", "Lie", "Target", "executor_of", "fits", "values_of", "watched"]

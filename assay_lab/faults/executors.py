@@ -18,7 +18,8 @@ from referee_py.execute import (
 )
 from referee_py.rounding.backend import Rounded
 
-from .kinds import Fault, Target
+from ..names import Fault
+from .kinds import Target
 from .logs import AppliesForged, WrongLog, forged_log, rounded
 from .nodes import PoisonData, StaleWeights, WrongInput, WrongOutput, WrongStructure
 

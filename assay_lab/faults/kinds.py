@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
@@ -13,21 +12,7 @@ from referee_py.program import Program
 from referee_py.program.modes import ArithmeticMode
 from referee_py.walk.reason import Reason
 
-
-class Fault(StrEnum):
-    """What a party does wrong."""
-
-    NONE = "none"
-    POISON_DATA = "poison-data"
-    SKIP_STEPS = "skip-steps"
-    WRONG_OP_OUTPUT = "wrong-op-output"
-    WRONG_STRUCTURE = "wrong-structure"
-    WRONG_INPUT = "wrong-input"
-    STALE_WEIGHTS = "stale-weights"
-    WITHHOLD = "withhold"
-    FORGED_LOG = "forged-log"
-    WRONG_LOG = "wrong-log"
-
+from ..names import Fault
 
 OF_LOGS = frozenset({Fault.FORGED_LOG, Fault.WRONG_LOG})
 """Faults of modes with rounding logs only."""

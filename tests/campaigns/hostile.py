@@ -19,7 +19,7 @@ import zstandard
 from referee_py.errors import AssayError
 from referee_py.program.terms import Terms
 from trainer_node.chain import JobView
-from trainer_node.network.download import MAX_URI_BYTES
+from trainer_node.network.uri import MAX_URI_BYTES
 
 MIB = 1 << 20
 Body = bytes | Iterable[bytes]

@@ -35,7 +35,7 @@ from trainer_node.monitor.rounds import Monitor
 from trainer_node.monitor.trusted import Trusted
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.roles.challenger import challenger
-from trainer_node.settings.settings import Mode
+from trainer_node.settings.extent import Mode
 from trainer_node.storage.store import Store
 from trainer_node.work.job_runner import JobRunner
 from trainer_node.work.packages import Work

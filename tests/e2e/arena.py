@@ -18,7 +18,7 @@ from typing import Any, Self, cast
 
 from eth_account import Account
 from web3 import Web3
-from web3.types import TxData
+from web3.types import RPCEndpoint, TxData
 
 from assay_lab.daemons import LyingVerifier, SilentParticipant, lying
 from assay_lab.demo.checks import check_outcome, wealth
@@ -34,9 +34,9 @@ from trainer_node.chain import (
     TransactionManager,
     connect,
     recorded,
-    retrace,
 )
 from trainer_node.chain.contracts import error_decoder
+from trainer_node.chain.retrace import retrace
 from trainer_node.client.posting import Offer, post_job
 from trainer_node.daemon.keys import create_key
 from trainer_node.daemon.loop import Loop
@@ -51,7 +51,8 @@ from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.roles.sampling.sampler import open_samples, sampler
 from trainer_node.roles.trainer import trainer
 from trainer_node.roles.verifier import Verifier
-from trainer_node.settings.settings import Mode, load_settings
+from trainer_node.settings.extent import Mode
+from trainer_node.settings.settings import load_settings
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 from trainer_node.work.job_runner import JobRunner
@@ -64,6 +65,8 @@ PASSWORD = "arena"
 DEADLINE_S = 800.0
 STAKE, REWARD = ETHER, 3 * ETHER
 PARAMETERS = Parameters(min_bond=ETHER, leave_delay=60, stake_gas=10**7, min_period=10, commit_age=1)
+_DEPLOYED: dict[tuple[str, int], tuple[str, str]] = {}
+"""The state of a chain after the contracts' deployment, and the deployment's file: by its sender, and the chain."""
 NOWHERE = "http://127.0.0.1:9"
 """A port on which nothing listens: a party that names it withholds its artifacts."""
 
@@ -254,9 +257,25 @@ class Arena:
         self.web3: Web3 = connect(self._anvil.url, self._anvil.chain_id)
         client = self._transactions()
         self._deployment = self._folder / "deployment.json"
-        deploy(self.web3, client, self._deployment, PARAMETERS, chain_id=self._anvil.chain_id)
+        self._place_contracts(client)
         self.client = ChainClient(self.web3, Deployment.load(self._deployment))
         return client
+
+    def _place_contracts(self, client: TransactionManager) -> None:
+        """Deploy the contracts; on a chain without blocks, in the state that an earlier deployment here has left."""
+        rpc, chain_id, empty = (
+            self.web3.provider.make_request,
+            self._anvil.chain_id,
+            not self.web3.eth.block_number,
+        )
+        if empty and (known := _DEPLOYED.get((client.address, chain_id))):
+            assert rpc(RPCEndpoint("anvil_loadState"), [known[0]])["result"] is True
+            self._deployment.write_text(known[1])
+            return
+        deploy(self.web3, client, self._deployment, PARAMETERS, chain_id=chain_id)
+        if empty:
+            state = rpc(RPCEndpoint("anvil_dumpState"), [])["result"]
+            _DEPLOYED[client.address, chain_id] = state, self._deployment.read_text()
 
     def _transactions(self) -> TransactionManager:
         account = Account.from_key(self._keys.pop(0))

@@ -23,7 +23,7 @@ from trainer_node.chain import Call, JobPhase, JobView
 from trainer_node.chain.codec.availability import Ledger, close_call, request_call
 from trainer_node.daemon.service import Daemon
 from trainer_node.local.bundle import Bundle
-from trainer_node.settings.settings import Mode
+from trainer_node.settings.extent import Mode
 from trainer_node.stake.flood import MAX_BATCH_BYTES, MAX_BATCH_GAS
 
 from . import brink

@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ import pytest
 from trainer_node.local.bundle import Bundle
 from trainer_node.storage.made_folders import MARK
 
+LOOK_S = 0.01
+"""Seconds between two looks at all processes: looking without a pause takes the processor that those need."""
 WAIT_S = 600.0
 """A limit for what never happens; nothing rests on how long it takes."""
 
@@ -27,18 +30,22 @@ def assay(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
 
 def below(pid: int) -> dict[int, tuple[str, str]]:
     """Return the processes below a process: when they began, and what they are."""
-    found = dict[int, tuple[str, str]]()
+    children = defaultdict[int, dict[int, str]](dict)
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
         try:
             parent, began = _stat(entry)
-            told = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except (OSError, ValueError):
             continue
-        if parent == pid:
-            found[int(entry.name)] = began, told
-            found |= below(int(entry.name))
+        children[parent][int(entry.name)] = began
+    found, left = dict[int, tuple[str, str]](), [pid]
+    while left:
+        for child, began in children[left.pop()].items():
+            left.append(child)
+            with suppress(OSError):
+                told = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found[child] = began, told
     return found
 
 
@@ -79,6 +86,7 @@ class Demonstration:
             self.seen |= below(self.process.pid)
             assert self.process.poll() is None, "the demonstration has ended by itself"
             assert time.monotonic() < limit, "it did not happen"
+            time.sleep(LOOK_S)
 
     def tell(self, *numbers: signal.Signals) -> int:
         """Send signals, and return the status with which it ends."""
@@ -87,6 +95,7 @@ class Demonstration:
             self.process.send_signal(number)
         while self.process.poll() is None:
             self.seen |= below(self.process.pid)
+            time.sleep(LOOK_S)
         return self.process.returncode
 
 
@@ -126,7 +135,7 @@ def capture(told: list[str]) -> bool:
     ("number", "moment"),
     [
         (signal.SIGTERM, anvil),
-        (signal.SIGTERM, everybody),
+        pytest.param(signal.SIGTERM, everybody, marks=pytest.mark.slow),
         (signal.SIGHUP, a_party),
         (signal.SIGINT, everybody),
         pytest.param(signal.SIGTERM, capture, marks=pytest.mark.slow),

@@ -100,7 +100,7 @@ def test_64_leaves_of_a_checkpoint_take_its_interval_once(
         assert flooder.profit < 0
 
 
-@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize("exists", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_answers_are_sent_once_however_many_confirmations_are_waited_for(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, exists: bool
 ) -> None:

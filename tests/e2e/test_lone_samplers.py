@@ -18,7 +18,7 @@ from trainer_node.client.posting import Offer
 from trainer_node.local.bundle import Bundle
 from trainer_node.roles.trainer import trainer
 from trainer_node.run.modes import backend_of
-from trainer_node.settings.settings import Mode
+from trainer_node.settings.extent import Mode
 
 from .arena import NOWHERE, PERIOD_S, STAKE, Arena
 

@@ -22,7 +22,7 @@ from trainer_node.roles.sampling.budget import Means
 from trainer_node.roles.sampling.decide import at_large, claimable_s, forsaken, sampler_actions
 from trainer_node.run.cost_estimate import MARGIN
 from trainer_node.run.refutation import Refuted
-from trainer_node.settings.settings import Mode
+from trainer_node.settings.extent import Mode
 
 from .board import Board, Left, Times
 from .runs import HONEST, RIGHT, ROOTS, WRONG, found, result

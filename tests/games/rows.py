@@ -48,7 +48,7 @@ REFUTER = Sampler(2, withholds=False, replays=False)
 
 ROWS = [
     Row("sampler, one slot", Sampler(1), FINE, 2, 0),
-    Row("sampler, two slots", Sampler(2), COARSE, 3, 0),
+    Row("sampler, two slots", Sampler(2), COARSE, 3, 0, slow=True),
     Row("sampler, two slots", Sampler(2), COARSE, 2, 1),
     Row("sampler, two slots, refutations alone", REFUTER, COARSE, 3, 0),
     Row("challenger, one slot", Challenger(1), FINE, 3, 0),

@@ -1,7 +1,7 @@
 """Contracts that only tests need: compiled by scripts/solc, with the settings of foundry.toml.
 
 Results are kept in .build, under the hash of every source and of the settings. The first test that needs one of these
-contracts compiles all that forge skips, since most of the time of a solc-js run is its start.
+contracts compiles all that forge skips and that is not kept yet, since most of the time of a solc-js run is its start.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def compiled(source: str, name: str) -> Compiled:
         with (KEPT / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # one test process compiles, the others wait
             if not kept.exists():
-                _compile(sorted({source, *_skipped_by_forge()}), settings, key)
+                others = {
+                    one for one in _skipped_by_forge() if not any(KEPT.glob(f"{Path(one).stem}.*-{key}.json"))
+                }
+                _compile(sorted({source, *others}), settings, key)
     found = json.loads(kept.read_text())
     code = (bytes.fromhex(found["evm"][kind]["object"]) for kind in ("bytecode", "deployedBytecode"))
     return Compiled(found["abi"], *code)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from assay_lab.demo.roles import ABOUT_VERDICTS, Scenario, check, roles
+from assay_lab.demo.roles import ABOUT_VERDICTS, check, roles
 from assay_lab.faults import Fault, Lie
+from assay_lab.names import Scenario
 from referee_py.errors import InvalidInput
 from referee_py.program.modes import REPOPS_F32, RoundedF64, Rounding
 

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -22,11 +21,6 @@ from .receipt_kernels import kernel_digest
 MAX_REPORT_BYTES = 1 << 14
 _MAX_NUMBER, _MAX_WORDS = 1 << 48, 2000
 _Finding = TypeAdapter(Finding)
-
-
-class Engine(StrEnum):
-    PROCESSES = "processes"
-    RAY = "ray"
 
 
 class _How(BaseModel):

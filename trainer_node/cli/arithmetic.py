@@ -8,16 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from referee_py.errors import InvalidInput
-from referee_py.program.modes import (
-    MAX_BITS,
-    MIN_BITS,
-    MODES,
-    Bounds,
-    Form,
-    mode_named,
-    mode_of,
-    mode_or_unknown,
-)
+from referee_py.params import MAX_BITS, MIN_BITS, MODE_SUMMARIES
 
 from .flags import flag, with_flags
 
@@ -33,7 +24,7 @@ class FormName(StrEnum):
 
 
 _enum: Any = StrEnum  # NOTE: a type checker wants the names written out; they are those of the table
-_ModeName = _enum("ModeName", {mode.name: mode.name for mode in MODES})
+_ModeName = _enum("ModeName", {name: name for name in MODE_SUMMARIES})
 
 _option = functools.partial(flag, panel="Arithmetic")
 
@@ -41,7 +32,7 @@ _FLAGS: dict[str, Any] = {
     "mode": _option(
         _ModeName,
         "--mode",
-        "; ".join(f"{mode.name}: {mode.summary}" for mode in MODES) + ".",
+        "; ".join(f"{name}: {summary}" for name, summary in MODE_SUMMARIES.items()) + ".",
     ),
     "bits": _option(
         int, "--bits", "In rounded-f64: bits of a result, 26 to 32; 32.", min=MIN_BITS, max=MAX_BITS
@@ -70,6 +61,8 @@ class ModeFlags:
 
         Raises InvalidInput for flags of another mode.
         """
+        from referee_py.program.modes import MODES, Bounds, Form, mode_named, mode_of
+
         chosen = mode_of(default)
         if self.mode is not None and self.mode != chosen.name:
             chosen = mode_named(str(self.mode))
@@ -95,4 +88,6 @@ with_mode = with_flags("mode", _FLAGS, ModeFlags)
 
 def mode_words(mode: int) -> str:
     """Describe a mode byte for people."""
+    from referee_py.program.modes import mode_or_unknown
+
     return mode_or_unknown(mode).words

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..network.artifact_server import ArtifactServer
-from ..observe.metrics import Metrics
-from ..settings.settings import Settings
-from ..storage.process import stop_on_signals
-from ..storage.store import Store
 from .common import SERVE, out, with_settings
+
+if TYPE_CHECKING:
+    from ..settings.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -27,6 +25,11 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the store over HTTP until interrupted. Needs no key and no chain."""
+    from ..network.artifact_server import ArtifactServer
+    from ..observe.metrics import Metrics
+    from ..storage.process import stop_on_signals
+    from ..storage.store import Store
+
     folder = store or settings.data_dir / "artifacts"
     served = Store(folder, max_bytes=settings.limits.artifact_bytes)
     stop = threading.Event()

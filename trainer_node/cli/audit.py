@@ -6,31 +6,38 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from eth_account.signers.local import LocalAccount
 
 from referee_py.errors import InvalidEncoding, InvalidInput
 
-from ..audit.engine import MAX_REPORT_BYTES, Engine, Report, reports
-from ..audit.folder import FINDINGS, append, audit_folder, reports_in
-from ..audit.interval import Finding, Verdict
-from ..audit.job import claim_of_job
-from ..audit.pool import Task, threads_for
-from ..audit.published import PublishedRun
-from ..audit.receipt import receipt_of
-from ..audit.receipt_file import Signed
 from ..audit.selection import Selection, select
-from ..daemon.keys import load_account
 from ..observe.pace import left_words
-from ..settings.settings import Settings, load_settings
 from .audit_receipts import coverage, folder_for, hash_of, verify
 from .common import CHAIN, out, printable, reader, show_rows
 from .default_command import DefaultCommand
 from .flags import flag, only_given, with_flags
+
+if TYPE_CHECKING:
+    from eth_account.signers.local import LocalAccount
+
+    from ..audit.engine import Report
+    from ..audit.interval import Finding
+    from ..audit.pool import Task
+    from ..audit.published import PublishedRun
+    from ..settings.settings import Settings
+
+
+class Engine(StrEnum):
+    """What checks intervals."""
+
+    PROCESSES = "processes"
+    RAY = "ray"
+
 
 DIFFERS, UNCHECKED = 1, 4
 """Exit codes: an interval differs; none does, and some could not be checked."""
@@ -57,10 +64,14 @@ class _Own:
 
     @cached_property
     def settings(self) -> Settings:
+        from ..settings.settings import load_settings
+
         return load_settings(**only_given(**self.flags))
 
     def account(self) -> LocalAccount | None:
         """Open the key of receipts; None without one."""
+        from ..daemon.keys import load_account
+
         if self.flags["keystore"] is None:
             if self.flags["password_file"] is not None:
                 raise InvalidInput("--password-file opens a key for receipts; add --keystore KEY")
@@ -113,6 +124,11 @@ def _check(
     With --keystore, what is found of each interval is written as a signed receipt to OUT/receipts.
     Exit codes: 0 all match; 1 an interval differs; 4 none differs, and some could not be checked.
     """
+
+    from ..audit.folder import audit_folder
+    from ..audit.job import claim_of_job
+    from ..audit.pool import Task, threads_for
+
     if device not in ("cpu", "cuda"):
         raise InvalidInput(f"device {device!r}; choose cpu or cuda")
     if (address is None) is (engine is Engine.RAY):
@@ -167,6 +183,9 @@ class _Signer:
 
     def sign(self, report: Report) -> None:
         """Write the receipt of a report. NOTE: also where there is one: what was found may be more by now."""
+        from ..audit.receipt import receipt_of
+        from ..audit.receipt_file import Signed
+
         if self._account is None:
             return
         receipt = receipt_of(self._run, report, self._account.address)
@@ -179,6 +198,8 @@ class _Signer:
 def _reports(
     run: PublishedRun, task: Task, left: Sequence[int], jobs: int, address: str | None
 ) -> Iterator[Report]:
+    from ..audit.engine import reports
+
     if address is None:
         return reports(run, task, left, jobs)
     from ..audit.engine_ray import reports_by_ray
@@ -194,6 +215,9 @@ def _follow(
     done: dict[int, Report],
     signer: _Signer,
 ) -> None:
+    from ..audit.folder import FINDINGS, append
+    from ..audit.interval import Verdict
+
     began, log = time.monotonic(), folder / FINDINGS
     torn = log.exists() and not log.read_bytes().endswith(b"\n")
     with log.open("ab") as file:
@@ -215,6 +239,9 @@ def _follow(
 
 def _earlier(folder: Path, run: PublishedRun) -> Iterator[Report]:
     """Yield the reports of earlier calls about the same claim."""
+    from ..audit.engine import MAX_REPORT_BYTES, Report
+    from ..audit.folder import reports_in
+
     for line in reports_in(folder, MAX_REPORT_BYTES):
         with contextlib.suppress(InvalidEncoding):
             yield Report.read(line, run)
@@ -242,6 +269,8 @@ def _line(finding: Finding) -> str:
 
 
 def _tell(published: PublishedRun, chosen: Selection, done: dict[int, Finding], signer: _Signer) -> None:
+    from ..audit.interval import Verdict
+
     asked = [done[number] for number in chosen.intervals if number in done]
     counts = {verdict: sum(finding.verdict is verdict for finding in asked) for verdict in Verdict}
     rows: dict[str, object] = {"intervals": f"{len(asked)} of {published.count}"}

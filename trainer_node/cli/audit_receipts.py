@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from eth_utils.address import is_address, to_checksum_address
 
 from referee_py.errors import InvalidInput, Unavailable
 
-from ..audit.coverage import Coverage, files_in, merge
-from ..audit.location import Location
-from ..audit.published import PublishedRun
-from ..audit.receipt import UNKNOWN, Receipt, difference
-from ..audit.receipt_file import Signed
-from ..audit.receipt_kernels import kernel_digest
-from ..storage.store import Store
 from .common import moment, out, plain, printable
+
+if TYPE_CHECKING:
+    from ..audit.coverage import Coverage
+    from ..audit.published import PublishedRun
+    from ..audit.receipt import Receipt
+
 
 REFUSED, DIFFERS = 1, 1
 """Exit codes: a receipt is refused; some auditor that counts finds an interval wrong."""
@@ -46,6 +44,10 @@ def verify(
 
     Exit code 1: a receipt is refused.
     """
+    from ..audit.coverage import files_in
+    from ..audit.receipt import difference
+    from ..audit.receipt_file import Signed
+
     wanted = hash_of(root)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as cache:
@@ -95,6 +97,8 @@ def coverage(
 
     Contradictions come first. Exit code 1: an auditor finds an interval wrong.
     """
+    from ..audit.coverage import files_in, merge
+
     counted = None if auditors is None else frozenset(map(_address, auditors.split(",")))
     files = files_in(receipts or [folder_for(run) / "receipts"])
     with tempfile.TemporaryDirectory() as cache:
@@ -132,10 +136,16 @@ def folder_for(address: str) -> Path:
 
 
 def _open(run: str, cache: Path, root: bytes | None) -> PublishedRun:
+    from ..audit.location import Location
+    from ..audit.published import PublishedRun
+    from ..storage.store import Store
+
     return PublishedRun(Location(run), Store(cache, sync=False), root)
 
 
 def _address(text: str) -> str:
+    from eth_utils.address import is_address, to_checksum_address
+
     if not is_address(text.strip()):
         raise InvalidInput(
             f"--auditors: {text.strip()[:60]!r} is no address; write 0x and 40 hexadecimal digits"
@@ -144,6 +154,8 @@ def _address(text: str) -> str:
 
 
 def _accepted(path: Path, receipt: Receipt) -> dict[str, Any]:
+    from ..audit.receipt_kernels import kernel_digest
+
     same = receipt.kernels == kernel_digest(receipt.mode, receipt.device)
     return {"file": str(path), "receipt": receipt.model_dump(), "same_kernels": same}
 
@@ -164,6 +176,8 @@ def _words(row: dict[str, Any]) -> str:
 
 
 def _place(receipt: dict[str, Any]) -> str:
+    from ..audit.receipt import UNKNOWN
+
     known = [
         (name, receipt[name]) for name in ("step", "node", "output", "element") if receipt[name] != UNKNOWN
     ]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..operate import backup
-from ..settings.settings import Settings
-from ..storage.process import exclusive
 from .common import ACCOUNT, out, with_settings
+
+if TYPE_CHECKING:
+    from ..settings.settings import Settings
 
 
 @with_settings(ACCOUNT)
@@ -24,6 +24,8 @@ def backup_command(
     ] = False,
 ) -> None:
     """Copy a node's database, consistently, while the node runs."""
+    from ..operate import backup
+
     key = settings.keystore_path if with_key else None
     made = backup.back_up(settings.data_dir, to, key=key, artifacts=with_artifacts)
     out.print(f"{to}: {len(made.files)} files of {settings.data_dir}, {to.stat().st_size:,} bytes")
@@ -37,6 +39,9 @@ def restore_command(
     source: Annotated[Path, typer.Argument(metavar="FILE", help="Backup, from `assay backup`.")],
 ) -> None:
     """Make a data directory from a backup. First stop the node that it was taken from, for good."""
+    from ..operate import backup
+    from ..storage.process import exclusive
+
     with exclusive(settings.data_dir / "lock", f"data directory {settings.data_dir}"):
         made = backup.restore(source, settings.data_dir)
     when = datetime.fromtimestamp(made.made, UTC).isoformat(timespec="seconds")

@@ -10,15 +10,17 @@ import typer
 from rich.console import Console
 
 from referee_py.errors import InvalidInput
-from referee_py.execute import Interpreter, Run, State, StepTrace
-from referee_py.program.modes import MAX_BITS, MIN_BITS
-from referee_py.rounding.band import NARROW
+from referee_py.params import MAX_BITS, MIN_BITS
 
-from ..local.bundle import Bundle
-from ..run.devices import evaluator_of
 from .common import out, progress_bar
 from .extensions import captured
 from .inspect import table_of
+
+if TYPE_CHECKING:
+    from referee_py.execute import State, StepTrace
+
+    from ..local.bundle import Bundle
+
 
 if TYPE_CHECKING:
     from ..rounded.divergence import Compared, Tally
@@ -70,6 +72,8 @@ def calibrate_command(
 
 
 def _compared(bits: int, names: Sequence[str]) -> Compared:
+    from ..run.devices import evaluator_of
+
     found = [evaluator_of("torch", "cuda") if name == "cuda" else evaluator_of(name) for name in names]
     from ..rounded.device import TensorEvaluator  # torch is there, or evaluator_of has raised
     from ..rounded.divergence import Compared, Fetched
@@ -80,6 +84,8 @@ def _compared(bits: int, names: Sequence[str]) -> Compared:
 
 
 def _bundle(program: str) -> Bundle:
+    from ..local.bundle import Bundle
+
     folder = Path(program)
     if folder.is_dir():
         return Bundle.read(folder)
@@ -88,6 +94,8 @@ def _bundle(program: str) -> Bundle:
 
 def _execute(bundle: Bundle, compared: Compared, steps: int) -> int:
     """Execute the steps, or fewer on Ctrl-C; return the number of finished steps."""
+    from referee_py.execute import Interpreter, Run
+
     tensors, terms = (bundle.program, bundle.constants), bundle.terms
     executor = Interpreter(*tensors, compared)
     run = Run(*tensors, bundle.initial, terms.steps, terms.strides, compared, executor=executor)
@@ -113,6 +121,8 @@ def _execute(bundle: Bundle, compared: Compared, steps: int) -> int:
 
 
 def _show(tallies: Sequence[Tally]) -> None:
+    from referee_py.rounding.band import NARROW
+
     diverging = table_of(
         *("operator", "terms", "elements", "rounded apart", "divergence", "proven/seen", "probable/seen"),
         *("in proven band", "in probable band"),

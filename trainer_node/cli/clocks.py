@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
-from ..chain import Call
-from ..operate.deploy import NOBODY
-from ..settings.settings import Settings
+from ..operate.deploy_defaults import NOBODY
 from .common import ACCOUNT, CHAIN, moment, reader, send, show_rows, with_settings
+
+if TYPE_CHECKING:
+    from ..settings.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -36,6 +39,8 @@ def show(settings: Settings) -> None:
 @with_settings(ACCOUNT)
 def stop(settings: Settings) -> None:
     """Stop all clocks and periods. Only for the guardian; moves, claims and withdrawals go on."""
+    from ..chain import Call
+
     send(settings, Call.of(reader(settings).contracts.timekeeper, "pause"))
 
 
@@ -43,4 +48,6 @@ def stop(settings: Settings) -> None:
 @with_settings(ACCOUNT)
 def start(settings: Settings) -> None:
     """Let the clocks run again. Only for the guardian."""
+    from ..chain import Call
+
     send(settings, Call.of(reader(settings).contracts.timekeeper, "resume"))

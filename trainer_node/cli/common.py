@@ -7,7 +7,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,13 +16,12 @@ from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
-from ..chain import Call, ChainClient, TransactionManager
-from ..daemon.access import open_client, open_web3, transaction_manager
-from ..daemon.keys import hold_account
-from ..observe.logs import configure_logging
-from ..settings.settings import Mode, Settings, load_settings
-from ..storage.database import Database
+from ..settings.extent import Mode
 from .flags import CommandFunction, flag, with_flags
+
+if TYPE_CHECKING:
+    from ..chain import Call, ChainClient, TransactionManager
+    from ..settings.settings import Settings
 
 out = Console(highlight=False)
 
@@ -111,6 +110,9 @@ def with_settings(options: dict[str, Any]) -> Callable[[CommandFunction], Comman
 
 
 def _settings(**flags: Any) -> Settings:
+    from ..observe.logs import configure_logging
+    from ..settings.settings import load_settings
+
     settings = load_settings(**flags)
     configure_logging(settings.log_format, settings.log_level)
     return settings
@@ -118,12 +120,18 @@ def _settings(**flags: Any) -> Settings:
 
 def reader(settings: Settings) -> ChainClient:
     """Return a client for one look at the chain; it verifies the code at the addresses."""
+    from ..daemon.access import open_client
+
     return open_client(settings)
 
 
 @contextlib.contextmanager
 def sender(settings: Settings) -> Iterator[TransactionManager]:
     """Open a transaction manager for one command. Raises AlreadyRunning while a daemon uses the same key."""
+    from ..daemon.access import open_web3, transaction_manager
+    from ..daemon.keys import hold_account
+    from ..storage.database import Database
+
     with hold_account(settings) as account:
         database = Database(settings.data_dir / "outbox.sqlite3")
         try:

@@ -6,17 +6,17 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import typer
-from pydantic import BaseModel, SecretStr
 from rich.table import Table
 
-from ..chain.rpc import show_endpoint
-from ..settings.settings import Settings, config_file, load_settings, setting_names
 from .common import CHALLENGER, out, plain
 from .flags import with_flags
+
+if TYPE_CHECKING:
+    from ..settings.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
 MASK = "***"
@@ -37,6 +37,8 @@ def _group() -> None:
 
 
 def _read(**flags: Any) -> dict[str, Told]:
+    from ..settings.settings import config_file, load_settings
+
     settings = load_settings(**flags)
     path, values = config_file(flags.get("config"))
     given = {name for name, value in flags.items() if value is not None}
@@ -61,6 +63,8 @@ def show(
 
 def _shown(settings: Settings) -> Iterator[tuple[str, Any]]:
     """Yield all settings with the values that apply, safe to show. Paths that are not set have their real values."""
+    from ..settings.settings import setting_names
+
     effective = {"deployment": settings.deployment_file, "keystore": settings.keystore_path}
     for name in setting_names():
         value: Any = settings
@@ -71,6 +75,8 @@ def _shown(settings: Settings) -> Iterator[tuple[str, Any]]:
 
 def _safe(name: str, value: Any) -> Any:
     """Return a value as JSON has it, without passwords and API keys."""
+    from pydantic import BaseModel, SecretStr
+
     if isinstance(value, SecretStr):
         return MASK
     if isinstance(value, list | tuple):
@@ -84,6 +90,8 @@ def _safe(name: str, value: Any) -> Any:
 
 def _endpoint(url: str) -> str:
     """SAFETY: user, path and query of an endpoint may hold a key."""
+    from ..chain.rpc import show_endpoint
+
     shown = show_endpoint(url.strip())
     parts = urlsplit(url)
     hidden = parts.path.strip("/") or parts.query or "@" in parts.netloc

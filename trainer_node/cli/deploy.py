@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from importlib import metadata
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from eth_utils.address import is_checksum_address
 
 from referee_py.errors import InvalidInput
 
-from ..chain import Releases
-from ..daemon.access import open_web3
-from ..operate.deploy import DAY_S, NOBODY, Parameters, deploy, publish, refuse_unpublishable
-from ..settings.settings import Settings
-from ..stake.min_stake import PRICE_FACTOR, chain_price, least_stake, worst_dispute, worst_gas
+from ..operate.deploy_defaults import DAY_S, NOBODY, PRICE_FACTOR
 from .app import DISTRIBUTION
 from .common import ACCOUNT, ether, out, sender, show_ether, with_settings
+
+if TYPE_CHECKING:
+    from ..settings.settings import Settings
 
 
 @with_settings(ACCOUNT)
@@ -56,6 +54,13 @@ def deploy_command(
 
     It goes on the list --releases, or a new list, as version --release, or the version of this build.
     """
+    from eth_utils.address import is_checksum_address
+
+    from ..chain import Releases
+    from ..daemon.access import open_web3
+    from ..operate.deploy import Parameters, deploy, publish, refuse_unpublishable
+    from ..stake.min_stake import chain_price
+
     web3 = open_web3(settings)
     fee = ether(min_fee) if min_fee is not None else PRICE_FACTOR * chain_price(web3)
     _derive(fee, "as stated" if min_fee is not None else f"{PRICE_FACTOR} times what the chain asks now")
@@ -98,6 +103,8 @@ def deploy_command(
 
 def _derive(fee: int, how: str) -> None:
     """Print the least stake and its derivation."""
+    from ..stake.min_stake import least_stake, worst_dispute, worst_gas
+
     out.print("least stake: what one side may have to send in the worst dispute")
     for line in worst_dispute():
         out.print(f"  {line.move:27} {line.times:3} x {line.gas:9,} gas", style="dim")

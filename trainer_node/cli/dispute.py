@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,18 +12,17 @@ from rich.text import Text
 from rich.tree import Tree
 
 from referee_py.errors import InvalidInput
-from referee_py.game.state import Phase
-from referee_py.panel.state import HearingPhase
 from referee_py.walk.reason import Reason
 from referee_py.walk.sides import NOBODY, sides
 
-from ..chain import HearingInfo, JobView, MatchInfo
-from ..chain.client import Snapshot
-from ..chain.codec.base import known
-from ..chain.events import Event
 from ..ids import short, whole
-from ..settings.settings import Settings
 from .common import CHAIN, moment, out, reader, show_ether, with_settings
+
+if TYPE_CHECKING:
+    from ..chain import HearingInfo, JobView, MatchInfo
+    from ..chain.client import Snapshot
+    from ..chain.events import Event
+    from ..settings.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
 _WHOLE = 10_000
@@ -66,6 +65,9 @@ def _follow(look: Callable[[], tuple[list[Tree], bool]], *, watch: bool, wait: C
 
 def _look(snapshot: Snapshot, job: int, match: str | None) -> tuple[list[Tree], bool]:
     """Return the trees of the matches that are asked for, and whether all of them and their hearings are over."""
+    from referee_py.game.state import Phase
+    from referee_py.panel.state import HearingPhase
+
     found = snapshot.job(job)
     ids = [number for number in snapshot.matches_of(job) if match is None or _named(number, match)]
     if not ids:
@@ -94,6 +96,8 @@ def _plain_text(tree: Tree) -> str:
 
 def render(snapshot: Snapshot, job: JobView, match: MatchInfo) -> Tree:
     """Return the walk as a tree, with a branch for each level of commitments."""
+    from referee_py.game.state import Phase
+
     history = snapshot.history(match.id)
     title = Text.assemble((f"match {short(match.id)}", "bold"), f" of job {job.id}")
     tree = Tree(title)
@@ -116,6 +120,8 @@ def render(snapshot: Snapshot, job: JobView, match: MatchInfo) -> Tree:
 
 def _add_hearing(tree: Tree, snapshot: Snapshot, hearing: HearingInfo) -> None:
     """Add what became of the operator: a branch for the hearing, and one for each trial."""
+    from referee_py.panel.state import HearingPhase
+
     told = [(event, 0) for event in snapshot.hearing_events(hearing.id)]
     for number in range(1, hearing.state.trials + 1):
         told += [(event, number) for event in snapshot.trial_events(hearing.trial(number))]
@@ -187,6 +193,10 @@ def describe(event: Event, match: MatchInfo) -> str:
 
 
 def _words(name: str, args: dict[str, Any], match: MatchInfo) -> Iterator[str]:
+    from referee_py.game.state import Phase
+
+    from ..chain.codec.base import known
+
     strides = match.terms.program.strides
     match name:
         case "Entered":
@@ -220,6 +230,8 @@ def _words(name: str, args: dict[str, Any], match: MatchInfo) -> Iterator[str]:
 
 
 def _outcome(match: MatchInfo) -> str:
+    from referee_py.game.state import Phase
+
     state = match.state
     if state.phase is Phase.HEARING:
         return "hearing: the panel decides it"

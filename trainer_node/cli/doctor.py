@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from ..operate.doctor import Finding, State, examine
-from ..settings.settings import Settings
 from .common import DAEMON, out, plain, with_settings
 
-_COLOURS = {State.OK: "green", State.WARN: "yellow", State.FAIL: "bold red"}
+if TYPE_CHECKING:
+    from ..operate.doctor import Finding
+    from ..settings.settings import Settings
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 @with_settings(DAEMON)
@@ -27,6 +29,8 @@ def doctor_command(
 
     Kernels, GPU, disk, database, key files, chain, code of the contracts, clock, ether, and the public address.
     """
+    from ..operate.doctor import State, examine
+
     failed = False
     for finding in examine(settings, key=open_key):
         failed = failed or finding.state is State.FAIL

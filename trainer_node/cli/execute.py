@@ -11,28 +11,27 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import repops
 import typer
-from safetensors.numpy import save_file
 
 from referee_py.errors import InvalidInput
-from referee_py.execute import State
 
-from ..local.bundle import Bundle
-from ..local.evaluation import Evaluation
-from ..local.local_run import LocalRun, Result
 from ..local.metric_warnings import Health
-from ..local.provenance import local_run
-from ..local.run_folder import Retention, RunFolder, open_run
 from ..local.tensorboard import Scalars
-from ..run.replay import Interrupted
-from ..storage.process import stop_on_signals
 from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import HuggingFaceOption, OptimizerStateOption, show_rows
 from .extensions import exporter
 from .follow import Follower
+
+if TYPE_CHECKING:
+    from referee_py.execute import State
+
+    from ..local.bundle import Bundle
+    from ..local.evaluation import Evaluation
+    from ..local.local_run import LocalRun, Result
+    from ..local.run_folder import RunFolder
+    from ..run.replay import Interrupted
 
 STOPPED_ON_NAN = 3
 """Exit code of a run that --stop-on-nan has stopped."""
@@ -104,6 +103,15 @@ def run_command(
     Ctrl-C and SIGTERM end the run after the current step; with --out it can go on from there. Exit codes: 130 after
     Ctrl-C, 143 after SIGTERM, 3 after --stop-on-nan.
     """
+    import repops
+
+    from ..local.bundle import Bundle
+    from ..local.evaluation import Evaluation
+    from ..local.local_run import LocalRun
+    from ..local.provenance import local_run
+    from ..local.run_folder import Retention, open_run
+    from ..run.replay import Interrupted
+
     bundle = Bundle.read(job)
     bundle = bundle.with_mode(mode.over(bundle.terms.mode))
     terms, last = bundle.terms, steps or bundle.terms.steps
@@ -198,6 +206,8 @@ class _Session:
 
     def compute(self) -> Result:
         """Compute the run and tell how it goes. Raises Interrupted."""
+        from ..storage.process import stop_on_signals
+
         if self._first:
             self._follower.say(f"going on after step {self._first} of {self._run.last}")
         try:
@@ -290,6 +300,8 @@ def _check_place(folder: Path) -> None:
 
 def _save(bundle: Bundle, state: State, path: Path, job: Path) -> Path:
     """Write a state as a safetensors file, by the names of its slots; return the path. Raises InvalidInput."""
+    from safetensors.numpy import save_file
+
     names = _state_names(bundle, job)
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(dict(zip(names, state.arrays, strict=True)), path, {"program": bundle.terms.hash().hex()})

@@ -9,13 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
-
-from referee_py.commit.tensor import Array
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import ConfigError
-from ..local.bundle import Bundle
-from ..local.provenance import Provenance
+
+if TYPE_CHECKING:
+    from referee_py.commit.tensor import Array
+
+    from ..local.bundle import Bundle
+    from ..local.provenance import Provenance
+
+
+if TYPE_CHECKING:
+    from referee_py.commit.tensor import Array
+
+    from ..local.bundle import Bundle
+    from ..local.provenance import Provenance
 
 
 class Exporter(Protocol):

@@ -11,6 +11,10 @@ import typer
 
 CommandFunction = Callable[..., None]
 
+FILLED_IN = {"Settings": Any}
+"""Types of parameters that a decorator fills in. NOTE: a command's flags do not depend on them, and loading the
+settings takes longer than showing the flags."""
+
 
 def flag(annotation: Any, name: str, text: str, panel: str | None, **limits: Any) -> Any:
     """Return the annotation of a flag that may be left out; then its value is None."""
@@ -31,7 +35,7 @@ def with_flags(
             flags = {name: given.pop(name) for name in group}
             command(**{parameter: make(**flags)}, **given)
 
-        own = inspect.signature(command, eval_str=True).parameters.values()
+        own = inspect.signature(command, locals=FILLED_IN, eval_str=True).parameters.values()
         parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.name != parameter]
         parameters += [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

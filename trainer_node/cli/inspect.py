@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from referee_py.errors import InvalidEncoding, InvalidInput
-from referee_py.execute.plan import StepPlan
-from referee_py.program import MAX_FILE_BYTES, Program, SlotSource
-from referee_py.program.canonical import Canonical, canonical_program
-from referee_py.program.describe import Graph, Line, Names, line, lines
-from referee_py.program.describe_diff import Difference, differences
-from referee_py.program.describe_stats import stats
-from referee_py.program.read import read_program, read_skeleton
-from referee_py.program.terms import Terms
 
-from ..local.bundle import Bundle
 from .arithmetic import mode_words
 from .common import out, printable, show_rows
+
+if TYPE_CHECKING:
+    from referee_py.program import Program
+    from referee_py.program.canonical import Canonical
+    from referee_py.program.describe import Graph, Line, Names
+    from referee_py.program.describe_diff import Difference
+
+    from ..local.bundle import Bundle
 
 _COUNT = 60
 _LARGEST = 8
@@ -41,6 +40,11 @@ class Opened:
     @classmethod
     def read(cls, path: Path) -> Opened:
         """Read and check an untrusted path. Raises InvalidInput, HashMismatch or Unavailable."""
+        from referee_py.program import MAX_FILE_BYTES
+        from referee_py.program.describe import Names
+
+        from ..local.bundle import Bundle
+
         if path.is_dir():
             bundle = Bundle.read(path)
             return cls(path, bundle.program, Names.of(bundle.labels, bundle.program), bundle)
@@ -56,6 +60,8 @@ class Opened:
 
 
 def _parse(data: bytes) -> Graph:
+    from referee_py.program.read import read_program, read_skeleton
+
     try:
         return read_program(data)
     except InvalidEncoding as error:
@@ -77,6 +83,8 @@ def show(
     count: Annotated[int, typer.Option(help="List this many nodes; 0 lists all.", min=0)] = _COUNT,
 ) -> None:
     """Check a program and show its contents."""
+    from referee_py.program.describe import lines
+
     opened = Opened.read(path)
     show_summary(opened)
     if not (nodes or op is not None or label is not None or first):
@@ -93,6 +101,9 @@ def show(
 
 
 def show_summary(opened: Opened) -> None:
+    from referee_py.program import Program
+    from referee_py.program.describe_stats import stats
+
     graph, bundle = opened.graph, opened.bundle
     rows: dict[str, object] = {}
     if bundle is not None:
@@ -121,6 +132,10 @@ def stats_command(
     largest: Annotated[int, typer.Option(help="Number of largest tensors to list.", min=0)] = _LARGEST,
 ) -> None:
     """Show the cost of one step of a program: nodes, operations, memory, the largest tensors. Nothing is run."""
+    from referee_py.execute.plan import StepPlan
+    from referee_py.program import Program
+    from referee_py.program.describe_stats import stats
+
     opened = Opened.read(path)
     graph = opened.graph
     found = stats(graph, largest)
@@ -155,6 +170,8 @@ def diff(
     limit: Annotated[int, typer.Option(help="Most differences of a kind to list.", min=1)] = 20,
 ) -> None:
     """Compare two programs: terms, hyperparameters, the first different node, tensors. Exits with 1 if they differ."""
+    from referee_py.program.describe_diff import differences
+
     one, two = Opened.read(first), Opened.read(second)
     found = differences(one.graph, two.graph, one.names, two.names)
     terms = _terms(one.bundle, two.bundle)
@@ -181,6 +198,10 @@ def canonicalise(
     target: Annotated[Path, typer.Argument(help="Path to write: a folder for a bundle, else a file.")],
 ) -> None:
     """Write a program in its canonical form: the same bits, no unneeded node, in an order given by the graph alone."""
+    from referee_py.execute.plan import StepPlan
+    from referee_py.program import Program, SlotSource
+    from referee_py.program.canonical import canonical_program
+
     opened = Opened.read(path)
     if not isinstance(opened.graph, Program):
         raise InvalidInput(f"{path} is a skeleton; give a program or a bundle")
@@ -203,6 +224,10 @@ def canonicalise(
 
 def _canonical_bundle(bundle: Bundle, names: Names, program: Program, found: Canonical) -> Bundle:
     """Return the bundle of the canonical program; each name moves with its node, constant or metric."""
+    from referee_py.program.terms import Terms
+
+    from ..local.bundle import Bundle
+
     places = dict(zip(names.metrics, found.keep, strict=True))
     labels: dict[str, Any] = {
         **bundle.labels,
@@ -233,6 +258,8 @@ def _show_line(found: Line) -> None:
 
 
 def _place(opened: Opened, node: int) -> str:
+    from referee_py.program.describe import line
+
     found = line(opened.graph, node, opened.names)
     return f"%{node} {found.op} {found.outputs}  {printable(found.label, 120)}".rstrip()
 
@@ -249,6 +276,8 @@ def _show_differences(title: str, found: Sequence[Difference], limit: int) -> No
 
 def _terms(first: Bundle | None, second: Bundle | None) -> list[Difference]:
     """Return the differences of the terms besides the graph. Only bundles have terms."""
+    from referee_py.program.describe_diff import Difference
+
     if first is None or second is None:
         return []
     shown: dict[str, Callable[[Any], str]] = {"steps": str, "strides": str, "mode": mode_words}

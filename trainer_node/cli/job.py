@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from eth_utils.address import is_checksum_address
 from rich.table import Table
 
 from referee_py.errors import InvalidInput
-from referee_py.game.state import Phase
-from referee_py.panel.state import HearingPhase
-from referee_py.watch import WatcherState
 
-from ..chain import ChainClient, HearingInfo, JobView, MatchInfo
-from ..chain.codec.watch import PoolInfo
-from ..chain.outbox import Call
-from ..client.posting import Offer, post_job
-from ..client.result import fetch_result, save_result
 from ..ids import short, whole
-from ..local.bundle import Bundle
-from ..local.provenance import accepted_result
-from ..network.fetcher import Fetcher
-from ..run.package import load_program
-from ..settings.settings import Settings
-from ..storage.store import Store
 from . import watch
 from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import (
@@ -46,6 +31,12 @@ from .common import (
     with_settings,
 )
 from .extensions import exporter
+
+if TYPE_CHECKING:
+    from ..chain import ChainClient, HearingInfo, JobView, MatchInfo
+    from ..chain.codec.watch import PoolInfo
+    from ..chain.outbox import Call
+    from ..settings.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -135,6 +126,12 @@ def post(
     Serve the artifacts at --public-uri with `assay artifacts serve`. Without --mode the arithmetic is the bundle's. In
     rounded-f64 there is one slot.
     """
+    from eth_utils.address import is_checksum_address
+
+    from ..client.posting import Offer, post_job
+    from ..local.bundle import Bundle
+    from ..storage.store import Store
+
     client = reader(settings)
     content = Bundle.read(bundle)
     content = content.with_mode(mode.over(content.terms.mode))
@@ -234,6 +231,9 @@ def show(settings: Settings, job: JobNumber) -> None:
 
 def _standing(match: MatchInfo, hearing: HearingInfo | None) -> str:
     """Say where a match stands: in a hearing, the hearing's phase; once it is over, also the reason."""
+    from referee_py.game.state import Phase
+    from referee_py.panel.state import HearingPhase
+
     phase = match.state.phase
     if phase is Phase.HEARING and hearing is not None:
         return f"hearing, {hearing.state.phase.name.lower()}"
@@ -249,6 +249,8 @@ def _standing(match: MatchInfo, hearing: HearingInfo | None) -> str:
 @with_settings(ACCOUNT)
 def finalize(settings: Settings, job: JobNumber) -> None:
     """End a job whose phases are over and whose matches are decided. Anybody may do this."""
+    from ..chain.outbox import Call
+
     client = reader(settings)
     with sender(settings) as transactions:
         transactions.send(Call.of(client.contracts.jobs, "finalize", job))
@@ -271,6 +273,13 @@ def result(
     optimizer_state: OptimizerStateOption = False,
 ) -> None:
     """Fetch the trained state of an accepted job, proven against the accepted root."""
+    from ..client.result import fetch_result, save_result
+    from ..local.bundle import Bundle
+    from ..local.provenance import accepted_result
+    from ..network.fetcher import Fetcher
+    from ..run.package import load_program
+    from ..storage.store import Store
+
     if file is None and hf is None:
         raise InvalidInput("name a file for the state, or with --hf a folder for the model")
     if hf is not None and bundle is None:
@@ -311,6 +320,8 @@ def result(
 @with_settings(ACCOUNT)
 def withdraw(settings: Settings, jobs: Collected = None) -> None:
     """Withdraw what the contracts owe this account: rewards, prizes, stakes, bonds of appeals."""
+    from ..chain.outbox import Call
+
     client = reader(settings)
     with sender(settings) as transactions:
         for number in jobs or ():
@@ -327,6 +338,10 @@ def withdraw(settings: Settings, jobs: Collected = None) -> None:
 
 def _collections(client: ChainClient, number: int, account: str) -> list[Call]:
     """Return the calls that credit an account with what a job that is over owes it: claims, watching, own bounty."""
+    from referee_py.watch import WatcherState
+
+    from ..chain.outbox import Call
+
     snapshot, contracts = client.snapshot(), client.contracts
     job = snapshot.job(number)
     bounty = contracts.bounty(number, job.client)
@@ -361,6 +376,7 @@ def _judges(job: JobView) -> str:
 
 
 def _print_terms(job: JobView, pool: PoolInfo, behind: int) -> None:
+
     rows: dict[str, object] = {
         "phase": job.phase.name.lower(),
         "client": job.client,

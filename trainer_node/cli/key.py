@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..daemon.keys import WORK_FACTOR, create_key, read_address
 from ..errors import KeystoreError
-from ..settings.settings import Settings
 from .common import ACCOUNT, interactive, out, with_settings
+
+if TYPE_CHECKING:
+    from ..settings.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -27,6 +28,8 @@ def new(
     ] = False,
 ) -> None:
     """Make a new key, encrypted with a password, and show its address."""
+    from ..daemon.keys import WORK_FACTOR, create_key
+
     password = settings.read_password()
     if password is None:
         if from_stdin or not interactive():
@@ -42,4 +45,6 @@ def new(
 @with_settings(ACCOUNT)
 def show(settings: Settings) -> None:
     """Show the address of the key. Needs no password."""
+    from ..daemon.keys import read_address
+
     out.print(settings.signer_address or read_address(settings.keystore_path))

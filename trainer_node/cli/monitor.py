@@ -7,32 +7,29 @@ import math
 import threading
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from prometheus_client import start_http_server
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from ..chain import ChainClient
-from ..chain.events import MIN_DEPTH, EventCache
 from ..errors import ConfigError, RpcUnavailable
-from ..monitor.alerts import Level, Rules
-from ..monitor.gauges import Gauges
-from ..monitor.lines import JobLine
-from ..monitor.rounds import Board, Monitor, Standing
-from ..monitor.trusted import Trusted
-from ..settings.settings import Settings
-from ..storage.database import Database
-from ..storage.process import stop_on_signals
 from .common import CHAIN, moment, out, plain, reader, with_settings
+
+if TYPE_CHECKING:
+    from ..chain import ChainClient
+    from ..monitor.alerts import Level
+    from ..monitor.lines import JobLine
+    from ..monitor.rounds import Board, Standing
+    from ..settings.settings import Settings
+
 
 ALERT, UNCHECKED = 1, 3
 """Exit codes of --once: an alert stands; none does, but something could not be read."""
 MAX_SHOWN = 40
 """Jobs that the terminal view shows: those with alerts or matches first, then the newest."""
-_COLOURS = {Level.CRITICAL: "bold red", Level.WARNING: "yellow", Level.INFO: "cyan"}
+_COLOURS = {"CRITICAL": "bold red", "WARNING": "yellow", "INFO": "cyan"}
 
 
 @with_settings(CHAIN)
@@ -77,6 +74,14 @@ def monitor_command(
 
     It needs no key and computes nothing, so it cannot know by itself which claim is right: see --trust and --findings.
     """
+    from prometheus_client import start_http_server
+
+    from ..monitor.alerts import Level, Rules
+    from ..monitor.gauges import Gauges
+    from ..monitor.rounds import Monitor
+    from ..monitor.trusted import Trusted
+    from ..storage.process import stop_on_signals
+
     levels = {level.name.lower(): level for level in Level}
     if fail_on not in levels:
         raise ConfigError(f"--fail-on {fail_on[:40]!r} is no level; choose one of {', '.join(levels)}")
@@ -104,6 +109,9 @@ def monitor_command(
 
 def _client(settings: Settings, stop: threading.Event, once: bool) -> ChainClient:
     """Return a client whose events are kept in memory; unless ``once``, wait for an endpoint that does not answer."""
+    from ..chain.events import MIN_DEPTH, EventCache
+    from ..storage.database import Database
+
     while True:
         try:
             client = reader(settings)
@@ -155,6 +163,8 @@ def row_of(board: Board) -> dict[str, Any]:
 
 
 def _line(line: JobLine) -> dict[str, Any]:
+    from ..monitor.lines import JobLine
+
     return {name: getattr(line, name) for name in JobLine.__slots__}
 
 
@@ -199,7 +209,7 @@ def _alert_words(standing: Standing) -> Text:
     where = f"job {alert.job}" if alert.job else "deployment"
     stale = " (unchecked now)" if standing.unchecked else ""
     words = f"{alert.level.name.lower()} {alert.kind} {where}, since {moment(standing.since)}{stale}: {alert.text}"
-    return Text(plain(words), _COLOURS[alert.level])
+    return Text(plain(words), _COLOURS[alert.level.name])
 
 
 def _table(board: Board) -> Table:

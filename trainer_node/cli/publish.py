@@ -8,9 +8,6 @@ from typing import Annotated
 
 import typer
 
-from ..local.bundle import Bundle
-from ..local.local_run import LocalRun
-from ..local.run_folder import Retention, open_run
 from .arithmetic import ModeFlags, mode_words, with_mode
 from .common import out
 
@@ -30,6 +27,10 @@ def publish(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Compute an interval of a finished run again and publish more of it, so that an audit finds where it differs."""
+    from ..local.bundle import Bundle
+    from ..local.local_run import LocalRun
+    from ..local.run_folder import Retention, open_run
+
     bundle = Bundle.read(job)
     bundle = bundle.with_mode(mode.over(bundle.terms.mode))
     terms = bundle.terms

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ..operate.quickstart import answers, quickstart
-from ..settings.settings import load_settings
 from .common import out
 
 
@@ -22,6 +20,9 @@ def quickstart_command(
     Prints the commands that come next, to be pasted into a shell. On a local chain they play a whole job; elsewhere
     they lead to a trainer.
     """
+    from ..operate.quickstart import answers, quickstart
+    from ..settings.settings import load_settings
+
     load_settings(rpc_url=rpc_url, chain_id=chain_id)  # refuses what no command would take
     started = quickstart(folder, rpc_url, chain_id, answers=answers(rpc_url))
     for party, address in started.addresses.items():

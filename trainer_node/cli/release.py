@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -10,10 +10,11 @@ from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
-from ..chain import Releases
-from ..daemon.access import open_web3
-from ..settings.settings import Settings
 from .common import ACCOUNT, CHAIN, out, send, with_settings
+
+if TYPE_CHECKING:
+    from ..chain import Releases
+    from ..settings.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -22,6 +23,9 @@ Reason = Annotated[str, typer.Argument(help="Reason for the users of this versio
 
 
 def _list(settings: Settings) -> Releases:
+    from ..chain import Releases
+    from ..daemon.access import open_web3
+
     if settings.releases is None:
         raise InvalidInput("no list is named; set --releases to the address that `assay deploy` has shown")
     return Releases(open_web3(settings), settings.releases)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..chain.outbox import Call
-from ..network.download import check_uri
-from ..settings.settings import Mode, Settings
+from ..settings.extent import Mode
 from .common import ACCOUNT, CHALLENGER, DAEMON, ether, out, reader, sender, show_ether, with_settings
+
+if TYPE_CHECKING:
+    from ..settings.settings import Settings
 
 trainer = typer.Typer(no_args_is_help=True)
 challenger = typer.Typer(no_args_is_help=True)
@@ -18,7 +19,7 @@ verifier = typer.Typer(no_args_is_help=True)
 
 
 def _run(role: str, settings: Settings) -> None:
-    importlib.import_module(f"trainer_node.{role}").run(settings)
+    importlib.import_module(f"trainer_node.roles.{role}").run(settings)
 
 
 @trainer.command("run")
@@ -52,6 +53,9 @@ def register(
     uri: Annotated[str, typer.Option(help="Base URI of the verifier; may be empty.")] = "",
 ) -> None:
     """Register this account as a verifier. Its bond answers to the deployment's panel for false verdicts."""
+    from ..chain.outbox import Call
+    from ..network.uri import check_uri
+
     value = ether(bond)
     if uri:
         check_uri(uri)
@@ -67,6 +71,8 @@ def register(
 @with_settings(ACCOUNT)
 def leave(settings: Settings) -> None:
     """Stop being a verifier; the bond can be withdrawn after the registry's delay, once no hearing holds it."""
+    from ..chain.outbox import Call
+
     client = reader(settings)
     with sender(settings) as transactions:
         transactions.send(Call.of(client.contracts.registry, "unregister"))
@@ -77,6 +83,8 @@ def leave(settings: Settings) -> None:
 @with_settings(ACCOUNT)
 def withdraw(settings: Settings) -> None:
     """Take back the bond of a verifier that has left."""
+    from ..chain.outbox import Call
+
     client = reader(settings)
     with sender(settings) as transactions:
         transactions.send(Call.of(client.contracts.registry, "withdrawBond"))

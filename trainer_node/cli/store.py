@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from referee_py.errors import InvalidInput
 
-from ..chain import JobView, Snapshot
-from ..daemon.service import policy
-from ..play.open_duties import Undone
-from ..settings.settings import Settings
-from ..storage.database import Database
-from ..storage.disk import free_bytes
-from ..storage.job_holds import Holders
-from ..storage.process import exclusive
-from ..storage.retention import Retention, usage
-from ..storage.store import Store, verify_files
-from ..storage.store_files import made
 from .common import CHAIN, out, reader, with_settings
+
+if TYPE_CHECKING:
+    from ..chain import JobView, Snapshot
+    from ..play.open_duties import Undone
+    from ..settings.settings import Settings
+    from ..storage.database import Database
+    from ..storage.store import Store
 
 app = typer.Typer(no_args_is_help=True)
 _JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -31,6 +27,10 @@ _JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 @with_settings(CHAIN)
 def du(settings: Settings, as_json: _JSON = False) -> None:
     """Show what the store takes on disk, by kind of artifact and by job."""
+    from ..storage.disk import free_bytes
+    from ..storage.job_holds import Holders
+    from ..storage.retention import usage
+
     root = _root(settings)
     found, jobs = usage(root), Holders(root)
     by_job = {
@@ -65,6 +65,12 @@ def gc(
     ] = False,
 ) -> None:
     """Remove artifacts that no job needs any more. A running daemon does that by itself; this needs it stopped."""
+    from ..daemon.service import policy
+    from ..storage.database import Database
+    from ..storage.process import exclusive
+    from ..storage.retention import Retention
+    from ..storage.store import Store
+
     root = _root(settings)
     with exclusive(settings.data_dir / "lock", f"data directory {settings.data_dir}"):
         store = Store(root, max_bytes=settings.limits.artifact_bytes)
@@ -94,6 +100,10 @@ def verify(
     ] = False,
 ) -> None:
     """Read every artifact, and the database, and check them against their names. Ends with 1 if some are damaged."""
+    from ..storage.database import Database
+    from ..storage.store import Store, verify_files
+    from ..storage.store_files import made
+
     root = _root(settings)
     store = Store(root, max_bytes=settings.limits.artifact_bytes)
     damaged = count = gone = 0
@@ -130,6 +140,9 @@ def _size(path: Path) -> int:
 
 def _ask(settings: Settings, store: Store, database: Database | None) -> None:
     """Note which jobs have ended on the chain, with their hearings: a client's store has nobody who would."""
+    from ..play.open_duties import Undone
+    from ..storage.database import Database
+
     going_on = [job for job, over in store.holders.jobs().items() if over is None]
     if not going_on:
         return

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from referee_py.program import SlotSource
-
-from ..chain import JobPhase, JobView, Snapshot
-from ..client.watched_job import Standing, standing
-from ..local.bundle import Bundle
 from ..local.metrics_file import json_number
 from ..observe.pace import left_words, rate_words
-from ..settings.settings import Settings
 from .common import CHAIN, moment, printable, reader, with_settings
+
+if TYPE_CHECKING:
+    from referee_py.program import SlotSource
+
+    from ..chain import JobView, Snapshot
+    from ..client.watched_job import Standing
+    from ..settings.settings import Settings
 
 MAX_SERVERS = 16
 """Trainers that are asked: as many as a job has slots."""
@@ -46,6 +47,8 @@ def watch(
 
     What trainers tell is not proven; only the result is.
     """
+    from ..client.watched_job import standing
+
     client = reader(settings)
     names = _names(bundle, client.snapshot().job(job))
     before, earlier = "", Earlier()
@@ -68,6 +71,8 @@ def watch(
 
 def _names(path: Path | None, job: JobView) -> dict[SlotSource, str]:
     """Return the names of a bundle's metrics. Raises InvalidProgram for the bundle of another job."""
+    from ..local.bundle import Bundle
+
     if path is None:
         return {}
     bundle = Bundle.read(path)
@@ -107,17 +112,19 @@ class Earlier:
 
 
 _ENDS = {
-    JobPhase.TRAINING: "commit_end",
-    JobPhase.REVEAL: "reveal_end",
-    JobPhase.CHALLENGE: "challenge_end",
+    "TRAINING": "commit_end",
+    "REVEAL": "reveal_end",
+    "CHALLENGE": "challenge_end",
 }
 """The instant at which a phase is over at the latest."""
 
 
 def _lines(job: JobView, standings: list[Standing], names: dict[SlotSource, str], now: int) -> list[str]:
+    from ..chain import JobPhase
+
     phase = job.phase.name.lower()
-    if job.phase in _ENDS:
-        end = getattr(job, _ENDS[job.phase])
+    if job.phase.name in _ENDS:
+        end = getattr(job, _ENDS[job.phase.name])
         phase += f" until {moment(end)}, {left_words(max(end - now, 0))}"
     parts = [f"job {job.id}: {phase}", f"{len(job.trainers)} of {job.slots} trainers"]
     parts.append(f"{job.commitments} commitments, {len(job.claims)} claims, {job.open_matches} open matches")
@@ -146,7 +153,7 @@ def _row(job: JobView, standings: list[Standing], names: dict[SlotSource, str]) 
     return {
         "job": job.id,
         "phase": job.phase.name.lower(),
-        "until": getattr(job, _ENDS[job.phase]) if job.phase in _ENDS else None,
+        "until": getattr(job, _ENDS[job.phase.name]) if job.phase.name in _ENDS else None,
         "trainers": len(job.trainers),
         "commitments": job.commitments,
         "claims": len(job.claims),

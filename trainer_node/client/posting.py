@@ -15,7 +15,7 @@ from ..chain.codec.job import JobTerms, post_call
 from ..chain.outbox import Call
 from ..errors import RpcCorrupt
 from ..local.bundle import Bundle
-from ..network.download import check_uri
+from ..network.uri import check_uri
 from ..run.package import package_names
 from ..storage.store import Store
 

@@ -17,7 +17,7 @@ from referee_py.errors import InvalidInput, Unavailable
 from referee_py.program import SlotSource
 
 from ..chain import JobView
-from ..network.download import check_uri
+from ..network.uri import check_uri
 from ..observe.run_reports import MAX_REPORT_BYTES, Report
 
 TIMEOUT_S = 5.0

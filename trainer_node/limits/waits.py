@@ -13,8 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from ..chain import JobPhase, JobView
+from referee_py.jobs import JobPhase
+
+if TYPE_CHECKING:
+    from ..chain import JobView
 
 PACKAGE = Fraction(1, 4)
 """Of the period before whose end the result is due: the seconds in which a job's package has to come."""

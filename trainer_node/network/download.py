@@ -13,21 +13,18 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from urllib.parse import urlsplit
 
 import httpx
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from referee_py.errors import InvalidInput, Unavailable
+from referee_py.errors import Unavailable
 
 from ..errors import Corrupt
 from ..storage.artifacts import Name
 from ..storage.store import Store
 from .budget import Budget
 from .peer_costs import Peers, host_of
-
-MAX_URI_BYTES = 512
-"""Matches the limit of a claim; longer URIs are refused unread."""
+from .uri import check_uri
 
 
 class _TryAgain(Exception):
@@ -62,24 +59,6 @@ class Bounds:
     min_rate: float
     attempts: int
     backoff_s: float
-
-
-def check_uri(uri: str) -> str:
-    """Return the base URI without its trailing slash. Raises InvalidInput unless it is a plain http(s) address."""
-    if not uri.isascii() or not uri.isprintable() or len(uri) > MAX_URI_BYTES:
-        raise InvalidInput(
-            f"URI {uri[:80]!r}: it must be printable ASCII of at most {MAX_URI_BYTES} characters"
-        )
-    try:
-        parts = urlsplit(uri)
-        port = parts.port
-    except ValueError as error:
-        raise InvalidInput(f"URI {uri!r}: {error}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise InvalidInput(f"URI {uri!r}: only http://host and https://host addresses are fetched from")
-    if parts.username is not None or parts.query or parts.fragment or "\\" in uri or " " in uri:
-        raise InvalidInput(f"URI {uri!r}: a base address has no user, query, fragment, space or backslash")
-    return uri.rstrip("/")
 
 
 def connect(bounds: Bounds) -> httpx.AsyncClient:

@@ -25,8 +25,9 @@ from ..errors import Corrupt
 from ..storage.artifacts import MAX_RECORD_BYTES, Array, Kind, Name
 from ..storage.store import Store
 from .budget import Budget
-from .download import MAX_URI_BYTES, Bounds, Call, Downloads, connect
+from .download import Bounds, Call, Downloads, connect
 from .peer_costs import Peers
+from .uri import MAX_URI_BYTES
 
 HEDGE_S = 2.0
 """Seconds that one server may take before the next one is asked too."""

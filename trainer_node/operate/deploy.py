@@ -29,10 +29,9 @@ from ..chain.rpc import guarded
 from ..chain.transactions import TransactionManager
 from ..errors import ConfigError, DeployError, WrongChain
 from ..stake.min_stake import least_stake
+from .deploy_defaults import DAY_S, NOBODY
 
 ETHER = 10**18
-DAY_S = 24 * 3600
-NOBODY = "0x" + "00" * 20
 
 _log = structlog.get_logger(__name__)
 

@@ -18,7 +18,7 @@ from ..chain import Group, JobPhase, JobView, MatchInfo, Seat
 from ..chain.codec.job import NEVER
 from ..run.cost_estimate import MARGIN, CostEstimate
 from ..run.refutation import Refuted
-from ..settings.settings import Mode
+from ..settings.extent import Mode
 from ..stake.flood import too_many_pieces
 from ..stake.gas_patience import Market, Patience
 from ..stake.min_stake import TRIAL_MOVES, match_moves

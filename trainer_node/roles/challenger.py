@@ -9,7 +9,8 @@ from ..daemon.loop import Loop
 from ..daemon.open_runner import open_runner
 from ..daemon.service import Daemon, Service, open_daemon
 from ..run.replay import Replay
-from ..settings.settings import Mode, Settings
+from ..settings.extent import Mode
+from ..settings.settings import Settings
 from ..work.job_runner import JobRunner
 from .acceptance import Worth
 from .participant import Participant

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import tomllib
-from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -40,11 +39,11 @@ from pydantic_settings import (
 
 from referee_py.errors import InvalidInput
 
-from ..chain import Finality, ViewPolicy
-from ..chain.view import FINALITY_S
+from ..chain.view import FINALITY_S, Finality, ViewPolicy
 from ..errors import ConfigError
-from ..network.download import check_uri
+from ..network.uri import check_uri
 from ..suggest import did_you_mean
+from .extent import Mode
 from .retired import RETIRED
 from .sections import DAY_S, Address, Fees, Keep, Limits, Policy
 
@@ -63,14 +62,6 @@ _PREFIX = "ASSAY_"
 EVALUATORS = ("torch", "unfolded", "numpy")
 EVALUATORS_GROUP = "assay.evaluators"
 """Entry points of further evaluators: each without arguments, under its name."""
-
-
-class Mode(StrEnum):
-    """The extent of a challenger's actions."""
-
-    WATCH = "watch"  # replay and log disagreement; needs no key
-    DEFEND = "defend"  # also make the moves open to anybody, for the claim it agrees with
-    CHALLENGE = "challenge"  # also stake its own claim when no claim has the result it found
 
 
 def _listed(value: Any) -> Any:

@@ -67,8 +67,6 @@ DATA_ROUNDS = -(-33 // REVEAL_LEVELS)
 CHAIN_ROUNDS = 10
 """A chain has at most 2^30 steps; states of 204 bytes, the longest, are posted for ten places at a time."""
 
-PRICE_FACTOR = 4
-"""Factor on the chain's gas price at deployment: what an honest party may have to pay on a bad day."""
 _MAX_PRICE = 10**15
 
 

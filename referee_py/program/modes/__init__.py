@@ -10,10 +10,11 @@ What a mode means to what stands above, such as backends and rules of elements, 
 (docs/architecture.md, section 5): a mapping from the modes to its own parts (`Parts`).
 """
 
+from ...params import MAX_BITS, MIN_BITS
 from .arithmetic_mode import ArithmeticMode, UnknownMode
 from .exact import EXACT, Exact
 from .repops_f32 import REPOPS_F32, RepopsF32
-from .rounded_f64 import BF16_BITS, MAX_BITS, MIN_BITS, Bounds, Form, RoundedF64, Rounding, check_bits
+from .rounded_f64 import BF16_BITS, Bounds, Form, RoundedF64, Rounding, check_bits
 from .table import MODES, USUAL, Parts, mode_named, mode_of, mode_or_unknown
 
 __all__ = [

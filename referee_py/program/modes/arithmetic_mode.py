@@ -16,8 +16,6 @@ class ArithmeticMode(ABC):
 
     name: ClassVar[str]
     """The name for people, without parameters."""
-    summary: ClassVar[str]
-    """What the arithmetic is, in a few words."""
     parameters: ClassVar[tuple[str, ...]] = ()
     """The names of what `changed` can change."""
     rule_contracts: ClassVar[tuple[str, ...]]
@@ -93,7 +91,6 @@ class UnknownMode(ArithmeticMode):
     modes; nothing is computed in it, and nothing is said of it but its byte."""
 
     name = "unknown arithmetic"
-    summary = "a mode that this build does not know"
     rule_contracts = ()
 
     def __init__(self, byte: int) -> None:

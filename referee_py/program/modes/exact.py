@@ -9,7 +9,6 @@ class Exact(ArithmeticMode):
     """As repops-f32 but for sums. Terms that cancel take long: data can make a later step slower than the first."""
 
     name = "exact"
-    summary = "real sums, rounded once"
     rule_contracts = (
         *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "ExactReductions"),
         *("ExactContractions", "Pooling", "ExactRows", "Layout", "Sources"),

@@ -9,7 +9,6 @@ class RepopsF32(ArithmeticMode):
     """The mode of programs that ask for no other."""
 
     name = "repops-f32"
-    summary = "a fixed order"
     rule_contracts = (
         *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
         *("Contractions", "Pooling", "Rows", "Layout", "Sources"),

@@ -14,9 +14,9 @@ from enum import IntEnum
 from typing import Any
 
 from ...errors import InvalidInput, UnknownVersion
+from ...params import MAX_BITS, MIN_BITS
 from .arithmetic_mode import ArithmeticMode
 
-MIN_BITS, MAX_BITS = 26, 32
 BF16_BITS = 16
 """The grid of bf16, to which results of that dtype are rounded in every form of rounded-f64."""
 
@@ -77,7 +77,6 @@ class RoundedF64(ArithmeticMode):
     """The mode with these parameters."""
 
     name = "rounded-f64"
-    summary = "binary64 in any order, with rounding logs"
     parameters = ("bits", "bounds", "form")
     rule_contracts = (
         *("RoundedElementwise", "Exponentials", "Logarithms", "Trigonometry", "RoundedReductions"),

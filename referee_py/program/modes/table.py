@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from ...errors import UnknownVersion
+from ...params import MODE_SUMMARIES
 from .arithmetic_mode import ArithmeticMode, UnknownMode
 from .exact import EXACT
 from .repops_f32 import REPOPS_F32
@@ -20,6 +21,10 @@ USUAL = REPOPS_F32
 
 _BY_BYTE = {mode.byte: mode for usual in MODES for mode in usual.variants()}
 _BY_NAME = {mode.name: mode for mode in MODES}
+if [*_BY_NAME] != [*MODE_SUMMARIES]:
+    raise TypeError(
+        f"params.MODE_SUMMARIES has {', '.join(MODE_SUMMARIES)}; the modes are {', '.join(_BY_NAME)}"
+    )
 
 
 def mode_of(byte: int) -> ArithmeticMode:

@@ -18,6 +18,8 @@ from .breadth import CASES, REFUSED, Function
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 ORDER = np.arange(4).reshape(1, 4)
 TOLERANCE = 2e-5
+QUICK_OF = 3
+"""One of so many functions is a quick test. The functions of one kind stand side by side, so each kind has some."""
 
 
 class Tried(nn.Module):
@@ -63,7 +65,13 @@ def expect_the_same(function: Function) -> None:
     assert eager.relative_error(found, want) <= TOLERANCE
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in REFUSED])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if place % QUICK_OF == 0 else pytest.param(name, marks=pytest.mark.slow)
+        for place, name in enumerate(name for name in CASES if name not in REFUSED)
+    ],
+)
 def test_a_function_is_that_of_pytorch(name: str) -> None:
     expect_the_same(CASES[name])
 

@@ -43,7 +43,9 @@ def check(seed: int) -> None:
         assert error <= 10 * noise + 1e-5 * largest, f"{name}, {where}"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    "seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 20))]
+)
 def test_a_random_module(seed: int) -> None:
     check(seed)
 

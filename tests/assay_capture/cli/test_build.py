@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,18 +39,6 @@ def test_a_group_of_the_node_stays_as_it_is() -> None:
     for arguments in (["program", "build"], ["program", "show"]):
         application(arguments)
     assert len(own.registered_commands) == before
-
-
-@pytest.mark.parametrize("command", ["program", "program build", "program recipes", "program run", "data"])
-def test_help_loads_no_library_of_models(command: str) -> None:
-    arguments = [*command.split(), "--help"]
-    code = f"import sys; sys.argv = ['assay', *{arguments!r}]; from trainer_node.cli import main\n"
-    code += "try: main()\nfinally: print('loaded', *sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "Usage: assay" in done.stdout
-    loaded = {name.split(".")[0] for name in done.stdout.rpartition("loaded ")[2].split()}
-    assert not loaded & {"torch", "transformers", "onnx", "peft", "tokenizers"}
-    assert "typer" in loaded
 
 
 def test_the_exporter_of_the_command_line_is_ours() -> None:

@@ -20,7 +20,7 @@ from . import tiny
 
 Make = Callable[[Path], Any]
 CASES: dict[str, Make] = {}
-QUICK = ("causal", "accumulated", "autocast", "images", "lora", "packing")
+QUICK = ("accumulated", "autocast", "images", "lora", "packing")
 """The other ones are slow tests."""
 
 

@@ -99,8 +99,15 @@ def export(name: str, newer: bool, folder: Path) -> tuple[nn.Module, torch.Tenso
     return module, x, path
 
 
-@pytest.mark.parametrize("newer", [False, True])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "newer"),
+    [
+        # NOTE: the quick tests have every model from one exporter, and each exporter's files.
+        pytest.param(name, newer, marks=[] if newer is bool(place % 2) else [pytest.mark.slow])
+        for place, name in enumerate(MODELS)
+        for newer in (False, True)
+    ],
+)
 def test_outputs_and_gradients_are_those_of_pytorch(name: str, newer: bool, tmp_path: Path) -> None:
     original, x, path = export(name, newer, tmp_path)
     imported = load(path, train=["initial.*"] if any("initial" in n for n in original.state_dict()) else [])
@@ -116,7 +123,9 @@ def test_outputs_and_gradients_are_those_of_pytorch(name: str, newer: bool, tmp_
         torch.testing.assert_close(gradients[1][key], wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["lstm, deep, both ways", "gru", "transposed"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("lstm, deep, both ways", marks=pytest.mark.slow), "gru", "transposed"]
+)
 def test_the_captured_program_trains_as_the_original_does(name: str, tmp_path: Path) -> None:
     original, x, path = export(name, False, tmp_path)
     data: dict[str, Any] = {

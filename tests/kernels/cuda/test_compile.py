@@ -23,6 +23,7 @@ LARGE = {
     "exact_matmul",
     "exact_matmul_bf16",
     "matmul_bf16",
+    "pointwise",
 }
 """Sources that take long: in the quick tests only the emulation compiles them, for the host."""
 SOURCES_BY_SIZE = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in SOURCES]

@@ -11,7 +11,8 @@ import numpy as np
 from eth_account.signers.local import LocalAccount
 
 from assay_lab.faults.executors import executor_of
-from assay_lab.faults.kinds import Fault, Target
+from assay_lab.faults.kinds import Target
+from assay_lab.names import Fault
 from referee_py.commit import Record, Tag, Tree
 from referee_py.execute import Executor, RunClaim
 from tests.trainer_node.cli.growing import growing

@@ -33,12 +33,12 @@ from trainer_node.chain import (
     TransactionManager,
     connect,
     recorded,
-    retrace,
 )
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.codec.match import match_call
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.chain.outbox import Call
+from trainer_node.chain.retrace import retrace
 from trainer_node.cli.dispute import render
 from trainer_node.client.posting import Offer, job_terms
 from trainer_node.errors import ConfigError, Reverted

@@ -17,7 +17,7 @@ from trainer_node.chain.events import Event
 from trainer_node.chain.outbox import Call
 from trainer_node.chain.retrace import recorded, retrace
 from trainer_node.errors import Reverted, RpcCorrupt, RpcUnavailable
-from trainer_node.operate.deploy import NOBODY
+from trainer_node.operate.deploy_defaults import NOBODY
 
 from .endpoint import Endpoint, result
 from .test_client import RUN, Town

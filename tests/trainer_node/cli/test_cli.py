@@ -31,7 +31,8 @@ from trainer_node.cli.app import COMMANDS, DISTRIBUTION, application
 from trainer_node.cli.common import ether, show_ether
 from trainer_node.errors import ConfigError
 from trainer_node.local.bundle import Bundle
-from trainer_node.stake.min_stake import PRICE_FACTOR, least_stake
+from trainer_node.operate.deploy_defaults import PRICE_FACTOR
+from trainer_node.stake.min_stake import least_stake
 from trainer_node.storage.artifacts import Kind as ArtifactKind
 from trainer_node.storage.artifacts import Name
 from trainer_node.storage.store import Store
@@ -265,15 +266,6 @@ def test_the_clocks_are_shown_stopped_and_started(
     assert "nobody" in assay("clocks", "show")[1]
 
 
-def test_help_loads_no_library_of_the_chain() -> None:
-    """Names and help come from a table: importing web3 alone takes seconds."""
-    told = "import sys; from trainer_node.cli.app import application; application(['--help']); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
-    loaded = {name.split(".")[0] for name in done.stdout.split()}
-    assert not loaded & {"web3", "eth_account", "fastapi", "numpy", "torch", "repops"}
-    assert "typer" in loaded
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -319,8 +311,7 @@ def test_an_interruption_while_the_program_loads_is_one_line(
 def test_a_demonstration_that_succeeds_leaves_no_keys(
     assay: Assay, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, just: bool
 ) -> None:
-    from assay_lab import cli
-    from assay_lab.demo import NETWORK
+    from assay_lab.names import NETWORK
 
     program = SimpleNamespace(nodes=[0])
     bundle = SimpleNamespace(terms=SimpleNamespace(mode=1, steps=300), program=program)
@@ -331,8 +322,8 @@ def test_a_demonstration_that_succeeds_leaves_no_keys(
         assert given[3] == Path("demo")
         return SimpleNamespace(just=just)
 
-    monkeypatch.setattr(cli, "play", play)
-    monkeypatch.setattr(cli, "digits", lambda *_: bundle)
+    monkeypatch.setattr("assay_lab.demo.play", play)
+    monkeypatch.setattr("assay_lab.demo.digits", lambda *_: bundle)
     code, _, _ = assay("demo", "--folder", "demo")
     assert (code, (tmp_path / "demo" / NETWORK).exists()) == (0 if just else 1, not just)
 

@@ -22,8 +22,8 @@ from referee_py.rounding.step_log import StepLog
 from tests.referee_py.rounding.logs import node_log
 from trainer_node.errors import ConfigError, Corrupt
 from trainer_node.network.artifact_server import ArtifactServer
-from trainer_node.network.download import check_uri
 from trainer_node.network.fetcher import PARALLEL, Fetcher
+from trainer_node.network.uri import check_uri
 from trainer_node.observe.problems import Problems
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.store import Store

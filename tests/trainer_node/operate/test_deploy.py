@@ -15,7 +15,8 @@ from trainer_node.chain import ChainClient, Contracts, Deployment, TransactionMa
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.contracts import NAMES, TABLES, error_decoder
 from trainer_node.errors import ConfigError, DeployError, WrongChain
-from trainer_node.operate.deploy import NOBODY, Parameters, deploy
+from trainer_node.operate.deploy import Parameters, deploy
+from trainer_node.operate.deploy_defaults import NOBODY
 from trainer_node.storage.database import Database
 
 CODE_SIZE_LIMIT = 22_000

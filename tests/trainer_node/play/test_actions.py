@@ -23,7 +23,7 @@ from trainer_node.play.actions import (
 )
 from trainer_node.play.salts import Salts
 from trainer_node.run.refutation import Refuted
-from trainer_node.settings.settings import Mode
+from trainer_node.settings.extent import Mode
 from trainer_node.storage.database import Database
 
 ME, OTHER = "0x" + "aa" * 20, "0x" + "bb" * 20

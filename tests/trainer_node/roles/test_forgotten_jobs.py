@@ -16,7 +16,7 @@ from trainer_node.daemon.service import Daemon
 from trainer_node.roles.acceptance import Worth
 from trainer_node.roles.sampling.sampler import Samples
 from trainer_node.roles.whole_runs import WholeRuns
-from trainer_node.settings.settings import Mode
+from trainer_node.settings.extent import Mode
 
 JOBS = range(1, 51)
 ROOT = b"\1" * 32

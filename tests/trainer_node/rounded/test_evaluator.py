@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,10 +17,20 @@ from trainer_node.rounded.evaluators import evaluator_of
 from .orders import both
 
 DENSE = Rounding(26, Bounds.PROVEN, Form.DENSE)
+ROUNDINGS = (Rounding(26), Rounding(32, Bounds.PROBABLE), DENSE)
 
 
-@pytest.mark.parametrize("rounding", [Rounding(26), Rounding(32, Bounds.PROBABLE), DENSE])
-@pytest.mark.parametrize("name", [n for n in VARIATIONS if n != "numpy"])
+def pairs() -> list[Any]:
+    """Return each library with each rounding. The quick tests have every library, and every rounding."""
+    names = [name for name in VARIATIONS if name != "numpy"]
+    return [
+        pytest.param(name, rounding, marks=[] if place % len(ROUNDINGS) == number else [pytest.mark.slow])
+        for place, name in enumerate(names)
+        for number, rounding in enumerate(ROUNDINGS)
+    ]
+
+
+@pytest.mark.parametrize(("name", "rounding"), pairs())
 def test_either_side_follows_the_other(name: str, rounding: Rounding) -> None:
     """Ambiguous and cancelling sums, paddings, non-finite operands, and sizes of 0 and 1."""
     library, others = evaluator_of(name), (evaluator_of("numpy"), *both())

@@ -55,7 +55,13 @@ def turn(log: StepLog, form: Form) -> StepLog:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(
-    "rounding", [Rounding(32), Rounding(28, Bounds.PROBABLE), Rounding(32, form=Form.DENSE)], ids=str
+    "rounding",
+    [
+        Rounding(28, Bounds.PROBABLE),
+        Rounding(32, form=Form.DENSE),
+        pytest.param(Rounding(32), marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("name", ["digits-cnn", pytest.param("gpt2-tiny", marks=pytest.mark.slow)])
 def test_models_have_the_same_roots_whoever_wrote_the_log(name: str, rounding: Rounding, place: str) -> None:

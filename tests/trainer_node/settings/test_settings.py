@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from trainer_node.errors import ConfigError
+from trainer_node.settings.extent import Mode
 from trainer_node.settings.retired import RETIRED
-from trainer_node.settings.settings import EVALUATORS, Mode, load_settings
+from trainer_node.settings.settings import EVALUATORS, load_settings
 
 
 @pytest.fixture(autouse=True)

@@ -141,7 +141,7 @@ def besieged(duties: Mapping[int, Duty], random: Random, *, by_deadline_alone: b
     return desk.late
 
 
-@pytest.mark.parametrize("logs", [False, True])
+@pytest.mark.parametrize("logs", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_whatever_is_admitted_is_answered_in_time_whoever_asks_when(logs: bool) -> None:
     random, several = Random(7 + logs), 0
     for _ in range(CASES):
@@ -151,7 +151,7 @@ def test_whatever_is_admitted_is_answered_in_time_whoever_asks_when(logs: bool) 
     assert several > CASES // 5, "the rule lets several jobs in"
 
 
-@pytest.mark.parametrize("weaker", [by_itself, by_shares])
+@pytest.mark.parametrize("weaker", [pytest.param(by_itself, marks=pytest.mark.slow), by_shares])
 def test_a_weaker_rule_is_caught_by_the_same_adversary(
     weaker: Callable[[Mapping[int, Duty]], dict[int, Duty]],
 ) -> None:

@@ -12,8 +12,9 @@ from trainer_node.chain import Call
 from trainer_node.daemon.due import Due
 from trainer_node.daemon.loop import Sender
 from trainer_node.errors import ConfigError, Reverted
+from trainer_node.settings.extent import Mode
 from trainer_node.settings.sections import Policy
-from trainer_node.settings.settings import Mode, load_settings
+from trainer_node.settings.settings import load_settings
 from trainer_node.stake.policy import GasBudget, crowded, underpaid, unwanted
 from trainer_node.stake.reserved_ether import Reserve
 from trainer_node.storage.database import Database

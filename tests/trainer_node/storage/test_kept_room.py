@@ -17,7 +17,8 @@ from trainer_node.errors import DiskFull, RoomKept
 from trainer_node.observe.problems import Problems
 from trainer_node.roles.acceptance import Worth
 from trainer_node.roles.whole_runs import WholeRuns
-from trainer_node.settings.settings import Mode, load_settings
+from trainer_node.settings.extent import Mode
+from trainer_node.settings.settings import load_settings
 from trainer_node.storage.database import Database
 from trainer_node.storage.disk_estimate import Needs
 from trainer_node.storage.disk_keeper import Keeper

@@ -16,7 +16,6 @@ from torch import nn
 from assay_capture.capture import SGD, Built, capture
 from referee_py.execute import Capture, Interpreter, State
 from referee_py.program import Program
-from tests.conftest import Anvil
 from tests.referee_py.trial.parties import Setting, one_ulp
 
 from .stand import Stand
@@ -76,12 +75,12 @@ def of_the_function(function: Callable[[torch.Tensor], torch.Tensor], built: Bui
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FUNCTIONS]
 )
-def test_one_ulp_in_any_of_its_operators_loses(start_anvil: Callable[..., Anvil], name: str) -> None:
+def test_one_ulp_in_any_of_its_operators_loses(stand: Stand, name: str) -> None:
     """Values are those of a first step; the honest party is either side."""
     built = captured(FUNCTIONS[name])
     nodes = of_the_function(FUNCTIONS[name], built)
     assert nodes
-    stand, state = Stand(start_anvil()), State.of(0, built.initial)
+    state = State.of(0, built.initial)
     for turn, node in enumerate(nodes):
         seen = Capture(node)
         Interpreter(built.program, built.constants, repops.backend("cpu"), seen).step(state, False)

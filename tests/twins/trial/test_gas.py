@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,6 @@ from referee_py.element import evaluate, rule_of
 from referee_py.element.native import native_chain
 from referee_py.program.modes import EXACT, REPOPS_F32
 from referee_py.rounding import Log, Rounding
-from tests.conftest import Anvil
 from tests.referee_py.element.operands import cases_of, reader
 from tests.referee_py.rounding.logs import log_of
 from tests.referee_py.trial.parties import Setting, one_ulp
@@ -69,8 +68,8 @@ def judge_of(played: Played) -> int:
 
 
 @pytest.mark.parametrize("what", ROWS)
-def test_a_whole_trial(what: str, start_anvil: Callable[..., Anvil]) -> None:
-    stand, setting = Stand(start_anvil()), dispute(*ROWS[what])
+def test_a_whole_trial(what: str, stand: Stand) -> None:
+    setting = dispute(*ROWS[what])
     served, shown = (stand.play(setting, served=served) for served in (True, False))
     judge = judge_of(served)
     costs = " | ".join(f"{len(played.gas)}, {sum(played.gas):,}" for played in (served, shown))

@@ -99,8 +99,7 @@ def disputed(case: Case, honest: int) -> Setting:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_log_about_nothing_stops_nobody(case: Case, start_anvil: Any) -> None:
-    stand = Stand(start_anvil())
+def test_a_log_about_nothing_stops_nobody(case: Case, stand: Stand) -> None:
     for honest in (0, 1):
         for served in (True, False):
             setting = disputed(case, honest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +12,6 @@ from repops.opset import F32, MAX_STEPS, Attrs, ChainError, lookup
 from referee_py.element import Case, rule_of
 from referee_py.program import TensorType
 from referee_py.trial import Stage, TrialState, places
-from tests.conftest import Anvil
 from tests.referee_py.trial.parties import Setting, one_ulp
 
 from .stand import Stand
@@ -28,9 +26,8 @@ def window(kernel: int) -> Attrs:
 
 @pytest.mark.timeout(280)
 @pytest.mark.parametrize(("side", "element"), [(1, 0), (24, 300)])
-def test_a_window_of_2_to_the_48_taps(side: int, element: int, start_anvil: Callable[..., Anvil]) -> None:
+def test_a_window_of_2_to_the_48_taps(side: int, element: int, stand: Stand) -> None:
     """A kernel runs it at once, and so does the honest side: taps outside of the plane are no steps."""
-    stand = Stand(start_anvil())
     x = np.random.default_rng(2).standard_normal((1, 1, side, side)).astype(np.float32)
     attrs = window(LARGE)
     truth = backend("cpu").execute("max_pool2d", [x], attrs)

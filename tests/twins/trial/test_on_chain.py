@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from referee_py.commit.tensor import dtype_of
 from referee_py.element import NO_ENTRY, Entry
 from referee_py.program.modes import EXACT, REPOPS_F32
 from referee_py.rounding import UP, Bounds, Rounding
-from tests.conftest import Anvil
 from tests.referee_py.trial import logged
 from tests.referee_py.trial.narrow import OPERATORS, narrow_call
 from tests.referee_py.trial.parties import Setting
@@ -23,11 +21,6 @@ from .stand import Stand
 
 slow = pytest.mark.slow
 ROUNDINGS = [Rounding(b, bounds) for b in (26, 32) for bounds in Bounds]
-
-
-@pytest.fixture
-def stand(start_anvil: Callable[..., Anvil]) -> Stand:
-    return Stand(start_anvil())
 
 
 MODES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -40,7 +40,6 @@ from referee_py.trial.solver import plan
 from referee_py.walk.clock import owing
 from referee_py.walk.descent import Descent
 from referee_py.walk.refusals import Refusal
-from tests.conftest import Anvil
 from tests.referee_py.rounding.logs import log_of
 from tests.referee_py.rounding.test_blocks import words
 from tests.referee_py.trial import logged
@@ -204,12 +203,12 @@ class Table:
 
 
 @pytest.mark.parametrize("honest", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_contract_and_rules_refuse_alike(start_anvil: Callable[..., Anvil], honest: int) -> None:
+def test_contract_and_rules_refuse_alike(stand: Stand, honest: int) -> None:
     rng = np.random.default_rng(honest)
     inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((70, 700), (700, 90))]
     setting = Setting.of("mm", inputs, {}, 0.6, honest, 300)
     assert setting is not None
-    table = Table(Stand(start_anvil()), setting)
+    table = Table(stand, setting)
     known = [Known(), Known()]
     while table.state.stage is not Stage.DONE:
         for side in (0, 1):
@@ -236,15 +235,13 @@ def test_contract_and_rules_refuse_alike(start_anvil: Callable[..., Anvil], hone
 
 
 @pytest.mark.parametrize("what", ["up", "silent"])
-def test_only_the_elements_block_of_the_agreed_log_is_taken(
-    start_anvil: Callable[..., Anvil], what: str
-) -> None:
+def test_only_the_elements_block_of_the_agreed_log_is_taken(stand: Stand, what: str) -> None:
     """Another block, an entry less or more, a path that is too short or leads elsewhere, another number of elements."""
     rng, rounding = np.random.default_rng(4), Rounding(32)
     case = next(logged.cases(rng, rounding, 5000))
     found = {name: (element, setting) for name, element, setting in logged.disputes(case, rounding, rng, 0)}
     element, setting = found[what]
-    table, own = Table(Stand(start_anvil()), setting), setting.sides[0]
+    table, own = Table(stand, setting), setting.sides[0]
     known = [Known(setting.sides[1 - side].outputs) for side in (0, 1)]
     side = next(table.to(Stage.LEAF, known))
     good, *_ = moves_of(
@@ -289,10 +286,10 @@ SAYS_NOTHING = {
 
 @pytest.mark.parametrize("honest", [0, 1])
 def test_a_log_with_a_block_that_is_none_says_nothing(
-    start_anvil: Callable[..., Anvil], honest: int, subtests: pytest.Subtests
+    stand: Stand, honest: int, subtests: pytest.Subtests
 ) -> None:
     """The liar follows the entry that its block seems to have, which alone would count."""
-    stand, case = Stand(start_anvil()), tie(40)
+    case = tie(40)
     (plain,), (up,) = (
         outputs_of(case.name, case.inputs, case.attrs, Rounding(32).mode, log)
         for log in (None, log_of(40, {2: True}))
@@ -307,22 +304,20 @@ def test_a_log_with_a_block_that_is_none_says_nothing(
 
 
 @pytest.mark.parametrize("elements", [0, 39, 41, 1064, 1 << 39])
-def test_a_log_of_another_number_of_elements_says_nothing(
-    start_anvil: Callable[..., Anvil], elements: int
-) -> None:
+def test_a_log_of_another_number_of_elements_says_nothing(stand: Stand, elements: int) -> None:
     case, log = tie(40), log_of(elements, {2: True} if elements else {})
     (up,) = outputs_of(case.name, case.inputs, case.attrs, Rounding(32).mode, log_of(40, {2: True}))
     for honest in (0, 1):
         setting = told(case, Rounding(32), log, 2, float(up[2]), honest)
-        result = Stand(start_anvil()).play(setting, served=True)
+        result = stand.play(setting, served=True)
         assert (result.losers, result.state.entry) == (2 - honest, NO_ENTRY)
 
 
-def test_who_is_late_loses_and_nothing_else_is_possible(start_anvil: Callable[..., Anvil]) -> None:
+def test_who_is_late_loses_and_nothing_else_is_possible(stand: Stand) -> None:
     rng = np.random.default_rng(3)
     setting = Setting.of("mm", [rng.standard_normal((40, 40)).astype(np.float32)] * 2, {}, 0.6, 0, 300)
     assert setting is not None
-    table = Table(Stand(start_anvil()), setting)
+    table = Table(stand, setting)
     (move,) = moves_of(plan(table.state, setting.dispute, 0, setting.sides[0], Known(), table.stand.now()))
     table.stand.send(table.trial, setting.dispute, table.state, [move], 0)
     table.state = apply(table.state, setting.dispute, move, table.stand.players[0], table.stand.now())
@@ -334,10 +329,10 @@ def test_who_is_late_loses_and_nothing_else_is_possible(start_anvil: Callable[..
     assert tuple(table.stand.client.functions.results(table.stand.trials).call()) == (2, True)
 
 
-def test_what_is_no_dispute_is_not_opened(start_anvil: Callable[..., Anvil]) -> None:
+def test_what_is_no_dispute_is_not_opened(stand: Stand) -> None:
     setting = Setting.of("exp", [np.zeros(3, np.float32)], {}, 0.5, 0)
     assert setting is not None
-    stand, (one, other_) = Stand(start_anvil()), setting.dispute.records
+    (one, other_) = setting.dispute.records
     names = error_names(stand)
     for records, want in (
         ((one, replace(other_, log=bytes(31) + b"1")), "RecordsDiffer"),

@@ -6,7 +6,6 @@ than a block permits, the honest side could not send it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -21,7 +20,6 @@ from referee_py.program.modes import EXACT, REPOPS_F32
 from referee_py.rounding import Rounding
 from referee_py.rounding.blocks import BLOCK
 from referee_py.trial import Stage, TrialState, places
-from tests.conftest import Anvil
 from tests.referee_py.element.operands import cases_of
 from tests.referee_py.rounding.logs import log_of
 from tests.referee_py.trial.parties import Setting, one_ulp, outputs_of
@@ -69,8 +67,8 @@ def logged() -> Setting:
 
 
 @pytest.mark.timeout(300)
-def test_the_table_is_what_the_dearest_moves_cost(start_anvil: Callable[..., Anvil]) -> None:
-    stand, dearest, longest = Stand(start_anvil()), dict[str, int](), dict[str, int]()
+def test_the_table_is_what_the_dearest_moves_cost(stand: Stand) -> None:
+    dearest, longest = dict[str, int](), dict[str, int]()
     for setting in (joined(), logged()):
         played = stand.play(setting, served=False, one_by_one=True)
         assert (played.losers, played.late) == (2, False)
@@ -86,7 +84,7 @@ def test_the_table_is_what_the_dearest_moves_cost(start_anvil: Callable[..., Anv
 
 
 @pytest.mark.parametrize("mode", [REPOPS_F32.byte, EXACT.byte])
-def test_no_other_chain_is_dearer_in_all_its_rounds(mode: int, start_anvil: Callable[..., Anvil]) -> None:
+def test_no_other_chain_is_dearer_in_all_its_rounds(mode: int, stand: Stand) -> None:
     """Shorter states fill a post with more bytes that are not zero, but need fewer rounds."""
     terms = 65_536
     inputs = negative(1, terms, 1)
@@ -95,7 +93,7 @@ def test_no_other_chain_is_dearer_in_all_its_rounds(mode: int, start_anvil: Call
     last = native_chain(case, inputs).advance(rule_of(case).begin(case), 0, terms)
     truth = np.array([[rule_of(case).finish(case, last)]], np.uint32).view(np.float32)
     setting = Setting.lied("mm", inputs, {}, ([truth], [one_ulp(truth, 0)]), 0, terms // 2, mode)
-    played = Stand(start_anvil()).play(setting, served=True, one_by_one=True)
+    played = stand.play(setting, served=True, one_by_one=True)
     left, rounds = MAX_STEPS, 0
     while left > 1:
         state = TrialState(("", ""), Stage.POST, 0, (0, 0), 0, state_bytes=len(last), hi=left, steps=left)

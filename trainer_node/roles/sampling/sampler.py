@@ -22,7 +22,8 @@ from ...daemon.service import Daemon, Service, open_daemon
 from ...play.actions import JobAction, closing
 from ...play.salts import Salts
 from ...run.refutation import Refuted
-from ...settings.settings import Mode, Settings
+from ...settings.extent import Mode
+from ...settings.settings import Settings
 from ...stake.funds import offer, refuting
 from ..acceptance import CLAIM_MOVES, Worth
 from ..participant import Participant

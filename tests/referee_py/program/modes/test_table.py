@@ -104,7 +104,7 @@ import importlib, sys, traceback
 from referee_py.program.modes import ArithmeticMode, table
 
 class Fourth(ArithmeticMode):
-    name, summary, rule_contracts, byte = "fourth", "a mode that no package knows", ("",) * 10, 3
+    name, rule_contracts, byte = "fourth", ("",) * 10, 3
 
 table.MODES = (*table.MODES, Fourth())
 try:

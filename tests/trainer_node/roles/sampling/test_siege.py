@@ -123,7 +123,7 @@ def siege(tmp_path: Path) -> Iterator[Siege]:
     database.close()
 
 
-@pytest.mark.parametrize("decoys", [8, 64])
+@pytest.mark.parametrize("decoys", [8, pytest.param(64, marks=pytest.mark.slow)])
 def test_a_job_that_is_served_is_checked_whatever_others_serve(siege: Siege, decoys: int) -> None:
     """The attack: 64 jobs of a month's periods whose claims were served slowly held all lanes for weeks."""
     slow = [siege.job(100 + number, siege.slow(), ends=30 * DAY) for number in range(decoys)]
@@ -175,7 +175,7 @@ def test_what_is_staked_on_is_found_again_before_all_else(siege: Siege, before: 
     assert siege.clock() == 0.0
 
 
-@pytest.mark.parametrize("others", [8, 64])
+@pytest.mark.parametrize("others", [8, pytest.param(64, marks=pytest.mark.slow)])
 def test_what_is_staked_on_waits_for_no_other_job(siege: Siege, others: int) -> None:
     """The attack: eight jobs with a stake of ours and one more root that was served slowly held all lanes of such
     jobs."""

@@ -19,7 +19,8 @@ from trainer_node.daemon.remembered import Remembered
 from trainer_node.roles.sampling.budget import Means, data_s
 from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.roles.sampling.sampler import Sampler
-from trainer_node.settings.settings import Mode, load_settings
+from trainer_node.settings.extent import Mode
+from trainer_node.settings.settings import load_settings
 from trainer_node.storage.database import Database
 from trainer_node.storage.disk_estimate import Needs
 from trainer_node.storage.disk_keeper import Keeper
