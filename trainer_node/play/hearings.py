@@ -247,7 +247,8 @@ class HearingPlayer:
         return kept.operator
 
     def _room(self) -> bool:
-        """Return whether there is room for one more operator's tensors; drop those of another trial if need be, first of one that waits for the other side."""
+        """Return whether there is room for one more operator's tensors. Those of another trial are dropped if need be,
+        first of one that waits for the other side."""
         holders = [number for number, kept in self._kept.items() if kept.operator is not None]
         if len(holders) < MAX_KEPT:
             return True
