@@ -79,8 +79,8 @@ class RunPages:
             chances=_chances(self._coverage),
             differences=_differences(self._coverage),
             modules=self._graph.modules()[0] if self._graph is not None else [],
-            checkpoints=[(step, leaf) for step, leaf in zip(run.steps, run.tree.leaves, strict=True)][
-                :MAX_SHOWN
+            checkpoints=[
+                (run.span(number)[1], leaf) for number, leaf in enumerate(run.tree.leaves[:MAX_SHOWN], 1)
             ],
         )
 

@@ -1,7 +1,7 @@
 """Commitments that bind every value of a run to one root (docs/protocol.md, section 2)."""
 
 from .hashing import HASH_BYTES, Tag, digest
-from .merkle import Nodes, Tree, depth_of, empty, fold_descendants, fold_path
+from .merkle import Hashes, Nodes, Tree, depth_of, empty, fold_descendants, fold_path, parents
 from .record import MAX_INPUTS, MAX_OUTPUTS, NO_LOG, Record
 from .tensor import LEAF_BYTES, DataTree, canonical, data_node, data_tree, describe, tensor_hash
 
@@ -12,6 +12,7 @@ __all__ = [
     "MAX_OUTPUTS",
     "NO_LOG",
     "DataTree",
+    "Hashes",
     "Nodes",
     "Record",
     "Tag",
@@ -25,5 +26,6 @@ __all__ = [
     "empty",
     "fold_descendants",
     "fold_path",
+    "parents",
     "tensor_hash",
 ]

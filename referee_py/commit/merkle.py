@@ -13,11 +13,16 @@ below 2^depth, so a proof is bound to one place of one tree, and an inner node c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from hashlib import sha256
+from typing import overload
 
 from ..errors import InvalidProof
 from .hashing import HASH_BYTES, Tag, digest
+
+_AT_ONCE = 1 << 16
+"""Bytes of a row whose parents are objects of their own for a moment, before they are packed."""
 
 
 def depth_of(leaves: int) -> int:
@@ -32,6 +37,68 @@ def empty(tag: Tag, height: int) -> bytes:
         return digest(Tag.EMPTY, bytes([tag]))
     below = empty(tag, height - 1)
     return digest(tag, below, below)
+
+
+class Hashes(Sequence[bytes]):
+    """Hashes as one piece of memory, ``packed``: 32 bytes each. A slice is a tuple. Raises InvalidProof for bytes that
+    end inside a hash."""
+
+    __slots__ = ("packed",)
+
+    def __init__(self, packed: bytes) -> None:
+        if len(packed) % HASH_BYTES:
+            raise InvalidProof(f"{len(packed)} bytes end inside a hash of {HASH_BYTES}")
+        self.packed = packed
+
+    @classmethod
+    def of(cls, hashes: Sequence[bytes]) -> Hashes:
+        """Return these hashes. Raises InvalidProof for one of another length."""
+        if isinstance(hashes, Hashes):
+            return hashes
+        for k, one in enumerate(hashes):
+            if len(one) != HASH_BYTES:
+                raise InvalidProof(f"leaf {k} has {len(one)} bytes; a leaf is a hash of {HASH_BYTES}")
+        return cls(b"".join(hashes))
+
+    def __len__(self) -> int:
+        return len(self.packed) // HASH_BYTES
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[bytes, ...]: ...
+    def __getitem__(self, index: int | slice) -> bytes | tuple[bytes, ...]:
+        if isinstance(index, slice):
+            return tuple(self[k] for k in range(*index.indices(len(self))))
+        start = range(len(self))[index] * HASH_BYTES
+        return self.packed[start : start + HASH_BYTES]
+
+    def __eq__(self, other: object) -> bool:
+        return self.packed == other.packed if isinstance(other, Hashes) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.packed)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for start in range(0, len(self.packed), HASH_BYTES):
+            yield self.packed[start : start + HASH_BYTES]
+
+
+def parents(tag: Tag, below: bytes, height: int) -> bytes:
+    """Return the row of nodes above a packed row of nodes at ``height``, packed; a last one without a sibling has the
+    empty hash beside it."""
+    if len(below) % (2 * HASH_BYTES):
+        below += empty(tag, height)
+    prefix, found = bytes([tag]), bytearray()
+    for first in range(0, len(below), _AT_ONCE):
+        part = below[first : first + _AT_ONCE]
+        found += b"".join(
+            [
+                sha256(prefix + part[start : start + 2 * HASH_BYTES]).digest()
+                for start in range(0, len(part), 2 * HASH_BYTES)
+            ]
+        )
+    return bytes(found)
 
 
 class Nodes(ABC):
@@ -67,27 +134,22 @@ class Nodes(ABC):
 class Tree(Nodes):
     """All nodes of one tree.
 
-    Memory: 2 hashes of 32 bytes a leaf. Leaves are copied; the tree never changes.
+    Memory: 64 bytes a leaf, because rows are packed: as objects, hashes take two and a half times as much. Leaves are
+    copied; the tree never changes.
     """
 
     def __init__(self, tag: Tag, leaves: Sequence[bytes]) -> None:
-        for k, leaf in enumerate(leaves):
-            if len(leaf) != HASH_BYTES:
-                raise InvalidProof(f"leaf {k} has {len(leaf)} bytes; a leaf is a hash of {HASH_BYTES}")
         self.tag = tag
-        self.leaves = tuple(leaves)
+        self.leaves = Hashes.of(leaves)
         self.depth = depth_of(len(leaves))
         # NOTE: only nodes that cover a real leaf are stored; every other node is the empty hash of its height.
-        self._levels: list[list[bytes]] = [list(leaves)]
+        self._rows = [self.leaves]
         for height in range(self.depth):
-            below = self._levels[-1]
-            if len(below) % 2:
-                below = [*below, empty(tag, height)]
-            self._levels.append([digest(tag, below[i], below[i + 1]) for i in range(0, len(below), 2)])
+            self._rows.append(Hashes(parents(tag, self._rows[-1].packed, height)))
 
     def node(self, height: int, index: int) -> bytes:
         self._check(height, index)
-        row = self._levels[height]
+        row = self._rows[height]
         return row[index] if index < len(row) else empty(self.tag, height)
 
 

@@ -66,9 +66,13 @@ class Interval:
 
 def checkpoint_steps(start: int, end: int, stride: int) -> list[int]:
     """Return the steps whose checkpoints are the leaves of this interval's run tree. Raises InvalidInput for none."""
+    _check_interval(start, end, stride)
+    return [min(step, end) for step in range(start + stride, end + stride, stride)]
+
+
+def _check_interval(start: int, end: int, stride: int) -> None:
     if not 0 <= start < end or stride < 1:
         raise InvalidInput(f"no interval ({start}, {end}] at stride {stride}; it must hold a step")
-    return [min(step, end) for step in range(start + stride, end + stride, stride)]
 
 
 def executor_for(
@@ -186,19 +190,22 @@ class Run:
         """
         self._check_reach(state, end)
         start = state.step if start is None else start
-        at = checkpoint_steps(start, end, stride)
-        if len(done) != sum(step <= state.step for step in at) or state.step < start:
+        _check_interval(start, end, stride)
+        # NOTE: no list of the steps, of which there may be a million for strangers to choose.
+        before = -(-(end - start) // stride) if state.step == end else (state.step - start) // stride
+        if len(done) != before or state.step < start:
             raise InvalidInput(
                 f"{len(done)} checkpoints are known for ({start}, {end}] at stride {stride}, but the state is "
                 f"after step {state.step}; resume from the state that belongs to them"
             )
-        checkpoints, committed, wanted = list(done), set(at), set(snapshots)
+        checkpoints, wanted = list(done), set(snapshots)
         kept = {state.step: state} if state.step in wanted else {}
         given = state
         while state.step < end:
             if state is not given and state.step not in kept:
                 state.offer()
-            state, trace = self._step(state, state.step + 1 in committed, on_step)
+            after = state.step + 1
+            state, trace = self._step(state, after == end or (after - start) % stride == 0, on_step)
             if trace is not None:
                 checkpoints.append(trace.root)
             if state.step in wanted:

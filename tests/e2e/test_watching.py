@@ -137,7 +137,7 @@ def test_a_watcher_looks_again_before_it_stakes(anvil: Anvil, tmp_path: Path, bu
         watching = arena.members[-1]
         assert isinstance(watching.part, Participant)
         watcher: Any = watching.part._watcher
-        while arena.job_id not in watcher._begun:
+        while not watcher._begun[arena.job_id]:
             for member in arena.members:
                 member.loop.tick()
         watching.node.settings = watching.node.settings.model_copy(update={"max_watch_eth": 0.01})

@@ -232,7 +232,7 @@ class Court:
             reserve=Reserve(lambda: 1, lambda: False),
             gas=GasBudget(Database(None), None),
             address=KEY.address,
-            spare=lambda: ENOUGH,
+            spare=lambda: 10**24,
             database=Database(None),
             problems=Problems(),
             gauges=Gauges(Metrics(), KEY.address),

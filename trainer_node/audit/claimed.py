@@ -17,7 +17,6 @@ from typing import Any
 from referee_py.commit import HASH_BYTES, Record, Tag, Tree
 from referee_py.commit.tensor import Array
 from referee_py.errors import Unavailable
-from referee_py.execute.run import checkpoint_steps
 from referee_py.program import Program, SlotSource, TensorType
 from referee_py.program.mode import is_rounded
 from referee_py.program.terms import Terms
@@ -28,6 +27,7 @@ from ..network.fetcher import Fetcher
 from ..run.package import MAX_HEADER_BYTES, Package, check_leaves, load
 from ..storage.artifacts import MAX_RECORD_BYTES, Kind, Name, decode_tensor
 from ..storage.store import Store
+from ..storage.stored_tree import StoredTree
 
 SIDE_BY_SIDE = 32
 """Artifacts of an interval that are asked for at the same time: a slow server then costs its delay once for so many."""
@@ -74,6 +74,11 @@ class Source(ABC):
         self.fetch(Name(Kind.TREE, root, tag, count), HASH_BYTES * count)
         return self.store.get_tree(tag, root, count)
 
+    def stored_tree(self, tag: Tag, root: bytes, count: int) -> StoredTree:
+        """Return a tree that may be large: its leaves stay in the store."""
+        self.fetch(Name(Kind.TREE, root, tag, count), HASH_BYTES * count)
+        return StoredTree(self.store, tag, root, count)
+
     def record(self, record: bytes) -> Record:
         self.fetch(Name(Kind.RECORD, record), MAX_RECORD_BYTES)
         return self.store.get_record(record)
@@ -111,6 +116,9 @@ class ClaimedRun:
     intervals than a run may have.
 
     ``program_file`` is the hash of the program's file; ``logs`` the root of its rounding logs in a mode with them.
+
+    SAFETY: strangers say how many intervals it has, and how many runs are claimed. So its trees stay in the store, and
+    what waits for a stranger or for the processors holds some kilobytes of them.
     """
 
     def __init__(
@@ -119,10 +127,11 @@ class ClaimedRun:
         self.source, self.terms, self.program = source, terms, program
         self.root, self.logs = root, logs
         self._program_file = program_file
-        check_leaves(terms)  # SAFETY: numbers of a stranger, of which a list is made
-        self.steps = checkpoint_steps(0, terms.steps, terms.strides[0])
-        self.tree = source.tree(Tag.RUN_TREE, root, len(self.steps))
-        self._log_roots: tuple[bytes, ...] = ()
+        check_leaves(terms)
+        self.count = -(-terms.steps // terms.strides[0])
+        """The number of intervals."""
+        self.tree = source.stored_tree(Tag.RUN_TREE, root, self.count)
+        self._log_tree: StoredTree | None = None
 
     @property
     def identity(self) -> str:
@@ -132,14 +141,10 @@ class ClaimedRun:
         """
         return hashlib.sha256(b"Assay claim 1" + self.terms.hash() + self.root + self.logs).hexdigest()
 
-    @property
-    def count(self) -> int:
-        """The number of intervals."""
-        return len(self.steps)
-
     def span(self, interval: int) -> tuple[int, int]:
         """Return `(start, end]` of an interval, counted from 1."""
-        return (self.steps[interval - 2] if interval > 1 else 0), self.steps[interval - 1]
+        stride = self.terms.strides[0]
+        return (interval - 1) * stride, min(interval * stride, self.terms.steps)
 
     def package(self, max_memory: int) -> Package:
         """Return the program with its tensors. Raises InvalidProgram for one that needs more memory."""
@@ -160,7 +165,7 @@ class ClaimedRun:
             counts = len(structure.inputs), len(structure.outputs)
             if record.structure != structure.hash() or (len(record.inputs), len(record.outputs)) != counts:
                 raise Malformed(
-                    f"step {self.steps[interval - 1]}: the record of node {node} has the structure "
+                    f"step {self.span(interval)[1]}: the record of node {node} has the structure "
                     f"{record.structure.hex()[:8]}, {len(record.inputs)} inputs and {len(record.outputs)} outputs; the "
                     f"program has {structure.hash().hex()[:8]}, {counts[0]} and {counts[1]} there"
                 )
@@ -177,7 +182,7 @@ class ClaimedRun:
             array = decode_tensor(self.source.once(name, kind.nbytes + MAX_HEADER_BYTES))
             if (found := TensorType.of(array)) != kind:
                 raise Malformed(
-                    f"step {self.steps[interval - 1]}: slot {number} is {found}, in the program it is {kind}"
+                    f"step {self.span(interval)[1]}: slot {number} is {found}, in the program it is {kind}"
                 )
             yield array
 
@@ -209,7 +214,7 @@ class ClaimedRun:
     def names(self, interval: int) -> list[Name]:
         """Return the artifacts that a replay of an interval rests on, once they are here (`bring`)."""
         start, end = self.span(interval)
-        found = [Name(Kind.TREE, self.root, Tag.RUN_TREE, len(self.steps))]
+        found = [Name(Kind.TREE, self.root, Tag.RUN_TREE, self.count)]
         if start:
             records = self.slot_records(interval - 1)
             before = self.tree.leaves[interval - 2]
@@ -234,9 +239,9 @@ class ClaimedRun:
         return self.source.log(self._log_name(step).hash, self.terms.node_count, max_bytes)
 
     def _log_name(self, step: int) -> Name:
-        if not self._log_roots:
-            self._log_roots = tuple(self.run_log_tree().leaves)
-        return Name(Kind.LOG, self._log_roots[step - 1], count=self.terms.node_count)
+        if self._log_tree is None:
+            self._log_tree = self.source.stored_tree(Tag.LOG_RUN_TREE, self.logs, self.terms.steps)
+        return Name(Kind.LOG, self._log_tree.leaves[step - 1], count=self.terms.node_count)
 
     def _tensor(self, records: dict[int, Record], slot: SlotSource) -> Name:
         return Name(Kind.TENSOR, records[slot.node].outputs[slot.output])

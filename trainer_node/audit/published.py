@@ -23,6 +23,7 @@ from referee_py.program.terms import Terms
 from ..local.claim_file import CLAIM, MAX_CLAIM_BYTES, Claim
 from ..storage.artifacts import Name
 from ..storage.store import Store
+from ..storage.stored_tree import StoredTree
 from .claimed import ClaimedRun, Source
 from .location import Location
 
@@ -93,7 +94,7 @@ def _read_claim(location: Location) -> Claim:
         raise Unavailable(f"{CLAIM} at {location.address} is no claim: {place}: {first['msg']}") from error
 
 
-def _check_last(claim: Claim, tree: Tree) -> None:
+def _check_last(claim: Claim, tree: StoredTree) -> None:
     """Raise Unavailable unless `last` is the last leaf, as the chain checks it."""
     index, path = len(tree.leaves) - 1, [bytes.fromhex(node) for node in claim.path]
     last = bytes.fromhex(claim.last)

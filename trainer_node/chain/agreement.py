@@ -26,12 +26,11 @@ from .endpoint import Endpoint
 from .endpoints import Endpoints
 from .known import Known, Shown
 from .notes import BLOCK, Note
-from .view import FINALITY_S, Look, ViewPolicy
-from .witnesses import NEAR_BLOCKS, Witnesses, near
+from .tags import NEAR_BLOCKS, Tagged, near, tagged
+from .view import Look, ViewPolicy
+from .witnesses import Witnesses
 
 T = TypeVar("T")
-STALLED = 2
-"""The chain is called stalled if a tag's block is so many times as old as it should be."""
 VOUCH_S = 20.0
 """Seconds for which others are waited for that read a long range of logs again."""
 DISTRUST_S = 60.0
@@ -42,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 class _Seen(NamedTuple):
     """Who leads, the newest blocks and the votes by endpoint, the block that counts, a doubt, and the endpoints that
-    have this very block, or another of its number."""
+    have this very block, or another of its number. ``torn``: they contradict each other about a tag."""
 
     lead: Endpoint
     heads: dict[Endpoint, Block]
@@ -51,6 +50,7 @@ class _Seen(NamedTuple):
     doubt: str | None
     same: list[Endpoint]
     other: list[Endpoint]
+    torn: bool
 
 
 class Agreement:
@@ -101,7 +101,7 @@ class Agreement:
     def look(self) -> Look:
         """Choose the block to read and the endpoint that serves. Raises RpcUnavailable or RpcCorrupt if none can."""
         policy, known = self._policy, self._known
-        lead, heads, votes, block, doubt, same, other = self._widest()
+        lead, heads, votes, block, doubt, same, other, torn = self._widest()
         if not known.most(same):
             new = known.sort(votes)
             for endpoint in new:
@@ -118,7 +118,7 @@ class Agreement:
         self._endpoints.apart = (known.strangers | silent | set(other)) - {lead}
         self._note_odd(block, votes, other if decided else [])
         far = any(not near(heads[lead], heads[e]) for e in heads.keys() - known.strangers)
-        self._split = self._conflict is not None or (not decided and (bool(rivals) or far))
+        self._split = torn or self._conflict is not None or (not decided and (bool(rivals) or far))
         self._turn += self._split
         if self._conflict is not None:
             doubt = doubt or self._conflict
@@ -160,6 +160,7 @@ class Agreement:
         if not mine and not self._known.most(heads):
             raise _elsewhere(heads)
         mine = mine or heads
+        final = self._final(mine)
         policy, numbers = self._policy, sorted((head.number for head in mine.values()), reverse=True)
         common = numbers[min(policy.agree, len(numbers)) - 1]
         ranked = self._ranked(list(mine))
@@ -167,7 +168,7 @@ class Agreement:
         if self._split:
             turn = self._turn % len(near)
             near = near[turn:] + near[:turn]
-        lead, block, doubt = self._first_with_block(near, heads, common)
+        lead, block, doubt = self._first_with_block(near, heads, common, final)
         self._endpoints.serving = lead
         self._endpoints.apart -= {lead}
         votes = self._witnesses.votes(block, heads, lead)
@@ -179,7 +180,18 @@ class Agreement:
             lead = self._ranked(other)[0]
             block, self._endpoints.serving = votes[lead], lead
             self._endpoints.apart -= {lead}
-        return _Seen(lead, heads, votes, block, doubt, *_parted(votes, block, heads, heads[lead]))
+        parted, torn = _parted(votes, block, heads, heads[lead]), final is not None and bool(final.torn)
+        return _Seen(lead, heads, votes, block, doubt, *parted, torn)
+
+    def _final(self, heads: dict[Endpoint, Block]) -> Tagged | None:
+        """Return what these endpoints show with the tag of the settings, if one counts. Raises the first one's error
+        if none shows any."""
+        if self._policy.finality == "confirmations":
+            return None
+        final = tagged(self._policy, self._witnesses.tags(heads), heads)
+        for endpoint, told in final.odd.items():
+            self._mark(endpoint, told)
+        return final
 
     def _fresh(self, heads: dict[Endpoint, Block]) -> dict[Endpoint, Block]:
         """Return newest blocks without those of endpoints that are behind, if another one is not."""
@@ -191,34 +203,28 @@ class Agreement:
         return fresh or heads
 
     def _first_with_block(
-        self, near: list[Endpoint], heads: dict[Endpoint, Block], common: int
+        self, near: list[Endpoint], heads: dict[Endpoint, Block], common: int, final: Tagged | None
     ) -> tuple[Endpoint, Block, str | None]:
         """Return the first of these endpoints that has the block that counts, the block, and a doubt. Raises the last
         one's error."""
         for lead in near:
             ahead = heads[lead].number - common
             top = common if 0 < ahead <= NEAR_BLOCKS else heads[lead].number
+            number = None if final is None else final.number_of(lead)
+            if number is None:
+                number = max(top - self._policy.depth, 0)
+            own = (heads[lead], *([] if final is None or lead not in final.own else [final.own[lead]]))
             try:
-                return lead, *self._chosen(lead, heads[lead], top)
+                with self._endpoints.through(lead):
+                    block = next((one for one in own if one.number == number), None) or self._block(number)
             except ChainError as error:
                 if lead is near[-1]:
                     raise
                 # SAFETY: an endpoint that shows the newest block and no other must not keep us from the chain.
                 self.distrust(lead, str(error))
+            else:
+                return lead, block, None if final is None else final.doubt
         raise AssertionError("there is no endpoint")
-
-    def _chosen(self, lead: Endpoint, head: Block, top: int) -> tuple[Block, str | None]:
-        """Return the block that counts, and a doubt if the chain does not finalize."""
-        policy, doubt = self._policy, None
-        with self._endpoints.through(lead):
-            if policy.finality != "confirmations":
-                block = self._block(policy.finality)
-                lag = head.timestamp - block.timestamp
-                if lag <= STALLED * FINALITY_S[policy.finality]:
-                    return block, None
-                doubt = f"the last {policy.finality} block, {block.number}, is {lag} s older than the newest"
-            number = max(top - policy.depth, 0)
-            return (head if number == head.number else self._block(number)), doubt
 
     # ------------------------------------------------------------------ what was read
 

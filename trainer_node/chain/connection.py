@@ -41,15 +41,17 @@ class Connection:
         self.cache = cache
         self.matches: dict[int, dict[int, None]] = {}
         """By job: the matches that any snapshot has seen open."""
-        self._first_blocks: dict[tuple[int, int], int] = {}
+        self._first_blocks: dict[int, tuple[int, int]] = {}
+        """By job: the instant of its posting, and a block that is no later than its first event."""
 
     def first_block(self, job: JobView, before: Block) -> int:
         """Return a block that is no later than the one with the job's first event, found by its time, once.
 
         NOTE: contracts are never ahead of the chain in time, so the block may be too early, but not too late.
         """
-        key = job.id, job.posted
-        if key not in self._first_blocks:
+        posted, found = self._first_blocks.get(job.id, (None, 0))
+        if posted != job.posted:
+            # NOTE: after a reorganisation a number may stand for another job.
             low, high = self.deployment.block, before.number
             while low < high:
                 middle = (low + high) // 2
@@ -57,8 +59,13 @@ class Connection:
                     low = middle + 1
                 else:
                     high = middle
-            self._first_blocks[key] = low
-        return self._first_blocks[key]
+            self._first_blocks[job.id], found = (job.posted, low), low
+        return found
+
+    def forget(self, job_id: int) -> None:
+        """Drop what is remembered of a job that is over. It can be read again."""
+        self.matches.pop(job_id, None)
+        self._first_blocks.pop(job_id, None)
 
     def verify(self) -> None:
         """Check the deployment (:meth:`Contracts.verify`). Call it once at the start."""

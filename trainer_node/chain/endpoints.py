@@ -290,7 +290,8 @@ def connect(
     """Return a connection to the chain with that id, over one or several endpoints. ``clock`` counts seconds, for what
     is known of their health; ``wait`` waits for futures by it.
 
-    Raises WrongChain if one of them serves another chain, RpcUnavailable or RpcCorrupt if none answers.
+    One that names another chain is left alone, and /readyz says so. Raises WrongChain if all do; RpcUnavailable or
+    RpcCorrupt if no other one answers.
     """
     metrics = metrics or Metrics()
     listed = list(dict.fromkeys([urls] if isinstance(urls, str) else urls))
@@ -307,11 +308,20 @@ def connect(
     web3 = Web3(provider, middleware=[(AttributeDictMiddleware, "attrdict")])
     web3.codec = Codec()
     found = provider.each(Endpoint.check_chain)
-    errors = [answer for answer in found.values() if isinstance(answer, ChainError)]
-    wrong = [error for error in errors if isinstance(error, WrongChain)]
-    # NOTE: of three, one may lie about its chain; it is left alone, and /readyz says so.
-    if 2 * len(wrong) >= len(every) or len(errors) == len(every):
-        raise (wrong or errors)[0]
+    wrong = {e: error for e, error in found.items() if isinstance(error, WrongChain)}
+    silent = [e for e in found.values() if isinstance(e, ChainError) and not isinstance(e, WrongChain)]
+    for endpoint, error in wrong.items():
+        _log.warning("rpc.other_chain", endpoint=endpoint.name, reason=str(error))
+    if len(wrong) == len(every):
+        raise next(iter(wrong.values()))
+    if len(wrong) + len(silent) == len(every):
+        # NOTE: one that does not answer yet may be the right one, so this is no reason to end.
+        raise type(silent[0])("; ".join(map(str, (*silent, *wrong.values()))))
+    if wrong:
+        # SAFETY: who starts again while a clock runs needs one endpoint of its chain, whatever the others name. The id
+        # is that of the settings, and of the deployment, which is compared with it.
+        right = [endpoint for endpoint in every if endpoint not in wrong]
+        provider.serving, provider.apart = provider.ranked(right)[0], frozenset(wrong)
     return web3
 
 

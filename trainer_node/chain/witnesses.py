@@ -4,21 +4,31 @@ Who answers first decides nothing, and so not how long the others have, either. 
 shows what may be one view, all are waited for as long as their requests may take. Then the others have the usual
 patience, and those that have let us wait of late have none. A dead endpoint lets us wait in full once a minute at most:
 after that it is silent (`Endpoint.silent`), and has no more than the usual patience for as long.
+
+Where a tag says which blocks count (`finality`), its block is part of what is shown: each endpoint is asked for it
+right after the newest one, so nobody is waited for twice.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from ..errors import ChainError
 from .block import Block
 from .endpoint import Endpoint
 from .endpoints import Endpoints
+from .tags import near, near_tags
 from .view import ViewPolicy
 
-NEAR_BLOCKS, NEAR_S = 3, 10
-"""Heads of endpoints that see the same chain are at most this far apart: so many blocks or so many seconds."""
+
+class Newest(NamedTuple):
+    """What an endpoint shows of the chain's end. ``tagged``: the block that has the tag of the settings, None where no
+    tag counts, or why it is not shown."""
+
+    head: Block
+    tagged: Block | ChainError | None = None
 
 
 class Witnesses:
@@ -36,6 +46,8 @@ class Witnesses:
         """By endpoint: the block of the last look, as this endpoint has it."""
         self._asked: frozenset[Endpoint] = frozenset()
         """The endpoints that were asked for their newest blocks at first."""
+        self._tagged: dict[Endpoint, Block | ChainError | None] = {}
+        """By endpoint: the block that it has shown with the tag of the settings, in this look."""
 
     @property
     def quorum(self) -> int:
@@ -54,30 +66,40 @@ class Witnesses:
             asked = [e for e in every if not (e.waits and e.silent)]
         if not set(asked) - apart:
             asked = list(every)
-        self._asked = frozenset(asked)
+        self._asked, self._tagged = frozenset(asked), {}
         found = self._newest(asked, {})
-        heads = _blocks(found)
-        if not heads:
+        if not any(isinstance(answer, Newest) for answer in found.values()):
             raise next(error for error in found.values() if isinstance(error, ChainError))
-        return heads
+        return self._heads(found)
 
     def others(self, heads: dict[Endpoint, Block]) -> dict[Endpoint, Block]:
         """Return the newest blocks of those that had been left alone, or were late: they may make a majority. Those
         whose requests have just failed are not asked again."""
         failed = {e for e in self._asked if e.waits and not e.owes}
         asked = [e for e in self._endpoints.every if e not in heads and e not in failed and not e.silent]
-        return _blocks(self._newest(asked, heads)) if asked else {}
+        return self._heads(self._newest(asked, heads)) if asked else {}
+
+    def tags(self, among: Iterable[Endpoint]) -> dict[Endpoint, Block]:
+        """Return the block that has the tag of the settings, by endpoint, as these endpoints have shown it in this
+        look. Raises the first error if none has."""
+        shown = {endpoint: self._tagged[endpoint] for endpoint in among}
+        tags = {endpoint: block for endpoint, block in shown.items() if isinstance(block, Block)}
+        if not tags:
+            raise next(error for error in shown.values() if isinstance(error, ChainError))
+        return tags
 
     def votes(self, block: Block, heads: dict[Endpoint, Block], lead: Endpoint) -> dict[Endpoint, Block]:
         """Return the block of that number, by endpoint. NOTE: it is asked for once, unless the lead's has changed."""
         votes = {lead: block}
         asked = list[Endpoint]()
         for endpoint, head in heads.items():
-            kept = self._at.get(endpoint)
+            kept, tag = self._at.get(endpoint), self._tagged.get(endpoint)
             if endpoint is lead:
                 continue
             if head.number == block.number:
                 votes[endpoint] = head
+            elif isinstance(tag, Block) and tag.number == block.number:
+                votes[endpoint] = tag
             elif kept == block:
                 votes[endpoint] = kept
             elif head.number > block.number and not endpoint.silent:
@@ -110,27 +132,45 @@ class Witnesses:
 
     def _newest(
         self, asked: list[Endpoint], heads: dict[Endpoint, Block]
-    ) -> dict[Endpoint, Block | ChainError]:
-        before = list(heads.values())
+    ) -> dict[Endpoint, Newest | ChainError]:
+        before = [Newest(head, self._tagged[endpoint]) for endpoint, head in heads.items()]
         return self._endpoints.each(
-            lambda _: self._read("latest"),
+            lambda _: self._read_newest(),
             asked,
             hurries=lambda answers: self._hurries([*before, *answers]),
         )
 
-    def _hurries(self, answers: Iterable[Block | ChainError]) -> bool:
-        """Return whether so many of these blocks may belong to one view. What they are worth is said by the votes."""
-        blocks = [one for one in answers if isinstance(one, Block)]
-        return any(sum(_alike(one, other) for other in blocks) >= self.quorum for one in blocks)
+    def _read_newest(self) -> Newest:
+        """NOTE: an endpoint without such a tag still shows blocks."""
+        head = self._read("latest")
+        if self._policy.finality == "confirmations":
+            return Newest(head)
+        try:
+            return Newest(head, self._read(self._policy.finality))
+        except ChainError as error:
+            return Newest(head, error)
+
+    def _heads(self, found: dict[Endpoint, Newest | ChainError]) -> dict[Endpoint, Block]:
+        """Return the newest blocks of those that have answered, and keep the tags' blocks."""
+        shown = {endpoint: answer for endpoint, answer in found.items() if isinstance(answer, Newest)}
+        self._tagged |= {endpoint: answer.tagged for endpoint, answer in shown.items()}
+        return {endpoint: answer.head for endpoint, answer in shown.items()}
+
+    def _hurries(self, answers: Iterable[Newest | Block | ChainError]) -> bool:
+        """Return whether so many of these may belong to one view. What they are worth is said by the votes."""
+        shown = [Newest(one) if isinstance(one, Block) else one for one in answers]
+        views = [one for one in shown if isinstance(one, Newest)]
+        return any(sum(_alike(one, other) for other in views) >= self.quorum for one in views)
 
 
-def near(head: Block, other: Block) -> bool:
-    """Return whether two newest blocks may belong to endpoints that see the same chain."""
-    return abs(other.number - head.number) <= NEAR_BLOCKS or abs(other.timestamp - head.timestamp) <= NEAR_S
-
-
-def _alike(head: Block, other: Block) -> bool:
-    return head == other if head.number == other.number else near(head, other)
+def _alike(one: Newest, other: Newest) -> bool:
+    head, tagged = one.head, one.tagged
+    if not (head == other.head if head.number == other.head.number else near(head, other.head)):
+        return False
+    if tagged is None or other.tagged is None:
+        return tagged is other.tagged
+    # SAFETY: who shows no tag must not hurry those who do.
+    return isinstance(tagged, Block) and isinstance(other.tagged, Block) and near_tags(tagged, other.tagged)
 
 
 def _blocks(found: dict[Endpoint, Block | ChainError]) -> dict[Endpoint, Block]:

@@ -45,6 +45,7 @@ from ..storage.store import Store
 from .access import open_client, transaction_manager
 from .account_gauges import Gauges
 from .keys import hold_account
+from .remembered import Remembered
 from .remote_signer import RemoteAccount
 from .single_use import alone
 
@@ -82,6 +83,8 @@ class Daemon:
     """Keeps room on the disk."""
     notifier: Notifier = field(kw_only=True)
     """Tells the service manager how we do."""
+    remembered: Remembered = field(default_factory=Remembered, kw_only=True)
+    """What is known of jobs in memory, until they are over."""
     reserve: Reserve = field(init=False)
     """Wei that jobs on which we have staked may still take (`funds`)."""
     duties: DutyBook = field(init=False)
@@ -128,6 +131,8 @@ class Daemon:
         self.problems.forget_job(job.id)
         self.gauges.over(job)
         self.peers.forget(job.id)
+        self.remembered.over(job.id)
+        self.client.forget(job.id)
 
     def spare(self, job: int = 0) -> int:
         """Return the wei of our account that no job other than this one may need; without a key we have none."""

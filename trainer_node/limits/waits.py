@@ -200,6 +200,14 @@ WAITS = (
         "N/roles/sampling/test_beside.py::test_a_root_waits_for_a_lane_once_whatever_is_drawn_of_it",
     ),
     Wait(
+        "a place for the replays of a claimed root",
+        "other claimants whose intervals last",
+        LANE,
+        "what is left of the time in which the root can be refuted; turns as in lanes",
+        "the place goes to the next; what was computed of an interval is lost, and its next turn is twice as long",
+        "N/roles/sampling/test_many_roots.py::test_each_root_has_its_turn_and_none_is_lost",
+    ),
+    Wait(
         "the data of an interval that our stake rests on, after a restart",
         "claimants, where our disk has lost them",
         STAKED,

@@ -285,6 +285,22 @@ WORKS = (
         "N/roles/sampling/test_siege.py::test_an_interval_begins_within_a_step_of_any_other",
     ),
     Work(
+        "roots whose data have come, in threads and in memory",
+        "claims in posted jobs, of as many checkpoints as they like",
+        "8 places for replays in turns of each length, each with one thread and what is lent to it; one that waits "
+        "holds numbers, and one in a place or a lane 128 KiB of its tree",
+        "the gas of posting, and a stake that comes back where the claim is right",
+        "N/roles/sampling/test_many_roots.py::test_roots_that_wait_for_the_processors_hold_neither_trees_nor_threads",
+    ),
+    Work(
+        "trees of runs in memory",
+        "a posted job of as many checkpoints as a run may have",
+        "256 bytes for each leaf, once for each stride, within `limits.memory_bytes` for each run or interval that is "
+        "computed or kept; built for what is played, and not for what is compared",
+        "the gas of posting; for what is kept, a stake of its author or of ours",
+        "N/run/test_package.py::test_the_trees_of_a_run_are_reckoned_before_any_tensor_is_fetched",
+    ),
+    Work(
         "replaying whole runs",
         "a posted job with a claim that is withheld, or checked as a whole",
         "one step at a time, of the run that has had least time, those with our stake first; 4 of strangers are in "

@@ -32,12 +32,12 @@ class JobPlayer:
         self._salts = Salts(self._account, node.database)
         self._jobs = node.client.contracts.jobs
         self._started_at = node.client.head()
-        self._committed: dict[bytes, int] = {}
-        """By commitment to a challenge: the block that mined it."""
-        self._refuted: dict[bytes, int] = {}
-        """By commitment to a refutation: the block that mined the refutation."""
-        self._unripe: set[tuple[int, int]] = set()
-        """Jobs in which a challenge came too late, with the reclaim end for which that was logged."""
+        self._committed = node.remembered.of_jobs(dict[bytes, int])
+        """By job and commitment to a challenge: the block that mined it."""
+        self._refuted = node.remembered.of_jobs(dict[bytes, int])
+        """By job and commitment to a refutation: the block that mined the refutation."""
+        self._unripe = node.remembered.of_jobs(set[int])
+        """By job: the reclaim ends for which it was logged that a challenge came too late."""
 
     def due(self, snapshot: Snapshot, job: JobView, act: JobAction, own: RunClaim | None) -> list[Due]:
         """Return the transaction of an action, unless it waits for cheaper gas. ``own``: our result, if any."""
@@ -100,7 +100,7 @@ class JobPlayer:
             return []
 
         def sent(receipt: Receipt | None) -> None:
-            self._refuted[committed] = receipt.block if receipt is not None else 0
+            self._refuted[job.id][committed] = receipt.block if receipt is not None else 0
 
         told = lie.against, lie.index, lie.claimed, lie.computed, list(lie.siblings), self._node.public_uri
         price = refuting(job, lie.against)
@@ -113,7 +113,7 @@ class JobPlayer:
         SAFETY: the contract takes the same refutation again, at twice the price, and a snapshot is some blocks old.
         """
         # NOTE: an endpoint may consist of several machines, some of which are behind the head.
-        if head.block.number < self._refuted.get(committed, 0):
+        if head.block.number < self._refuted[job.id].get(committed, 0):
             return True
         now, me = head.job(job.id), self._account.address
         target = now.group_of_root(lie.against)
@@ -142,16 +142,16 @@ class JobPlayer:
         if head.committed_at(job.id, committed):
             return [shown]
         if too_late is not None:
-            if (job.id, job.reclaim_end) not in self._unripe:
-                self._unripe.add((job.id, job.reclaim_end))
+            if job.reclaim_end not in self._unripe[job.id]:
+                self._unripe[job.id].add(job.reclaim_end)
                 _log.warning("challenge.too_late", job=job.id, reason=too_late)
             return []
         # NOTE: an endpoint may consist of several machines, some of which are behind the head.
-        if head.block.number < self._committed.get(committed, 0):
+        if head.block.number < self._committed[job.id].get(committed, 0):
             return []
 
         def sent(receipt: Receipt | None) -> None:
-            self._committed[committed] = receipt.block if receipt is not None else 0
+            self._committed[job.id][committed] = receipt.block if receipt is not None else 0
 
         return [Due(Call.of(self._jobs, "commitChallenge", job.id, committed), then=sent, exposes=True)]
 

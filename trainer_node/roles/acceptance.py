@@ -25,7 +25,7 @@ class Worth:
 
     def __init__(self, node: Daemon, runner: JobRunner) -> None:
         self._node, self._runner = node, runner
-        self._told: set[int] = set()
+        self._told = node.remembered.of_jobs(bool)
 
     @cached_property
     def _commit_age(self) -> int:
@@ -95,7 +95,7 @@ class Worth:
 
     def unless(self, job: JobView, reason: str | None) -> bool:
         """Return whether there is no reason to leave the job to others. Log the reason once if there is one."""
-        if reason is not None and job.id not in self._told:
-            self._told.add(job.id)
+        if reason is not None and not self._told[job.id]:
+            self._told[job.id] = True
             _log.warning("job.left_to_others", job=job.id, reason=reason)
         return reason is None

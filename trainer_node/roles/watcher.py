@@ -40,8 +40,8 @@ class Watcher:
         self._runner = runner
         self._contract = node.client.contracts.watch
         self._watched: set[int] = set()
-        self._begun: set[int] = set()
-        self._told: set[int] = set()
+        self._begun = node.remembered.of_jobs(bool)
+        self._told = node.remembered.of_jobs(bool)
         self._commit_age = 0
         self._left: set[tuple[int, int]] = set()
         """Jobs that we have left, by number and instant of posting: after a reorganisation a number may stand for
@@ -85,9 +85,9 @@ class Watcher:
         if job.referee.lower() != self._node.client.deployment.referee.lower():
             return None
         pool, self._commit_age = snapshot.pool(job), snapshot.commit_age()
-        if not pool.amount or (job.id not in self._begun and not self._worth(job, pool, snapshot.now)):
+        if not pool.amount or (not self._begun[job.id] and not self._worth(job, pool, snapshot.now)):
             return None
-        self._begun.add(job.id)
+        self._begun[job.id] = True
         own = self._runner.train(job)
         # SAFETY: training may take days, in which prices and our other jobs change, so we check again before we stake.
         if own is not None and is_due(job, snapshot.now) and self._worth(job, pool, snapshot.now):
@@ -121,8 +121,8 @@ class Watcher:
             later = kept_to_watch(job, max_fee)
             reason = reason or too_poor(job.stake_sent.wanted, later, self._node.spare(job.id))
             reason = reason or self._runner.too_full(job.id)
-        if reason is not None and job.id not in self._told:
-            self._told.add(job.id)
+        if reason is not None and not self._told[job.id]:
+            self._told[job.id] = True
             _log.warning("job.not_watched", job=job.id, reason=reason)
         return reason is None
 

@@ -27,8 +27,8 @@ class WholeRuns:
 
     def __init__(self, node: Daemon, train: Train, worth: Worth, watcher: Watcher | None = None) -> None:
         self._node, self._train, self._worth, self._watcher = node, train, worth, watcher
-        self._told: set[tuple[int, bytes]] = set()
-        self._begun: set[int] = set()
+        self._told = node.remembered.of_jobs(set[bytes])
+        self._begun = node.remembered.of_jobs(bool)
 
     def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         """Return what is due in a job, and its right claim once that is computed."""
@@ -37,10 +37,10 @@ class WholeRuns:
             return [], None
         ours = node.address is not None and job.claim_of(node.address) is not None
         ours = ours or self._watches(job)
-        begun = ours or job.id in self._begun
+        begun = ours or self._begun[job.id]
         if not begun and self._worth.whole_after_s(job, now, wanted=True) == math.inf:
             return [], None
-        self._begun.add(job.id)
+        self._begun[job.id] = True
         own = self._train(job, ours=ours)
         if own is not None:
             self._report(job, own)
@@ -58,8 +58,9 @@ class WholeRuns:
 
     def _report(self, job: JobView, own: RunClaim) -> None:
         """Log once for each claimed root whether we could reproduce it."""
+        told = self._told[job.id]
         for group in job.groups:
-            if group.refutes is None and (job.id, group.root) not in self._told:
-                self._told.add((job.id, group.root))
+            if group.refutes is None and group.root not in told:
+                told.add(group.root)
                 verdict = "claim.valid" if group.root == own.root else "claim.invalid"
                 _log.info(verdict, job=job.id, claimed=group.root.hex(), own=own.root.hex())

@@ -32,6 +32,8 @@ MAX_SEARCHES = 1 << 26
 """Limit on the blocks of 256 taps that the gradient of a strided convolution looks through, some 50 ns each."""
 MAX_RUN_LEAVES = 1 << 20
 """Limit on the leaves of a run tree at any level: 32 MiB of hashes, served and fetched whole in a dispute."""
+LEAF_BYTES = 256
+"""Bytes in memory for each leaf of a run tree, while it is made: 64 once it is packed, and before that the hashes."""
 
 
 MAX_NODES, MAX_TENSORS = 1 << 17, 1 << 16
@@ -186,13 +188,25 @@ def check_leaves(terms: Terms) -> None:
 
 
 def memory_needed(program: Program, terms: Terms) -> int:
-    """Return the bytes that the job's tensors and one step of it take."""
+    """Return the bytes that the job's tensors, one step of it and the trees of one run take."""
     tensors = sum(descriptor.type.nbytes for descriptor in (*program.constants, *program.initial))
     nodes = range(len(program.nodes))
     beside = max(
         (max(_binary64(program, k, terms), _frames(program.nodes[k], program)) for k in nodes), default=0
     )
-    return tensors + StepPlan(program).peak_bytes + beside
+    return tensors + StepPlan(program).peak_bytes + beside + trees_bytes(terms)
+
+
+def trees_bytes(terms: Terms) -> int:
+    """Return the bytes of a run's trees: that of its claim, one at each finer stride, and that of its rounding logs.
+
+    SAFETY: a stranger chooses the number of leaves, up to `MAX_RUN_LEAVES` in each.
+    """
+    spans = (terms.steps, *terms.strides)
+    leaves = sum(
+        -(-min(span, terms.steps) // stride) for span, stride in zip(spans, terms.strides, strict=False)
+    )
+    return LEAF_BYTES * (leaves + (terms.steps if is_rounded(terms.mode) else 0))
 
 
 def _frames(structure: Structure, program: Program) -> int:

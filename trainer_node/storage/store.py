@@ -22,7 +22,7 @@ from typing import IO
 
 import numpy as np
 
-from referee_py.commit import HASH_BYTES, Record, Tag, Tree, canonical, tensor_hash
+from referee_py.commit import Hashes, Record, Tag, Tree, canonical, tensor_hash
 from referee_py.errors import AssayError, InvalidInput, Unavailable
 from referee_py.rounding.step_log import StepLog
 
@@ -116,7 +116,7 @@ class Store:
 
     def put_tree(self, tree: Tree) -> bytes:
         """Store a tree's leaves; returns its root."""
-        self._put(Name(Kind.TREE, tree.root, tree.tag, len(tree.leaves)), b"".join(tree.leaves))
+        self._put(Name(Kind.TREE, tree.root, tree.tag, len(tree.leaves)), tree.leaves.packed)
         return tree.root
 
     def put_record(self, record: Record) -> bytes:
@@ -164,7 +164,7 @@ class Store:
                     raise Corrupt(f"{name} has {size} bytes on disk; the limit is {self.max_bytes}")
                 data = file.read(size)
         except FileNotFoundError:
-            raise Unavailable(f"{name} is not in the store; fetch it from a server that has it") from None
+            raise _missing(name) from None
         check = check_for(name, self.max_bytes)
         try:
             for start in range(0, len(data), _CHUNK):
@@ -185,8 +185,20 @@ class Store:
 
     def get_tree(self, tag: Tag, root: bytes, count: int) -> Tree:
         """Return the tree with ``count`` leaves. Errors as :meth:`get_blob`."""
-        data = self.get(Name(Kind.TREE, root, tag, count))
-        return Tree(tag, [data[i : i + HASH_BYTES] for i in range(0, len(data), HASH_BYTES)])
+        return Tree(tag, Hashes(self.get(Name(Kind.TREE, root, tag, count))))
+
+    def part(self, name: Name, start: int, size: int) -> bytes:
+        """Return so many bytes of an artifact, or those that there are. SAFETY: they are not checked. Raises
+        Unavailable, DiskFailed."""
+        if (kept := self._kept(name)) is not None:
+            return kept[start : start + size]
+        path = path_of(self.root, name)
+        try:
+            with disk_errors(path), path.open("rb") as file:
+                file.seek(start)
+                return file.read(size)
+        except FileNotFoundError:
+            raise _missing(name) from None
 
     def get_record(self, record: bytes) -> Record:
         """Return the record. Errors as :meth:`get_blob`."""
@@ -370,6 +382,10 @@ def verify_files(store: Store) -> Iterator[tuple[Path, str | None]]:
                 yield path, str(error)
             else:
                 yield path, None
+
+
+def _missing(name: Name) -> Unavailable:
+    return Unavailable(f"{name} is not in the store; fetch it from a server that has it")
 
 
 def _sync_folder(folder: Path) -> None:

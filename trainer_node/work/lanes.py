@@ -64,6 +64,13 @@ class Turn(threading.Event):
         self._lanes, self._work = lanes, work
         self.over = False
         """Whether its lane is given to the next."""
+        self.then: Callable[[], None] = lambda: None
+        """Called when its lane is given to the next, for a work that waits for something else than its turn."""
+
+    def end(self) -> None:
+        """Let its lane be given to the next."""
+        self.over = True
+        self.then()
 
     def is_set(self) -> bool:
         self._lanes.glance()
@@ -172,7 +179,7 @@ class Lanes:
             # NOTE: of two turns the one that began later never ends before the other.
             if self._clock() - one.began < ends or one.turn is None:
                 break
-            one.turn.over = True
+            one.turn.end()
             free += 1
         while row.waiting and free > 0 and len(row.running) < 2 * self._count:
             self._begin(row.waiting.pop(0), row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from referee_py.commit import (
     DataTree,
+    Hashes,
     Record,
     Tag,
     Tree,
@@ -50,6 +52,46 @@ def test_every_leaf_of_a_tree_is_proven_by_its_path(count: int) -> None:
     for index in range(1 << tree.depth):
         leaf = leaves[index] if index < count else empty(Tag.RUN_TREE, 0)
         assert fold_path(Tag.RUN_TREE, leaf, index, tree.path(index)) == tree.root
+
+
+SIZES = [(1 << k) + more for k in (10, 11, 12) for more in (-1, 0, 1)] + [
+    random.randrange(9000) for _ in range(5)
+]
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_a_tree_of_any_size_is_the_same_whether_its_leaves_come_packed(count: int) -> None:
+    leaves = [random.randbytes(32) for _ in range(count)]
+    tree, packed = Tree(Tag.RUN_TREE, leaves), Tree(Tag.RUN_TREE, Hashes(b"".join(leaves)))
+    assert tree.root == packed.root == naive_root(Tag.RUN_TREE, leaves)
+    assert list(tree.leaves) == leaves
+    for index in [0, count - 1, *(random.randrange(1 << tree.depth) for _ in range(20))]:
+        leaf = leaves[index] if index < count else empty(Tag.RUN_TREE, 0)
+        assert tree.path(index) == packed.path(index)
+        assert fold_path(Tag.RUN_TREE, leaf, index, tree.path(index)) == tree.root
+
+
+@given(st.lists(st.binary(min_size=32, max_size=32), max_size=9), st.data())
+def test_packed_hashes_are_a_sequence_of_them(leaves: list[bytes], data: st.DataObject) -> None:
+    packed = Hashes(b"".join(leaves))
+    assert (len(packed), list(packed)) == (len(leaves), leaves)
+    assert packed == Hashes.of(leaves) == Hashes.of(packed)
+    assert hash(packed) == hash(Hashes.of(leaves))
+    assert packed != Hashes.of([*leaves, bytes(32)])
+    part = data.draw(st.slices(9))
+    assert packed[part] == tuple(leaves[part])
+    for index in range(-len(leaves), len(leaves)):
+        assert packed[index] == leaves[index]
+    for index in (len(leaves), -len(leaves) - 1):
+        with pytest.raises(IndexError):
+            packed[index]
+
+
+def test_what_is_no_hash_is_no_leaf() -> None:
+    with pytest.raises(InvalidProof, match="31 bytes"):
+        Tree(Tag.RUN_TREE, [bytes(32), bytes(31), bytes(33)])
+    with pytest.raises(InvalidProof, match="inside a hash"):
+        Hashes(bytes(33))
 
 
 @given(st.integers(1, 40), st.data())

@@ -150,8 +150,13 @@ def test_the_first_block_of_a_job_is_that_of_most(module_anvil: Anvil, blocks: C
         posted = int(blocks("eth_getBlockByNumber", "0x5", False)["result"]["timestamp"], 16)
         snapshot = client.snapshot()
         liar.lies["eth_getBlockByNumber"] = lambda true: {"result": {**true["result"], "timestamp": "0x1"}}
-        job: Any = SimpleNamespace(id=1, posted=posted)
-        assert client.first_block(job, snapshot.block) == 5
+        jobs: list[Any] = [SimpleNamespace(id=number, posted=posted) for number in range(1, 4)]
+        for _ in range(2):
+            assert [client.first_block(job, snapshot.block) for job in jobs] == [5] * 3
+        for job in jobs:
+            client.forget(job.id)
+        assert not client._first_blocks, "nothing is kept of jobs that are over"
+        assert client.first_block(jobs[0], snapshot.block) == 5
 
 
 def test_events_that_one_hides_are_not_kept(module_anvil: Anvil, blocks: Callable[..., Any]) -> None:

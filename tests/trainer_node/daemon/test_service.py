@@ -18,10 +18,12 @@ from eth_account import Account
 
 from referee_py.errors import InvalidInput, Unavailable
 from tests.conftest import Anvil, undone
-from trainer_node.chain import TransactionManager, connect
+from tests.trainer_node.chain.liar import Liar
+from trainer_node.chain import JobView, Snapshot, TransactionManager, connect
 from trainer_node.chain.abi import load_artifact
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.daemon.keys import create_key
+from trainer_node.daemon.loop import Loop, Role, Turn
 from trainer_node.daemon.service import Daemon, Service, open_daemon
 from trainer_node.errors import (
     AlreadyRunning,
@@ -220,6 +222,27 @@ def test_daemon_waits_for_its_chain(settings: Settings) -> None:
     thread.start()
     thread.join(timeout=0.5)
     assert thread.is_alive(), errors
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_endpoint_that_names_another_chain_keeps_no_daemon_from_starting(
+    settings: Settings, module_anvil: Anvil, place: int
+) -> None:
+    with Liar(module_anvil.url) as wrong:
+        wrong.lies["eth_chainId"] = "0x1"
+        urls = [module_anvil.url]
+        urls.insert(place, wrong.url)
+        with open_daemon(settings.model_copy(update={"rpc_url": tuple(urls)}), "test") as node:
+            Service(node, Loop(node, Idle()).tick).round()
+            assert "serves chain 1, not 31337" in str(ready(node))
+            assert node.metrics.value("block") == connect(module_anvil.url, 31337).eth.block_number
+
+
+class Idle(Role):
+    """Has nothing to do in any job."""
+
+    def turns(self, _: Snapshot, __: JobView) -> tuple[bool, list[Turn]]:
+        return False, []
 
 
 SLOW_ACT = """

@@ -36,6 +36,7 @@ from trainer_node.rounded import UNFOLDED_BYTES
 from trainer_node.run import package
 from trainer_node.run.checkpoints import StoredCheckpoints
 from trainer_node.run.package import (
+    LEAF_BYTES,
     MAX_NODES,
     MAX_TENSORS,
     Package,
@@ -45,6 +46,8 @@ from trainer_node.run.package import (
     load,
     load_program,
     memory_needed,
+    takes,
+    trees_bytes,
 )
 from trainer_node.run.replay import Replay
 from trainer_node.storage.database import Database
@@ -178,6 +181,25 @@ def test_more_memory_than_allowed_is_refused_before_any_tensor_is_fetched(
             load(fetcher, TERMS, PROGRAM.file_hash(), [uri], 100)
         assert not tensors_of(fetcher)
         load(fetcher, TERMS, PROGRAM.file_hash(), [uri], 10_000)
+
+
+def test_the_trees_of_a_run_are_reckoned_before_any_tensor_is_fetched(
+    fetcher: Fetcher, tmp_path: Path
+) -> None:
+    """The client says how many checkpoints there are: at each stride they are the leaves of a tree."""
+    steps, strides = 1 << 16, (64, 8, 1)
+    leaves = (1 << 10) + 8 + 8
+    terms = Terms.of(PROGRAM, steps, strides)
+    more = memory_needed(PROGRAM, terms) - memory_needed(PROGRAM, TERMS)
+    assert more == LEAF_BYTES * leaves - trees_bytes(TERMS)
+    assert takes(PROGRAM, terms).step - takes(PROGRAM, TERMS).step == more, "each run has its own"
+    rounded = Terms.of(PROGRAM, steps, strides, Rounding().mode)
+    assert trees_bytes(rounded) == LEAF_BYTES * (leaves + steps), "and one over the logs of its steps"
+    with serving(tmp_path / "client") as uri:
+        with pytest.raises(InvalidProgram, match="memory_bytes"):
+            load(fetcher, terms, PROGRAM.file_hash(), [uri], 10_000 + LEAF_BYTES * leaves // 2)
+        assert not tensors_of(fetcher)
+        load(fetcher, terms, PROGRAM.file_hash(), [uri], 10_000 + LEAF_BYTES * leaves)
 
 
 def test_images_that_are_unfolded_count_in_rounded_f64() -> None:

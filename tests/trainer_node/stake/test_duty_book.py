@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from trainer_node.chain import JobView
+from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFailed
 from trainer_node.play.actions import JobAction
 from trainer_node.roles.acceptance import Worth
@@ -146,6 +147,7 @@ def node() -> Any:
     return SimpleNamespace(
         address=ME,
         reserve=reserve,
+        remembered=Remembered(),
         duties=DutyBook(Database(None), reserve.jobs, MEANS),
         spare=lambda _job=0: 10**30,
         client=SimpleNamespace(

@@ -12,6 +12,7 @@ import structlog
 
 from trainer_node.chain import ClaimView, JobPhase, JobView
 from trainer_node.chain.codec.job import Group
+from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFull, RoomKept
 from trainer_node.observe.problems import Problems
 from trainer_node.roles.acceptance import Worth
@@ -42,6 +43,7 @@ class Challenger:
         node: Any = SimpleNamespace(
             settings=load_settings(chain_id=31337, data_dir=folder / "settings", mode=Mode.DEFEND),
             address="0x" + "aa" * 20,
+            remembered=Remembered(),
             client=SimpleNamespace(
                 deployment=SimpleNamespace(referee=REFEREE),
                 snapshot=lambda: SimpleNamespace(commit_age=lambda: 1),

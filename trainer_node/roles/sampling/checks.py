@@ -31,7 +31,7 @@ class BudgetSpent(AssayError):
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What is checked of a claimed root, as intervals in this order; at most ``cpu_s`` seconds of processors and
-    ``max_bytes`` fetched, in all roots of the job together."""
+    ``max_bytes`` fetched, for this root alone: who claims another one spends nothing of it."""
 
     intervals: Sequence[int]
     cpu_s: float = math.inf
@@ -60,7 +60,11 @@ class Root:
     asking: int = 0
     """The interval whose data are asked for."""
     withheld: bool = False
-    """Whether data of it are not served, or too late."""
+    """Whether something drawn of it cannot be checked: its data are not served, or too late, or make no sense to us, or
+    its budget is spent."""
+    cpu_s: float = 0.0
+    fetched: int = 0
+    """The seconds of processors and the bytes that have been spent on it."""
     running: Future[None] | None = None
     failures: int = 0
     retry_at: float = 0.0
@@ -77,7 +81,10 @@ class Root:
         INVARIANT: an interval is `begun` before it counts as taken, so none is lost whatever ends this, and something
         is left until the last one is done with. No more than `UNSERVED` are held whose data have not come.
         """
-        yield from list(self.begun)
+        for interval in list(self.begun):
+            # NOTE: `done` comes first where a replay ends meanwhile.
+            if interval not in self.brought and interval in self.begun:
+                yield interval
         while self.plan is not None and self.taken < len(self.plan.intervals):
             if len(self.begun) - len(self.brought) >= UNSERVED:
                 return
@@ -86,17 +93,22 @@ class Root:
             self.taken += 1
             yield interval
 
-    def done(self, interval: int) -> None:
-        """Note that an interval has an outcome."""
+    def done(self, interval: int, *, checked: bool) -> None:
+        """Note that an interval has an outcome, before it is noted as replayed. ``checked``: it was replayed, here or
+        for a stake."""
+        if not checked:
+            self.withheld = True
         self.begun.remove(interval)
         self.until.pop(interval, None)
         self.unserved.pop(interval, None)
 
-    def end(self) -> None:
-        """Check nothing more of it."""
-        if self.plan is not None:
-            self.taken = len(self.plan.intervals)
+    def end(self) -> int:
+        """Check nothing more of it, though something is left; return how many intervals are."""
+        assert self.plan is not None
+        left = len(self.begun) + len(self.plan.intervals) - self.taken
+        self.taken, self.withheld = len(self.plan.intervals), True
         self.begun.clear()
+        return left
 
     def late(self, now: float) -> bool:
         """Return whether what is asked for has had its time."""
@@ -105,11 +117,11 @@ class Root:
 
 @dataclass
 class Checks:
-    """The checks of one job. ``cpu_s`` seconds of processors and ``fetched`` bytes have been spent on them."""
+    """The checks of one job."""
 
     clock: ChainClock
     computing: int = 0
-    """How many of its intervals are replayed, or wait for the processors."""
+    """How many of its intervals are replayed, or wait for that."""
     over: bool = False
     """True once nobody wants the checks any more."""
     whole: bool = False
@@ -125,8 +137,6 @@ class Checks:
     """By root and interval: what we can refute, and play, until the job is over."""
     kept: int = 0
     """How many replayed intervals were wrong: each keeps its memory."""
-    cpu_s: float = 0.0
-    fetched: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -137,16 +147,29 @@ class Checks:
         """Return all roots and staked intervals."""
         return [*self.roots.values(), *self.staked.values()]
 
-    def spend(self, cpu_s: float, fetched: int) -> None:
-        """Note what was spent. NOTE: several roots are checked at the same time."""
-        with self.lock:
-            self.cpu_s, self.fetched = self.cpu_s + cpu_s, self.fetched + fetched
+    @property
+    def spent(self) -> tuple[float, int]:
+        """The seconds of processors and the bytes that have been spent on all roots and staked intervals."""
+        works = self.works()
+        return sum(root.cpu_s for root in works), sum(root.fetched for root in works)
 
     def one_wrong(self) -> int:
         """Count an interval that was found wrong; return how many there are."""
         with self.lock:
             self.kept += 1
             return self.kept
+
+    def brought(self, root: Root, interval: int) -> None:
+        """Note that the data of an interval have come: it waits for its replay."""
+        with self.lock:
+            self.computing += interval not in root.brought
+            root.brought.add(interval)
+
+    def replayed(self, root: Root, *intervals: int) -> None:
+        """Note that intervals do not wait for their replay any more."""
+        with self.lock:
+            self.computing -= len(root.brought.intersection(intervals))
+            root.brought.difference_update(intervals)
 
     @contextlib.contextmanager
     def computes(self) -> Iterator[None]:
@@ -170,8 +193,8 @@ class Checks:
 
     @property
     def passed(self) -> set[bytes]:
-        """The roots of which nothing that was drawn is left to check."""
-        return {name for name, root in list(self.roots.items()) if not root.left}
+        """The roots of which all that was drawn has been checked. SAFETY: what has been given up has not."""
+        return {name for name, root in list(self.roots.items()) if not root.left and not root.withheld}
 
     def proven_wrong(self, lost: Callable[[Refuted], bool]) -> set[bytes]:
         """Return the roots that were found wrong, by a statement that was not lost."""
@@ -179,15 +202,15 @@ class Checks:
 
 
 class Meter:
-    """Measures what the checks of a job cost: seconds of processors while it is entered, and bytes fetched from its
-    creation on; one without a source none, so bytes do not spend it. One with a plan without limits is never spent.
+    """Measures what the check of a root costs: seconds of processors while it is entered, and bytes fetched from its
+    creation on; one without a source none, so bytes do not spend it. Of a plan without limits nothing is ever spent.
 
     NOTE: several works compute at the same time. So the seconds are those of the thread that computes, once for each
     thread that the kernels use.
     """
 
-    def __init__(self, checks: Checks, source: Source | None, plan: Plan) -> None:
-        self._checks, self._source, self._plan = checks, source, plan
+    def __init__(self, checks: Checks, root: Root, source: Source | None) -> None:
+        self._lock, self._root, self._source = checks.lock, root, source
         self._fetched = 0 if source is None else source.fetched
         self._began: float | None = None
 
@@ -199,17 +222,19 @@ class Meter:
         self._began = None
 
     def spent(self) -> bool:
-        """Add up what was spent since the last look; return whether the job's budget is spent."""
-        checks, cpu_s = self._checks, 0.0
+        """Add up what was spent since the last look; return whether the root's budget is spent."""
+        root, cpu_s = self._root, 0.0
         fetched = 0 if self._source is None else self._source.fetched
         if self._began is not None:
             now = time.thread_time()
             cpu_s, self._began = (now - self._began) * repops.get_num_threads(), now
-        checks.spend(cpu_s, fetched - self._fetched)
+        with self._lock:  # an interval is replayed while the next one is brought
+            root.cpu_s, root.fetched = root.cpu_s + cpu_s, root.fetched + fetched - self._fetched
         self._fetched = fetched
-        if checks.cpu_s >= self._plan.cpu_s:
+        assert root.plan is not None
+        if root.cpu_s >= root.plan.cpu_s:
             return True
-        return self._source is not None and checks.fetched >= self._plan.max_bytes
+        return self._source is not None and root.fetched >= root.plan.max_bytes
 
 
 def provable(interval: int, state: Callable[[int], None]) -> int:

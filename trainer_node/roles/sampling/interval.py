@@ -30,8 +30,9 @@ from ...network.budget import Until
 from ...run.refutation import Refuted
 from ...run.replay import Interrupted
 from ...work.job_runner import JobRunner
+from ...work.lanes import Turn
 from ...work.packages import Work
-from ...work.processors import Processors
+from ...work.processors import Processors, Share
 from .budget import Means, data_s
 from .checks import BudgetSpent, Checks, Meter, Plan, Root, provable
 from .decide import claimable_s
@@ -146,8 +147,11 @@ class IntervalRunner(JobRunner):
     def _check(self, task: Task, auditor: Auditor, interval: int) -> Part | None:
         """Check an interval that we have staked on, and return it, or one before it, if it is wrong. Raises as
         `_fetch` and `_judge`."""
-        checked = self._fetch(task, auditor, interval, Meter(task.checks, auditor.published.source, Plan(())))
-        return self._judge(task, auditor, checked, Meter(task.checks, None, Plan(())), shared=False)
+        checked = self._fetch(
+            task, auditor, interval, Meter(task.checks, task.root, auditor.published.source)
+        )
+        with task.checks.computes():
+            return self._judge(task, auditor, checked, Meter(task.checks, task.root, None), None)
 
     def _fetch(self, task: Task, auditor: Auditor, interval: int, meter: Meter) -> int:
         """Bring the data of an interval; return the one to replay: it, or one before it that the claim's own data prove
@@ -169,12 +173,12 @@ class IntervalRunner(JobRunner):
         return interval
 
     def _judge(
-        self, task: Task, auditor: Auditor, interval: int, meter: Meter, *, shared: bool
+        self, task: Task, auditor: Auditor, interval: int, meter: Meter, turn: Turn | None
     ) -> Part | None:
-        """Replay an interval whose data have come. Return it if it is wrong. ``shared``: it shares the processors.
-        Raises as `_compute`, and AssayErrors of its data."""
+        """Replay an interval whose data have come, in a turn. Return it if it is wrong. Raises as `_compute`, and
+        AssayErrors of its data."""
         claimed = auditor.published
-        computed = self._compute(task, auditor, interval, meter, shared=shared)
+        computed = self._compute(task, auditor, interval, meter, turn)
         if computed == claimed.tree.leaves[interval - 1]:
             _log.info("sample.match", **task.about(interval), of=claimed.count)
             return None
@@ -190,13 +194,13 @@ class IntervalRunner(JobRunner):
             if meter.spent():
                 raise BudgetSpent("the budget is spent with the data of an interval")
 
-    def _compute(self, task: Task, auditor: Auditor, interval: int, meter: Meter, *, shared: bool) -> bytes:
+    def _compute(self, task: Task, auditor: Auditor, interval: int, meter: Meter, turn: Turn | None) -> bytes:
         """Replay an interval; what is found wrong keeps its memory. Raises Interrupted, BudgetSpent, MemoryShort.
-        SAFETY: what is not ``shared`` is one that we have staked on, which waits for nobody."""
+        SAFETY: what has no ``turn`` is one that we have staked on, which waits for nobody."""
         checks = task.checks
 
         def wanted() -> None:
-            if self._stop.is_set() or checks.over:
+            if self._stop.is_set() or checks.over or (turn is not None and turn.is_set()):
                 raise Interrupted(f"stopped in interval {interval}")
 
         def on_step(step: int) -> None:
@@ -205,15 +209,18 @@ class IntervalRunner(JobRunner):
             if step < auditor.published.span(interval)[1] and meter.spent():
                 raise BudgetSpent(f"the budget is spent after step {step}")
 
-        if not shared:
-            with checks.computes(), self._memory(task, auditor, interval, must=True) as kept_if_wrong, meter:
+        if turn is None:
+            with self._memory(task, auditor, interval, must=True) as kept_if_wrong, meter:
                 return kept_if_wrong(auditor.replay(interval, on_step))
-        with checks.computes(), self._processors.share() as pass_on:
+        mine = Share()
+        turn.then = partial(self._processors.leave, mine)  # it need not wait for them to stop
+        with self._processors.share(mine) as pass_on:
             wanted()
 
             def between(step: int) -> None:
                 on_step(step)
-                pass_on()
+                if pass_on():
+                    wanted()
 
             with self._memory(task, auditor, interval) as kept_if_wrong, meter:
                 return kept_if_wrong(auditor.replay(interval, between))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from referee_py.commit import Record, Tag, Tree
+from referee_py.commit import HASH_BYTES, Hashes, Record, Tag, Tree
 from referee_py.execute import State
 
 from ...audit.interval import Auditor
@@ -36,8 +36,8 @@ class Part(Replay):
 
     INVARIANT: everything up to the interval's start and beside its checkpoint is the claim's, so a match about our root
     is about this interval.
-    SAFETY: what it rests on, the claim's state at its start with the records and the tree above it, is in memory. When
-    the disk refuses to keep something, which ``unkept`` is told, it goes on, as in `Replay`.
+    SAFETY: what it rests on, the claim's state at its start with the records and the tree above it, is in memory, as
+    `takes` counts it. When the disk refuses to keep something, which ``unkept`` is told, it goes on, as in `Replay`.
     """
 
     def __init__(
@@ -58,26 +58,25 @@ class Part(Replay):
         self.start, self.end = claimed.span(interval)
         self._start_tree = claimed.step_tree(claimed.tree.leaves[interval - 2]) if self.start else None
         self._start_records = claimed.slot_records(interval - 1) if self.start else {}
-        leaves = list(claimed.tree.leaves)
-        leaves[interval - 1] = computed
-        self.tree = Tree(Tag.RUN_TREE, leaves)
-        self._keep(0, 0, self.terms.steps, self.tree)
-
-    @property
-    def claim(self) -> Refuted:
-        """The statement about the interval."""
-        last, index, theirs = len(self.tree.leaves) - 1, self.interval - 1, self._claimed.tree
-        return Refuted(
+        place = HASH_BYTES * (interval - 1)
+        leaves = claimed.tree.packed()
+        theirs = bytes(leaves[place : place + HASH_BYTES])
+        leaves[place : place + HASH_BYTES] = computed
+        self.tree = Tree(Tag.RUN_TREE, Hashes(bytes(leaves)))
+        last = claimed.count - 1
+        self.claim = Refuted(
             self.tree.root,
             self.tree.leaves[last],
             tuple(self.tree.path(last)),
-            self._claimed.logs,
-            against=theirs.root,
-            index=index,
-            claimed=theirs.leaves[index],
-            computed=self.computed,
-            siblings=tuple(theirs.path(index)),
+            claimed.logs,
+            against=claimed.root,
+            index=interval - 1,
+            claimed=theirs,
+            computed=computed,
+            siblings=tuple(self.tree.path(interval - 1)),  # one leaf differs, and none of its siblings
         )
+        """The statement about the interval."""
+        self._keep(0, 0, self.terms.steps, self.tree)
 
     def state(self, step: int) -> State:
         return self._run.advance(self._first.copy(), step)

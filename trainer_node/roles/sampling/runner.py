@@ -2,19 +2,21 @@
 each wrong root, as a `Part` that can be refuted and played until the job is over.
 
     a root       waits for its claimants' data in lanes (`lanes`), with a budget in the chain's time (`budget`)
-    an interval  is replayed once its data have come, beside what brings the next ones (`beside`) and whole runs, and in
-                 turns with other intervals (`processors`)
+    an interval  is replayed once its data have come, beside what brings the next ones (`beside`) and whole runs, in one
+                 of a few places, and step by step with the others that have one (`processors`)
     a stake      the interval on which one of ours rests is found again in a thread of its own: it waits for no lane, no
                  other computation and no other root
 
-SAFETY: a claimant who does not serve what a part needs, in time, would never be found out by parts. So such a job is
-`withheld`, and its whole run can be computed, which needs nothing of the claimant. One whose data cannot be of the
-program is found out by them (`Malformed`).
+SAFETY: a claimant who does not serve what a part needs, in time, would never be found out by parts; and one whose parts
+take more than their budget, or cannot be replayed, neither. So such a job is `withheld`, and its whole run can be
+computed, which needs nothing of the claimant. One whose data cannot be of the program is found out by them
+(`Malformed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from functools import partial
 from typing import Any
@@ -34,7 +36,7 @@ from ...run.replay import Interrupted, Replay
 from ...work.lanes import Lanes, Turn
 from ...work.outcomes import delay_s
 from ...work.packages import Lost
-from .beside import Beside
+from .beside import Beside, Judge
 from .budget import ChainClock
 from .checks import BudgetSpent, Checks, Meter, Plan, Root
 from .decide import at_large, claimable_s, forsaken
@@ -57,7 +59,7 @@ class SampleRunner(IntervalRunner):
         self._checks: dict[int, Checks] = {}
         self._lanes = Lanes(LANES, "checks", clock=self._clock)
         self._threads = Threads("staked checks")
-        self._replays = Threads("replays")
+        self._places = Lanes(LANES, "replays", clock=self._clock)
 
     # ------------------------------------------------------------------ for the loop
 
@@ -83,6 +85,7 @@ class SampleRunner(IntervalRunner):
         if prepared:
             self._begin(job, checks)
         self._lanes.look()
+        self._places.look()
         return checks.found()
 
     def found(self, job_id: int) -> list[Refuted]:
@@ -103,7 +106,7 @@ class SampleRunner(IntervalRunner):
         return super().replay(job_id)
 
     def withheld(self, job: JobView) -> bool:
-        """Return whether the data of a living root that we have not found wrong are not served, or too late."""
+        """Return whether something drawn of a living root that we have not found wrong cannot be checked."""
         return bool(self._withheld(job, self._checks.get(job.id)))
 
     def forsaken(self, job: JobView, now: float) -> bool:
@@ -142,7 +145,7 @@ class SampleRunner(IntervalRunner):
     def spent(self, job_id: int) -> tuple[float, int]:
         """Return the seconds of processors and the bytes that the checks of a job have taken."""
         checks = self._checks.get(job_id)
-        return (0.0, 0) if checks is None else (checks.cpu_s, checks.fetched)
+        return (0.0, 0) if checks is None else checks.spent
 
     def forget(self, job_id: int) -> None:
         super().forget(job_id)
@@ -197,6 +200,7 @@ class SampleRunner(IntervalRunner):
             checks.over = True
         super().close()
         self._lanes.close(wait=True)
+        self._places.close(wait=True)
         found_again = [root for checks in self._checks.values() for root in checks.staked.values()]
         wait_for([root.running for root in found_again if root.running is not None])
 
@@ -222,10 +226,18 @@ class SampleRunner(IntervalRunner):
         """Let what is left of the claimed roots be checked, each root for itself."""
         for group, root in self._todo(job, checks):
             task = Task(job, self._works[job.id], group, checks, root)
-            # NOTE: nobody gets turns that are too short for anything by the end of his period.
-            period_s = max(task.refutable_s, TURN_S)
-            root.running = self._lanes.submit(period_s, partial(self._sample, task))
+            beside = Beside(
+                partial(self._in_turn, self._places, task),
+                partial(self._replays, task),
+                partial(self._outcome, task),
+            )
+            root.running = beside.begin(self._in_turn(self._lanes, task, partial(self._sample, task, beside)))
         checks.looked_at += ROOTS
+
+    def _in_turn(self, lanes: Lanes, task: Task, do: Callable[[Turn], None]) -> Future[None]:
+        """Queue a work for a root."""
+        # NOTE: nobody gets turns that are too short for anything by the end of his period.
+        return lanes.submit(max(task.refutable_s, TURN_S), do)
 
     def _wanted(self, task: Task) -> bool:
         """Return whether a root is still to be checked. NOTE: a turn may have been waited for."""
@@ -310,11 +322,12 @@ class SampleRunner(IntervalRunner):
 
     # ------------------------------------------------------------------ in threads
 
-    def _sample(self, task: Task, turn: Turn) -> None:
-        """Check what is left of a claimed root. Raises Unavailable if its run tree is not served, or not in this
-        turn."""
+    def _sample(self, task: Task, beside: Beside, turn: Turn) -> None:
+        """Bring the data of what is left of a claimed root. Raises Unavailable if its run tree is not served, or not in
+        this turn."""
         job, root = task.job, task.root
-        if not self._wanted(task):
+        beside.turn = turn
+        if beside.over or not self._wanted(task):
             return
         if root.plan is None:
             root.plan = self._samples.plan(job, task.group)
@@ -328,33 +341,32 @@ class SampleRunner(IntervalRunner):
         except Unavailable as error:
             self._count(task, error, turn, 0)
             raise
-        root.brought.clear()
-        beside = Beside(self._replays, partial(self._replay_drawn, task, auditor, turn), turn.set)
-        try:
-            with beside:
-                try:
-                    self._bring_ahead(task, auditor, beside, turn)
-                finally:
-                    turn.leave()
-        except BudgetSpent:
-            left = len(root.begun) + len(root.plan.intervals) - root.taken
-            _log.warning("sample.budget_spent", **task.about(root.asking), left=left)
-            root.end()
-        except Unavailable:
-            if not beside.found:
-                raise
+        self._bring_ahead(task, auditor, beside, turn)
+
+    def _replays(self, task: Task, turn: Turn) -> Judge:
+        """Return what replays the drawn intervals of a root in a turn. Raises as `_auditor`."""
+        return partial(self._replay_drawn, task, self._auditor(task, turn), turn)
+
+    def _outcome(self, task: Task, error: BaseException | None) -> BaseException | None:
+        """Return with which error a root's work has ended, if it is one."""
+        root = task.root
+        task.checks.replayed(root, *root.brought)  # what is left of them is brought again, from the disk
+        if not isinstance(error, BudgetSpent):
+            return error
+        about = task.about(root.asking)
+        _log.warning("sample.budget_spent", **about, left=root.end(), cpu_s=root.cpu_s, bytes=root.fetched)
+        return None
 
     def _bring_ahead(self, task: Task, auditor: Auditor, beside: Beside, turn: Turn) -> None:
         """Bring the data of what is left of a claimed root, and hand it over to be replayed, until as much waits for
         that as may. Raises BudgetSpent; Unavailable if the turn is over."""
         checks, root, source = task.checks, task.root, auditor.published.source
-        assert root.plan is not None
-        meter = Meter(checks, source, root.plan)
+        meter = Meter(checks, root, source)
         for interval in root.next_ones():
             if self._computes_whole(task.job.id) or beside.over or beside.full:
                 return
             if (task.group.root, interval) in checks.staked:
-                root.done(interval)
+                root.done(interval, checked=True)
                 continue
             if meter.spent():
                 raise BudgetSpent(f"the budget is spent before interval {interval}")
@@ -365,13 +377,13 @@ class SampleRunner(IntervalRunner):
                 raise  # ours, and not the claim's: the interval is checked again
             except Unavailable as error:
                 if self._count(task, error, turn, root.asking):
-                    root.done(interval)
+                    root.done(interval, checked=False)
                 continue
             except AssayError as error:
-                root.done(interval)
+                root.done(interval, checked=False)
                 _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
                 continue
-            root.brought.add(interval)
+            checks.brought(root, interval)
             beside.give(interval, checked, source.fetched - before)
 
     def _replay_drawn(
@@ -382,29 +394,39 @@ class SampleRunner(IntervalRunner):
         SAFETY: what is wrong is known to the loop at once, whatever else of the root is still waited for.
         """
         checks, root = task.checks, task.root
-        assert root.plan is not None
-        meter, found = Meter(checks, None, root.plan), None
         try:
-            if self._computes_whole(task.job.id):
-                return None
+            found, checked = self._replay_one(task, auditor, turn, drawn, interval)
+        except BaseException:
+            if not turn.over:  # else it is replayed in the next turn
+                checks.replayed(root, drawn)
+            raise
+        if found is not None:
+            checks.parts[found.claim.against, found.interval] = found
+        if checked is not None:
+            root.done(drawn, checked=checked)
+        checks.replayed(root, drawn)
+        return found
+
+    def _replay_one(
+        self, task: Task, auditor: Auditor, turn: Turn, drawn: int, interval: int
+    ) -> tuple[Part | None, bool | None]:
+        """Return the interval if it is wrong, and whether the one that was drawn is checked; None if it is not known
+        yet whether it can be."""
+        meter = Meter(task.checks, task.root, None)
+        if self._computes_whole(task.job.id):
+            return None, None
+        try:
             if meter.spent():
                 raise BudgetSpent(f"the budget is spent before interval {interval}")
-            found = self._judge(task, auditor, interval, meter, shared=True)
+            return self._judge(task, auditor, interval, meter, turn), True
         except (Interrupted, BudgetSpent, DiskFailed, MemoryShort, Lost):
             raise  # the interval is checked again, or nothing is
         except Unavailable as error:
             # NOTE: the disk has lost what had come.
-            if self._count(task, error, turn, drawn):
-                root.done(drawn)
-            return None
+            return None, False if self._count(task, error, turn, drawn) else None
         except AssayError as error:
             _log.warning("sample.unchecked", **task.about(interval), reason=str(error)[:400])
-        finally:
-            root.brought.discard(drawn)
-        if found is not None:
-            checks.parts[found.claim.against, found.interval] = found
-        root.done(drawn)
-        return found
+            return None, False
 
     def _find_staked(self, task: Task) -> None:
         """Find an interval again that we have refuted. Raises what keeps us from it; then it is tried again.
@@ -424,7 +446,7 @@ class SampleRunner(IntervalRunner):
             if task.late and not checks.over:
                 checks.roots[task.group.root].withheld = True
             raise
-        task.root.done(interval)
+        task.root.done(interval, checked=True)
         if found is not None:
             checks.parts[found.claim.against, found.interval] = found
 

@@ -61,8 +61,9 @@ class Samples:
 
     def __init__(self, node: Daemon) -> None:
         self._node, self._settings = node, node.settings
-        self._seeds: dict[tuple[int, bytes], bytes] = {}
-        self._told: set[int] = set()
+        self._seeds = node.remembered.of_jobs(dict[bytes, bytes])
+        """By job and root."""
+        self._told = node.remembered.of_jobs(bool)
         self._telling = threading.Lock()
         """NOTE: the roots of a job are drawn side by side."""
         self._random = os.urandom(32)
@@ -121,9 +122,9 @@ class Samples:
     def _tell(self, job: JobView, count: int, intervals: int) -> None:
         """Log once what is checked of a job, and what that is worth."""
         with self._telling:
-            if job.id in self._told:
+            if self._told[job.id]:
                 return
-            self._told.add(job.id)
+            self._told[job.id] = True
         needed = deterrence(job, self._settings.samplers)
         _log.info(
             "sample.plan",
@@ -136,14 +137,14 @@ class Samples:
         )
 
     def _seed(self, job: JobView, group: Group) -> bytes | None:
-        key = job.id, group.root
-        if key not in self._seeds:
+        seeds, root = self._seeds[job.id], group.root
+        if root not in seeds:
             if self._settings.check != "share":
-                self._seeds[key] = secret_seed(self._secret(job), group.root)
+                seeds[root] = secret_seed(self._secret(job), root)
             elif (block_hash := self._block_after(job, group)) is not None:
                 address = self._node.address or "0x" + "00" * 20
-                self._seeds[key] = public_seed(block_hash, address, group.root)
-        return self._seeds.get(key)
+                seeds[root] = public_seed(block_hash, address, root)
+        return seeds.get(root)
 
     def _secret(self, job: JobView) -> bytes:
         if self._node.transactions is None:
@@ -174,7 +175,7 @@ class Sampler:
         self._node, self._runner, self._settings = node, runner, node.settings
         self._worth = Worth(node, runner)
         self._whole = WholeRuns(node, runner.train, self._worth)
-        self._begun = set[int]()
+        self._begun = node.remembered.of_jobs(bool)
         self._found: dict[int, list[Refuted]] = {}
 
     def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
@@ -185,11 +186,11 @@ class Sampler:
             return [], None
         me = node.address
         staked = me is not None and bool(job.stakes_of(me))
-        if not staked and job.id not in self._begun:
+        if not staked and not self._begun[job.id]:
             poor = useless(deterrence(job, settings.samplers)) if settings.check == "share" else None
             if not self._worth.unless(job, poor) or not self._worth.in_time(job, now):
                 return [], None
-        self._begun.add(job.id)
+        self._begun[job.id] = True
         after_s = 0.0
         if not runner.in_whole(job.id):
             after_s = self._worth.whole_after_s(job, now, wanted=runner.wants_whole(job, now))
@@ -253,6 +254,6 @@ def too_much(runner: SampleRunner, job: JobView, settings: Settings) -> str | No
     if hours <= settings.max_check_cpu_h:
         return None
     return (
-        f"its claimants do not serve what a part needs, and the whole of it takes {hours:.3g} hours of processors; "
-        f"max_check_cpu_h allows {settings.max_check_cpu_h:g}"
+        "what a part needs is not served, or takes more than its budget, and the whole of it takes "
+        f"{hours:.3g} hours of processors; max_check_cpu_h allows {settings.max_check_cpu_h:g}"
     )

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,17 @@ from tests.trainer_node.slow import Hand, SlowServer, slow_server
 from trainer_node.audit.interval import Auditor
 from trainer_node.audit.published import PublishedRun
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
-from trainer_node.chain.threads import Threads
 from trainer_node.errors import DiskFailed
 from trainer_node.limits.waits import LANE
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.roles.sampling import beside
-from trainer_node.roles.sampling.beside import Beside
+from trainer_node.roles.sampling.beside import Beside, Judge
 from trainer_node.roles.sampling.checks import Plan
 from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
-from trainer_node.work.lanes import Turn
+from trainer_node.work.lanes import Lanes, Turn
 
 from .test_runner import Wanted
 
@@ -54,6 +54,8 @@ class Hall:
     quick: SlowServer
     submitted: list[float] = field(default_factory=list)
     """The periods of the works that were queued for a lane."""
+    last: Future[Any] | None = None
+    """The last of them."""
     go: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -61,7 +63,8 @@ class Hall:
 
         def counted(period_s: float, do: Callable[[Turn], Any]) -> Future[Any]:
             self.submitted.append(period_s)
-            return submit(period_s, do)
+            self.last = submit(period_s, do)
+            return self.last
 
         self.node._lanes.submit = counted  # type: ignore[method-assign]
 
@@ -126,7 +129,7 @@ def test_a_root_waits_for_a_lane_once_whatever_is_drawn_of_it(hall: Hall) -> Non
     while INTERVALS not in hall.found(of):
         (root,) = hall.node._checks[1].roots.values()
         assert root.running is not None
-        if any(one.future is root.running for one in list(lanes._rows[0].waiting)):
+        if any(one.future is hall.last for one in list(lanes._rows[0].waiting)):
             hall.clock.on(1.0)
             turns += 1
         until(lambda: not any(one.turn.over for one in list(lanes._rows[0].running) if one.turn))
@@ -201,33 +204,59 @@ def test_where_much_waits_for_its_replay_the_rest_is_asked_for_later(
     assert hall.submitted == [PERIOD_S, *[PERIOD_S / 2] * (len(hall.submitted) - 1)], "of what is left"
 
 
+def begun(replay: Judge) -> tuple[Beside, Future[None]]:
+    """Return what replays in lanes of its own, and what brings, which is done once that is set."""
+    lanes, brings = Lanes(1, "test"), Future[None]()
+    work = Beside(partial(lanes.submit, 30.0), lambda _: replay)
+    work.begin(brings)
+    return work, brings
+
+
 def test_bytes_that_wait_for_their_replay_have_a_bound() -> None:
     go = threading.Event()
 
     def replay(_: int, __: int) -> None:
         assert go.wait(120)
 
-    with Beside(Threads("test"), replay, lambda: None) as work:
-        work.give(1, 1, beside.AHEAD_BYTES - 1)
-        assert not work.full
-        work.give(2, 2, 1)
-        assert work.full
-        go.set()
-        until(lambda: not work.full)
+    work, brings = begun(replay)
+    work.give(1, 1, beside.AHEAD_BYTES - 1)
+    assert not work.full
+    work.give(2, 2, 1)
+    assert work.full
+    go.set()
+    until(lambda: not work.full)
+    assert not work.all.done()
+    brings.set_result(None)
+    assert work.all.result(120) is None
 
 
 def test_an_error_of_a_replay_ends_the_work_and_is_its_own() -> None:
-    told = threading.Event()
-
     def replay(_: int, __: int) -> None:
         raise DiskFailed("full")
 
-    def work() -> None:
-        with Beside(Threads("test"), replay, told.set) as replays:
-            replays.give(1, 1, 0)
-            assert told.wait(120)
-            until(lambda: replays.over)
-            raise Unavailable("it was told to stop")
-
+    work, brings = begun(replay)
+    work.turn = threading.Event()
+    work.give(1, 1, 0)
+    assert work.turn.wait(120), "what brings is told to stop"
+    assert work.over
+    brings.set_exception(Unavailable("it was told to stop"))
     with pytest.raises(DiskFailed):
-        work()
+        work.all.result(120)
+
+
+def test_who_cancels_takes_both_from_their_queues() -> None:
+    go, replayed = threading.Event(), list[int]()
+    lanes = Lanes(1, "test")
+    busy = lanes.submit(30.0, lambda _: go.wait(120))
+    work, brings = (
+        Beside(partial(lanes.submit, 30.0), lambda _: lambda drawn, __: replayed.append(drawn)),
+        Future[None](),
+    )
+    work.begin(brings)
+    work.give(1, 1, 0)
+    assert work.all.cancel()
+    assert brings.cancelled()
+    go.set()
+    assert busy.result(120)
+    until(lambda: not lanes._rows[0].waiting)
+    assert replayed == []

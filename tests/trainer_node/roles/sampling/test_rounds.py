@@ -16,6 +16,7 @@ from referee_py.program.terms import Terms
 from tests.trainer_node.desk import PROGRAM, challenged, new_runner, put_package, rules, until
 from tests.trainer_node.slow import Hand, SlowServer, slow_server
 from trainer_node.chain import Group, JobView
+from trainer_node.daemon.remembered import Remembered
 from trainer_node.roles.sampling import decide, draw, runner
 from trainer_node.roles.sampling.checks import UNSERVED, Plan
 from trainer_node.roles.sampling.runner import ROOTS, SampleRunner
@@ -74,7 +75,11 @@ def test_the_loop_draws_nothing(
     )
     snapshot = SimpleNamespace(commit_age=lambda: 60)
     node: Any = SimpleNamespace(
-        settings=settings, address=None, transactions=None, client=SimpleNamespace(snapshot=lambda: snapshot)
+        settings=settings,
+        address=None,
+        transactions=None,
+        remembered=Remembered(),
+        client=SimpleNamespace(snapshot=lambda: snapshot),
     )
     hashed, me = list[int](), threading.get_ident()
 
@@ -140,7 +145,7 @@ def test_the_loop_walks_through_no_intervals_and_their_work_holds_few(
     begun = list(root.next_ones())
     assert begun == root.begun == list(range(1, UNSERVED + 1))
     assert list(root.next_ones()) == begun, "they have no outcome yet"
-    root.done(3)
+    root.done(3, checked=True)
     assert list(root.next_ones()) == [*(k for k in begun if k != 3), UNSERVED + 1]
     made.close()
 

@@ -15,6 +15,7 @@ import pytest
 from referee_py.errors import Unavailable
 from tests.trainer_node.audit.runs import opened, publish
 from trainer_node.audit.interval import Auditor, computes
+from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFailed
 from trainer_node.roles.sampling.budget import ChainClock, Means
 from trainer_node.roles.sampling.checks import Checks, Plan, Root, provable
@@ -376,6 +377,7 @@ def test_a_draw_is_of_the_claim_and_not_of_a_refutation_with_its_root() -> None:
     snapshot = SimpleNamespace(job_events=lambda *_: events, block=SimpleNamespace(number=30))
     block = lambda number: SimpleNamespace(hash=number)  # noqa: E731
     client = SimpleNamespace(snapshot=lambda: snapshot, block=block)
-    samples = Samples(SimpleNamespace(client=client, settings=NOTHING))  # type: ignore[arg-type]
+    node: Any = SimpleNamespace(client=client, settings=NOTHING, remembered=Remembered())
+    samples = Samples(node)
     group: Any = SimpleNamespace(index=2, root=root)
     assert samples._block_after(job_of(root), group) == 21

@@ -6,8 +6,10 @@ The servers, downloads and replays are real; the clock stands still until a test
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from trainer_node.chain import JobView
 from trainer_node.limits.waits import LANE, LANES, TURN_S, retry_s, staked_s
 from trainer_node.roles.sampling.budget import ChainClock
 from trainer_node.roles.sampling.checks import Checks
+from trainer_node.roles.sampling.interval import Task
 from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.run.cost_estimate import CostEstimate
 from trainer_node.run.package import Package
@@ -30,6 +33,7 @@ from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 from trainer_node.storage.store_files import path_of
+from trainer_node.work.lanes import Lanes, Turn
 from trainer_node.work.outcomes import RETRY_S
 from trainer_node.work.processors import Share
 
@@ -51,6 +55,19 @@ class Siege:
     quick: SlowServer
     stalling: SlowServer
     others: int = 0
+    brings: defaultdict[int, list[Future[None]]] = field(default_factory=lambda: defaultdict(list))
+    """By job, what was queued for a lane."""
+
+    def __post_init__(self) -> None:
+        queue = self.node._in_turn
+
+        def noted(lanes: Lanes, task: Task, do: Callable[[Turn], None]) -> Future[None]:
+            work = queue(lanes, task, do)
+            if lanes is self.node._lanes:
+                self.brings[task.job.id].append(work)
+            return work
+
+        self.node._in_turn = noted  # type: ignore[method-assign]
 
     def job(self, number: int, *claims: tuple[bytes, str], ends: int = DAY) -> JobView:
         """Return a job whose roots are claimed, each by a server of its own."""
@@ -83,9 +100,8 @@ class Siege:
 
     def queued(self, of: JobView) -> bool:
         """Return whether a root of a job waits for a lane."""
-        works = [root.running for root in self.node._checks[of.id].works()]
         rows = list(self.node._lanes._rows.values())
-        return any(one.future in works for row in rows for one in list(row.waiting))
+        return any(one.future in self.brings[of.id] for row in rows for one in list(row.waiting))
 
     @property
     def ending(self) -> bool:

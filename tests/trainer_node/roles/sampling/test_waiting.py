@@ -11,6 +11,7 @@ import pytest
 from referee_py.errors import Unavailable
 from trainer_node.audit.claimed import Source
 from trainer_node.chain.events import Event
+from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFull, RpcCorrupt
 from trainer_node.roles.sampling.budget import ChainClock, Means
 from trainer_node.roles.sampling.checks import Checks, Plan
@@ -116,7 +117,7 @@ class Flooded:
 def test_commitments_of_strangers_do_not_keep_us_from_what_we_have_staked_on() -> None:
     me = "0x" + "aa" * 20
     client = SimpleNamespace(snapshot=Flooded)
-    node: Any = SimpleNamespace(address=me, client=client, settings=None)
+    node: Any = SimpleNamespace(address=me, client=client, settings=None, remembered=Remembered())
     own = SimpleNamespace(index=1, root=b"ours", refutes=0, dead=False, members=(0,))
     job: Any = SimpleNamespace(id=1, groups=[own], claims=[SimpleNamespace(owner=me)])
     assert Samples(node).staked(job, SimpleNamespace(index=0, root=b"lie")) == (3,)  # type: ignore[arg-type]

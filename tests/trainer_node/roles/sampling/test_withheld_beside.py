@@ -15,6 +15,7 @@ from tests.trainer_node.desk import REFEREE, challenged, keeper_of, new_runner, 
 from tests.trainer_node.slow import Hand, SlowServer, slow_server
 from trainer_node.audit.published import PublishedRun
 from trainer_node.chain import JobView
+from trainer_node.daemon.remembered import Remembered
 from trainer_node.roles.sampling.budget import Means, data_s
 from trainer_node.roles.sampling.runner import SampleRunner
 from trainer_node.roles.sampling.sampler import Sampler
@@ -103,6 +104,7 @@ def watch(tmp_path: Path) -> Iterator[Watch]:
         ),
         address=None,
         transactions=None,
+        remembered=Remembered(),
         client=SimpleNamespace(deployment=SimpleNamespace(referee=REFEREE), snapshot=lambda: snapshot),
     )
     with slow_server(Store(tmp_path / "run" / "artifacts", sync=False), clock) as server:
