@@ -40,7 +40,6 @@ from trainer_node.run.log_sources import OwnLogs
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
 from trainer_node.settings.sections import Policy
-from trainer_node.stake.gas_patience import Market
 from trainer_node.stake.policy import GasBudget
 from trainer_node.stake.reserved_ether import Reserve
 from trainer_node.storage.artifacts import Kind, Name
@@ -233,7 +232,7 @@ class Court:
             reserve=Reserve(lambda: 1, lambda: False),
             gas=GasBudget(Database(None), None),
             address=KEY.address,
-            spare=lambda: ENOUGH,
+            spare=lambda: 10**24,
             database=Database(None),
             problems=Problems(),
             gauges=Gauges(Metrics(), KEY.address),
@@ -243,12 +242,12 @@ class Court:
             settings=SimpleNamespace(
                 latency_s=0.0,
                 mined_s=0.0,
-                fees=SimpleNamespace(max_fee=1),
+                fees=SimpleNamespace(max_fee=1, patient_s=0, policy=lambda: SimpleNamespace(priority_fee=0)),
                 policy=Policy(),
                 withdrawal_address=None,
                 limits=SimpleNamespace(memory_bytes=ENOUGH, max_period_s=30 * 24 * 3600),
                 allow_probable_bounds=False,
-                market=lambda base_fee: Market(base_fee, 0),
+                chain_id=31337,
             ),
             fetcher=Fetcher(self.store, timeout_s=60.0, attempts=1),
             store=self.store,

@@ -147,7 +147,7 @@ class Snapshot:
 
     def head(self) -> int:
         """Return the number of the newest block."""
-        return self._client.block().number
+        return self._client.head()
 
     def still_canonical(self) -> bool:
         """Return whether the block is still part of the chain."""

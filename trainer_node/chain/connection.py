@@ -10,7 +10,7 @@ from .codec.job import JobView
 from .contracts import Contracts, Deployment
 from .endpoints import endpoints_of
 from .events import EventCache
-from .majority import agreed, answers, most_of
+from .majority import agreed, answers, low, most_of
 from .notes import BLOCK, Notes
 from .view import ViewPolicy
 
@@ -89,6 +89,13 @@ class Connection:
     def agreed_block(self, number: int) -> Block:
         """Return the block of a number that most endpoints have."""
         return agreed(self.endpoints, lambda: self.block(number))
+
+    def head(self) -> int:
+        """Return the number of the newest block that most endpoints have; of two endpoints, the lower one's.
+
+        SAFETY: what one endpoint says once must not keep a node from anything for as long as it runs.
+        """
+        return low(answers(self.endpoints, lambda: self.block().number, None))
 
     def block(self, number: int | None = None) -> Block:
         """Return a block by number, by default the latest. Raises RpcUnavailable if the endpoint does not have it."""

@@ -16,7 +16,7 @@ from ..chain.outbox import Call
 from ..errors import RpcCorrupt
 from ..local.bundle import Bundle
 from ..network.uri import check_uri
-from ..run.package import package_names
+from ..run.package import check_size, package_names
 from ..storage.store import Store
 
 ETHER = 10**18
@@ -69,6 +69,7 @@ def post_job(
     """
     check_uri(uri)
     bundle.terms.check(bundle.program)
+    check_size(bundle.terms)
     bundle.program.check_tensors(bundle.constants, bundle.initial)
     arithmetic = bundle.terms.arithmetic
     if offer.bounty and not arithmetic.watchable:

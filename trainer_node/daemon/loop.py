@@ -213,9 +213,7 @@ def _forwarder(node: Daemon) -> Forwarder | None:
             f"withdrawal_address {node.address} is the daemon's own account; name another, or none"
         )
     floor = int(settings.keep_eth * 10**18)
-    return Forwarder(
-        settings.withdrawal_address, floor, node.client.block().number, partial(gas_market, settings)
-    )
+    return Forwarder(settings.withdrawal_address, floor, node.client.head(), partial(gas_market, settings))
 
 
 class Sender:

@@ -97,7 +97,7 @@ class Daemon:
     def __post_init__(self) -> None:
         self.gas = GasBudget(self.database, self.settings.max_gas_loss)
         self.gauges = Gauges(self.metrics, self.address)
-        self.reserve = Reserve(lambda: self.client.block().number, self._pending)
+        self.reserve = Reserve(lambda: self.client.head(), self._pending)
         self.duties = DutyBook(self.database, self.reserve.jobs, Means.of(self.settings))
 
     def _pending(self) -> bool:

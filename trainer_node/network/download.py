@@ -22,6 +22,7 @@ from referee_py.errors import Unavailable
 from ..errors import Corrupt
 from ..storage.artifacts import Name
 from ..storage.store import Store
+from . import places
 from .budget import Budget
 from .peer_costs import Peers, host_of
 from .uri import check_uri
@@ -69,6 +70,7 @@ def connect(bounds: Bounds) -> httpx.AsyncClient:
         follow_redirects=False,
         trust_env=False,
         headers={"Accept-Encoding": "identity", "User-Agent": "assay"},
+        limits=httpx.Limits(max_keepalive_connections=4, keepalive_expiry=2.0),
         verify=_tls(),
     )
 
@@ -105,7 +107,8 @@ class Downloads:
         try:
             async for attempt in retrying:
                 with attempt:
-                    await self._counted(uri, name, limit)
+                    async with places.OF_PROCESS.one(self.job):
+                        await self._counted(uri, name, limit)
         except _TryAgain as error:
             raise Unavailable(str(error)) from error
 

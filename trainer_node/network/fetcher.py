@@ -200,21 +200,25 @@ class Fetcher:
     async def _fetch_all(
         self, call: Call, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
     ) -> None:
-        gate = asyncio.Semaphore(parallel)
+        # SAFETY: a package may name a million artifacts, so there is nothing for each of them, nor for its failure.
+        left, failed = iter(names), list[Exception]()
         async with connect(self._bounds) as client:
             downloads = Downloads(
                 client, call, self.store, self._bounds, self._job, self.peers, self._budgets, self._clock
             )
 
-            async def one(name: Name) -> None:
-                async with gate:
-                    await self._fetch(downloads, name, uris, self._limit(name, max_bytes))
-                call.done += 1
+            async def some() -> None:
+                for name in left:
+                    try:
+                        await self._fetch(downloads, name, uris, self._limit(name, max_bytes))
+                        call.done += 1
+                    except Exception as error:
+                        del failed[1:]
+                        failed.append(error)
 
-            results = await asyncio.gather(*(one(name) for name in names), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+            await asyncio.gather(*(some() for _ in range(min(parallel, len(names)))))
+        if failed:
+            raise failed[0]
         sizes = [path.stat().st_size for name in names if (path := self.store.find(name)) is not None]
         _log.info("artifacts.fetched", count=len(sizes), bytes=sum(sizes))
 

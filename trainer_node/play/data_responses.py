@@ -109,7 +109,7 @@ class DataResponder:
     def _batch(
         self, job: JobView, order: Sequence[Key], ready: Mapping[Key, Response], replay: Replay
     ) -> list[Answered]:
-        """Return the first answers that the contract accepts, as many as one transaction takes."""
+        """Return those of the first answers that the contract accepts, as many as one transaction takes."""
         batch: list[Answered] = []
         size = gas = 0
         for root, place in order:
@@ -118,13 +118,23 @@ class DataResponder:
             bytes_, cost = len(call.data) + ENTRY_BYTES, self._cost(replay, answer)
             if batch and (size + bytes_ > MAX_BATCH_BYTES or gas + cost > MAX_BATCH_GAS):
                 break
-            try:
-                self._transactions.simulate(call)
-            except Reverted as error:
-                _log.info("data_request.refused", place=str(place), reason=str(error))  # closed meanwhile
-                continue
             batch.append(answer)
             size, gas = size + bytes_, gas + cost
+        return self._accepted(job, batch) if batch else []
+
+    def _accepted(self, job: JobView, batch: list[Answered]) -> list[Answered]:
+        """Return the answers that the contract accepts: what is closed by now is looked for by halves.
+
+        SAFETY: the loop asks once for a batch, and not once for each answer, while other clocks run.
+        """
+        try:
+            self._transactions.simulate(self._call(job, *batch))
+        except Reverted as error:
+            if len(batch) == 1:
+                _log.info("data_request.refused", place=str(batch[0][1]), reason=str(error))
+                return []
+            middle = len(batch) // 2
+            return self._accepted(job, batch[:middle]) + self._accepted(job, batch[middle:])
         return batch
 
     def _call(self, job: JobView, *answers: Answered) -> Call:

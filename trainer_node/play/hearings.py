@@ -28,7 +28,7 @@ from referee_py.trial import Timeout
 from referee_py.trial import solver as trials
 from referee_py.trial.chain_states import ChainStates
 from referee_py.trial.solver import Operator, Planned
-from referee_py.walk.clock import late
+from referee_py.walk.clock import late, owing
 
 from ..chain import Call, Contracts, HearingInfo, Snapshot, TrialInfo
 from ..chain.codec.hearing import hearing_call
@@ -44,7 +44,7 @@ from .trial_drafts import Drafts, Stop
 
 MAX_KEPT = 4
 """Number of operators whose tensors are kept while their trials last. NOTE: states of a chain are kept for every trial.
-With more trials than this, each round recomputes tensors, but no round repeats a pass over a chain."""
+With more trials than this in which a move of ours is due, each round recomputes tensors, but repeats no pass."""
 PATIENCE_S = 1.0
 """Seconds that a round of the node's loop waits for moves and right records, over all hearings; what takes longer is
 sent later."""
@@ -77,6 +77,8 @@ class _Kept:
     walk: ChainStates = field(default_factory=ChainStates)
     waiting: object = None
     """The state in which a move waits for cheaper gas, once that is logged."""
+    idle: object = None
+    """The state of the trial in which it is the other side's move, once we have looked for one of ours in it."""
 
 
 class HearingPlayer:
@@ -185,6 +187,11 @@ class HearingPlayer:
         self, snapshot: Snapshot, hearing: HearingInfo, trial: TrialInfo, side: int, source: OperatorSource
     ) -> list[Planned]:
         """Return our moves in the trial, or none while they are still being computed."""
+        kept, state = self._keep(hearing), (trial.state, trial.children, trial.leaves)
+        # SAFETY: the tensors of an operator take an interval of a run to compute. With more trials than are kept, it is
+        # one for each trial in which a move of ours may be due, and none for those that wait for the other side.
+        if kept.idle == state:
+            return []
         operator = self._operator(hearing, source)
         if operator is None:
             return []
@@ -195,11 +202,12 @@ class HearingPlayer:
             rival = Rival(trial, 1 - side, self._opponents.ask(servers).tensor)
             return trials.plan(trial.state, trial.dispute, side, operator, rival, now)
 
-        state = trial.state, trial.children, trial.leaves
         with self._patient(snapshot) as left:
             moves = self._drafts.moves(hearing.id, state, work, left)
         if moves is None:
             _log.info("trial.pending", match=whole(hearing.match_id), side=side, steps=operator.walk.steps)
+        elif not moves and not owing(trial.state) >> side & 1:
+            kept.idle = state
         return moves or []
 
     @contextlib.contextmanager
@@ -239,14 +247,16 @@ class HearingPlayer:
         return kept.operator
 
     def _room(self) -> bool:
-        """Return whether there is room for one more operator's tensors; drop those of an idle trial if need be."""
+        """Return whether there is room for one more operator's tensors. Those of another trial are dropped if need be,
+        first of one that waits for the other side."""
         holders = [number for number, kept in self._kept.items() if kept.operator is not None]
         if len(holders) < MAX_KEPT:
             return True
-        idle = next((number for number in holders if not self._drafts.busy(number)), None)
-        if idle is not None:
-            self._kept[idle].operator = None
-        return idle is not None
+        free = [number for number in holders if not self._drafts.busy(number)]
+        if not free:
+            return False
+        self._kept[min(free, key=lambda number: self._kept[number].idle is None)].operator = None
+        return True
 
     def _keep(self, hearing: HearingInfo) -> _Kept:
         """NOTE: each hearing that is not over takes a few states and a record of memory."""

@@ -31,7 +31,7 @@ class JobPlayer:
         self._account = node.transactions.account
         self._salts = Salts(self._account, node.database)
         self._jobs = node.client.contracts.jobs
-        self._started_at = node.client.block().number
+        self._started_at = node.client.head()
         self._committed = node.remembered.of_jobs(dict[bytes, int])
         """By job and commitment to a challenge: the block that mined it."""
         self._refuted = node.remembered.of_jobs(dict[bytes, int])

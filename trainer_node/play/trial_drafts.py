@@ -17,8 +17,6 @@ from referee_py.trial.solver import Planned
 
 from ..stake.admission import DRAFT_LANES
 
-"""Drafts computed at the same time. Further drafts wait for a free lane; nothing else waits."""
-
 Stop = Callable[[], bool]
 
 

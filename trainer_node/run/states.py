@@ -146,8 +146,9 @@ class States:
             done = self._checkpoints.all()
         except DiskFailed:
             return False
-        kept = bool(done) and done[-1].step == self._run.terms.steps and bool(done[-1].slots)
-        return kept and not self._unrecorded
+        if not done or done[-1].step != self._run.terms.steps:
+            return False
+        return len(done[-1].slots) == len(self._run.program.slots) and not self._unrecorded
 
     # ------------------------------------------------------------------ inside
 

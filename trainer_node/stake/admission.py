@@ -40,7 +40,7 @@ from .min_stake import TRIAL_MOVES, match_moves
 REMEDY = "a faster machine or jobs with longer periods allow more at once, policy.max_open_jobs fewer"
 
 DRAFT_LANES = 4
-"""Number of threads in which moves of trials are computed (`trial_drafts`)."""
+"""Threads in which moves of trials are computed (`trial_drafts`). Further ones wait for a free one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,16 +161,15 @@ def too_much_at_once(held: Mapping[int, Duty], job_id: int, duty: Duty, means: M
 
 def too_many_trials(held: Sequence[Bond], bond: Bond, spare: int, means: Means) -> str | None:
     """Return why not to sign one more verdict, or None: the trials of all that we have signed may come at once, and not
-    be played in time, or not be paid. ``spare``: the wei of our account. With nothing signed there is no reason."""
-    if not held:
-        return None
+    be played in time, or not be paid. ``spare``: the wei of our account. With nothing signed there is no reason of
+    time: `verdicts.too_costly` has judged the trial by itself."""
     every = [*held, bond]
     takes = MARGIN * (
         trials_s([of.trial_s for of in every], means.lanes)
         + TRIAL_MOVES * (means.latency_s + (len(every) - 1) * means.mined_s)
     )
     clock = min(of.clock for of in every)
-    if takes > clock:
+    if held and takes > clock:
         return (
             f"with {len(every)} verdicts signed at once, their trials may take us {takes:.0f} s; the shortest clock "
             f"has {clock} s ({means.lanes} at a time): a faster machine or one with more processors can sign more"

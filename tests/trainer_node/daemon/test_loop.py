@@ -110,7 +110,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
         duties=DUTIES,
         keeper=SimpleNamespace(stake=lambda *_: None),
         gauges=SimpleNamespace(job=lambda *_: None),
-        settings=SimpleNamespace(market=None),
+        settings=SimpleNamespace(),
         gas=None,
     )
     part._closer = part._requester = part._jobs = None
@@ -228,7 +228,9 @@ def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytes
     player: Any = object.__new__(JobPlayer)
     player._node = SimpleNamespace(
         settings=SimpleNamespace(
-            market=lambda _: SimpleNamespace(patient_s=0), fees=SimpleNamespace(max_fee=1)
+            chain_id=31337,
+            latency_s=0.0,
+            fees=SimpleNamespace(max_fee=1, patient_s=0, policy=lambda: SimpleNamespace(priority_fee=0)),
         ),
         reserve=reserve,
         duties=DUTIES,

@@ -220,12 +220,24 @@ def test_one_transaction_at_a_time_is_on_its_way(claimant: Claimant) -> None:
 
 
 def test_what_the_contract_refuses_by_now_spoils_no_batch(claimant: Claimant) -> None:
-    root = claimant.group.root
+    root, asked = claimant.group.root, list[Call]()
 
     def refused(call: Call) -> None:
-        if claimant.chain.places(claimant.contracts.data_availability, call)[0].node == 1:
+        asked.append(call)
+        if any(
+            place.node == 1 for place in claimant.chain.places(claimant.contracts.data_availability, call)
+        ):
             raise Reverted("provideRecord", "NoSuchRequest")
 
     claimant.chain.simulate = refused  # type: ignore[method-assign]
     requests = [record(root, node) for node in range(3)]
     assert [place.node for place in claimant.attend(*requests)] == [0, 2]
+    assert len(asked) == 5, "the batch, its halves, and those of the half with the one that is closed"
+
+
+def test_a_batch_is_tried_as_one(claimant: Claimant) -> None:
+    """Attack: 64 pieces are requested, and the loop asks the endpoint once for each of their answers."""
+    asked = list[Call]()
+    claimant.chain.simulate = asked.append  # type: ignore[method-assign]
+    assert len(claimant.attend(*(record(claimant.group.root, node) for node in range(3)))) == 3
+    assert len(asked) == 1

@@ -174,6 +174,22 @@ def test_more_trials_than_tensors_are_kept_expect_every_one_to_go_on(tmp_path: P
     until(all_done)
 
 
+@pytest.mark.parametrize("trials", [MAX_KEPT, MAX_KEPT + 1, 2 * MAX_KEPT])
+def test_trials_that_wait_for_the_other_side_cost_their_tensors_once(tmp_path: Path, trials: int) -> None:
+    """Tensors of an operator take an interval of a run, in the loop's thread, while all clocks run."""
+    room = at_the_states(tmp_path)
+    operator = room.setting.sides[0]
+    hearings = [second_hearing(room, number) for number in range(2, 2 + trials)]
+    sources = [replace(room.source(), tensors=replace(operator)) for _ in hearings]
+    room.accept(0, room.attend(room.source()))  # now the other side has to post
+    for _ in range(20):
+        for hearing, source in zip(hearings, sources, strict=True):
+            room.hearing = hearing
+            assert not room.attend(source)
+    room.stop.set()
+    assert [source.asked for source in sources] == [1] * trials
+
+
 def impatient(room: Room) -> HearingPlayer:
     """Return a player that never waits for its computations."""
     old = room.hearing_player

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from typing import Any
 import cbor2
 import numpy as np
 import pytest
+import repops
+from repops.opset import F32
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import (
@@ -21,7 +25,7 @@ from referee_py.errors import (
     Unavailable,
     UnknownVersion,
 )
-from referee_py.program import Program, SlotSource, TensorDescriptor
+from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
 from referee_py.program.modes import REPOPS_F32, Rounding
 from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, constant, slot
@@ -29,8 +33,13 @@ from trainer_node.errors import Corrupt
 from trainer_node.network.artifact_server import ArtifactServer
 from trainer_node.network.fetcher import Fetcher
 from trainer_node.rounded import UNFOLDED_BYTES
+from trainer_node.run import package
+from trainer_node.run.checkpoints import StoredCheckpoints
 from trainer_node.run.package import (
     LEAF_BYTES,
+    MAX_NODES,
+    MAX_TENSORS,
+    Package,
     check_leaves,
     check_operator,
     check_strides,
@@ -40,6 +49,8 @@ from trainer_node.run.package import (
     takes,
     trees_bytes,
 )
+from trainer_node.run.replay import Replay
+from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 
 from ..desk import ENOUGH, PROGRAM, TERMS, put_package, serving
@@ -254,3 +265,55 @@ def test_one_operator_is_bounded_too() -> None:
     assert check_operator(PROGRAM, TERMS, 8, ENOUGH) == 48  # the gradient: [3, 4] times [4, 1]
     with pytest.raises(InvalidProgram, match="node 8"):
         check_operator(PROGRAM, TERMS, 8, 48)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"node_count": MAX_NODES + 1}, f"{MAX_NODES + 1} nodes, and no node reads more than {MAX_NODES}"),
+        ({"slot_count": MAX_TENSORS + 1 - TERMS.constant_count}, "constants and slots"),
+    ],
+)
+def test_a_program_of_more_nodes_or_tensors_than_are_read_is_refused_unread(
+    fetcher: Fetcher, more: dict[str, int], words: str
+) -> None:
+    """Attack: eight files within the protocol's limits took a hundred gigabytes, and two hours of Python."""
+    with pytest.raises(InvalidProgram, match=words):
+        load(fetcher, replace(TERMS, **more), PROGRAM.file_hash(), ["http://127.0.0.1:9"], ENOUGH)
+
+
+def test_programs_of_strangers_are_read_one_at_a_time(
+    fetcher: Fetcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, most = [], []
+
+    def read(data: bytes) -> Program:
+        reading.append(data)
+        most.append(len(reading))
+        time.sleep(0.01)
+        reading.pop()
+        return PROGRAM
+
+    monkeypatch.setattr(package, "read_program", read)
+    with serving(tmp_path / "client") as uri, ThreadPoolExecutor(8) as pool:
+        name = PROGRAM.file_hash()
+        for done in [pool.submit(load_program, fetcher, TERMS, name, [uri]) for _ in range(16)]:
+            done.result()
+    assert most == [1] * 16
+
+
+def test_a_run_without_slots_is_on_disk_once_it_is_done(tmp_path: Path) -> None:
+    """Attack: its memory was kept until its job was over, as if the disk had refused its last state."""
+    x = np.ones(4, np.float32)
+    total = Structure.make("sum", [Operand(Kind.CONSTANT, 0)], [TensorType(F32, ())], dims=(0,), keepdim=0)
+    program = Program((total,), (), (TensorDescriptor.of(x),), ())
+    terms, database = Terms.of(program, 4, (2, 1)), Database(None)
+    run = Replay(
+        Package(terms, program, (x,), ()),
+        repops.backend("cpu"),
+        Store(tmp_path),
+        StoredCheckpoints(database, 1),
+    )
+    run.train()
+    assert run.on_disk
+    database.close()

@@ -304,7 +304,7 @@ def test_twenty_verdicts_expect_as_many_signed_as_can_be_tried_at_once() -> None
     assert reason is not None
     assert "18 verdicts" in reason
     assert "1050 s; the shortest clock has 1000 s" in reason
-    assert too_many_trials([], Bond(10.0**9, 1, 1), 0, MEANS) is None, "one by itself is judged by itself"
+    assert too_many_trials([], Bond(10.0**9, 1, 1), 1, MEANS) is None, "one by itself is judged by itself"
 
 
 def test_the_gas_of_all_trials_has_to_be_in_the_account() -> None:
@@ -313,3 +313,7 @@ def test_the_gas_of_all_trials_has_to_be_in_the_account() -> None:
     reason = too_many_trials([one, one], one, 299, MEANS)
     assert reason is not None
     assert "300 wei; the account has 299 wei" in reason
+    assert too_many_trials([], one, 100, MEANS) is None
+    assert too_many_trials([], one, 99, MEANS) is not None, (
+        "nor is a first one signed that we could not defend"
+    )
