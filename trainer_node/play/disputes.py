@@ -140,7 +140,8 @@ class Disputes:
             against = seat.opponent.speaker
             self._gauges.match(job, seat, snapshot.now)
             patience = self._patience(snapshot, job, 0 if against is None else job.claims[against].stake)
-            yield from self._matches.due(seat, replay, job.uris(seat.opponent), snapshot.now, patience)
+            servers = job.servers(job.members(seat.opponent))
+            yield from self._matches.due(seat, replay, servers, snapshot.now, patience)
 
     def _hearing_without_claim(
         self, snapshot: Snapshot, job: JobView, own: RunClaim, read: Callable[[], MatchInfo]
@@ -214,4 +215,4 @@ class _OperatorSource:
     def servers(self) -> list[str]:
         """NOTE: in a trial against a signer, the other spokesman made the record that the signer stands by."""
         others = set(self.at.players) - {self.me}
-        return [claim.uri for claim in self.job.claims if claim.owner in others and claim.uri]
+        return self.job.servers(claim for claim in self.job.claims if claim.owner in others)

@@ -66,8 +66,7 @@ def trainer(node: Daemon, runner: JobRunner, participant: type[Participant] = Pa
         return reason is None
 
     def decide(job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
-        if job.referee.lower() != node.client.deployment.referee.lower():
-            # SAFETY: the client names the referee; we stake only under the referee whose code we have checked.
+        if not job.is_under(node.client.deployment.referee):
             return [], None
         joined = job.trainer(me) is not None
         free = job.phase is JobPhase.TRAINING and not joined and len(job.trainers) < job.slots

@@ -100,8 +100,7 @@ class Verifier(Role):
         """Return whether a job has hearings that may need us, and a turn for each, those with our bond first."""
         if not job.phase.ended:
             self._over.discard(job.id)  # a reorganisation has brought it back
-        # SAFETY: only our own referee's matches can be trusted; another referee may report any match, or none.
-        ours = job.referee.lower() == self._node.client.deployment.referee.lower()
+        ours = job.is_under(self._node.client.deployment.referee)
         may_vote = ours and len(job.groups) > 1 and self._me in job.verifiers and job.id not in self._over
         if not may_vote and not self._undone.of(job.id):
             return False, []
@@ -343,4 +342,4 @@ class _OperatorSource:
 
     def servers(self) -> list[str]:
         accuser = self.hearing.terms.submission.players[self.hearing.state.side]
-        return [claim.uri for claim in self.job.claims if claim.owner == accuser and claim.uri]
+        return self.job.servers(claim for claim in self.job.claims if claim.owner == accuser)

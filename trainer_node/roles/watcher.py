@@ -82,7 +82,7 @@ class Watcher:
         # NOTE: posting a job costs its client nothing until somebody has staked on it.
         if not job.trainers or job.trainer(self._transactions.address) is not None:
             return None
-        if job.referee.lower() != self._node.client.deployment.referee.lower():
+        if not job.is_under(self._node.client.deployment.referee):
             return None
         pool, self._commit_age = snapshot.pool(job), snapshot.commit_age()
         if not pool.amount or (job.id not in self._begun and not self._worth(job, pool, snapshot.now)):

@@ -33,7 +33,7 @@ class WholeRuns:
     def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         """Return what is due in a job, and its right claim once that is computed."""
         node = self._node
-        if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
+        if not job.claims or not job.is_under(node.client.deployment.referee):
             return [], None
         ours = node.address is not None and job.claim_of(node.address) is not None
         ours = ours or self._watches(job)

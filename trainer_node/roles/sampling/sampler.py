@@ -181,7 +181,7 @@ class Sampler:
         """Return what is due in a job, and its right claim where the whole of it had to be computed."""
         node, settings, runner = self._node, self._settings, self._runner
         self._found[job.id] = runner.found(job.id)
-        if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
+        if not job.claims or not job.is_under(node.client.deployment.referee):
             return [], None
         me = node.address
         staked = me is not None and bool(job.stakes_of(me))
