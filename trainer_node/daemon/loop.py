@@ -25,10 +25,10 @@ from ..errors import ConfigError, Reverted, RpcCorrupt, RpcUnavailable
 from ..limits.waits import MINED_S
 from ..observe.problems import Problems
 from ..stake.gas_patience import gas_market
-from ..stake.policy import GasBudget
 from ..stake.reserved_ether import Reserve
 from .due import Due
 from .forwarding import Forwarder
+from .helping import GasBudget
 from .job_queue import JobQueue, Scheduler
 from .service import Daemon
 from .withdrawals import Teller

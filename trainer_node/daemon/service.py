@@ -34,7 +34,6 @@ from ..observe.systemd import Notifier
 from ..settings.settings import Settings
 from ..stake.admission import Means
 from ..stake.duty_book import DutyBook
-from ..stake.policy import GasBudget
 from ..stake.reserved_ether import Reserve
 from ..storage.database import Database
 from ..storage.disk import Ballast, free_bytes
@@ -44,6 +43,7 @@ from ..storage.retention import Policy, usage
 from ..storage.store import Store
 from .access import open_client, transaction_manager
 from .account_gauges import Gauges
+from .helping import GasBudget, max_gas_loss
 from .keys import hold_account
 from .remote_signer import RemoteAccount
 from .single_use import alone
@@ -92,7 +92,7 @@ class Daemon:
     """What the metrics show of jobs and money."""
 
     def __post_init__(self) -> None:
-        self.gas = GasBudget(self.database, self.settings.max_gas_loss)
+        self.gas = GasBudget(self.database, max_gas_loss(self.settings))
         self.gauges = Gauges(self.metrics, self.address)
         self.reserve = Reserve(lambda: self.client.block().number, self._pending)
         self.duties = DutyBook(self.database, self.reserve.jobs, Means.of(self.settings))

@@ -7,8 +7,8 @@ A hearing may last longer than its match and its job. What is not done is in the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache, partial
 
 from referee_py.commit import Record
@@ -20,6 +20,7 @@ from referee_py.trial.solver import Operator
 
 from ..chain import Group, HearingInfo, JobView, MatchInfo, Snapshot
 from ..daemon.due import Due
+from ..daemon.helping import helping
 from ..daemon.loop import Turn
 from ..daemon.service import Daemon
 from ..errors import DiskFailed
@@ -95,10 +96,7 @@ class Disputes:
         helps: int | None,
     ) -> list[Turn]:
         """Return a turn for each match and hearing in which one of our results is at stake. ``unread``: matches whose
-        hearings cannot be read; ``helps``: see `Due`.
-
-        NOTE: a hearing in which we are a player is never help: our bond or the panel's pay may be in it. Another's
-        refutation that says the same as ours always is: if it loses, we can still send ours.
+        hearings cannot be read; ``helps``: see `Due` and `helping`.
         """
         heard = {hearing.match_id for hearing in hearings} | unread
         matches, others = list[Turn](), list[Turn]()
@@ -112,18 +110,16 @@ class Disputes:
                 continue
             read = cache(partial(snapshot.match, job, number))
             play = partial(self._match, snapshot, job, own, read)
-            matches.append(Turn(f"match {number:#x}", partial(_helping, helped, play)))
+            matches.append(Turn(f"match {number:#x}", partial(helping, helped, play)))
             if number not in heard:
                 hear = partial(self._hearing_without_claim, snapshot, job, own, read)
-                others.append(Turn(f"hearing of match {number:#x}", partial(_helping, helped, hear)))
+                others.append(Turn(f"hearing of match {number:#x}", partial(helping, helped, hear)))
         for hearing in hearings:
             for_others = None if hearing.player(self._me) else helps
             if for_others is not None and not self._gas.pays:
                 continue
             hear = partial(self._hearing_of, snapshot, job, results, hearing)
-            others.append(
-                Turn(f"hearing of match {hearing.match_id:#x}", partial(_helping, for_others, hear))
-            )
+            others.append(Turn(f"hearing of match {hearing.match_id:#x}", partial(helping, for_others, hear)))
         return matches + others
 
     def _speaks(self, job: JobView, pair: tuple[Group, Group]) -> bool:
@@ -184,12 +180,6 @@ class Disputes:
             return NONE
         busy_s = estimate.dispute_s(job.program) + (match_moves(job.program) + TRIAL_MOVES) * market.latency_s
         return market.about(staked, job.stake_gas, busy_s)
-
-
-def _helping(job: int | None, decide: Callable[[], Iterable[Due]]) -> Iterator[Due]:
-    """Yield what is due, marked as help for other parties of a job; unmarked for None."""
-    for due in decide():
-        yield due if job is None else replace(due, helps=job)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from ..chain import Call, JobView, Receipt, Snapshot
 from ..daemon.due import Due
 from ..daemon.service import Daemon
 from ..run.refutation import Refuted
+from ..stake.deadlines import Unripe, unripe
 from ..stake.funds import kept, living_stakes, offer, refuting, top_up
 from ..stake.gas_patience import Patience, gas_market
-from .actions import JobAction, later, unripe
+from .actions import JobAction, later
 from .salts import Salts
 
 _log = structlog.get_logger(__name__)
@@ -132,7 +133,7 @@ class JobPlayer:
         self._node.reserve.staking(job.id, price + later)
         self._node.duties.staked(job.id, living_stakes(job, self._account.address) + stakes)
 
-    def _opened(self, job: JobView, committed: bytes, shown: Due, too_late: str | None) -> list[Due]:
+    def _opened(self, job: JobView, committed: bytes, shown: Due, too_late: Unripe | None) -> list[Due]:
         """Return the commitment first, and what it is to once the commitment is seen on the chain.
 
         NOTE: until the commitment is old enough, the simulation refuses what it is to, which costs nothing.
@@ -144,7 +145,7 @@ class JobPlayer:
         if too_late is not None:
             if (job.id, job.reclaim_end) not in self._unripe:
                 self._unripe.add((job.id, job.reclaim_end))
-                _log.warning("challenge.too_late", job=job.id, reason=too_late)
+                _log.warning("challenge.too_late", job=job.id, reason=str(too_late))
             return []
         # NOTE: an endpoint may consist of several machines, some of which are behind the head.
         if head.block.number < self._committed.get(committed, 0):

@@ -149,7 +149,6 @@ class Participant(Role):
             and _add(turns, "data requests", lambda: requester.due(snapshot, job))
         )
         if results:
-            # NOTE: with nothing to win or lose in a job, all of this is help for others, which costs us gas.
             helps = None if at_stake or watched else job.id
             if self._disputes is not None:
                 turns += self._disputes.turns(snapshot, job, results, hearings, unread, helps)

@@ -33,13 +33,16 @@ from ..network.opponents import Opponents
 from ..play.hearings import HearingPlayer
 from ..play.judgement import Judge, Judgement
 from ..play.open_duties import Undone
-from ..play.verdicts import Act, Caution, Decision, Judged, Signed, decide, may_stake, must_be_ready
+from ..play.verdicts import Act, Decision, Judged, Signed, decide, may_stake, must_be_ready
+from ..reason import Reason
 from ..settings.settings import Settings
 from ..stake.admission import Means
 from ..stake.duty_book import BondBook
 from ..stake.funds import trial_wei
+from ..stake.judge import first
 from ..storage.refused_by_disk import Memory
 from ..work.lanes import Lanes
+from .acceptance import signature
 
 DEFENCE_LANES = 4
 """Judgements of hearings that hold our bond. SAFETY: they have lanes of their own, so they never wait behind votes."""
@@ -191,14 +194,10 @@ class Verifier(Role):
     def _decide(
         self, snapshot: Snapshot, job: JobView, hearing: HearingInfo, judged: Judged | None
     ) -> Decision:
-        settings = self._node.settings
-        caution = Caution(
-            settings.policy,
-            settings.allow_probable_bounds,
-            settings.limits.max_period_s,
-            settings.latency_s,
-        )
-        return decide(job, hearing, self._me, judged, snapshot.now, caution, self._signed(hearing))
+        def refusal() -> Reason | None:
+            return first(signature(job, judged, self._signed(hearing), self._node.settings))
+
+        return decide(hearing, self._me, judged, snapshot.now, refusal)
 
     def _signed(self, hearing: HearingInfo) -> Signed:
         """Return what we have signed in other hearings."""

@@ -11,6 +11,7 @@ import pytest
 
 from trainer_node.chain import Call, JobPhase
 from trainer_node.daemon.due import Due
+from trainer_node.daemon.helping import GasBudget
 from trainer_node.daemon.loop import Loop, Sender, Turn, raising
 from trainer_node.errors import DiskFailed, InsufficientFunds, Reverted, RpcCorrupt
 from trainer_node.play import jobs
@@ -20,7 +21,6 @@ from trainer_node.play.jobs import JobPlayer
 from trainer_node.play.open_duties import Undone
 from trainer_node.roles import participant
 from trainer_node.roles.participant import Participant
-from trainer_node.stake.policy import GasBudget
 from trainer_node.stake.reserved_ether import Reserve
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database

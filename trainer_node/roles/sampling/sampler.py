@@ -23,14 +23,14 @@ from ...play.actions import JobAction, closing
 from ...play.salts import Salts
 from ...run.refutation import Refuted
 from ...settings.settings import Mode, Settings
+from ...stake.deterrence import deterrence
 from ...stake.funds import offer, refuting
-from ..acceptance import CLAIM_MOVES, Worth
+from ..acceptance import CLAIM_MOVES, Acceptance
 from ..participant import Participant
 from ..whole_runs import WholeRuns
 from .budget import Means
 from .checks import Plan
 from .decide import lost, own_refutations, sampler_actions
-from .deterrence import deterrence, useless
 from .draw import drawn, public_seed, secret_seed
 from .runner import SampleRunner
 
@@ -172,8 +172,8 @@ class Sampler:
 
     def __init__(self, node: Daemon, runner: SampleRunner) -> None:
         self._node, self._runner, self._settings = node, runner, node.settings
-        self._worth = Worth(node, runner)
-        self._whole = WholeRuns(node, runner.train, self._worth)
+        self._acceptance = Acceptance(node, runner)
+        self._whole = WholeRuns(node, runner.train, self._acceptance)
         self._begun = set[int]()
         self._found: dict[int, list[Refuted]] = {}
 
@@ -185,21 +185,20 @@ class Sampler:
             return [], None
         me = node.address
         staked = me is not None and bool(job.stakes_of(me))
-        if not staked and job.id not in self._begun:
-            poor = useless(deterrence(job, settings.samplers)) if settings.check == "share" else None
-            if not self._worth.unless(job, poor) or not self._worth.in_time(job, now):
-                return [], None
+        begun = staked or job.id in self._begun
+        if not begun and not self._acceptance.takes(job, self._acceptance.sample(job, now)):
+            return [], None
         self._begun.add(job.id)
         after_s = 0.0
         if not runner.in_whole(job.id):
-            after_s = self._worth.whole_after_s(job, now, wanted=runner.wants_whole(job, now))
+            after_s = self._acceptance.whole_after_s(job, now, wanted=runner.wants_whole(job, now))
         self._found[job.id] = runner.check(job, now, ours=staked, whole_after_s=after_s)
         claimed = me is not None and job.claim_of(me) is not None
         if claimed or self._takes_whole(job, now):
             return self._whole.decide(job, now)
         # NOTE: where the whole of a withheld run is too much, the parts that are served are checked all the same.
         if runner.withheld(job):
-            self._worth.unless(job, too_much(runner, job, settings))
+            self._acceptance.takes(job, self._acceptance.whole_of_withheld(job))
         return ([] if me is None or settings.mode is Mode.WATCH else closing(job, me, now)), None
 
     def refutations(self, job: JobView, now: int) -> tuple[list[Refuted], list[Refuted]]:
@@ -216,7 +215,7 @@ class Sampler:
     def _affordable(self, job: JobView, price: int, stakes: int, *, part: bool = True) -> bool:
         """Return whether so many wei can be staked, all together in so many stakes; on a ``part`` of the run each, or
         one of them on the whole."""
-        return self._worth.affordable(job, price, beside=stakes - 1, part=part)
+        return self._acceptance.affordable(job, price, beside=stakes - 1, part=part)
 
     def _takes_whole(self, job: JobView, now: int) -> bool:
         """Return whether the whole run is what we go on with: nobody serves the parts, or we have to claim the right
@@ -242,17 +241,3 @@ def sampler(node: Daemon, runner: SampleRunner) -> Participant:
     made = Sampler(node, runner)
     requests = node.settings.mode is Mode.CHALLENGE
     return Participant(node, runner, made.decide, requests=requests, refutations=made.refutations)
-
-
-def too_much(runner: SampleRunner, job: JobView, settings: Settings) -> str | None:
-    """Return why not to compute the whole run of a job that is withheld, or None."""
-    estimate = runner.prepare(job)
-    if estimate is None or not settings.max_check_cpu_h:
-        return None
-    hours = estimate.train_s(job.program) * settings.worker_threads / 3600
-    if hours <= settings.max_check_cpu_h:
-        return None
-    return (
-        f"its claimants do not serve what a part needs, and the whole of it takes {hours:.3g} hours of processors; "
-        f"max_check_cpu_h allows {settings.max_check_cpu_h:g}"
-    )
