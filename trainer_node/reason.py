@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, dataclass_transform
 
 
-@dataclass(frozen=True)
+@dataclass_transform(frozen_default=True)
 class Reason:
-    """Why the node does not stake on a job, or sign in it: one kind of reason, with the numbers that decide it.
+    """Why the node does not stake on a job, or sign in it. Each kind is a frozen dataclass of the numbers that decide.
 
     ``str()`` gives what the operator reads: the value, the limit, and the remedy if there is one.
     """
 
     text: ClassVar[str]
     """The operator's text, with the names of fields in braces."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
 
     def __str__(self) -> str:
         return self.text.format_map(vars(self))

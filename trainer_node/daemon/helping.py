@@ -12,7 +12,7 @@ its own, ``policy.max_gas_loss_eth`` for each job, which is asked before anythin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..reason import Reason
 from ..settings.settings import Mode, Settings
@@ -38,7 +38,6 @@ def max_gas_loss(settings: Settings) -> int | None:
     return int(limit * 10**18)
 
 
-@dataclass(frozen=True)
 class NotPaid(Reason):
     text = (
         "a move for another party costs {wei} wei and wins us nothing; {spent} wei are spent in this job, "

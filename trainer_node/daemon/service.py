@@ -34,6 +34,7 @@ from ..observe.systemd import Notifier
 from ..settings.settings import Settings
 from ..stake.admission import Means
 from ..stake.duty_book import DutyBook
+from ..stake.gas_patience import Market, gas_market
 from ..stake.reserved_ether import Reserve
 from ..storage.database import Database
 from ..storage.disk import Ballast, free_bytes
@@ -99,6 +100,10 @@ class Daemon:
 
     def _pending(self) -> bool:
         return self.transactions is not None and bool(self.transactions.open())
+
+    def market(self, base_fee: int) -> Market:
+        """Return the price of gas in a block with this base fee in wei, and how long we wait for cheaper gas."""
+        return gas_market(self.settings, base_fee)
 
     @property
     def web3(self) -> Web3:

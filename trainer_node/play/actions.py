@@ -18,7 +18,7 @@ from ..chain import Group, JobPhase, JobView, MatchInfo, Seat
 from ..chain.codec.job import NEVER
 from ..run.refutation import Refuted
 from ..settings.settings import Mode
-from ..stake.gas_patience import Market, Patience
+from ..stake.gas_patience import Market, Patience, Slack
 
 
 class JobAction(StrEnum):
@@ -63,17 +63,17 @@ def later(
     slot = job.trainer(me)
     match act:
         case JobAction.COMMIT if slot is not None:
-            return about(slot.stake, 1).waits(job.commit_end - now, job.train_period)
+            return about(slot.stake, 1).waits(Slack(job.commit_end - now, job.train_period))
         case JobAction.REVEAL if slot is not None:
-            return about(slot.stake, 1).waits(job.reveal_end - now, job.reveal_period)
+            return about(slot.stake, 1).waits(Slack(job.reveal_end - now, job.reveal_period))
         case JobAction.CHALLENGE if own is not None:
             against = [g.speaker for g in disagreements(job, own) if g.speaker is not None]
             prize_of = min((job.claims[speaker].stake for speaker in against), default=job.stake_now)
             until = job.claimable_until(own.root) or now
-            left = until - commit_age - now
-            return until < NEVER and about(prize_of, 2).waits(left, job.challenge_period)
+            slack = Slack(until - commit_age - now, job.challenge_period)
+            return until < NEVER and about(prize_of, 2).waits(slack)
         case JobAction.FINALIZE:
-            return market.about(job.stake_at(0), job.stake_gas).lingers(now - job.due)
+            return about(job.stake_at(0), 0).waits(Slack(job.due - now))
     return False
 
 

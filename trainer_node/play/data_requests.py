@@ -10,7 +10,6 @@ The chain keeps the requests and responses, so a restarted node continues where 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 
 from referee_py.availability import Piece, Place
@@ -27,7 +26,7 @@ from ..chain.outbox import Value
 from ..daemon.due import Due
 from ..reason import Reason
 from ..run.onchain_logs import Shown
-from ..stake.gas_patience import NONE, Patience
+from ..stake.gas_patience import NONE, Patience, Slack
 from ..stake.judge import JobJudge
 from ..work.job_runner import JobRunner
 
@@ -37,9 +36,11 @@ MAX_CLOSINGS = 64
 """Requests closed in one transaction."""
 
 
-@dataclass(frozen=True)
 class LogsWithheld(Reason):
-    text = "its logs are withheld; {why}, max_data_requests_eth allows {limit} wei; raise it, or leave the job to others"
+    text = (
+        "its logs are withheld; {why}, max_data_requests_eth allows {limit} wei; raise it, or leave the job to "
+        "others"
+    )
     why: str
     limit: int
 
@@ -114,7 +115,7 @@ class DataRequester:
         mine = [key for key, request in ledger.open.items() if self._is_mine(request)]
         if not mine:
             return None
-        return [] if patience.lingers(snapshot.now - job.due) else [self._closings(job, mine)]
+        return [] if patience.waits(Slack(job.due - snapshot.now)) else [self._closings(job, mine)]
 
     def _closings(self, job: JobView, keys: list[tuple[bytes, Place]]) -> Due:
         subject = self._contracts.subject

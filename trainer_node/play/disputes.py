@@ -26,7 +26,7 @@ from ..daemon.service import Daemon
 from ..errors import DiskFailed
 from ..run.refutation import Refuted
 from ..run.replay import Replay
-from ..stake.gas_patience import NONE, Patience, gas_market
+from ..stake.gas_patience import NONE, Patience
 from ..stake.min_stake import TRIAL_MOVES, match_moves
 from ..work.job_runner import JobRunner
 from .actions import seats, stands_for
@@ -53,7 +53,7 @@ class Disputes:
         self._undone = undone
         self._matches = matches
         self._hearings = hearings
-        self._market = partial(gas_market, node.settings)
+        self._market = node.market
         self._gas = node.gas
         self._gauges = node.gauges
 

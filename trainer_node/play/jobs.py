@@ -16,7 +16,7 @@ from ..daemon.service import Daemon
 from ..run.refutation import Refuted
 from ..stake.deadlines import Unripe, unripe
 from ..stake.funds import kept, living_stakes, offer, refuting, top_up
-from ..stake.gas_patience import Patience, gas_market
+from ..stake.gas_patience import Patience, Slack
 from .actions import JobAction, later
 from .salts import Salts
 
@@ -43,7 +43,7 @@ class JobPlayer:
     def due(self, snapshot: Snapshot, job: JobView, act: JobAction, own: RunClaim | None) -> list[Due]:
         """Return the transaction of an action, unless it waits for cheaper gas. ``own``: our result, if any."""
         me, node = self._account.address, self._node
-        market, max_fee = gas_market(node.settings, snapshot.block.base_fee), node.settings.fees.max_fee
+        market, max_fee = node.market(snapshot.block.base_fee), node.settings.fees.max_fee
         # SAFETY: a block from before this process started may not show the stakes of an earlier process.
         claims = act is JobAction.CHALLENGE and not node.reserve.kept(job.id)
         stakes = act is JobAction.JOIN or claims
@@ -68,7 +68,7 @@ class JobPlayer:
 
     def collect(self, snapshot: Snapshot, job: JobView, held: list[int], patience: Patience) -> list[Due]:
         """Return how to get back what an ended job holds of our claim and refutations, once gas is cheap."""
-        if patience.lingers(snapshot.now - job.due):
+        if patience.waits(Slack(job.due - snapshot.now)):
             return []
         return [Due(Call.of(self._jobs, "collect", job.id, index)) for index in held]
 

@@ -55,7 +55,6 @@ class Takes:
         return sum(self.tensors.values()) + self.step
 
 
-@dataclass(frozen=True)
 class MemoryKept(Reason):
     text = (
         "it takes {alone} bytes of memory, and {kept} are kept for jobs in which we have a stake; limits.memory_bytes "

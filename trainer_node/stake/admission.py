@@ -117,7 +117,6 @@ def trials_s(seconds: Sequence[float], lanes: int) -> float:
     return longest + (sum(seconds) - longest) / lanes
 
 
-@dataclass(frozen=True)
 class TooMuchAtOnce(Reason):
     text = (
         "with {stakes} stakes in {jobs} jobs at once, {what} may take us {takes_s:.0f} s; the {name} of job {job} has "
@@ -172,7 +171,6 @@ def too_much_at_once(held: Mapping[int, Duty], job_id: int, duty: Duty, means: M
     return max(found, key=lambda reason: reason.takes_s - reason.limit, default=None)
 
 
-@dataclass(frozen=True)
 class TooManyTrials(Reason):
     text = (
         "with {verdicts} verdicts signed at once, their trials may take us {takes_s:.0f} s; the shortest clock has "
@@ -184,7 +182,6 @@ class TooManyTrials(Reason):
     lanes: int
 
 
-@dataclass(frozen=True)
 class TrialsTooDear(Reason):
     text = (
         "with {verdicts} verdicts signed at once, the gas of their trials may take {wei} wei; the account has {spare} "

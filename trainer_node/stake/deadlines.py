@@ -5,8 +5,6 @@ What other jobs may ask at the same time: `admission`. All times are seconds, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..chain import JobPhase, JobView
 from ..reason import Reason
 from ..run.cost_estimate import MARGIN, CostEstimate
@@ -15,7 +13,6 @@ from .flood import too_many_pieces
 from .min_stake import TRIAL_MOVES, match_moves
 
 
-@dataclass(frozen=True)
 class TooLate(Reason):
     takes_s: float
     commit_age: int
@@ -36,7 +33,6 @@ def too_late(job: JobView, ready_in_s: float, now: int, commit_age: int = 0) -> 
     return TooLate(takes_s, commit_age, left_s) if takes_s + commit_age > left_s else None
 
 
-@dataclass(frozen=True)
 class Unripe(Reason):
     text = "a commitment must be {commit_age} s old before the claim; {left_s} s are left to claim the root"
     commit_age: int
@@ -49,7 +45,6 @@ def unripe(job: JobView, root: bytes, commit_age: int, now: int) -> Unripe | Non
     return Unripe(commit_age, left_s) if commit_age >= left_s else None
 
 
-@dataclass(frozen=True)
 class TooSlow(Reason):
     text = (
         "{what} {takes_s:.0f} s; its {name} has {limit} s: {busy_s:.0f} s {doing}, and {moves} moves of "
@@ -109,7 +104,6 @@ def _short_term(job: JobView, estimate: CostEstimate, latency_s: float, commit_a
     return TooSlow(what, takes[name], name, limit, MARGIN * busy_s, doing, count, MARGIN * latency_s)
 
 
-@dataclass(frozen=True)
 class TooHasty(Reason):
     text = "its watch period has {period} s; to commit in it may take {takes_s:.0f} s"
     period: int
@@ -125,7 +119,6 @@ def too_hasty(job: JobView, latency_s: float) -> TooHasty | None:
 # ---------------------------------------------------------------------- a verifier's
 
 
-@dataclass(frozen=True)
 class TooShort(Reason):
     text = "its {name} has {limit} s; the moves that may be due in it take {takes_s:.0f} s (block_s, confirmations)"
     name: str
@@ -145,7 +138,6 @@ def too_short(job: JobView, latency_s: float) -> TooShort | None:
     return None
 
 
-@dataclass(frozen=True)
 class TooSlowToStand(Reason):
     text = "to read what we have judged and to stand by it may take us {takes_s:.0f} s; the appeal period has {limit} s"
     takes_s: float
@@ -159,7 +151,6 @@ def too_slow_to_stand(seconds: float, appeal_period: int) -> TooSlowToStand | No
     return TooSlowToStand(takes_s, appeal_period) if takes_s > appeal_period else None
 
 
-@dataclass(frozen=True)
 class TooCostly(Reason):
     text = (
         "a trial may take us {trial_s:.0f} s to compute ({trial}), and {moves_s:.0f} s for its moves; the clock has "

@@ -61,7 +61,6 @@ def deterrence(job: JobView, samplers: int) -> Deterrence:
     return Deterrence(chance, 1.0 - (1.0 - chance) ** (1.0 / samplers), samplers, stake, risked, reward)
 
 
-@dataclass(frozen=True)
 class Useless(Reason):
     text = (
         "{needed}, which is more than {most:.0%}: with these terms a sample deters nobody; check all of it, count on "

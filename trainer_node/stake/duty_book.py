@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, replace
 
 from ..chain import JobView
 from ..errors import DiskFailed
@@ -20,7 +20,6 @@ from .admission import Bond, Duty, Means, too_much_at_once
 _DUTIES, _BONDS = "duties", "bonds"
 
 
-@dataclass(frozen=True)
 class DutyUnknown(Reason):
     text = (
         "it is not measured yet what job {job}, in which we have a stake, may ask of us at the same time; this job is "

@@ -6,8 +6,6 @@ answers after the other. What it takes to compute them is `CostEstimate.answer_s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from referee_py.params import LOG_SECONDS, MAX_OPEN, RECORD_SECONDS, RESPONSE_BYTES
 from referee_py.program.mode import is_rounded
 
@@ -23,7 +21,6 @@ LEAST_BATCH = MAX_BATCH_BYTES // (RESPONSE_BYTES + ENTRY_BYTES)
 """Records and leaves that one transaction takes at least, however long they are; of pages of logs it takes one."""
 
 
-@dataclass(frozen=True)
 class TooManyPieces(Reason):
     text = (
         "to send {pieces} pieces that may be requested at once, in {batches} transactions, may take us "
@@ -35,7 +32,6 @@ class TooManyPieces(Reason):
     limit: int
 
 
-@dataclass(frozen=True)
 class LogsTooSlow(Reason):
     text = (
         "{pages} pages of logs that may be requested at once have {limit} s each; to read a step's logs may take us "

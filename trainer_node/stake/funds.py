@@ -11,8 +11,6 @@ nothing above its own ``max_fee``. Up to that price it can finish what it has be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from referee_py.jobs import claim_price, fee_at, refutation_price
 from referee_py.watch import share_of
 
@@ -106,7 +104,6 @@ def trial_wei(job: JobView, max_fee: int) -> int:
 # ---------------------------------------------------------------------- reasons not to stake
 
 
-@dataclass(frozen=True)
 class TooPoor(Reason):
     text = (
         "its stake is {stake} wei, and it may take {later} wei more if gas costs fees.max_fee_gwei; the account can "
@@ -123,7 +120,6 @@ def too_poor(stake: int, later: int, spare: int) -> TooPoor | None:
     return TooPoor(stake, later, spare) if stake + later > spare else None
 
 
-@dataclass(frozen=True)
 class Unpaid(Reason):
     text = (
         "its {term} is {bound:g} gwei, so that a unit of gas counts for {counted:g} gwei; at {fee:g} gwei ({why}) a "
@@ -171,7 +167,6 @@ def unpaid(job: JobView, expected_fee: int, max_fee: int) -> Unpaid | None:
     return None
 
 
-@dataclass(frozen=True)
 class TooLittle(Reason):
     text = "its bounty has {share} wei for one more watcher, whose transactions may cost {cost}"
     share: int

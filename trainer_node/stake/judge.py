@@ -11,7 +11,6 @@ whether the job is measured, then those that need the estimate, and last those t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import structlog
 
@@ -23,7 +22,6 @@ Reasons = Iterable[Reason | None]
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
 class NotKnown(Reason):
     text = "it is not measured yet"
 

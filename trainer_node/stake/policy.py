@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from referee_py.program.mode import Bounds, Rounding, is_rounded
 
 from ..chain import JobView
@@ -11,7 +9,6 @@ from ..reason import Reason
 from ..settings.sections import Policy
 
 
-@dataclass(frozen=True)
 class Unwanted(Reason):
     text = "its {what} is {value}; policy.{setting} allows {allowed}"
     what: str
@@ -31,7 +28,6 @@ def unwanted(job: JobView, policy: Policy) -> Unwanted | None:
     return None
 
 
-@dataclass(frozen=True)
 class Underpaid(Reason):
     text = (
         "a slot's share of its reward is {share} wei ({reward} wei for {slots} slots); "
@@ -49,7 +45,6 @@ def underpaid(job: JobView, policy: Policy) -> Underpaid | None:
     return Underpaid(share, job.reward, job.slots, least) if share < least else None
 
 
-@dataclass(frozen=True)
 class Crowded(Reason):
     text = "{others} jobs hold stakes or reserves of ours; policy.max_open_jobs allows {most}"
     others: int
@@ -62,7 +57,6 @@ def crowded(job: JobView, at_stake: set[int], policy: Policy) -> Crowded | None:
     return Crowded(others, most) if most and others >= most else None
 
 
-@dataclass(frozen=True)
 class TooDear(Reason):
     text = "its stake is {stake} wei, {setting} allows {most}"
     stake: int
@@ -75,7 +69,6 @@ def too_dear(stake: int, most: int, setting: str = "max_stake_eth") -> TooDear |
     return TooDear(stake, most, setting) if most and stake > most else None
 
 
-@dataclass(frozen=True)
 class TooLong(Reason):
     text = "its {name} has {seconds} s, limits.max_period_s allows {most}; raise the limit to take the job anyway"
     name: str
@@ -98,7 +91,6 @@ def too_long(job: JobView, max_period_s: int) -> TooLong | None:
     return TooLong(name, periods[name], max_period_s) if periods[name] > max_period_s else None
 
 
-@dataclass(frozen=True)
 class TooUncertain(Reason):
     text = (
         "it has probable bounds: a party that chooses the data can make an honest result wrong; "
@@ -114,7 +106,6 @@ def too_uncertain(job: JobView, allowed: bool) -> TooUncertain | None:
     return TooUncertain()
 
 
-@dataclass(frozen=True)
 class TooMuch(Reason):
     text = (
         "its claimants do not serve what a part needs, and the whole of it takes {hours:.3g} hours of processors; "

@@ -100,7 +100,6 @@ def dispute_bytes(program: Program, terms: Terms) -> int:
     return ours + trees + 2 * _step_tree(terms) + operator + on_disk(MAX_RECORD_BYTES)
 
 
-@dataclass(frozen=True)
 class NoRoom(Reason):
     text = (
         "it may take {needed} bytes more on disk, its disputes included; {room} are free and not kept for other jobs: "

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -35,7 +34,6 @@ MEND_S = 60.0
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
 class StatesLacking(Reason):
     text = (
         "the disk has kept the states after {kept} of the {checkpoints} checkpoints of its run; a dispute beyond the "

@@ -110,8 +110,8 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
         duties=DUTIES,
         keeper=SimpleNamespace(stake=lambda *_: None),
         gauges=SimpleNamespace(job=lambda *_: None),
-        settings=SimpleNamespace(market=None),
         gas=None,
+        market=None,
     )
     part._closer = part._requester = part._jobs = None
     part._runner = SimpleNamespace()
@@ -227,9 +227,8 @@ def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytes
     reserve = Reserve(lambda: 20, lambda: False)
     player: Any = object.__new__(JobPlayer)
     player._node = SimpleNamespace(
-        settings=SimpleNamespace(
-            market=lambda _: SimpleNamespace(patient_s=0), fees=SimpleNamespace(max_fee=1)
-        ),
+        market=lambda _: SimpleNamespace(patient_s=0),
+        settings=SimpleNamespace(fees=SimpleNamespace(max_fee=1)),
         reserve=reserve,
         duties=DUTIES,
         public_uri="",
