@@ -5,6 +5,7 @@ access          from settings to the chain
 loop            reads a block, asks the role, sends
 job_queue       which jobs each round, and protection from their errors
 due             what a decision wants sent
+helping         moves for other parties, and the gas paid for them
 open_runner     a node's job runner, from its settings
 keys            the key of a process
 remote_signer   a key that is elsewhere

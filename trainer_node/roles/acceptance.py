@@ -1,15 +1,19 @@
 """What each role asks before it stakes on a job, or signs in it: one table of reasons for each, in order.
 
-                     slot       watch      sample     whole      claim      signature
-    who              trainer    watcher    sampler    challenger both       verifier
-    operator's       x          x          x          x          x          x
-    paid for         x          x          x                     x
-    in time          x          x          x          x          x          x
-    beside others    x          x                                x          x
-    disk, memory     x          x                     x          x
+    table              of               before                     policy  pay  time  other jobs  disk, memory
+    slot               trainer          it takes a slot            x       x    x     x           x
+    watch              watcher          it trains, and stakes      x       x    x     x           x
+    sample             sampler          it checks a part           x       x    x
+    whole              both             it begins a whole run      x            x                 x
+    whole_of_withheld  sampler          its parts are withheld     x
+    claim              both             it claims, or refutes      x       x    x     x           x
+    signature          verifier         it judges, and signs       x            x     x
 
 A table yields its reasons one by one, and the judge stops at the first that holds (`stake.judge`). So the order decides
 what is asked at all: nothing is fetched or measured of a job that its terms rule out, and room is made last.
+
+SAFETY: to compute may take days, in which prices, clocks and our other jobs change. So what is asked before the work is
+asked again before money moves.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from ..stake.deadlines import (
 )
 from ..stake.deterrence import deterrence, useless
 from ..stake.funds import kept_to_watch, offer, quarrel, too_little, too_poor, unpaid
-from ..stake.judge import NOT_KNOWN, JobJudge, Reasons, first
+from ..stake.judge import LEFT, NOT_KNOWN, JobJudge, Reasons, first
 from ..stake.min_stake import TRIAL_MOVES
 from ..stake.policy import crowded, too_dear, too_long, too_much, too_uncertain, underpaid, unwanted
 from ..work.job_runner import JobRunner
@@ -45,21 +49,17 @@ CLAIM_MOVES = 2
 """Number of transactions to challenge: a commitment, and the claim."""
 
 
-class Acceptance:
+class Acceptance(JobJudge):
     """Judges jobs for a node, by what its runner has measured. ``event``: how the log calls a job that is declined."""
 
-    def __init__(self, node: Daemon, runner: JobRunner, event: str = "job.left_to_others") -> None:
+    def __init__(self, node: Daemon, runner: JobRunner, event: str = LEFT) -> None:
+        super().__init__(event)
         self._node, self._runner, self._settings = node, runner, node.settings
-        self._judge = JobJudge(event)
-
-    def takes(self, job: JobView, reasons: Reasons) -> bool:
-        """Return whether to take a job: `JobJudge.takes`."""
-        return self._judge.takes(job.id, reasons)
 
     def affordable(self, job: JobView, price: int, *, beside: int = 0, part: bool = False) -> bool:
         """Return whether to stake ``price`` wei on a job. ``beside``: stakes that are in the price besides the last;
         ``part``: it is for a refutation, which needs one interval and not the disk space of a whole run."""
-        return self.takes(job, self.claim(job, price, beside, part))
+        return self.takes(job.id, self.claim(job, price, beside, part))
 
     def whole_after_s(self, job: JobView, now: int, *, wanted: bool) -> float:
         """Return the seconds that others take before the whole run of a job that is begun now; infinite if it is not
@@ -70,7 +70,7 @@ class Acceptance:
         leaves anything else for its sake.
         """
         reasons = self.whole(job, now, wanted)
-        begun = self.takes(job, reasons) if wanted else first(reasons) is None
+        begun = self.takes(job.id, reasons) if wanted else first(reasons) is None
         after_s = self._runner.whole_after_s(job) if begun else None
         return math.inf if after_s is None else after_s
 

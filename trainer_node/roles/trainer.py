@@ -39,7 +39,7 @@ def trainer(node: Daemon, runner: JobRunner, participant: type[Participant] = Pa
             return [], None
         joined = job.trainer(me) is not None
         free = job.phase is JobPhase.TRAINING and not joined and len(job.trainers) < job.slots
-        willing = free and acceptance.takes(job, acceptance.slot(job, now))
+        willing = free and acceptance.takes(job.id, acceptance.slot(job, now))
         own = runner.train(job, ours=True) if joined else None
         return trainer_actions(job, me, own, now, willing=willing), own
 

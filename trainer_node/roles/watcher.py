@@ -80,7 +80,7 @@ class Watcher:
         pool = snapshot.pool(job)
 
         def worth() -> bool:
-            return self._acceptance.takes(job, self._acceptance.watch(job, pool, snapshot.now))
+            return self._acceptance.takes(job.id, self._acceptance.watch(job, pool, snapshot.now))
 
         if not pool.amount or (job.id not in self._begun and not worth()):
             return None

@@ -19,6 +19,8 @@ from ..reason import Reason
 Reasons = Iterable[Reason | None]
 """A role's reasons in their order; None for one that does not hold."""
 
+LEFT = "job.left_to_others"
+
 _log = structlog.get_logger(__name__)
 
 
@@ -37,7 +39,7 @@ def first(reasons: Reasons) -> Reason | None:
 class JobJudge:
     """Judges, and logs once for each job why it is declined, as ``event``."""
 
-    def __init__(self, event: str = "job.left_to_others") -> None:
+    def __init__(self, event: str = LEFT) -> None:
         self._event = event
         self._told: set[int] = set()
 

@@ -186,7 +186,7 @@ class Sampler:
         me = node.address
         staked = me is not None and bool(job.stakes_of(me))
         begun = staked or job.id in self._begun
-        if not begun and not self._acceptance.takes(job, self._acceptance.sample(job, now)):
+        if not begun and not self._acceptance.takes(job.id, self._acceptance.sample(job, now)):
             return [], None
         self._begun.add(job.id)
         after_s = 0.0
@@ -198,7 +198,7 @@ class Sampler:
             return self._whole.decide(job, now)
         # NOTE: where the whole of a withheld run is too much, the parts that are served are checked all the same.
         if runner.withheld(job):
-            self._acceptance.takes(job, self._acceptance.whole_of_withheld(job))
+            self._acceptance.takes(job.id, self._acceptance.whole_of_withheld(job))
         return ([] if me is None or settings.mode is Mode.WATCH else closing(job, me, now)), None
 
     def refutations(self, job: JobView, now: int) -> tuple[list[Refuted], list[Refuted]]:
