@@ -96,8 +96,7 @@ class Disputes:
         helps: int | None,
     ) -> list[Turn]:
         """Return a turn for each match and hearing in which one of our results is at stake. ``unread``: matches whose
-        hearings cannot be read; ``helps``: see `Due` and `helping`.
-        """
+        hearings cannot be read; ``helps``: see `Due` and `helping`."""
         heard = {hearing.match_id for hearing in hearings} | unread
         matches, others = list[Turn](), list[Turn]()
         for number in job.match_ids() if job.open_matches else []:

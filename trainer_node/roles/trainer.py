@@ -31,7 +31,6 @@ def trainer(node: Daemon, runner: JobRunner, participant: type[Participant] = Pa
     """Create the participant that trains in the jobs of the deployment."""
     me = node.address
     assert me is not None
-
     acceptance = Acceptance(node, runner)
 
     def decide(job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:

@@ -70,4 +70,4 @@ def test_a_reason_is_a_value() -> None:
     reason = too_dear(5, 3, "max_watch_eth")
     assert reason == TooDear(5, 3, "max_watch_eth") != TooDear(5, 4, "max_watch_eth")
     with pytest.raises(FrozenInstanceError):
-        reason.stake = 3  # type: ignore[misc, union-attr]
+        reason.stake = 3  # type: ignore[misc]
