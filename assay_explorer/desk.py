@@ -65,8 +65,7 @@ class Desk:
         bundle = self._bundles.get(job.program_file)
         if bundle is not None:
             return bundle.program
-        uris = [job.uri, *dict.fromkeys(claim.uri for claim in job.claims if claim.uri)]
-        return load_program(self._fetcher, job.program, job.program_file, uris)
+        return load_program(self._fetcher, job.program, job.program_file, job.servers(client=True))
 
     def case(self, look: Look, number: int, match: str) -> Case:
         """Return a match of a job by the beginning of its id. Raises NotThere."""

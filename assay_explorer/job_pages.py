@@ -107,7 +107,7 @@ class JobPages(Desk):
     def _curve(self, job: JobView) -> dict[str, Any]:
         """The numbers that trainers publish of their runs, as curves; each series by the server that tells it."""
         series, notes = [], []
-        for claim_or_slot in dict.fromkeys(claim.uri for claim in job.claims if claim.uri):
+        for claim_or_slot in job.servers():
             got = self._shelf.get(
                 ("standing", job.id, claim_or_slot), partial(standing, job, claim_or_slot), fresh_s=5.0
             )

@@ -102,8 +102,8 @@ class OperatorPages(Desk):
             found = ladder(case, moments(case), parties.name)
             got = self._element(case, found)
             # NOTE: tensors of a step are at the claimants' servers, and whoever was right is likely to serve them.
-            likely = sorted(job.claims, key=lambda claim: claim.lost)
-            base = next((uri for uri in map(text.link, (claim.uri for claim in likely)) if uri), None)
+            likely = job.servers(first=lambda claim: not claim.lost)
+            base = next((uri for uri in map(text.link, likely) if uri), None)
             records = _records(case)
             return self._render(
                 "element.html",
@@ -172,5 +172,4 @@ def _records(case: Case) -> tuple[Record, Record] | None:
 def servers_of(case: Case) -> list[str]:
     """Return the servers that may have the data: the client's, both spokesmen's, then the other claimants'."""
     players = [player.lower() for player in case.match.terms.players]
-    claims = sorted(case.job.claims, key=lambda claim: claim.owner.lower() not in players)
-    return list(dict.fromkeys([case.job.uri, *(claim.uri for claim in claims if claim.uri)]))[:MAX_SERVERS]
+    return case.job.servers(first=lambda claim: claim.owner.lower() in players, client=True)[:MAX_SERVERS]

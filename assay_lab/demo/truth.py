@@ -64,7 +64,7 @@ class Truth:
     def _follow(self, job: JobView) -> FetchedLogs:
         return FetchedLogs(
             Fetcher(self._store),
-            lambda: [claim.uri for claim in job.claims],
+            job.servers,
             job.logs,
             job.program.steps,
             job.program.node_count,

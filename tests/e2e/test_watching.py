@@ -21,8 +21,7 @@ from trainer_node.daemon.service import Daemon
 from trainer_node.local.bundle import Bundle
 from trainer_node.operate.deploy import ETHER
 from trainer_node.roles.participant import Participant
-from trainer_node.roles.watcher import WATCH_GAS
-from trainer_node.stake.funds import kept, kept_to_watch
+from trainer_node.stake.funds import WATCH_GAS, kept, kept_to_watch
 
 from .arena import REWARD, STAKE, Arena, transactions
 from .test_disputes import expect_justice

@@ -9,7 +9,7 @@ import pytest
 
 from referee_py.jobs import fee_at
 from trainer_node.stake import gas_patience, min_stake
-from trainer_node.stake.gas_patience import Patience
+from trainer_node.stake.gas_patience import Patience, Slack
 from trainer_node.stake.min_stake import worst_gas
 
 from . import market
@@ -71,9 +71,9 @@ def alone(found: Prices, start: int, terms: Terms) -> float:
             fee = float(series[int(now)]) + TIP
             asked = Patience(fee, bears, PATIENT, BUSY)  # type: ignore[arg-type]
             if step.time is Time.NOTHING:
-                waits, end = asked.lingers(now - since), since + PATIENT  # type: ignore[arg-type]
+                waits, end = asked.waits(Slack(since - now)), since + PATIENT
             else:
-                waits = asked.waits(left[step.time], period)  # type: ignore[arg-type]
+                waits = asked.waits(Slack(left[step.time], period))
                 end = now + left[step.time] - gas_patience.reserve(period, BUSY)
             if not waits:
                 break

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from eth_account import Account
@@ -38,9 +40,12 @@ from tests.model.registry import Registry
 from tests.referee_py.trial.parties import Setting
 from trainer_node.chain import HearingInfo, JobView
 from trainer_node.chain.outbox import Value
-from trainer_node.play.verdicts import Act, Caution, Judged, decide
+from trainer_node.play.verdicts import Act, Judged, Signed, decide
+from trainer_node.roles.acceptance import signature
 from trainer_node.run.trial_cost import TrialCost
 from trainer_node.settings.sections import Policy
+from trainer_node.stake.admission import Means
+from trainer_node.stake.judge import first
 
 from .board import COARSE, PANEL, REFEREE, STAKE, Board, Left
 from .runs import CHAIN, JOBS, who
@@ -50,7 +55,10 @@ VERIFIERS = tuple(str(Account.from_key(key).address) for key in KEYS)
 ME = VERIFIERS[0]
 PLAYERS = who(50), who(51)
 BOND, PERIOD = 1 << 20, 2
-CAUTION = Caution(Policy(), allow_probable_bounds=False, max_period_s=1000, latency_s=0.0)
+SETTINGS: Any = SimpleNamespace(
+    policy=Policy(), allow_probable_bounds=False, limits=SimpleNamespace(max_period_s=1000), latency_s=0.0
+)
+NOTHING_SIGNED = Signed((), 0, 0, Means(0.0, 0.0, 1))
 
 
 @cache
@@ -210,7 +218,8 @@ class Hearings:
 
     def _due(self, bench: Bench) -> tuple[str, Callable[[Bench], None]] | None:
         info = bench.info
-        decision = decide(job(), info, ME, bench.judged, bench.now, CAUTION)
+        reasons = signature(job(), bench.judged, NOTHING_SIGNED, SETTINGS)
+        decision = decide(info, ME, bench.judged, bench.now, lambda: first(reasons))
         match decision.act:
             case Act.VOTE:
                 assert bench.judged is not None

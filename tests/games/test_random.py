@@ -10,8 +10,8 @@ from random import Random
 import pytest
 from scipy.stats import binom
 
-from trainer_node.roles.sampling.deterrence import deterrence
 from trainer_node.roles.sampling.draw import drawn, public_seed
+from trainer_node.stake.deterrence import deterrence
 
 from .board import COARSE, REWARD, STAKE, Board, Left
 from .crowd import Played, go, play

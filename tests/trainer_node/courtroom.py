@@ -29,6 +29,7 @@ from referee_py.walk.dispute import Dispute, dispute_hash
 from trainer_node.chain import ClaimView, Group, HearingInfo, JobPhase, JobView
 from trainer_node.chain.outbox import Value
 from trainer_node.daemon.account_gauges import Gauges
+from trainer_node.daemon.helping import GasBudget
 from trainer_node.daemon.loop import Loop
 from trainer_node.errors import RpcCorrupt, RpcUnavailable
 from trainer_node.network.fetcher import Fetcher
@@ -40,7 +41,7 @@ from trainer_node.run.log_sources import OwnLogs
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
 from trainer_node.settings.sections import Policy
-from trainer_node.stake.policy import GasBudget
+from trainer_node.stake.gas_patience import Market
 from trainer_node.stake.reserved_ether import Reserve
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
@@ -249,6 +250,7 @@ class Court:
                 allow_probable_bounds=False,
                 chain_id=31337,
             ),
+            market=lambda base_fee: Market(base_fee, 0),
             fetcher=Fetcher(self.store, timeout_s=60.0, attempts=1),
             store=self.store,
             keeper=self.keeper,

@@ -50,4 +50,4 @@ def claim_of_job(job: JobView, root: bytes | None) -> tuple[Claim, list[str]]:
         path=[],
         logs=job.logs.hex(),
     )
-    return claim, [job.uri, *job.uris(group)]
+    return claim, job.servers(job.members(group), client=True)

@@ -82,7 +82,7 @@ def _names(path: Path | None, job: JobView) -> dict[SlotSource, str]:
 
 def _servers(job: JobView, given: list[str]) -> list[str]:
     """Return the addresses of those who may compute the job: those given, then those of claims of slot holders."""
-    claimed = [claim.uri for claim in job.claims if claim.slot and claim.uri]
+    claimed = job.servers(claim for claim in job.claims if claim.slot)
     return list(dict.fromkeys([*given, *claimed]))[:MAX_SERVERS]
 
 

@@ -30,7 +30,7 @@ def fetch_result(fetcher: Fetcher, job: JobView, program: Program) -> list[Array
     group = job.group_of_root(job.accepted_root)
     if job.phase is not JobPhase.ACCEPTED or group is None:
         raise InvalidInput(f"job {job.id} has no accepted result: it is {job.phase.name.lower()}")
-    uris = job.uris(group)
+    uris = job.servers(job.members(group))
     tree = fetcher.tree(Tag.STEP_TREE, job.accepted_last, job.program.node_count, uris)
     hashes = []
     for source in program.slots:

@@ -6,6 +6,7 @@ loop            reads a block, asks the role, sends
 job_queue       which jobs each round, and protection from their errors
 due             what a decision wants sent
 remembered      what is known of jobs until they are over
+helping         moves for other parties, and the gas paid for them
 open_runner     a node's job runner, from its settings
 keys            the key of a process
 remote_signer   a key that is elsewhere

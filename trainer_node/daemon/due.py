@@ -20,7 +20,7 @@ class Due:
     stakes: tuple[int, int] | None = None
     """The job that it stakes on, and the wei that the job may take from then on (`reserved_ether`)."""
     helps: int | None = None
-    """The job, if the transaction is another party's business and wins us nothing (`policy`)."""
+    """The job, if the transaction is another party's business and wins us nothing (`helping`)."""
     exposes: bool = False
     """True if it puts money at risk, or disputes a claim, without anything of ours at stake yet: it waits until enough
     RPC endpoints agree about the chain."""

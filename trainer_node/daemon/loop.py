@@ -13,7 +13,6 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import NamedTuple
 
 import structlog
@@ -24,11 +23,10 @@ from ..chain import Call, JobView, Snapshot, TransactionManager
 from ..errors import ConfigError, Reverted, RpcCorrupt, RpcUnavailable
 from ..limits.waits import MINED_S
 from ..observe.problems import Problems
-from ..stake.gas_patience import gas_market
-from ..stake.policy import GasBudget
 from ..stake.reserved_ether import Reserve
 from .due import Due
 from .forwarding import Forwarder
+from .helping import GasBudget
 from .job_queue import JobQueue, Scheduler
 from .service import Daemon
 from .withdrawals import Teller
@@ -86,7 +84,7 @@ class Loop:
         self._ours = [False, False]
         """Whether a job concerned us in this round and in the one before."""
         self._counted = float("-inf")
-        self._teller = Teller(key.address, partial(gas_market, node.settings), role.pressed) if key else None
+        self._teller = Teller(key.address, node.market, role.pressed) if key else None
         self._withheld: str | None = None
         """Why something was not staked in this round."""
         self._compare_at = 0.0
@@ -213,7 +211,7 @@ def _forwarder(node: Daemon) -> Forwarder | None:
             f"withdrawal_address {node.address} is the daemon's own account; name another, or none"
         )
     floor = int(settings.keep_eth * 10**18)
-    return Forwarder(settings.withdrawal_address, floor, node.client.head(), partial(gas_market, settings))
+    return Forwarder(settings.withdrawal_address, floor, node.client.head(), node.market)
 
 
 class Sender:

@@ -34,7 +34,7 @@ from ..observe.systemd import Notifier
 from ..settings.settings import Settings
 from ..stake.admission import Means
 from ..stake.duty_book import DutyBook
-from ..stake.policy import GasBudget
+from ..stake.gas_patience import Market, gas_market
 from ..stake.reserved_ether import Reserve
 from ..storage.database import Database
 from ..storage.disk import Ballast, free_bytes
@@ -44,6 +44,7 @@ from ..storage.retention import Policy, usage
 from ..storage.store import Store
 from .access import open_client, transaction_manager
 from .account_gauges import Gauges
+from .helping import GasBudget, max_gas_loss
 from .keys import hold_account
 from .remembered import Remembered
 from .remote_signer import RemoteAccount
@@ -95,13 +96,17 @@ class Daemon:
     """What the metrics show of jobs and money."""
 
     def __post_init__(self) -> None:
-        self.gas = GasBudget(self.database, self.settings.max_gas_loss)
+        self.gas = GasBudget(self.database, max_gas_loss(self.settings))
         self.gauges = Gauges(self.metrics, self.address)
         self.reserve = Reserve(lambda: self.client.head(), self._pending)
         self.duties = DutyBook(self.database, self.reserve.jobs, Means.of(self.settings))
 
     def _pending(self) -> bool:
         return self.transactions is not None and bool(self.transactions.open())
+
+    def market(self, base_fee: int) -> Market:
+        """Return the price of gas in a block with this base fee in wei, and how long we wait for cheaper gas."""
+        return gas_market(self.settings, base_fee)
 
     @property
     def web3(self) -> Web3:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..chain import Call, Snapshot
-from ..stake.gas_patience import Market
+from ..stake.gas_patience import Market, Slack
 from .due import Due
 
 
@@ -31,6 +31,6 @@ class Teller:
         found = []
         for escrow, wei in owed:
             patience = self._market(snapshot.block.base_fee).about(wei, snapshot.stake_gas)
-            if not patience.lingers(snapshot.now - self._since[str(escrow.address)]) or self._pressed():
+            if not patience.waits(Slack(self._since[str(escrow.address)] - snapshot.now)) or self._pressed():
                 found.append(Due(Call.of(escrow, "withdraw")))
         return found

@@ -78,7 +78,7 @@ class Verifiers:
 def read(snapshot: Snapshot, job: JobView, verifiers: Verifiers) -> Reading:
     """Read all that concerns a job. Errors of the endpoint become `Reading.unchecked`."""
     now, missing = snapshot.now, list[str]()
-    if job.referee.lower() != snapshot.contracts.deployment.referee.lower():
+    if not job.is_under(snapshot.contracts.deployment.referee):
         return Reading(job, now, foreign=job.referee)
 
     def attempt(what: str, act: Callable[[], T], default: T) -> T:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..reason import Reason
 from .metrics import Metrics
 
 MAX_TOLD = 64
@@ -70,15 +71,15 @@ class Problems:
                 self._notices.pop(topic, None)
             self._count()
 
-    def job(self, job: int, part: str, reason: str | None, *, ours: bool) -> None:
+    def job(self, job: int, part: str, reason: Reason | str | None, *, ours: bool) -> None:
         """Tell what is wrong with a part of a job (None: nothing). ``ours``: we have something at stake in it."""
         topic = f"job {job}: {part}" if part else f"job {job}"
         if reason is None:
             self.clear(topic)
         elif ours:
-            self[topic] = reason
+            self[topic] = str(reason)
         else:
-            self.note(topic, reason)
+            self.note(topic, str(reason))
 
     def clear_part(self, part: str) -> None:
         """Forget what was wrong with this part of any job."""

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
-import structlog
-
 from referee_py.availability import Piece, Place
 from referee_py.availability.pieces import check
 from referee_py.availability.prices import deposit_of, rank_of, request_price
@@ -25,8 +23,10 @@ from ..chain.codec.availability import Ledger, OpenRequest, close_call, request_
 from ..chain.fees import next_base_fee
 from ..chain.outbox import Value
 from ..daemon.due import Due
+from ..reason import Reason
 from ..run.onchain_logs import Shown
-from ..stake.gas_patience import NONE, Patience
+from ..stake.gas_patience import NONE, Patience, Slack
+from ..stake.judge import JobJudge
 from ..work.job_runner import JobRunner
 
 LEAST_WEI = 10**18 // 2
@@ -34,7 +34,14 @@ LEAST_WEI = 10**18 // 2
 MAX_CLOSINGS = 64
 """Requests closed in one transaction."""
 
-_log = structlog.get_logger(__name__)
+
+class LogsWithheld(Reason):
+    text = (
+        "its logs are withheld; {why}, max_data_requests_eth allows {limit} wei; raise it, or leave the job to "
+        "others"
+    )
+    why: str
+    limit: int
 
 
 class DataRequester:
@@ -56,7 +63,7 @@ class DataRequester:
         self._transactions = transactions
         self._runner = runner
         self._max_wei = max_wei
-        self._told: set[int] = set()
+        self._judge = JobJudge()
 
     def due(self, snapshot: Snapshot, job: JobView) -> list[Due] | None:
         """Return what is due for logs that we could not fetch; None if we do not request the logs of this job."""
@@ -107,7 +114,7 @@ class DataRequester:
         mine = [key for key, request in ledger.open.items() if self._is_mine(request)]
         if not mine:
             return None
-        return [] if patience.lingers(snapshot.now - job.due) else [self._closings(job, mine)]
+        return [] if patience.waits(Slack(job.due - snapshot.now)) else [self._closings(job, mine)]
 
     def _closings(self, job: JobView, keys: list[tuple[bytes, Place]]) -> Due:
         subject = self._contracts.subject
@@ -170,13 +177,7 @@ class DataRequester:
 
     def _leave(self, job: JobView, why: str) -> None:
         """Log once why we leave a job's logs to others."""
-        if job.id not in self._told:
-            self._told.add(job.id)
-            limit = (
-                f"max_data_requests_eth allows {self._limit(job)} wei; raise it, or leave the job to others"
-            )
-            reason = f"its logs are withheld; {why}, {limit}"
-            _log.warning("job.left_to_others", job=job.id, reason=reason)
+        self._judge.takes(job.id, [LogsWithheld(why, self._limit(job))])
 
     def _limit(self, job: JobView) -> int:
         return limit_of(job) if self._max_wei is None else self._max_wei

@@ -7,8 +7,8 @@ A hearing may last longer than its match and its job. What is not done is in the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache, partial
 
 from referee_py.commit import Record
@@ -20,12 +20,13 @@ from referee_py.trial.solver import Operator
 
 from ..chain import Group, HearingInfo, JobView, MatchInfo, Snapshot
 from ..daemon.due import Due
+from ..daemon.helping import helping
 from ..daemon.loop import Turn
 from ..daemon.service import Daemon
 from ..errors import DiskFailed
 from ..run.refutation import Refuted
 from ..run.replay import Replay
-from ..stake.gas_patience import NONE, Patience, gas_market
+from ..stake.gas_patience import NONE, Patience
 from ..stake.min_stake import TRIAL_MOVES, match_moves
 from ..work.job_runner import JobRunner
 from .actions import seats, stands_for
@@ -52,7 +53,7 @@ class Disputes:
         self._undone = undone
         self._matches = matches
         self._hearings = hearings
-        self._market = partial(gas_market, node.settings)
+        self._market = node.market
         self._gas = node.gas
         self._gauges = node.gauges
 
@@ -95,11 +96,7 @@ class Disputes:
         helps: int | None,
     ) -> list[Turn]:
         """Return a turn for each match and hearing in which one of our results is at stake. ``unread``: matches whose
-        hearings cannot be read; ``helps``: see `Due`.
-
-        NOTE: a hearing in which we are a player is never help: our bond or the panel's pay may be in it. Another's
-        refutation that says the same as ours always is: if it loses, we can still send ours.
-        """
+        hearings cannot be read; ``helps``: see `Due` and `helping`."""
         heard = {hearing.match_id for hearing in hearings} | unread
         matches, others = list[Turn](), list[Turn]()
         for number in job.match_ids() if job.open_matches else []:
@@ -112,18 +109,16 @@ class Disputes:
                 continue
             read = cache(partial(snapshot.match, job, number))
             play = partial(self._match, snapshot, job, own, read)
-            matches.append(Turn(f"match {number:#x}", partial(_helping, helped, play)))
+            matches.append(Turn(f"match {number:#x}", partial(helping, helped, play)))
             if number not in heard:
                 hear = partial(self._hearing_without_claim, snapshot, job, own, read)
-                others.append(Turn(f"hearing of match {number:#x}", partial(_helping, helped, hear)))
+                others.append(Turn(f"hearing of match {number:#x}", partial(helping, helped, hear)))
         for hearing in hearings:
             for_others = None if hearing.player(self._me) else helps
             if for_others is not None and not self._gas.pays:
                 continue
             hear = partial(self._hearing_of, snapshot, job, results, hearing)
-            others.append(
-                Turn(f"hearing of match {hearing.match_id:#x}", partial(_helping, for_others, hear))
-            )
+            others.append(Turn(f"hearing of match {hearing.match_id:#x}", partial(helping, for_others, hear)))
         return matches + others
 
     def _speaks(self, job: JobView, pair: tuple[Group, Group]) -> bool:
@@ -140,7 +135,8 @@ class Disputes:
             against = seat.opponent.speaker
             self._gauges.match(job, seat, snapshot.now)
             patience = self._patience(snapshot, job, 0 if against is None else job.claims[against].stake)
-            yield from self._matches.due(seat, replay, job.uris(seat.opponent), snapshot.now, patience)
+            servers = job.servers(job.members(seat.opponent))
+            yield from self._matches.due(seat, replay, servers, snapshot.now, patience)
 
     def _hearing_without_claim(
         self, snapshot: Snapshot, job: JobView, own: RunClaim, read: Callable[[], MatchInfo]
@@ -185,12 +181,6 @@ class Disputes:
         return market.about(staked, job.stake_gas, busy_s)
 
 
-def _helping(job: int | None, decide: Callable[[], Iterable[Due]]) -> Iterator[Due]:
-    """Yield what is due, marked as help for other parties of a job; unmarked for None."""
-    for due in decide():
-        yield due if job is None else replace(due, helps=job)
-
-
 @dataclass(frozen=True)
 class _OperatorSource:
     """A spokesman's knowledge of a disputed operator, from its own run."""
@@ -214,4 +204,4 @@ class _OperatorSource:
     def servers(self) -> list[str]:
         """NOTE: in a trial against a signer, the other spokesman made the record that the signer stands by."""
         others = set(self.at.players) - {self.me}
-        return [claim.uri for claim in self.job.claims if claim.owner in others and claim.uri]
+        return self.job.servers(claim for claim in self.job.claims if claim.owner in others)

@@ -38,7 +38,7 @@ from ..errors import RpcCorrupt
 from ..ids import whole
 from ..network.opponents import Opponents
 from ..run.package import MAX_HEADER_BYTES
-from ..stake.gas_patience import NONE, Patience
+from ..stake.gas_patience import NONE, Patience, Slack
 from .right_records import Rights
 from .trial_drafts import Drafts, Stop
 
@@ -116,9 +116,8 @@ class HearingPlayer:
             raise RpcCorrupt(hearing.hidden)
         right = self._right(snapshot, hearing, source) if self._matters(hearing, snapshot.now) else None
         move = plan(state, hearing.terms, me, right, snapshot.now)
-        left = state.until - snapshot.now
-        period = hearing.terms.rules.appeal_period
-        if move is not None and (patience.waits(left, period) if left > 0 else patience.lingers(-left)):
+        slack = Slack.until(state.until - snapshot.now, hearing.terms.rules.appeal_period)
+        if move is not None and patience.waits(slack):
             self._wait(hearing, state, patience)
         elif move is not None:
             bond = hearing.bond if isinstance(move, Appeal) else 0
@@ -173,7 +172,7 @@ class HearingPlayer:
             moves = [] if side is None else self._drafted(snapshot, hearing, trial, side, source)
             if side is not None and not moves and trial.hidden is not None:
                 raise RpcCorrupt(trial.hidden)
-        if moves and patience.defers(trial.state, side, hearing.terms.rules.clock, now):
+        if moves and patience.waits(Slack.by_clock(trial.state, side, hearing.terms.rules.clock, now)):
             self._wait(hearing, trial.state, patience)
         elif moves:
             names = [type(move).__name__ for move, _ in moves]

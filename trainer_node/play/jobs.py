@@ -14,9 +14,10 @@ from ..chain import Call, JobView, Receipt, Snapshot
 from ..daemon.due import Due
 from ..daemon.service import Daemon
 from ..run.refutation import Refuted
+from ..stake.deadlines import Unripe, unripe
 from ..stake.funds import kept, living_stakes, offer, refuting, top_up
-from ..stake.gas_patience import Patience, gas_market
-from .actions import JobAction, later, unripe
+from ..stake.gas_patience import Patience, Slack
+from .actions import JobAction, later
 from .salts import Salts
 
 _log = structlog.get_logger(__name__)
@@ -42,7 +43,7 @@ class JobPlayer:
     def due(self, snapshot: Snapshot, job: JobView, act: JobAction, own: RunClaim | None) -> list[Due]:
         """Return the transaction of an action, unless it waits for cheaper gas. ``own``: our result, if any."""
         me, node = self._account.address, self._node
-        market, max_fee = gas_market(node.settings, snapshot.block.base_fee), node.settings.fees.max_fee
+        market, max_fee = node.market(snapshot.block.base_fee), node.settings.fees.max_fee
         # SAFETY: a block from before this process started may not show the stakes of an earlier process.
         claims = act is JobAction.CHALLENGE and not node.reserve.kept(job.id)
         stakes = act is JobAction.JOIN or claims
@@ -67,7 +68,7 @@ class JobPlayer:
 
     def collect(self, snapshot: Snapshot, job: JobView, held: list[int], patience: Patience) -> list[Due]:
         """Return how to get back what an ended job holds of our claim and refutations, once gas is cheap."""
-        if patience.lingers(snapshot.now - job.due):
+        if patience.waits(Slack(job.due - snapshot.now)):
             return []
         return [Due(Call.of(self._jobs, "collect", job.id, index)) for index in held]
 
@@ -132,7 +133,7 @@ class JobPlayer:
         self._node.reserve.staking(job.id, price + later)
         self._node.duties.staked(job.id, living_stakes(job, self._account.address) + stakes)
 
-    def _opened(self, job: JobView, committed: bytes, shown: Due, too_late: str | None) -> list[Due]:
+    def _opened(self, job: JobView, committed: bytes, shown: Due, too_late: Unripe | None) -> list[Due]:
         """Return the commitment first, and what it is to once the commitment is seen on the chain.
 
         NOTE: until the commitment is old enough, the simulation refuses what it is to, which costs nothing.
@@ -144,7 +145,7 @@ class JobPlayer:
         if too_late is not None:
             if job.reclaim_end not in self._unripe[job.id]:
                 self._unripe[job.id].add(job.reclaim_end)
-                _log.warning("challenge.too_late", job=job.id, reason=too_late)
+                _log.warning("challenge.too_late", job=job.id, reason=str(too_late))
             return []
         # NOTE: an endpoint may consist of several machines, some of which are behind the head.
         if head.block.number < self._committed[job.id].get(committed, 0):

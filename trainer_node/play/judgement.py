@@ -234,5 +234,4 @@ def _recalled(store: Store, signed: bytes, case: _Case) -> tuple[Record, list[Ar
 def servers(job: JobView, hearing: HearingInfo) -> list[str]:
     """Return the servers that may have the data of a hearing: the client's, both spokesmen's, then all others'."""
     spokesmen = hearing.terms.submission.players
-    claims = sorted(job.claims, key=lambda claim: claim.owner not in spokesmen)
-    return list(dict.fromkeys([job.uri, *(claim.uri for claim in claims if claim.uri)]))
+    return job.servers(first=lambda claim: claim.owner in spokesmen, client=True)

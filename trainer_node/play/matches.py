@@ -18,7 +18,7 @@ from ..errors import RpcCorrupt
 from ..ids import whole
 from ..network.opponents import Opponents
 from ..run.replay import Replay
-from ..stake.gas_patience import NONE, Patience
+from ..stake.gas_patience import NONE, Patience, Slack
 
 _log = structlog.get_logger(__name__)
 
@@ -40,7 +40,7 @@ class MatchPlayer:
         Raises RpcCorrupt if there are none because the endpoint hides what the other side has posted.
         """
         match, state = seat.match, seat.match.state
-        waits = patience.defers(state, seat.side, match.terms.clock, now)
+        waits = patience.waits(Slack.by_clock(state, seat.side, match.terms.clock, now))
         if waits and self._waiting.get(match.id) == state:
             return []
         asked = self._opponents.ask(opponent_uris)

@@ -11,7 +11,7 @@ before, and by what we keep. After a vote the bond is defended at any cost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,14 +20,11 @@ from referee_py.panel.solver import plan
 from referee_py.panel.state import HearingPhase, Stand
 
 from ..chain import HearingInfo, JobView
-from ..run.cost_estimate import MARGIN
+from ..reason import Reason
 from ..run.trial_cost import TrialCost
-from ..settings.sections import Policy
-from ..stake.admission import Bond, Means, too_many_trials
+from ..stake.admission import Bond, Means
 from ..stake.funds import trial_wei
-from ..stake.min_stake import TRIAL_MOVES
-from ..stake.policy import unwanted
-from .actions import too_long, too_short, too_uncertain
+from ..stake.judge import NOT_KNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +41,6 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Caution:
-    """What the operator allows. ``max_period_s``: longest period of a job, in seconds; ``latency_s``: seconds until a
-    move is seen and the next one mined."""
-
-    policy: Policy
-    allow_probable_bounds: bool
-    max_period_s: int
-    latency_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Signed:
     """What we have signed in other hearings. ``spare``: the wei of our account; ``max_fee``: the most that we pay for a
     unit of gas; ``means``: of this machine."""
@@ -67,9 +53,6 @@ class Signed:
     def bond(self, job: JobView, judged: Judged) -> Bond:
         """Return what one more signature may ask of us."""
         return Bond(judged.trial.seconds, job.rules.clock, trial_wei(job, self.max_fee))
-
-
-NOTHING_SIGNED = Signed((), 0, 0, Means(0.0, 0.0, 1))
 
 
 class Act(StrEnum):
@@ -95,22 +78,16 @@ class Decision:
 
 
 def decide(
-    job: JobView,
-    hearing: HearingInfo,
-    me: str,
-    judged: Judged | None,
-    now: int,
-    caution: Caution,
-    signed: Signed = NOTHING_SIGNED,
+    hearing: HearingInfo, me: str, judged: Judged | None, now: int, refusal: Callable[[], Reason | None]
 ) -> Decision:
     """Return what the verifier ``me`` does about a hearing at ``now``, in seconds. ``judged`` is None until known;
-    ``signed``: in other hearings.
+    ``refusal`` returns why not to sign, `NOT_KNOWN` if that needs our judgement.
 
     NOTE: a refusal is final. Whoever calls this for a hearing that was refused leaves its vote to others.
     """
     state = hearing.state
     if state.phase is HearingPhase.VOTING and now < state.until:
-        return Decision(Act.WAIT) if hearing.voted(me) else _vote(job, judged, caution, signed)
+        return Decision(Act.WAIT) if hearing.voted(me) else _vote(refusal())
     if state.in_trial:
         return Decision(Act.TRY)
     if state.phase is HearingPhase.DEFENCE:
@@ -125,41 +102,10 @@ def decide(
     return Decision(Act.STAND if isinstance(move, Stand) else Act.KEEP_GOING)
 
 
-def _vote(job: JobView, judged: Judged | None, caution: Caution, signed: Signed) -> Decision:
-    reason = unwanted(job, caution.policy) or too_uncertain(job, caution.allow_probable_bounds)
-    # SAFETY: a vote locks our bond for as long as the hearing lasts.
-    reason = reason or too_long(job, caution.max_period_s) or too_short(job, caution.latency_s)
-    if reason:
-        return Decision(Act.REFUSE, reason)
-    if judged is None:
+def _vote(refusal: Reason | None) -> Decision:
+    if refusal is NOT_KNOWN:
         return Decision(Act.JUDGE)
-    # SAFETY: with a signature we stake our bond on playing a trial in time; after signing we defend it at any cost.
-    # NOTE: whoever appeals against several verdicts in the same minute has all their trials at once.
-    reason = too_slow_to_stand(judged.read_s + 2 * caution.latency_s, job.rules.appeal_period)
-    reason = reason or too_costly(judged.trial, TRIAL_MOVES * caution.latency_s, job.rules.clock)
-    reason = reason or too_many_trials(signed.bonds, signed.bond(job, judged), signed.spare, signed.means)
-    return Decision(Act.REFUSE, reason) if reason else Decision(Act.VOTE)
-
-
-def too_slow_to_stand(seconds: float, appeal_period: int) -> str | None:
-    """Return why not to sign a verdict, or None: after a restart we could not stand by it within the appeal period.
-    ``seconds``: until its record is known and two moves are mined."""
-    if MARGIN * seconds <= appeal_period:
-        return None
-    return (
-        f"to read what we have judged and to stand by it may take us {MARGIN * seconds:.0f} s; the appeal period has "
-        f"{appeal_period} s"
-    )
-
-
-def too_costly(trial: TrialCost, moves_s: float, clock: int) -> str | None:
-    """Return why not to sign a verdict, or None: this machine could not play its trial within the clock."""
-    if MARGIN * (trial.seconds + moves_s) <= clock:
-        return None
-    return (
-        f"a trial may take us {MARGIN * trial.seconds:.0f} s to compute ({trial}), and {MARGIN * moves_s:.0f} s "
-        f"for its moves; the clock has {clock} s"
-    )
+    return Decision(Act.VOTE) if refusal is None else Decision(Act.REFUSE, str(refusal))
 
 
 def must_be_ready(hearing: HearingInfo, me: str) -> bool:

@@ -1,42 +1,65 @@
-"""Whether a challenger takes up a job: in time, affordable, paid for. Reasons against it are logged once a job."""
+"""What each role asks before it stakes on a job, or signs in it: one table of reasons for each, in order.
+
+    table              of               before                     policy  pay  time  other jobs  disk, memory
+    slot               trainer          it takes a slot            x       x    x     x           x
+    watch              watcher          it trains, and stakes      x       x    x     x           x
+    sample             sampler          it checks a part           x       x    x
+    whole              both             it begins a whole run      x            x                 x
+    whole_of_withheld  sampler          its parts are withheld     x
+    claim              both             it claims, or refutes      x       x    x     x           x
+    signature          verifier         it judges, and signs       x            x     x
+
+A table yields its reasons one by one, and the judge stops at the first that holds (`stake.judge`). So the order decides
+what is asked at all: nothing is fetched or measured of a job that its terms rule out, and room is made last.
+
+SAFETY: to compute may take days, in which prices, clocks and our other jobs change. So what is asked before the work is
+asked again before money moves.
+"""
 
 from __future__ import annotations
 
 import math
 from functools import cached_property
 
-import structlog
-
 from ..chain import JobView
+from ..chain.codec.watch import PoolInfo
 from ..daemon.service import Daemon
-from ..play.actions import too_late, too_long, too_slow, too_uncertain
-from ..stake.funds import quarrel, too_dear, too_poor, unpaid
-from ..stake.policy import crowded, unwanted
+from ..play.verdicts import Judged, Signed
+from ..reason import Reason
+from ..settings.settings import Settings
+from ..stake.admission import too_many_trials
+from ..stake.deadlines import (
+    too_costly,
+    too_hasty,
+    too_late,
+    too_short,
+    too_slow,
+    too_slow_to_stand,
+)
+from ..stake.deterrence import deterrence, useless
+from ..stake.funds import kept_to_watch, offer, quarrel, too_little, too_poor, unpaid
+from ..stake.judge import LEFT, NOT_KNOWN, JobJudge, Reasons, first
+from ..stake.min_stake import TRIAL_MOVES
+from ..stake.policy import crowded, too_dear, too_long, too_much, too_uncertain, underpaid, unwanted
 from ..work.job_runner import JobRunner
 
+SLOT_MOVES = 2
+"""Number of transactions to take a slot and to commit."""
 CLAIM_MOVES = 2
 """Number of transactions to challenge: a commitment, and the claim."""
 
-_log = structlog.get_logger(__name__)
 
+class Acceptance(JobJudge):
+    """Judges jobs for a node, by what its runner has measured. ``event``: how the log calls a job that is declined."""
 
-class Worth:
-    """Judges jobs for a node, by what its runner has measured."""
+    def __init__(self, node: Daemon, runner: JobRunner, event: str = LEFT) -> None:
+        super().__init__(event, node.remembered.of_jobs(bool))
+        self._node, self._runner, self._settings = node, runner, node.settings
 
-    def __init__(self, node: Daemon, runner: JobRunner) -> None:
-        self._node, self._runner = node, runner
-        self._told = node.remembered.of_jobs(bool)
-
-    @cached_property
-    def _commit_age(self) -> int:
-        return self._node.client.snapshot().commit_age()
-
-    def in_time(self, job: JobView, now: int) -> bool:
-        """SAFETY: a run that cannot end in time would keep us from all other jobs."""
-        if not self.unless(job, self._refused(job)):
-            return False
-        ready_in_s = self._runner.ready_in_s(job)
-        return ready_in_s is not None and self.unless(job, self._late(job, ready_in_s, now))
+    def affordable(self, job: JobView, price: int, *, beside: int = 0, part: bool = False) -> bool:
+        """Return whether to stake ``price`` wei on a job. ``beside``: stakes that are in the price besides the last;
+        ``part``: it is for a refutation, which needs one interval and not the disk space of a whole run."""
+        return self.takes(job.id, self.claim(job, price, beside, part))
 
     def whole_after_s(self, job: JobView, now: int, *, wanted: bool) -> float:
         """Return the seconds that others take before the whole run of a job that is begun now; infinite if it is not
@@ -44,58 +67,128 @@ class Worth:
         room is made for it, and it is logged once why it is not.
 
         INVARIANT: nothing else says whether a whole run is begun. So nobody keeps time for one that will not be, or
-        leaves anything else for its sake. SAFETY: a run that cannot end in time would keep us from all other jobs; one
-        for which there is no room beside what is kept for jobs with our stake would take that.
+        leaves anything else for its sake.
         """
-        reason, after_s = self._refused(job), None
-        if reason is None:
-            after_s, ready_in_s = self._runner.whole_after_s(job), self._runner.whole_ready_in_s(job)
-            if after_s is None or ready_in_s is None:
-                return math.inf
-            reason = self._late(job, ready_in_s, now)
-        if reason is None:
-            reason = (
-                self._runner.too_full(job.id, part=False, stakes=False)
-                if wanted
-                else self._runner.no_room(job.id)
-            )
-        if reason is None and after_s is not None:
-            return after_s
+        reasons = self.whole(job, now, wanted)
+        begun = self.takes(job.id, reasons) if wanted else first(reasons) is None
+        after_s = self._runner.whole_after_s(job) if begun else None
+        return math.inf if after_s is None else after_s
+
+    # ------------------------------------------------------------------ the tables
+
+    def slot(self, job: JobView, now: int) -> Reasons:
+        """A trainer's, before it takes a slot."""
+        settings, max_fee = self._settings, self._settings.fees.max_fee
+        yield unwanted(job, settings.policy)
+        yield underpaid(job, settings.policy)
+        yield crowded(job, self._node.reserve.jobs(), settings.policy)
+        yield too_uncertain(job, settings.allow_probable_bounds)
+        yield too_dear(job.stake_sent.wanted, settings.max_stake)
+        yield too_long(job, settings.limits.max_period_s)
+        yield unpaid(job, settings.fees.expected_fee, max_fee)
+        estimate, ready_in_s = self._runner.prepare(job), self._runner.ready_in_s(job)
+        if estimate is None or ready_in_s is None:
+            yield NOT_KNOWN
+            return
+        yield too_late(job, ready_in_s + SLOT_MOVES * settings.latency_s, now)
+        yield too_slow(job, estimate, settings.latency_s, mined_s=settings.mined_s)
+        yield self._node.duties.refuses(job, estimate)
+        stake = max(job.stake_sent.wanted, job.stake_at(max_fee))
+        yield too_poor(stake, quarrel(job, max_fee), self._node.spare(job.id))
+        yield self._runner.too_full(job.id)
+
+    def watch(self, job: JobView, pool: PoolInfo, now: int) -> Reasons:
+        """A watcher's, before it trains, and again before it stakes."""
+        settings, max_fee = self._settings, self._settings.fees.max_fee
+        yield unwanted(job, settings.policy)
+        yield too_little(job, pool)
+        yield crowded(job, self._node.reserve.jobs(), settings.policy)
+        yield too_dear(job.stake_sent.wanted, settings.max_watch, "max_watch_eth")
+        yield too_dear(offer(job, b"").wanted, settings.max_stake)
+        # SAFETY: a watcher has to claim its result, so we check beforehand what could prevent the claim.
+        yield too_long(job, settings.limits.max_period_s)
+        yield unpaid(job, settings.fees.expected_fee, max_fee)
+        estimate, ready_in_s = self._runner.prepare(job), self._runner.ready_in_s(job)
+        if estimate is None or ready_in_s is None:
+            yield NOT_KNOWN
+            return
+        yield too_late(job, ready_in_s + settings.latency_s, now)
+        yield too_hasty(job, settings.latency_s)
+        yield too_slow(job, estimate, settings.latency_s, self._commit_age, settings.mined_s)
+        yield self._node.duties.refuses(job, estimate)
+        yield too_poor(job.stake_sent.wanted, kept_to_watch(job, max_fee), self._node.spare(job.id))
+        yield self._runner.too_full(job.id)
+
+    def sample(self, job: JobView, now: int) -> Reasons:
+        """A sampler's, before it checks a part. SAFETY: a run that cannot end in time would keep us from all other
+        jobs."""
+        settings = self._settings
+        yield useless(deterrence(job, settings.samplers)) if settings.check == "share" else None
+        yield unwanted(job, settings.policy)
+        yield too_uncertain(job, settings.allow_probable_bounds)
+        ready_in_s = self._runner.ready_in_s(job)
+        yield NOT_KNOWN if ready_in_s is None else self._late(job, ready_in_s, now)
+
+    def whole(self, job: JobView, now: int, wanted: bool) -> Reasons:
+        """A challenger's or a sampler's, before it begins a whole run. ``wanted``: as for `whole_after_s`.
+
+        SAFETY: a run that cannot end in time would keep us from all other jobs; one for which there is no room beside
+        what is kept for jobs with our stake would take that.
+        """
+        yield unwanted(job, self._settings.policy)
+        yield too_uncertain(job, self._settings.allow_probable_bounds)
+        ready_in_s = self._runner.whole_ready_in_s(job)
+        yield NOT_KNOWN if ready_in_s is None else self._late(job, ready_in_s, now)
         if wanted:
-            self.unless(job, reason)
-        return math.inf
+            yield self._runner.too_full(job.id, part=False, stakes=False)
+        else:
+            yield self._runner.no_room(job.id)
 
-    def _refused(self, job: JobView) -> str | None:
-        settings = self._node.settings
-        return unwanted(job, settings.policy) or too_uncertain(job, settings.allow_probable_bounds)
-
-    def _late(self, job: JobView, ready_in_s: float, now: int) -> str | None:
-        moves_s = CLAIM_MOVES * self._node.settings.latency_s
-        return too_late(job, ready_in_s + moves_s, now, self._commit_age)
-
-    def affordable(self, job: JobView, price: int, *, beside: int = 0, part: bool = False) -> bool:
-        """Return whether to stake ``price`` wei on a job. ``beside``: stakes that are in the price besides the last;
-        ``part``: it is for a refutation, which needs one interval and not the disk space of a whole run."""
-        settings, max_fee, me = self._node.settings, self._node.settings.fees.max_fee, self._node.address
-        mine = [] if me is None else [claim.stake for claim in job.stakes_of(me) if not claim.lost]
-        dear = crowded(job, self._node.reserve.jobs(), settings.policy)
-        dear = dear or too_dear(sum(mine) + price, settings.max_stake)
-        dear = dear or too_long(job, settings.limits.max_period_s)
-        dear = dear or unpaid(job, settings.fees.expected_fee, max_fee)
-        estimate, disputes = self._runner.prepare(job), len(mine) + beside + 1
-        slow = None
+    def whole_of_withheld(self, job: JobView) -> Reasons:
+        """A sampler's, before it computes the whole run of a job because its parts are withheld."""
+        estimate = self._runner.prepare(job)
         if estimate is not None:
-            paces = settings.latency_s, self._commit_age, settings.mined_s
-            slow = too_slow(job, estimate, *paces) or self._node.duties.refuses(job, estimate, disputes)
-        poor = too_poor(price, disputes * quarrel(job, max_fee), self._node.spare(job.id))
-        reason = dear or slow or poor
-        if estimate is not None and reason is None:
-            reason = self._runner.too_full(job.id, part=part)
-        return estimate is not None and self.unless(job, reason)
+            hours = estimate.train_s(job.program) * self._settings.worker_threads / 3600
+            yield too_much(hours, self._settings.max_check_cpu_h)
 
-    def unless(self, job: JobView, reason: str | None) -> bool:
-        """Return whether there is no reason to leave the job to others. Log the reason once if there is one."""
-        if reason is not None and not self._told[job.id]:
-            self._told[job.id] = True
-            _log.warning("job.left_to_others", job=job.id, reason=reason)
-        return reason is None
+    def claim(self, job: JobView, price: int, beside: int, part: bool) -> Reasons:
+        """A challenger's or a sampler's, before it stakes on a claim or on refutations: `affordable`."""
+        settings, max_fee, me = self._settings, self._settings.fees.max_fee, self._node.address
+        mine = [] if me is None else [claim.stake for claim in job.stakes_of(me) if not claim.lost]
+        yield crowded(job, self._node.reserve.jobs(), settings.policy)
+        yield too_dear(sum(mine) + price, settings.max_stake)
+        yield too_long(job, settings.limits.max_period_s)
+        yield unpaid(job, settings.fees.expected_fee, max_fee)
+        estimate, disputes = self._runner.prepare(job), len(mine) + beside + 1
+        if estimate is None:
+            yield NOT_KNOWN
+            return
+        yield too_slow(job, estimate, settings.latency_s, self._commit_age, settings.mined_s)
+        yield self._node.duties.refuses(job, estimate, disputes)
+        yield too_poor(price, disputes * quarrel(job, max_fee), self._node.spare(job.id))
+        yield self._runner.too_full(job.id, part=part)
+
+    def _late(self, job: JobView, ready_in_s: float, now: int) -> Reason | None:
+        return too_late(job, ready_in_s + CLAIM_MOVES * self._settings.latency_s, now, self._commit_age)
+
+    @cached_property
+    def _commit_age(self) -> int:
+        return self._node.client.snapshot().commit_age()
+
+
+def signature(job: JobView, judged: Judged | None, signed: Signed, settings: Settings) -> Reasons:
+    """A verifier's, before it judges an operator (``judged`` is None), and again before it signs a verdict. ``signed``:
+    in other hearings."""
+    yield unwanted(job, settings.policy)
+    yield too_uncertain(job, settings.allow_probable_bounds)
+    # SAFETY: a vote locks our bond for as long as the hearing lasts.
+    yield too_long(job, settings.limits.max_period_s)
+    yield too_short(job, settings.latency_s)
+    if judged is None:
+        yield NOT_KNOWN
+        return
+    # SAFETY: with a signature we stake our bond on playing a trial in time; after signing we defend it at any cost.
+    # NOTE: whoever appeals against several verdicts in the same minute has all their trials at once.
+    yield too_slow_to_stand(judged.read_s + 2 * settings.latency_s, job.rules.appeal_period)
+    yield too_costly(judged.trial, TRIAL_MOVES * settings.latency_s, job.rules.clock)
+    yield too_many_trials(signed.bonds, signed.bond(job, judged), signed.spare, signed.means)

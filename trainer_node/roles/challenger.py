@@ -12,7 +12,7 @@ from ..run.replay import Replay
 from ..settings.extent import Mode
 from ..settings.settings import Settings
 from ..work.job_runner import JobRunner
-from .acceptance import Worth
+from .acceptance import Acceptance
 from .participant import Participant
 from .sampling.sampler import run_sampler
 from .watcher import Watcher
@@ -37,5 +37,5 @@ def challenger(node: Daemon, runner: JobRunner) -> Participant:
     watcher = None
     if node.transactions is not None and node.settings.max_watch:
         watcher = Watcher(node, node.transactions, runner)
-    decide = WholeRuns(node, runner.train, Worth(node, runner), watcher).decide
+    decide = WholeRuns(node, runner.train, Acceptance(node, runner), watcher).decide
     return Participant(node, runner, decide, requests=node.settings.mode is Mode.CHALLENGE, watcher=watcher)

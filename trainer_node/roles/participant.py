@@ -30,7 +30,6 @@ from ..play.matches import MatchPlayer
 from ..play.open_duties import Undone
 from ..run.refutation import Refuted
 from ..stake.funds import kept, kept_to_watch, living_stakes, quarrel_gas
-from ..stake.gas_patience import gas_market
 from ..work.job_runner import JobRunner
 from .watcher import Watcher
 
@@ -70,7 +69,6 @@ class Participant(Role):
         self._jobs: JobPlayer | None = None
         self._over: set[int] = set()
         self._undone = Undone(node.database, node.client.deployment.referee)
-        self._market = partial(gas_market, node.settings)
         self._max_fee = node.settings.fees.max_fee
         if (key := node.transactions) is not None:
             self._jobs = JobPlayer(node)
@@ -149,7 +147,6 @@ class Participant(Role):
             and _add(turns, "data requests", lambda: requester.due(snapshot, job))
         )
         if results:
-            # NOTE: with nothing to win or lose in a job, all of this is help for others, which costs us gas.
             helps = None if at_stake or watched else job.id
             if self._disputes is not None:
                 turns += self._disputes.turns(snapshot, job, results, hearings, unread, helps)
@@ -236,7 +233,7 @@ class Participant(Role):
     def _refund(self, snapshot: Snapshot, job: JobView, stakes: list[ClaimView]) -> list[Due] | None:
         """Return how to get back what an ended job holds of ours, once gas is cheap; None if it holds nothing."""
         stake = max((one.stake for one in stakes), default=job.stake_at(0))
-        patience = self._market(snapshot.block.base_fee).about(stake, job.stake_gas)
+        patience = self._node.market(snapshot.block.base_fee).about(stake, job.stake_gas)
         if self._requester is not None and job.id not in self._over:
             deposits = self._requester.refunds(snapshot, job, patience)
             if deposits is not None:

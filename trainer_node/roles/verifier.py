@@ -33,13 +33,16 @@ from ..network.opponents import Opponents
 from ..play.hearings import HearingPlayer
 from ..play.judgement import Judge, Judgement
 from ..play.open_duties import Undone
-from ..play.verdicts import Act, Caution, Decision, Judged, Signed, decide, may_stake, must_be_ready
+from ..play.verdicts import Act, Decision, Judged, Signed, decide, may_stake, must_be_ready
+from ..reason import Reason
 from ..settings.settings import Settings
 from ..stake.admission import Means
 from ..stake.duty_book import BondBook
 from ..stake.funds import trial_wei
+from ..stake.judge import first
 from ..storage.refused_by_disk import Memory
 from ..work.lanes import Lanes
+from .acceptance import signature
 
 DEFENCE_LANES = 4
 """Judgements of hearings that hold our bond. SAFETY: they have lanes of their own, so they never wait behind votes."""
@@ -100,8 +103,7 @@ class Verifier(Role):
         """Return whether a job has hearings that may need us, and a turn for each, those with our bond first."""
         if not job.phase.ended:
             self._over.discard(job.id)  # a reorganisation has brought it back
-        # SAFETY: only our own referee's matches can be trusted; another referee may report any match, or none.
-        ours = job.referee.lower() == self._node.client.deployment.referee.lower()
+        ours = job.is_under(self._node.client.deployment.referee)
         may_vote = ours and len(job.groups) > 1 and self._me in job.verifiers and job.id not in self._over
         if not may_vote and not self._undone.of(job.id):
             return False, []
@@ -192,20 +194,15 @@ class Verifier(Role):
     def _decide(
         self, snapshot: Snapshot, job: JobView, hearing: HearingInfo, judged: Judged | None
     ) -> Decision:
-        settings = self._node.settings
-        caution = Caution(
-            settings.policy,
-            settings.allow_probable_bounds,
-            settings.limits.max_period_s,
-            settings.latency_s,
-        )
-        return decide(job, hearing, self._me, judged, snapshot.now, caution, self._signed(hearing))
+        def refusal() -> Reason | None:
+            return first(signature(job, judged, self._signed(hearing), self._node.settings))
+
+        return decide(hearing, self._me, judged, snapshot.now, refusal)
 
     def _signed(self, hearing: HearingInfo) -> Signed:
         """Return what we have signed in other hearings."""
         settings, bonds = self._node.settings, self._bonds.held(but=hearing.id)
-        votes = bonds and hearing.state.phase is HearingPhase.VOTING
-        spare = self._node.spare() if votes else 0
+        spare = self._node.spare() if bonds else 0
         return Signed(bonds, spare, settings.fees.max_fee, Means.of(settings))
 
     def _refuse(self, hearing: HearingInfo, reason: str, *, judged: bool) -> None:
@@ -343,4 +340,4 @@ class _OperatorSource:
 
     def servers(self) -> list[str]:
         accuser = self.hearing.terms.submission.players[self.hearing.state.side]
-        return [claim.uri for claim in self.job.claims if claim.owner == accuser and claim.uri]
+        return self.job.servers(claim for claim in self.job.claims if claim.owner == accuser)

@@ -10,21 +10,15 @@ from __future__ import annotations
 
 import structlog
 
-from referee_py.watch import WatcherState, share_of, watch_commitment
+from referee_py.watch import WatcherState, watch_commitment
 
 from ..chain import Call, JobPhase, JobView, Snapshot, TransactionManager
-from ..chain.codec.watch import PoolInfo
 from ..daemon.due import Due
 from ..daemon.service import Daemon
-from ..play.actions import too_late, too_long, too_slow
 from ..play.salts import Salts
-from ..run.cost_estimate import MARGIN
-from ..stake.funds import kept_to_watch, offer, too_dear, too_poor, unpaid
-from ..stake.policy import crowded, unwanted
+from ..stake.funds import kept_to_watch
 from ..work.job_runner import JobRunner
-
-WATCH_GAS = 350_000
-"""Gas to commit, show, collect and withdraw, together; see tests/contracts/watch/Watch.t.sol."""
+from .acceptance import Acceptance
 
 _log = structlog.get_logger(__name__)
 
@@ -40,8 +34,7 @@ class Watcher:
         self._contract = node.client.contracts.watch
         self._watched: set[int] = set()
         self._begun = node.remembered.of_jobs(bool)
-        self._told = node.remembered.of_jobs(bool)
-        self._commit_age = 0
+        self._acceptance = Acceptance(node, runner, "job.not_watched")
         self._left: set[tuple[int, int]] = set()
         """Jobs that we have left, by number and instant of posting: after a reorganisation a number may stand for
         another job."""
@@ -81,15 +74,19 @@ class Watcher:
         # NOTE: posting a job costs its client nothing until somebody has staked on it.
         if not job.trainers or job.trainer(self._transactions.address) is not None:
             return None
-        if job.referee.lower() != self._node.client.deployment.referee.lower():
+        if not job.is_under(self._node.client.deployment.referee):
             return None
-        pool, self._commit_age = snapshot.pool(job), snapshot.commit_age()
-        if not pool.amount or (not self._begun[job.id] and not self._worth(job, pool, snapshot.now)):
+        pool = snapshot.pool(job)
+
+        def worth() -> bool:
+            return self._acceptance.takes(job.id, self._acceptance.watch(job, pool, snapshot.now))
+
+        if not pool.amount or (not self._begun[job.id] and not worth()):
             return None
         self._begun[job.id] = True
         own = self._runner.train(job)
         # SAFETY: training may take days, in which prices and our other jobs change, so we check again before we stake.
-        if own is not None and is_due(job, snapshot.now) and self._worth(job, pool, snapshot.now):
+        if own is not None and is_due(job, snapshot.now) and worth():
             deployment = self._node.client.deployment
             where = deployment.chain_id, str(self._contract.address), job.id, self._transactions.address
             committed = watch_commitment(*where, own.root, self._salt(job))
@@ -98,32 +95,6 @@ class Watcher:
             call = Call.of(self._contract, "watch", bounty, committed, value=job.stake_sent)
             return [Due(call, stakes=stakes, exposes=True)]
         return []
-
-    def _worth(self, job: JobView, pool: PoolInfo, now: int) -> bool:
-        """Return whether we would stake on a job. Log the reason once if not."""
-        settings, max_fee = self._node.settings, self._node.settings.fees.max_fee
-        reason = unwanted(job, settings.policy) or too_little(job, pool)
-        reason = reason or crowded(job, self._node.reserve.jobs(), settings.policy)
-        reason = reason or too_dear(job.stake_sent.wanted, settings.max_watch, "max_watch_eth")
-        reason = reason or too_dear(offer(job, b"").wanted, settings.max_stake)
-        # SAFETY: a watcher has to claim its result, so we check beforehand what could prevent the claim.
-        reason = reason or too_long(job, settings.limits.max_period_s)
-        reason = reason or unpaid(job, settings.fees.expected_fee, max_fee)
-        if reason is None:
-            estimate, ready_in_s = self._runner.prepare(job), self._runner.ready_in_s(job)
-            if estimate is None or ready_in_s is None:
-                return False
-            latency_s = settings.latency_s
-            reason = too_late(job, ready_in_s + latency_s, now) or too_hasty(job, latency_s)
-            reason = reason or too_slow(job, estimate, latency_s, self._commit_age, settings.mined_s)
-            reason = reason or self._node.duties.refuses(job, estimate)
-            later = kept_to_watch(job, max_fee)
-            reason = reason or too_poor(job.stake_sent.wanted, later, self._node.spare(job.id))
-            reason = reason or self._runner.too_full(job.id)
-        if reason is not None and not self._told[job.id]:
-            self._told[job.id] = True
-            _log.warning("job.not_watched", job=job.id, reason=reason)
-        return reason is None
 
     def _leave(self, job: JobView) -> None:
         self._left.add((job.id, job.posted))
@@ -146,21 +117,3 @@ def is_due(job: JobView, now: int) -> bool:
     if not job.watch_period or job.commitments == job.slots:
         return True
     return job.slots > 1 and job.commit_end - now <= job.watch_period
-
-
-def too_hasty(job: JobView, latency_s: float) -> str | None:
-    """Return why not to watch, or None: there would be no time to commit after the trainers."""
-    needed = MARGIN * 2 * latency_s
-    if not job.watch_period or job.watch_period >= needed:
-        return None
-    return f"its watch period has {job.watch_period} s; to commit in it may take {needed:.0f} s"
-
-
-def too_little(job: JobView, pool: PoolInfo) -> str | None:
-    """Return why not to watch, or None: one more watcher's share would not pay for its transactions. The operator
-    accounts for the cost of computing with the limit on stakes."""
-    share = share_of(pool.amount, pool.shares, pool.watchers + 1)
-    cost = WATCH_GAS * 2 * job.base_fee
-    if share > cost:
-        return None
-    return f"its bounty has {share} wei for one more watcher, whose transactions may cost {cost}"

@@ -13,7 +13,7 @@ from ..chain import JobView
 from ..daemon.service import Daemon
 from ..play.actions import JobAction, challenger_actions
 from ..stake.funds import offer
-from .acceptance import Worth
+from .acceptance import Acceptance
 from .watcher import Watcher
 
 _log = structlog.get_logger(__name__)
@@ -25,20 +25,22 @@ Train = Callable[..., RunClaim | None]
 class WholeRuns:
     """Decides in the jobs of the deployment; ``train`` computes their runs."""
 
-    def __init__(self, node: Daemon, train: Train, worth: Worth, watcher: Watcher | None = None) -> None:
-        self._node, self._train, self._worth, self._watcher = node, train, worth, watcher
+    def __init__(
+        self, node: Daemon, train: Train, acceptance: Acceptance, watcher: Watcher | None = None
+    ) -> None:
+        self._node, self._train, self._acceptance, self._watcher = node, train, acceptance, watcher
         self._told = node.remembered.of_jobs(set[bytes])
         self._begun = node.remembered.of_jobs(bool)
 
     def decide(self, job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         """Return what is due in a job, and its right claim once that is computed."""
         node = self._node
-        if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
+        if not job.claims or not job.is_under(node.client.deployment.referee):
             return [], None
         ours = node.address is not None and job.claim_of(node.address) is not None
         ours = ours or self._watches(job)
         begun = ours or self._begun[job.id]
-        if not begun and self._worth.whole_after_s(job, now, wanted=True) == math.inf:
+        if not begun and self._acceptance.whole_after_s(job, now, wanted=True) == math.inf:
             return [], None
         self._begun[job.id] = True
         own = self._train(job, ours=ours)
@@ -54,7 +56,7 @@ class WholeRuns:
 
     def _acceptable(self, job: JobView, root: bytes) -> bool:
         # SAFETY: a watcher has a stake in the job already, and loses it if another root is accepted.
-        return self._watches(job) or self._worth.affordable(job, offer(job, root).wanted)
+        return self._watches(job) or self._acceptance.affordable(job, offer(job, root).wanted)
 
     def _report(self, job: JobView, own: RunClaim) -> None:
         """Log once for each claimed root whether we could reproduce it."""

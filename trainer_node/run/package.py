@@ -20,6 +20,7 @@ from referee_py.program.terms import Terms
 
 from ..errors import DiskFull
 from ..network.fetcher import Fetcher
+from ..reason import Reason
 from ..rounded import UNFOLDED_BYTES
 from ..storage.artifacts import Kind, Name
 from ..storage.disk import on_disk
@@ -81,7 +82,7 @@ def fetch(
     file_hash: bytes,
     uris: Sequence[str],
     max_memory: int,
-    fits: Callable[[int], str | None] | None = None,
+    fits: Callable[[int], Reason | None] | None = None,
 ) -> Program:
     """Fetch the whole package into the store, where it stays; nothing but the program is in memory then.
 

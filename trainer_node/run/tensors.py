@@ -27,6 +27,7 @@ from weakref import WeakValueDictionary
 from referee_py.commit.tensor import Array
 
 from ..errors import MemoryShort
+from ..reason import Reason
 from ..storage.store import Store
 
 ASKED_S = 600.0
@@ -52,6 +53,16 @@ class Takes:
     def alone(self) -> int:
         """Bytes of one run."""
         return sum(self.tensors.values()) + self.step
+
+
+class MemoryKept(Reason):
+    text = (
+        "it takes {alone} bytes of memory, and {kept} are kept for jobs in which we have a stake; limits.memory_bytes "
+        "is {limit}, for all jobs together: raise it, or leave the job to others"
+    )
+    alone: int
+    kept: int
+    limit: int
 
 
 @dataclass(eq=False, slots=True)
@@ -170,7 +181,7 @@ class Tensors:
             if job not in self._kept:
                 self._idle[job] = give
 
-    def too_full(self, job: int) -> str | None:
+    def too_full(self, job: int) -> MemoryKept | None:
         """Return why not to stake on a job, or None: it does not fit in memory beside those that are kept."""
         with self._lock:
             if job in self._kept:
@@ -223,7 +234,7 @@ class Tensors:
         job, _ = key
         if (reason := self._too_full(key)) is not None:
             self._waiting.pop((job, trial), None)
-            return MemoryShort(reason, waits=False)
+            return MemoryShort(str(reason), waits=False)
         now = self._clock()
         self._forget_waiting()
         first, more = self._first(job, trial=trial), _Runs([key])
@@ -278,15 +289,11 @@ class Tensors:
         lent = _Runs(loan.key for loan in loans) + _Runs([(first[0], False)])
         return self._size(self._staked() | lent) <= self.limit
 
-    def _too_full(self, key: tuple[int, bool]) -> str | None:
+    def _too_full(self, key: tuple[int, bool]) -> MemoryKept | None:
         staked, alone = self._staked(), self._taken(key[0]).alone
         if self._size(staked | _Runs([key])) <= self.limit:
             return None
-        return (
-            f"it takes {alone} bytes of memory, and {self._size(staked)} are kept for jobs in which "
-            f"we have a stake; limits.memory_bytes is {self.limit}, for all jobs together: raise it, or leave the job "
-            "to others"
-        )
+        return MemoryKept(alone, self._size(staked), self.limit)
 
     def _meant_now(self) -> list[int]:
         now = self._clock()

@@ -240,14 +240,6 @@ class Settings(BaseSettings):
         return int(self.max_data_requests_eth * 10**18) if self.max_data_requests_eth >= 0 else None
 
     @property
-    def max_gas_loss(self) -> int | None:
-        """Wei that a challenger's gas for other parties may cost in one job; None is no limit."""
-        limit = self.policy.max_gas_loss_eth
-        if limit is None:
-            return None if self.mode is Mode.DEFEND else 0
-        return int(limit * 10**18)
-
-    @property
     def block_time_s(self) -> float:
         """Seconds from a block to the next; zero on a development chain."""
         if self.block_s < 0:

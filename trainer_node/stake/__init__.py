@@ -1,11 +1,15 @@
-"""Whether ether is put at risk, and how much: pure functions, and the book of what we owe.
+"""Whether ether is put at risk, and how much: pure functions, and the book of what we owe. Reasons to leave a job to
+others stand with what they are about.
 
-funds           ether that a job takes, and reasons not to stake
+judge           asks a role's reasons (`roles/acceptance.py`) and stops at the first
+policy          reasons: the operator's choice of jobs, and the limits of the settings
+funds           ether that a job takes; reasons: it cannot be paid, or does not pay
+deadlines       reasons: too little time for what was measured
+deterrence      what chance of detection a job's terms call for; a reason: a part of its run is not enough
+admission       reasons: one more stake or signature cannot be defended beside the others
+flood           reasons: all that may be requested at once cannot be sent in time
+duty_book       what we have staked on or signed
 reserved_ether  ether that open jobs may still take
 min_stake       the least stake of a chain, from measured gas
 gas_patience    when a party waits for cheaper gas
-policy          the operator's choice of jobs
-admission       whether one more stake or signature can be defended beside the others
-duty_book       what we have staked on or signed
-flood           what it takes to send all that may be requested at once
 """

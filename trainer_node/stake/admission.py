@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from referee_py.params import LOG_SECONDS
 
 from ..chain import JobView
+from ..reason import Reason
 from ..run.cost_estimate import MARGIN, CostEstimate
 from ..settings.settings import Settings
 from .min_stake import TRIAL_MOVES, match_moves
@@ -115,7 +116,21 @@ def trials_s(seconds: Sequence[float], lanes: int) -> float:
     return longest + (sum(seconds) - longest) / lanes
 
 
-def too_much_at_once(held: Mapping[int, Duty], job_id: int, duty: Duty, means: Means) -> str | None:
+class TooMuchAtOnce(Reason):
+    text = (
+        "with {stakes} stakes in {jobs} jobs at once, {what} may take us {takes_s:.0f} s; the {name} of job {job} has "
+        f"{{limit}} s: {REMEDY}"
+    )
+    stakes: int
+    jobs: int
+    what: str
+    takes_s: float
+    name: str
+    job: int
+    limit: int
+
+
+def too_much_at_once(held: Mapping[int, Duty], job_id: int, duty: Duty, means: Means) -> TooMuchAtOnce | None:
     """Return why not to stake on a job, or None: what it may ask at once with all others does not fit the shortest
     clock or period. ``held``: the jobs that hold stakes of ours; ``duty``: that of the job with the new stake.
 
@@ -135,7 +150,7 @@ def too_much_at_once(held: Mapping[int, Duty], job_id: int, duty: Duty, means: M
     logs = sum(of.log_s for of in duties.values()) / LOG_SECONDS
     sending = sum(of.moves for of in every) * means.mined_s
     rounds_s = 2 * (means.latency_s + (len(every) - 1) * means.mined_s)
-    worst: tuple[float, str] | None = None
+    found = list[TooMuchAtOnce]()
     for number, of in duties.items():
         moves_s = of.moves * (means.latency_s - means.mined_s) + sending
         needed = {
@@ -149,17 +164,34 @@ def too_much_at_once(held: Mapping[int, Duty], job_id: int, duty: Duty, means: M
         if of.appeal_period:
             needed["appeal period"] = "appeals", of.appeal_period, matches + waits + shared + rounds_s
         for name, (what, limit, seconds) in needed.items():
-            takes = MARGIN * seconds
-            if takes > limit and (worst is None or takes - limit > worst[0]):
-                told = (
-                    f"with {len(every)} stakes in {len(duties)} jobs at once, {what} may take us {takes:.0f} s; "
-                    f"the {name} of job {number} has {limit} s: {REMEDY}"
-                )
-                worst = takes - limit, told
-    return None if worst is None else worst[1]
+            if MARGIN * seconds > limit:
+                takes_s = MARGIN * seconds
+                found.append(TooMuchAtOnce(len(every), len(duties), what, takes_s, name, number, limit))
+    return max(found, key=lambda reason: reason.takes_s - reason.limit, default=None)
 
 
-def too_many_trials(held: Sequence[Bond], bond: Bond, spare: int, means: Means) -> str | None:
+class TooManyTrials(Reason):
+    text = (
+        "with {verdicts} verdicts signed at once, their trials may take us {takes_s:.0f} s; the shortest clock has "
+        "{clock} s ({lanes} at a time): a faster machine or one with more processors can sign more"
+    )
+    verdicts: int
+    takes_s: float
+    clock: int
+    lanes: int
+
+
+class TrialsTooDear(Reason):
+    text = (
+        "with {verdicts} verdicts signed at once, the gas of their trials may take {wei} wei; the account has {spare} "
+        "wei: send ether to it, or lower fees.max_fee_gwei (nothing is sent above it)"
+    )
+    verdicts: int
+    wei: int
+    spare: int
+
+
+def too_many_trials(held: Sequence[Bond], bond: Bond, spare: int, means: Means) -> Reason | None:
     """Return why not to sign one more verdict, or None: the trials of all that we have signed may come at once, and not
     be played in time, or not be paid. ``spare``: the wei of our account. With nothing signed there is no reason of
     time: `verdicts.too_costly` has judged the trial by itself."""
@@ -168,16 +200,7 @@ def too_many_trials(held: Sequence[Bond], bond: Bond, spare: int, means: Means) 
         trials_s([of.trial_s for of in every], means.lanes)
         + TRIAL_MOVES * (means.latency_s + (len(every) - 1) * means.mined_s)
     )
-    clock = min(of.clock for of in every)
+    clock, wei = min(of.clock for of in every), sum(of.wei for of in every)
     if held and takes > clock:
-        return (
-            f"with {len(every)} verdicts signed at once, their trials may take us {takes:.0f} s; the shortest clock "
-            f"has {clock} s ({means.lanes} at a time): a faster machine or one with more processors can sign more"
-        )
-    wei = sum(of.wei for of in every)
-    if wei > spare:
-        return (
-            f"with {len(every)} verdicts signed at once, the gas of their trials may take {wei} wei; the account has "
-            f"{spare} wei: send ether to it, or lower fees.max_fee_gwei (nothing is sent above it)"
-        )
-    return None
+        return TooManyTrials(len(every), takes, clock, means.lanes)
+    return TrialsTooDear(len(every), wei, spare) if wei > spare else None

@@ -12,11 +12,20 @@ from dataclasses import asdict, astuple, replace
 
 from ..chain import JobView
 from ..errors import DiskFailed
+from ..reason import Reason
 from ..run.cost_estimate import MARGIN, CostEstimate
 from ..storage.database import Database
 from .admission import Bond, Duty, Means, too_much_at_once
 
 _DUTIES, _BONDS = "duties", "bonds"
+
+
+class DutyUnknown(Reason):
+    text = (
+        "it is not measured yet what job {job}, in which we have a stake, may ask of us at the same time; this job is "
+        "looked at again"
+    )
+    job: int
 
 
 class DutyBook:
@@ -33,7 +42,7 @@ class DutyBook:
         self._staked = set(self._known)
         self._saved = dict(self._known)
 
-    def refuses(self, job: JobView, estimate: CostEstimate, stakes: int = 1) -> str | None:
+    def refuses(self, job: JobView, estimate: CostEstimate, stakes: int = 1) -> Reason | None:
         """Return why not to have so many ``stakes`` in a job, or None. What the job may ask is kept until `over`."""
         duty = Duty.of(job, estimate, stakes)
         held = (self._staked | set(self._reserved())) - {job.id}
@@ -41,10 +50,7 @@ class DutyBook:
         before = self._known.get(job.id)
         self._known[job.id] = replace(duty, stakes=before.stakes if before is not None else 1)
         if unknown:
-            return (
-                f"it is not measured yet what job {min(unknown)}, in which we have a stake, may ask of us at the same "
-                "time; this job is looked at again"
-            )
+            return DutyUnknown(min(unknown))
         return too_much_at_once({number: self._known[number] for number in held}, job.id, duty, self._means)
 
     def knows(self, job_id: int) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from referee_py.params import LOG_SECONDS, MAX_OPEN, RECORD_SECONDS, RESPONSE_BYTES
 
 from ..chain import JobView
+from ..reason import Reason
 from ..run.cost_estimate import MARGIN, CostEstimate
 
 MAX_BATCH_BYTES, MAX_BATCH_GAS = 100_000, 12_000_000
@@ -19,7 +20,28 @@ LEAST_BATCH = MAX_BATCH_BYTES // (RESPONSE_BYTES + ENTRY_BYTES)
 """Records and leaves that one transaction takes at least, however long they are; of pages of logs it takes one."""
 
 
-def too_many_pieces(job: JobView, estimate: CostEstimate, mined_s: float) -> str | None:
+class TooManyPieces(Reason):
+    text = (
+        "to send {pieces} pieces that may be requested at once, in {batches} transactions, may take us "
+        "{takes_s:.0f} s; they have {limit} s (block_s)"
+    )
+    pieces: int
+    batches: int
+    takes_s: float
+    limit: int
+
+
+class LogsTooSlow(Reason):
+    text = (
+        "{pages} pages of logs that may be requested at once have {limit} s each; to read a step's logs may take us "
+        "{takes_s:.0f} s"
+    )
+    pages: int
+    limit: int
+    takes_s: float
+
+
+def too_many_pieces(job: JobView, estimate: CostEstimate, mined_s: float) -> Reason | None:
     """Return why not to stake on a job, or None: all the pieces that may be open at once would not be sent in time.
 
     The protocol gives `RECORD_SECONDS` for each record or leaf, `LOG_SECONDS` for each page of logs; one transaction
@@ -33,13 +55,6 @@ def too_many_pieces(job: JobView, estimate: CostEstimate, mined_s: float) -> str
         batches, sending = MAX_OPEN, MARGIN * mined_s * MAX_OPEN * (1 + share)
     limit = MAX_OPEN * (LOG_SECONDS if logs else RECORD_SECONDS)
     if sending > limit:
-        return (
-            f"to send {MAX_OPEN} pieces that may be requested at once, in {batches} transactions, may take us "
-            f"{sending:.0f} s; they have {limit} s (block_s)"
-        )
-    if logs and MARGIN * estimate.commit_s > LOG_SECONDS:
-        return (
-            f"{MAX_OPEN} pages of logs that may be requested at once have {LOG_SECONDS} s each; "
-            f"to read a step's logs may take us {MARGIN * estimate.commit_s:.0f} s"
-        )
-    return None
+        return TooManyPieces(MAX_OPEN, batches, sending, limit)
+    reading = MARGIN * estimate.commit_s
+    return LogsTooSlow(MAX_OPEN, LOG_SECONDS, reading) if logs and reading > LOG_SECONDS else None

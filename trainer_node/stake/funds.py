@@ -1,4 +1,4 @@
-"""The ether that a job takes from us, now and until it ends; and reasons not to stake on it. Pure functions.
+"""The ether that a job takes from us, now and until it ends; and why not to stake it. Pure functions.
 
 Stakes, bonds and the pay of a response follow the base fee, and so does the cost of transactions. A daemon sends
 nothing above its own ``max_fee``. Up to that price it can finish what it has begun:
@@ -12,16 +12,21 @@ nothing above its own ``max_fee``. Up to that price it can finish what it has be
 from __future__ import annotations
 
 from referee_py.jobs import claim_price, fee_at, refutation_price
+from referee_py.watch import share_of
 
 from ..chain import JobPhase, JobView
+from ..chain.codec.watch import PoolInfo
 from ..chain.fees import GWEI
 from ..chain.outbox import Value
+from ..reason import Reason
 from .gas_patience import bearable
 from .min_stake import trial_gas, worst_gas
 
 BONDS = 2
 """Bonds of appeals held at the same time: one is held until each signer of the false verdict has had its trial, and the
 next match begins before that. A match won earns half a bond, so two do for three matches in a row, of eight roots."""
+WATCH_GAS = 350_000
+"""Gas to commit, show, collect and withdraw, together; see tests/contracts/watch/Watch.t.sol."""
 RACED = 2
 """The most that the claim of a root that we watch for takes, in stakes of a first claim: sixteen came before it."""
 
@@ -99,44 +104,77 @@ def trial_wei(job: JobView, max_fee: int) -> int:
 # ---------------------------------------------------------------------- reasons not to stake
 
 
-def too_poor(stake: int, later: int, spare: int) -> str | None:
-    """Return a reason not to stake on a job if the account could not pay for all of it, else None. ``later``: what it
-    may take after the stake; ``spare``: what the account has and no other job may need; all in wei."""
-    if spare >= stake + later:
-        return None
-    return (
-        f"its stake is {stake} wei, and it may take {later} wei more if gas costs fees.max_fee_gwei; the account can "
-        f"spare {spare} wei: send ether to it, or lower fees.max_fee_gwei (nothing is sent above it)"
+class TooPoor(Reason):
+    text = (
+        "its stake is {stake} wei, and it may take {later} wei more if gas costs fees.max_fee_gwei; the account can "
+        "spare {spare} wei: send ether to it, or lower fees.max_fee_gwei (nothing is sent above it)"
     )
+    stake: int
+    later: int
+    spare: int
 
 
-def too_dear(stake: int, most: int, setting: str = "max_stake_eth") -> str | None:
-    """Return a reason not to stake on a job if its stake exceeds the configured limit, else None."""
-    if most and stake > most:
-        return f"its stake is {stake} wei, {setting} allows {most}"
-    return None
+def too_poor(stake: int, later: int, spare: int) -> TooPoor | None:
+    """Return why not to stake on a job, or None: the account could not pay for all of it. ``later``: what it may take
+    after the stake; ``spare``: what the account has and no other job may need; all in wei."""
+    return TooPoor(stake, later, spare) if stake + later > spare else None
 
 
-def unpaid(job: JobView, expected_fee: int, max_fee: int) -> str | None:
-    """Return a reason why nobody should stake on a job if, at twice the present gas price or at ``expected_fee``, the
-    worst dispute costs more than its prize, or a response more than is paid for it; else None. Prices are wei for a
-    unit of gas, and at most ``max_fee``, above which we never pay.
+class Unpaid(Reason):
+    text = (
+        "its {term} is {bound:g} gwei, so that a unit of gas counts for {counted:g} gwei; at {fee:g} gwei ({why}) a "
+        "response costs more than it earns, and the worst dispute takes {costs} wei, of which the prize of the least "
+        "stake pays {pays}"
+    )
+    term: str
+    bound: float
+    counted: float
+    fee: float
+    why: str
+    costs: int
+    pays: int
+
+
+def unpaid(job: JobView, expected_fee: int, max_fee: int) -> Unpaid | None:
+    """Return why nobody should stake on a job, or None: at twice the present gas price or at ``expected_fee``, the
+    worst dispute costs more than its prize, or a response more than is paid for it. Prices are wei for a unit of gas,
+    and at most ``max_fee``, above which we never pay.
 
     NOTE: a unit counts for twice its present price (`fee_at`), unless the job's bounds prevent that. The stake of a
     claim made when gas is cheap pays for no more than the lower bound, however dear gas is in the dispute. A large
     stake may still pay for disputes, but never for responses.
     """
-    now = fee_at(job.base_fee, job.low_fee, job.high_fee)
-    cases = {
-        "high_fee": (min(2 * job.base_fee, max_fee), now, "twice the price now, or max_fee_gwei"),
-        "low_fee": (min(expected_fee, max_fee), job.low_fee, "as fees.expected_fee_gwei expects"),
-    }
-    for term, (fee, counted, why) in cases.items():
+    now, gas = fee_at(job.base_fee, job.low_fee, job.high_fee), worst_gas()
+    cases = (
+        (
+            "high_fee",
+            job.high_fee,
+            min(2 * job.base_fee, max_fee),
+            now,
+            "twice the price now, or max_fee_gwei",
+        ),
+        (
+            "low_fee",
+            job.low_fee,
+            min(expected_fee, max_fee),
+            job.low_fee,
+            "as fees.expected_fee_gwei expects",
+        ),
+    )
+    for term, bound, fee, counted, why in cases:
         if fee > counted:
-            bound = getattr(job, term)
-            return (
-                f"its {term} is {bound / GWEI:g} gwei, so that a unit of gas counts for {counted / GWEI:g} gwei; at "
-                f"{fee / GWEI:g} gwei ({why}) a response costs more than it earns, and the worst dispute "
-                f"takes {worst_gas() * fee} wei, of which the prize of the least stake pays {worst_gas() * counted}"
-            )
+            return Unpaid(term, bound / GWEI, counted / GWEI, fee / GWEI, why, gas * fee, gas * counted)
     return None
+
+
+class TooLittle(Reason):
+    text = "its bounty has {share} wei for one more watcher, whose transactions may cost {cost}"
+    share: int
+    cost: int
+
+
+def too_little(job: JobView, pool: PoolInfo) -> TooLittle | None:
+    """Return why not to watch, or None: one more watcher's share would not pay for its transactions. The operator
+    accounts for the cost of computing with the limit on stakes."""
+    share, cost = share_of(pool.amount, pool.shares, pool.watchers + 1), WATCH_GAS * 2 * job.base_fee
+    return TooLittle(share, cost) if share <= cost else None

@@ -9,6 +9,9 @@ unit of gas costs f (`min_stake`). So
                and the time until each of its moves is mined.
     AT LEISURE An action with no clock or period (a timeout, `finalize`, a withdrawal) waits for `fees.patient_s`.
 
+Whoever has something to send says how much time it has (`Slack`), and asks `Patience.waits`; `Daemon.market` gives the
+price of gas.
+
 If nothing is sent above the share, a dispute costs no more than that share of the prize. A move that is sent because
 its reserve is reached may cost more, and the rest of the prize pays for it.
 
@@ -44,6 +47,32 @@ def reserve(period: float, busy_s: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Slack:
+    """The time that something to send has: ``left`` seconds of a clock or a ``period``. At leisure, where ``period`` is
+    None, it has been possible since minus ``left``."""
+
+    left: float
+    period: float | None = None
+
+    @classmethod
+    def until(cls, left: int, period: int) -> Slack:
+        """Return the time of what is done within a period, or at leisure after it."""
+        return cls(left, period if left > 0 else None)
+
+    @classmethod
+    def by_clock(cls, state: Clocked, side: int | None, period: int, now: int) -> Slack:
+        """Return the time of moves of ``side`` in a match or a trial; ``period``: seconds of a whole clock.
+
+        SAFETY: there is some only while that side's clock runs, or after a clock ran out.
+        """
+        if clock.late(state, now):
+            return cls(clock.first_deadline(state) - now)
+        if side is None or not clock.owing(state) >> side & 1:
+            return cls(0, period)
+        return cls(clock.deadline(state, side) - now, period)
+
+
+@dataclass(frozen=True, slots=True)
 class Patience:
     """The rule in one dispute. ``fee``: wei for a unit of gas now, tip included; ``bears``: the highest fee that the
     disputed money pays for; ``patient_s``: seconds to wait at leisure, zero to never wait."""
@@ -54,29 +83,13 @@ class Patience:
     busy_s: float = 0.0
     """Seconds that a dispute may still take."""
 
-    @property
-    def dear(self) -> bool:
-        """True if gas is so dear that waiting pays."""
-        return self.patient_s > 0 and self.fee > SHARE * self.bears
-
-    def waits(self, left: int, period: int) -> bool:
-        """Return whether a move with ``left`` seconds of ``period`` is sent later."""
-        return self.dear and left > reserve(period, self.busy_s)
-
-    def lingers(self, overdue: int) -> bool:
-        """Return whether an action possible since ``overdue`` seconds, which takes nobody's time, is sent later."""
-        return self.dear and overdue < self.patient_s
-
-    def defers(self, state: Clocked, side: int | None, period: int, now: int) -> bool:
-        """Return whether moves of ``side`` in a match or a trial are sent later; ``period``: seconds of a whole clock.
-
-        SAFETY: only while that side's clock runs, or after a clock ran out.
-        """
-        if clock.late(state, now):
-            return self.lingers(now - clock.first_deadline(state))
-        if side is None or not clock.owing(state) >> side & 1:
+    def waits(self, slack: Slack) -> bool:
+        """Return whether what has so much time is sent later."""
+        if self.patient_s <= 0 or self.fee <= SHARE * self.bears:
             return False
-        return self.waits(clock.deadline(state, side) - now, period)
+        if slack.period is None:
+            return -slack.left < self.patient_s
+        return slack.left > reserve(slack.period, self.busy_s)
 
 
 NONE = Patience(fee=0, bears=0, patient_s=0)

@@ -20,6 +20,7 @@ from referee_py.commit import HASH_BYTES
 from referee_py.program import Program, TensorType
 from referee_py.program.terms import Terms
 
+from ..reason import Reason
 from .artifacts import MAX_RECORD_BYTES
 from .disk import BLOCK_BYTES, on_disk
 
@@ -98,15 +99,19 @@ def dispute_bytes(program: Program, terms: Terms) -> int:
     return ours + trees + 2 * _step_tree(terms) + operator + on_disk(MAX_RECORD_BYTES)
 
 
-def too_full(needed: int, room: int) -> str | None:
+class NoRoom(Reason):
+    text = (
+        "it may take {needed} bytes more on disk, its disputes included; {room} are free and not kept for other jobs: "
+        "make room, raise limits.store_bytes, or leave the job to others"
+    )
+    needed: int
+    room: int
+
+
+def too_full(needed: int, room: int) -> NoRoom | None:
     """Return why not to stake on a job, or None: its data would not fit on the disk. ``room``: bytes that are free and
     that no other job may need."""
-    if needed <= room:
-        return None
-    return (
-        f"it may take {needed} bytes more on disk, its disputes included; {max(room, 0)} are free and not kept for "
-        "other jobs: make room, raise limits.store_bytes, or leave the job to others"
-    )
+    return NoRoom(needed, max(room, 0)) if needed > room else None
 
 
 def _tensor(type_: TensorType) -> int:

@@ -25,7 +25,7 @@ from ..observe.metrics import Metrics
 from ..observe.problems import Problems
 from .database import Database
 from .disk import Ballast, free_bytes, on_disk
-from .disk_estimate import Needs, too_full
+from .disk_estimate import Needs, NoRoom, too_full
 from .freeable import FreeableBytes
 from .held_bytes import HeldBytes
 from .retention import URGENT_GRACE_S, Policy, Retention, Swept
@@ -113,24 +113,24 @@ class Keeper:
         self._store.holders.forget_known(job)
         self._held.forget(job)
 
-    def too_full(self, job: int, *, part: bool | None = None) -> str | None:
+    def too_full(self, job: int, *, part: bool | None = None) -> NoRoom | None:
         """Return why not to stake on a job, or None: it does not fit on the disk, beside the others. ``part``: whether
         a part of it is meant, or the whole; None for what is computed of it (`takes_part`)."""
         return self.fits(job, self._left(job, part=part))
 
-    def no_room(self, job: int) -> str | None:
+    def no_room(self, job: int) -> NoRoom | None:
         """Return why a job's whole run does not fit on the disk now, beside the others, or None. NOTE: it only looks;
         no room is made for the job."""
         return too_full(self._left(job, part=False), self.room(job))
 
-    def fits(self, job: int, size: int) -> str | None:
+    def fits(self, job: int, size: int) -> NoRoom | None:
         """Return why not to fetch so many bytes for a job, or None. Room that can be made is there a little later."""
         full = too_full(size, self.room(job))
         if full is not None:
             self._ask(job, size)
         return full
 
-    def refuses(self, job: int, size: int) -> str | None:
+    def refuses(self, job: int, size: int) -> NoRoom | None:
         """Return why a job may not keep so many bytes more, or None.
 
         SAFETY: a run of a stranger's job may write more than was thought, or have begun before we staked on another.

@@ -29,6 +29,7 @@ from referee_py.rounding.step_log import StepLog
 from ..errors import Corrupt, DiskFailed, DiskFull, RoomKept
 from .artifacts import Array, Kind, Name, check_for, decode_tensor, encode_tensor_header
 from .disk import disk_errors, on_disk
+from .disk_estimate import NoRoom
 from .incoming import Incoming, Usage
 from .job_holds import RESULT, WORK, Holders
 from .refused_by_disk import Memory
@@ -56,7 +57,7 @@ class Store:
         self.usage = Usage()
         self.make_room: Callable[[int], bool] = lambda _bytes: False
         """Asked for so many bytes when the disk is full; returns whether it is worth trying again."""
-        self.refuses: Callable[[int, int], str | None] = lambda _job, _bytes: None
+        self.refuses: Callable[[int, int], NoRoom | None] = lambda _job, _bytes: None
         """Asked whether a job may keep so many bytes more; returns why not, or None."""
         self._for: tuple[int, str] | None = None
         self._memory: Memory | None = None

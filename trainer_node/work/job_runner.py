@@ -34,6 +34,7 @@ from ..network.fetcher import Fetcher
 from ..observe.metrics import Metrics
 from ..observe.problems import Problems
 from ..observe.run_reports import Board
+from ..reason import Reason
 from ..run.checkpoints import StoredCheckpoints
 from ..run.cost_estimate import CostEstimate
 from ..run.onchain_logs import Shown
@@ -198,7 +199,7 @@ class JobRunner(RunExecution):
         if work.log_source.wanted:
             work.retry_at = 0.0
 
-    def too_full(self, job_id: int, *, part: bool | None = None, stakes: bool = True) -> str | None:
+    def too_full(self, job_id: int, *, part: bool | None = None, stakes: bool = True) -> Reason | None:
         """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
         what we have staked on, or states of its run are lacking. ``part``: the stake is for a refutation, which needs
         no other interval, or for the whole run; None for what is computed of the job. ``stakes``: nothing else is
@@ -212,7 +213,7 @@ class JobRunner(RunExecution):
             self._tensors.mean(job_id)
         return reason
 
-    def no_room(self, job_id: int) -> str | None:
+    def no_room(self, job_id: int) -> Reason | None:
         """Return why the whole run of a job could not have its room now, on the disk or in memory, or None. NOTE: it
         only looks; nothing is freed or kept for the job."""
         full = self._keeper.no_room(job_id) if self._keeper is not None else None
@@ -347,7 +348,7 @@ class JobRunner(RunExecution):
             work.share.ours = ours
             self._runs.look()
 
-    def _lacks(self, job_id: int) -> str | None:
+    def _lacks(self, job_id: int) -> Reason | None:
         """Return which states of a run that is done are lacking, or None."""
         if self.known(job_id) is None:
             return None

@@ -18,6 +18,7 @@ from functools import partial
 import structlog
 
 from ..observe.problems import Problems
+from ..reason import Reason
 from ..run.checkpoints import StoredCheckpoints
 from ..run.replay import Interrupted, Replay
 from ..run.tensors import Tensors
@@ -31,6 +32,15 @@ MEND_S = 60.0
 """Seconds between the beginnings of two attempts for a run."""
 
 _log = structlog.get_logger(__name__)
+
+
+class StatesLacking(Reason):
+    text = (
+        "the disk has kept the states after {kept} of the {checkpoints} checkpoints of its run; a dispute beyond the "
+        "others takes more than an interval. They are computed again while there is room: make room"
+    )
+    kept: int
+    checkpoints: int
 
 
 class Mending:
@@ -58,7 +68,7 @@ class Mending:
         """When the last attempt for a run has begun."""
         self._told: set[int] = set()
 
-    def look(self, work: Work) -> str | None:
+    def look(self, work: Work) -> StatesLacking | None:
         """Return which states of a finished run are lacking, and so why not to stake on it; or None. Begin to make them
         good if there is room. /readyz says it.
 
@@ -67,12 +77,8 @@ class Mending:
         terms = work.job.program
         checkpoints = -(-terms.steps // terms.strides[0])
         kept = StoredCheckpoints(self._database, work.key).kept if terms.slot_count else checkpoints
-        reason = None
-        if kept < checkpoints:
-            reason = (
-                f"the disk has kept the states after {kept} of the {checkpoints} checkpoints of its run; a dispute "
-                "beyond the others takes more than an interval. They are computed again while there is room: make room"
-            )
+        reason = StatesLacking(kept, checkpoints) if kept < checkpoints else None
+        if reason is not None:
             self._begin(work)
         self._tell(work, reason)
         return reason
@@ -92,12 +98,12 @@ class Mending:
 
     # ------------------------------------------------------------------ inside
 
-    def _tell(self, work: Work, reason: str | None) -> None:
+    def _tell(self, work: Work, reason: StatesLacking | None) -> None:
         number = work.job.id
         self._problems.job(number, "states", reason, ours=work.ours)
         if reason is not None and number not in self._told:
             self._told.add(number)
-            _log.error("run.lacks_states", job=number, ours=work.ours, reason=reason)
+            _log.error("run.lacks_states", job=number, ours=work.ours, reason=str(reason))
         elif reason is None and number in self._told:
             self._told.discard(number)
             _log.info("run.made_good", job=number)

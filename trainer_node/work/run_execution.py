@@ -137,7 +137,7 @@ class RunExecution:
             work.program = program
             work.log_source = FetchedLogs(
                 self._fetcher.for_job(job.id),
-                lambda: _log_servers(work.job),
+                lambda: work.job.servers(first=lambda claim: claim.slot),  # the trainer's, who has the logs
                 job.logs,
                 terms.steps,
                 terms.node_count,
@@ -231,9 +231,3 @@ def _tell_ignored(job: int) -> Callable[[int, int, int], None]:
             _log.warning("log.forged", job=job, step=step, node=node, element=element, last=told == MAX_TOLD)
 
     return tell
-
-
-def _log_servers(job: JobView) -> list[str]:
-    """Return the servers that may have a job's logs: its trainer's first, then those of later claimants."""
-    claims = sorted(job.claims, key=lambda claim: not claim.slot)
-    return [claim.uri for claim in claims if claim.uri]

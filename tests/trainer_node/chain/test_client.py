@@ -256,7 +256,7 @@ def test_claims_and_groups(town: Town) -> None:
     group = job.group_of_root(RUN.root)
     assert group is not None
     assert group.speaker == 0
-    assert job.uris(group) == ["http://one"]
+    assert job.servers(job.members(group)) == ["http://one"]
     assert job.match_ids() == [group.match_id]
     assert job.claim_of(town.people[1].address.lower()) == job.claims[0]
     assert job.trainer(town.people[0].address) is None

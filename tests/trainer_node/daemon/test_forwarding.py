@@ -11,11 +11,11 @@ from eth_utils.address import to_checksum_address
 
 from trainer_node.chain import Call, TransactionManager, connect
 from trainer_node.daemon.forwarding import AGAIN_S, TRANSFER_GAS, WORTH, Forwarder
+from trainer_node.daemon.helping import GasBudget
 from trainer_node.daemon.loop import Sender, _forwarder
 from trainer_node.errors import ConfigError
 from trainer_node.settings.settings import load_settings
 from trainer_node.stake.gas_patience import Market
-from trainer_node.stake.policy import GasBudget
 from trainer_node.stake.reserved_ether import Reserve
 from trainer_node.storage.database import Database
 

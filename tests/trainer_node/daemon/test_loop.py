@@ -11,6 +11,7 @@ import pytest
 
 from trainer_node.chain import Call, JobPhase
 from trainer_node.daemon.due import Due
+from trainer_node.daemon.helping import GasBudget
 from trainer_node.daemon.loop import Loop, Sender, Turn, raising
 from trainer_node.errors import DiskFailed, InsufficientFunds, Reverted, RpcCorrupt
 from trainer_node.play import jobs
@@ -20,7 +21,6 @@ from trainer_node.play.jobs import JobPlayer
 from trainer_node.play.open_duties import Undone
 from trainer_node.roles import participant
 from trainer_node.roles.participant import Participant
-from trainer_node.stake.policy import GasBudget
 from trainer_node.stake.reserved_ether import Reserve
 from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
@@ -112,6 +112,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
         gauges=SimpleNamespace(job=lambda *_: None),
         settings=SimpleNamespace(),
         gas=None,
+        market=None,
     )
     part._closer = part._requester = part._jobs = None
     part._runner = SimpleNamespace()
@@ -227,11 +228,8 @@ def test_a_challenge_that_waits_for_a_request_keeps_its_stake(monkeypatch: pytes
     reserve = Reserve(lambda: 20, lambda: False)
     player: Any = object.__new__(JobPlayer)
     player._node = SimpleNamespace(
-        settings=SimpleNamespace(
-            chain_id=31337,
-            latency_s=0.0,
-            fees=SimpleNamespace(max_fee=1, patient_s=0, policy=lambda: SimpleNamespace(priority_fee=0)),
-        ),
+        market=lambda _: SimpleNamespace(patient_s=0),
+        settings=SimpleNamespace(fees=SimpleNamespace(max_fee=1)),
         reserve=reserve,
         duties=DUTIES,
         public_uri="",

@@ -238,6 +238,6 @@ def test_what_the_contract_refuses_by_now_spoils_no_batch(claimant: Claimant) ->
 def test_a_batch_is_tried_as_one(claimant: Claimant) -> None:
     """Attack: 64 pieces are requested, and the loop asks the endpoint once for each of their answers."""
     asked = list[Call]()
-    claimant.chain.simulate = asked.append  # type: ignore[method-assign]
+    claimant.chain.simulate = asked.append  # type: ignore[assignment, method-assign]
     assert len(claimant.attend(*(record(claimant.group.root, node) for node in range(3)))) == 3
     assert len(asked) == 1

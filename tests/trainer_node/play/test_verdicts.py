@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,12 +11,14 @@ import pytest
 from referee_py.commit import NO_LOG, Record
 from referee_py.panel.state import HearingPhase, HearingState, HearingTerms, Submission, hearing_id
 from referee_py.walk.dispute import Dispute, dispute_hash
-from trainer_node.chain import HearingInfo, JobView
+from trainer_node.chain import HearingInfo
 from trainer_node.chain.outbox import Value
-from trainer_node.play.verdicts import Act, Caution, Judged, Signed, decide, may_stake
+from trainer_node.play.verdicts import Act, Decision, Judged, Signed, decide, may_stake
+from trainer_node.roles.acceptance import signature
 from trainer_node.run.trial_cost import NO_TRIAL, TrialCost
 from trainer_node.settings.sections import Policy
 from trainer_node.stake.admission import Means
+from trainer_node.stake.judge import first
 
 from ..desk import PROGRAM, REFEREE, TERMS, job, rules
 
@@ -24,7 +27,7 @@ UNTIL = 1100
 NOW = UNTIL - 1
 STRUCTURE = PROGRAM.nodes[8]
 RIGHT, WRONG = (Record(STRUCTURE.hash(), (), (bytes([k]) * 32,), NO_LOG) for k in (1, 2))
-CAUTION = Caution(Policy(), allow_probable_bounds=False, max_period_s=10**6, latency_s=0.0)
+NOTHING_SIGNED = Signed((), 0, 0, Means(0.0, 0.0, 1))
 JUDGED = Judged(RIGHT, NO_TRIAL)
 
 
@@ -43,8 +46,26 @@ def signed(record: Record, phase: HearingPhase = HearingPhase.DEFENCE) -> Hearin
     return hearing(phase, verdict=record.hash(), votes=(vote,), voters=(ME,))
 
 
-def act(found: HearingInfo, judged: Judged | None, now: int = NOW, job: JobView = job()) -> Act:  # noqa: B008
-    return decide(job, found, ME, judged, now, CAUTION).act
+def decided(
+    found: HearingInfo,
+    judged: Judged | None,
+    now: int = NOW,
+    signed: Signed = NOTHING_SIGNED,
+    number: int = 1,
+    **changed: Any,
+) -> Decision:
+    settings: Any = SimpleNamespace(
+        policy=Policy(),
+        allow_probable_bounds=False,
+        limits=SimpleNamespace(max_period_s=changed.pop("max_period_s", 10**6)),
+        latency_s=0.0,
+    )
+    vars(settings).update(changed)
+    return decide(found, ME, judged, now, lambda: first(signature(job(number), judged, signed, settings)))
+
+
+def act(found: HearingInfo, judged: Judged | None, now: int = NOW) -> Act:
+    return decided(found, judged, now).act
 
 
 def test_a_vote_is_cast_with_a_judgement_and_only_once() -> None:
@@ -64,14 +85,14 @@ def test_a_vote_is_cast_with_a_judgement_and_only_once() -> None:
     ],
 )
 def test_what_would_be_refused_is_not_even_judged(caution: dict[str, Any], words: str) -> None:
-    found = decide(job(), hearing(HearingPhase.VOTING), ME, None, NOW, replace(CAUTION, **caution))
+    found = decided(hearing(HearingPhase.VOTING), None, **caution)
     assert found.act is Act.REFUSE
     assert words in found.reason
 
 
 def test_a_trial_that_takes_longer_than_the_clock_is_not_signed_for_and_is_played_once_signed() -> None:
     long = Judged(RIGHT, TrialCost(8, "mm", 1 << 30, 501.0))
-    found = decide(job(), hearing(HearingPhase.VOTING), ME, long, NOW, CAUTION)
+    found = decided(hearing(HearingPhase.VOTING), long)
     assert found.act is Act.REFUSE
     assert "1002 s" in found.reason
     assert act(signed(RIGHT), long) is Act.STAND
@@ -83,7 +104,7 @@ def test_verdicts_that_cannot_be_tried_at_once_are_not_all_signed_for() -> None:
     signed = Signed((), 10**30, 1, Means(0.0, 0.0, 2))
     reasons = []
     for number in range(1, 21):
-        found = decide(job(number), hearing(HearingPhase.VOTING), ME, long, NOW, CAUTION, signed)
+        found = decided(hearing(HearingPhase.VOTING), long, signed=signed, number=number)
         if found.act is Act.VOTE:
             signed = replace(signed, bonds=(*signed.bonds, signed.bond(job(number), long)))
         else:
@@ -93,8 +114,8 @@ def test_verdicts_that_cannot_be_tried_at_once_are_not_all_signed_for() -> None:
     assert "with 10 verdicts signed at once" in reasons[0]
     stood_by = hearing(HearingPhase.DEFENCE, verdict=RIGHT.hash(), votes=((ME, RIGHT.hash()),), voters=(ME,))
     poor = replace(signed, bonds=signed.bonds[:1], spare=0)
-    assert decide(job(), hearing(HearingPhase.VOTING), ME, long, NOW, CAUTION, poor).act is Act.REFUSE
-    played = decide(job(), stood_by, ME, long, NOW, CAUTION, poor)
+    assert decided(hearing(HearingPhase.VOTING), long, signed=poor).act is Act.REFUSE
+    played = decided(stood_by, long, signed=poor)
     assert played.act is Act.STAND, "what is signed is defended at any cost"
 
 
@@ -110,7 +131,7 @@ def test_a_signer_stands_by_what_is_right_and_by_nothing_else() -> None:
 
 def test_hidden_votes_may_be_ours() -> None:
     found = hearing(HearingPhase.DEFENCE, "no events")
-    decision = decide(job(), found, ME, JUDGED, UNTIL, CAUTION)
+    decision = decided(found, JUDGED, UNTIL)
     assert (decision.act, decision.reason) == (Act.UNREADABLE, "no events")
 
 

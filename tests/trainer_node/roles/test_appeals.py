@@ -25,11 +25,11 @@ from referee_py.program import Program, SlotSource, Structure, TensorDescriptor,
 from referee_py.program.terms import Terms
 from tests.referee_py.program.tiny import Writer, slot
 from trainer_node.daemon.open_runner import open_runner
-from trainer_node.play.actions import too_slow
 from trainer_node.run.cost_estimate import MARGIN, CostEstimate, measure
 from trainer_node.run.package import Package
 from trainer_node.run.replay import Replay
 from trainer_node.run.right_cost import CUTS, ENOUGH_S, LARGER
+from trainer_node.stake.deadlines import too_slow
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 
@@ -102,7 +102,7 @@ def test_a_job_whose_appeal_period_is_too_short_for_the_processor_is_left_to_oth
 
     def reason(**periods: int) -> str:
         rules = replace(Rules(1, 10**6, 10**6, 10**6), **periods)
-        return too_slow(job(program=package.terms, rules=rules, verifiers=VERIFIERS), estimate) or ""
+        return str(too_slow(job(program=package.terms, rules=rules, verifiers=VERIFIERS), estimate) or "")
 
     assert not reason(appeal_period=needed)
     found = reason(appeal_period=needed - 1)

@@ -13,10 +13,11 @@ from tests.trainer_node.desk import REFEREE, job
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.daemon.service import Daemon
-from trainer_node.roles.acceptance import Worth
+from trainer_node.roles.acceptance import Acceptance
 from trainer_node.roles.sampling.sampler import Samples
 from trainer_node.roles.whole_runs import WholeRuns
 from trainer_node.settings.extent import Mode
+from trainer_node.stake.policy import TooDear
 
 JOBS = range(1, 51)
 ROOT = b"\1" * 32
@@ -74,7 +75,7 @@ def test_the_draws_of_a_job_that_is_over_are_forgotten_and_the_same_if_it_comes_
 def test_what_was_begun_and_told_of_a_job_is_forgotten_once_it_is_over() -> None:
     made = node()
     claim = SimpleNamespace(root=ROOT)
-    worth = Worth(made, SimpleNamespace())  # type: ignore[arg-type]
+    worth = Acceptance(made, SimpleNamespace())  # type: ignore[arg-type]
     whole = WholeRuns(made, lambda *_, **__: claim, worth)  # type: ignore[arg-type]
     worth.whole_after_s = lambda *_, **__: 0.0  # type: ignore[method-assign]
     of = claimed_jobs()
@@ -83,7 +84,7 @@ def test_what_was_begun_and_told_of_a_job_is_forgotten_once_it_is_over() -> None
         with structlog.testing.capture_logs() as logs:
             for one in of:
                 whole.decide(one, 0)
-                worth.unless(one, "it is too dear")
+                worth.takes(one.id, [TooDear(2, 1, "max_stake_eth")])
         return [log["event"] for log in logs]
 
     once = ["claim.valid", "job.left_to_others"] * len(of)

@@ -11,8 +11,9 @@ import pytest
 from trainer_node.chain import JobPhase, JobView
 from trainer_node.chain.codec.watch import PoolInfo
 from trainer_node.errors import ConfigError
-from trainer_node.roles.watcher import WATCH_GAS, is_due, too_little
+from trainer_node.roles.watcher import is_due
 from trainer_node.settings.settings import load_settings
+from trainer_node.stake.funds import WATCH_GAS, too_little
 
 GWEI = 10**9
 

@@ -23,7 +23,6 @@ from referee_py.rounding import Rounding
 from tests.referee_py.program.tiny import Writer, constant, slot
 from tests.referee_py.trial.parties import structure_of
 from trainer_node.chain import JobPhase, JobView
-from trainer_node.play.actions import too_late, too_slow
 from trainer_node.run.cost_estimate import MARGIN, SHORT_SUM, CostEstimate, StepTooLong, hardest_s, measure
 from trainer_node.run.package import Package
 from trainer_node.run.trial_cost import (
@@ -35,6 +34,7 @@ from trainer_node.run.trial_cost import (
     longest_chain,
     walking_rate,
 )
+from trainer_node.stake.deadlines import TooLate, too_late, too_slow
 from trainer_node.stake.min_stake import TRIAL_MOVES
 
 from ..desk import TERMS, job, rules, tiny_package
@@ -206,7 +206,7 @@ def test_one_long_sum_is_not_spread_over_cores() -> None:
 def test_a_job_that_cannot_be_trained_in_time_is_left_to_others() -> None:
     training = job(commit_end=1000, challenge_end=9000)
     assert too_late(training, 900 / MARGIN, 100) is None
-    assert "training" not in (too_late(training, 900 / MARGIN + 1, 100) or "training")
+    assert too_late(training, 900 / MARGIN + 1, 100) == TooLate(900 + MARGIN, 0, 900)
     claimed = replace(training, phase=JobPhase.CHALLENGE)
     assert too_late(claimed, 900 / MARGIN + 1, 100) is None
     assert too_late(claimed, 8900 / MARGIN + 1, 100) is not None
@@ -218,9 +218,9 @@ def test_a_job_whose_clock_is_shorter_than_our_dispute_is_left_to_others() -> No
     for threshold in (0, 1):
         assert too_slow(job(rules=rules(int(needed), threshold=threshold)), estimate) is None
         hasty = rules(int(needed) - 1, threshold=threshold)
-        assert "clock" in (too_slow(job(rules=hasty), estimate) or "")
+        assert "clock" in str(too_slow(job(rules=hasty), estimate))
     hasty = replace(rules(clock=int(needed)), appeal_period=int(needed) - 1)
-    assert "appeal period" in (too_slow(job(rules=hasty), estimate) or "")
+    assert "appeal period" in str(too_slow(job(rules=hasty), estimate))
     assert too_slow(job(rules=replace(hasty, threshold=0)), estimate) is None
 
 
@@ -258,8 +258,8 @@ def test_time_for_moves_to_be_seen_and_mined_is_asked_for(
     assert too_slow(limited(math.ceil(seconds)), estimate, L1_S, 48) is None
     reason = too_slow(limited(math.ceil(seconds) - 1), estimate, L1_S, 48)
     assert reason is not None
-    assert f"its {name} has" in reason
-    assert "block_s" in reason
+    assert f"its {name} has" in str(reason)
+    assert "block_s" in str(reason)
 
 
 # ---------------------------------------------------------------------- trials
@@ -273,7 +273,7 @@ def test_a_trial_that_is_longer_than_the_clock_is_not_staked_on_and_the_reason_s
         assert too_slow(job(rules=rules(needed, threshold=threshold)), estimate) is None
         reason = too_slow(job(rules=rules(needed - 1, threshold=threshold)), estimate) or ""
         for word in ("node 17", "sum", "38,597,376 steps", "1800 s", f"clock has {needed - 1} s"):
-            assert word in reason
+            assert word in str(reason)
 
 
 def test_a_trial_need_not_be_over_in_the_appeal_period() -> None:

@@ -275,7 +275,7 @@ def test_one_operator_is_bounded_too() -> None:
     ],
 )
 def test_a_program_of_more_nodes_or_tensors_than_are_read_is_refused_unread(
-    fetcher: Fetcher, more: dict[str, int], words: str
+    fetcher: Fetcher, more: dict[str, Any], words: str
 ) -> None:
     """Attack: eight files within the protocol's limits took a hundred gigabytes, and two hours of Python."""
     with pytest.raises(InvalidProgram, match=words):

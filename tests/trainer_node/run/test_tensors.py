@@ -132,7 +132,7 @@ def test_what_we_have_staked_on_keeps_its_memory_and_others_are_left(
 def test_no_stake_is_given_on_two_jobs_that_fit_one_by_one(measured: JobRunner) -> None:
     """Both are judged in one round, before the chain shows the first stake."""
     assert measured.too_full(1) is None
-    assert "bytes of memory" in (measured.too_full(2) or "")
+    assert "bytes of memory" in str(measured.too_full(2))
     assert measured.too_full(1) is None, "asked again"
     measured.forget(1)
     assert measured.too_full(2) is None

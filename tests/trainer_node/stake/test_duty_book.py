@@ -12,7 +12,7 @@ from trainer_node.chain import JobView
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFailed
 from trainer_node.play.actions import JobAction
-from trainer_node.roles.acceptance import Worth
+from trainer_node.roles.acceptance import Acceptance
 from trainer_node.roles.trainer import trainer
 from trainer_node.run.cost_estimate import MARGIN, CostEstimate
 from trainer_node.run.trial_cost import NO_TRIAL
@@ -44,7 +44,7 @@ def test_a_job_counts_from_its_stake_on_and_until_nothing_is_left_in_it() -> Non
     assert duties.refuses(offer(2), SLOW) is None, "nothing is staked yet"
     duties.staked(1, 1)
     assert duties.refuses(offer(1), SLOW) is None, "it has our stake already"
-    assert "2 stakes in 2 jobs" in (duties.refuses(offer(2), SLOW) or "")
+    assert "2 stakes in 2 jobs" in str(duties.refuses(offer(2), SLOW))
     assert duties.refuses(offer(3), QUICK) is None
     duties.free(1)
     assert duties.refuses(offer(2), SLOW) is None
@@ -69,7 +69,7 @@ def test_a_restart_knows_the_duties_before_it_has_looked_at_a_job(tmp_path: Path
     after = book(again)
     assert after.knows(1)
     assert not after.knows(4), "only what is staked on is kept"
-    assert "3 stakes in 2 jobs" in (after.refuses(offer(2), SLOW) or "")
+    assert "3 stakes in 2 jobs" in str(after.refuses(offer(2), SLOW))
     after.free(1)
     assert after.refuses(offer(2), SLOW) is None
     again.close()
@@ -78,7 +78,7 @@ def test_a_restart_knows_the_duties_before_it_has_looked_at_a_job(tmp_path: Path
 
 def test_a_stake_whose_duty_is_not_known_expect_no_new_job_until_it_is() -> None:
     duties = book(Database(None), {1})
-    assert "job 1" in (duties.refuses(offer(2), QUICK) or "")
+    assert "job 1" in str(duties.refuses(offer(2), QUICK))
     assert duties.refuses(offer(1), SLOW) is None, "more of the same job needs no other"
     duties = book(Database(None), {1})
     duties.learn(offer(1), QUICK)
@@ -184,7 +184,7 @@ def test_a_trainer_takes_as_many_slots_as_it_can_answer_for() -> None:
 
 def test_a_challenger_claims_and_refutes_no_more_than_it_can_defend() -> None:
     made = node()
-    worth = Worth(made, _Runner(SLOW))  # type: ignore[arg-type]
+    worth = Acceptance(made, _Runner(SLOW))  # type: ignore[arg-type]
     assert worth.affordable(offer(1), 1)
     assert not worth.affordable(offer(1), 1, beside=1), "two refutations in one job are two matches at once"
     made.reserve.staking(1, 5)

@@ -21,7 +21,16 @@ from trainer_node.roles.participant import Participant
 from trainer_node.settings.sections import DAY_S
 from trainer_node.settings.settings import load_settings
 from trainer_node.stake import min_stake
-from trainer_node.stake.gas_patience import NONE, SHARE, Market, Patience, bearable, gas_market, reserve
+from trainer_node.stake.gas_patience import (
+    NONE,
+    SHARE,
+    Market,
+    Patience,
+    Slack,
+    bearable,
+    gas_market,
+    reserve,
+)
 
 from ..desk import job
 from ..hearing_room import BEGAN, Room
@@ -43,22 +52,22 @@ def test_what_is_sent_below_the_share_costs_no_more_than_that_share_of_the_prize
 
 
 def test_the_rule() -> None:
-    assert not CHEAP.waits(1000, 1000)
-    assert DEAR.waits(501, 1000)
-    assert not DEAR.waits(500, 1000), "the reserve is half of the time"
+    assert not CHEAP.waits(Slack(1000, 1000))
+    assert DEAR.waits(Slack(501, 1000))
+    assert not DEAR.waits(Slack(500, 1000)), "the reserve is half of the time"
     busy = replace(DEAR, busy_s=100.0)
     assert reserve(1000, 100.0) == 700
-    assert busy.waits(701, 1000)
-    assert not busy.waits(700, 1000), "and twice what is to be computed"
-    assert not replace(DEAR, busy_s=250.0).waits(1000, 1000), (
+    assert busy.waits(Slack(701, 1000))
+    assert not busy.waits(Slack(700, 1000)), "and twice what is to be computed"
+    assert not replace(DEAR, busy_s=250.0).waits(Slack(1000, 1000)), (
         "a clock that is only just enough is not waited away"
     )
-    assert DEAR.lingers(499)
-    assert not DEAR.lingers(500)
-    assert not CHEAP.lingers(0)
+    assert DEAR.waits(Slack(-499))
+    assert not DEAR.waits(Slack(-500))
+    assert not CHEAP.waits(Slack(-0))
     for never in (NONE, replace(DEAR, patient_s=0)):
-        assert not never.waits(1000, 1000)
-        assert not never.lingers(0)
+        assert not never.waits(Slack(1000, 1000))
+        assert not never.waits(Slack(-0))
 
 
 # ---------------------------------------------------------------------- matches
@@ -269,7 +278,8 @@ def test_money_is_drawn_when_gas_is_cheap_or_it_has_waited_long_enough(
 def test_a_stake_is_collected_when_gas_is_cheap_and_what_waits_is_not_forgotten() -> None:
     sent: list[Any] = []
     party: Any = object.__new__(Participant)
-    party._over, party._requester, party._market = set(), None, lambda base_fee: Market(base_fee, 500)
+    party._over, party._requester = set(), None
+    party._node = SimpleNamespace(market=lambda base_fee: Market(base_fee, 500))
     party._jobs = object.__new__(JobPlayer)
     party._jobs._jobs = None
     over = staked(JobPhase.ACCEPTED, reclaim_end=NOW + 700)

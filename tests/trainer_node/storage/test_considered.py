@@ -330,7 +330,7 @@ def test_a_finished_run_can_be_staked_on_beside_a_job_that_never_fits(
         assert node.too_full(IDLE) is None
         until(lambda: node.prepare(strangers) is not None)
         disk.passes()
-        assert "make room" in (node.too_full(HUGE) or "")
+        assert "make room" in str(node.too_full(HUGE))
         disk.keeper.close()
         assert node.too_full(IDLE) is None
         node.close()

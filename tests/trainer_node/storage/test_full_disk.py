@@ -135,7 +135,7 @@ def test_a_job_that_does_not_fit_is_left_and_what_others_may_take_is_kept_for_th
         kept.needs(2, Needs(free // 2 + (1 << 20)))
         assert kept.too_full(1) is None
         kept.stake(1, True)
-        assert "make room" in (kept.too_full(2) or "")
+        assert "make room" in str(kept.too_full(2))
         store.held_by(1).put_blob(b"x" * (1 << 20))
         assert kept.reserved == free // 2 - (1 << 20), "what it has taken is no longer reserved"
         kept.over(1)
@@ -168,7 +168,7 @@ def test_a_refutation_asks_for_one_interval_and_not_for_the_whole_run(tmp_path: 
         kept.round()
         assert needs.start + needs.disputes < free_bytes(disk) < needs.whole
         kept.needs(1, needs)
-        assert "make room" in (kept.too_full(1) or "")
+        assert "make room" in str(kept.too_full(1))
         assert kept.too_full(1, part=True) is None
         # Once it is refuted, no more than that is kept from other jobs; and the whole is, where that is computed.
         kept.stake(1, True)
@@ -221,8 +221,8 @@ def test_what_somebody_puts_into_the_stores_folder_is_never_removed(tmp_path: Pa
 
 def test_the_reason_names_what_is_wanted_and_what_is_there() -> None:
     assert too_full(5, 5) is None
-    assert "6 bytes" in (too_full(6, 5) or "")
-    assert "0 are free" in (too_full(6, -5) or "")
+    assert "6 bytes" in str(too_full(6, 5))
+    assert "0 are free" in str(too_full(6, -5))
 
 
 def test_a_name_that_is_no_artifact_is_refused(tmp_path: Path) -> None:

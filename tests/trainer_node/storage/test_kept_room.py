@@ -15,7 +15,7 @@ from trainer_node.chain.codec.job import Group
 from trainer_node.daemon.remembered import Remembered
 from trainer_node.errors import DiskFull, RoomKept
 from trainer_node.observe.problems import Problems
-from trainer_node.roles.acceptance import Worth
+from trainer_node.roles.acceptance import Acceptance
 from trainer_node.roles.whole_runs import WholeRuns
 from trainer_node.settings.extent import Mode
 from trainer_node.settings.settings import load_settings
@@ -50,7 +50,7 @@ class Challenger:
                 snapshot=lambda: SimpleNamespace(commit_age=lambda: 1),
             ),
         )
-        self.worth = Worth(node, works)
+        self.worth = Acceptance(node, works)
         self.whole = WholeRuns(node, works.train, self.worth)
         until(lambda: works.prepare(self.job()))
 
@@ -116,7 +116,7 @@ def test_a_run_that_goes_on_when_we_stake_on_another_keeps_its_roots_alone(
     before = challenger.files()
     assert until(lambda: works.train(challenger.job())) == CLAIM
     assert challenger.files() <= before
-    assert "make room" in (works.too_full(STRANGERS) or "")
+    assert "make room" in str(works.too_full(STRANGERS))
     assert challenger.problems.shown().ready, "anybody can post a job"
     # Once there is room again, it is made good, and may be staked on.
     challenger.keeper.over(OURS)

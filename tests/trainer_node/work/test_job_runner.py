@@ -15,8 +15,8 @@ import repops
 from referee_py.program.terms import Terms
 from trainer_node.chain import JobPhase
 from trainer_node.limits.waits import again_s
-from trainer_node.play.actions import too_slow
 from trainer_node.run.cost_estimate import measure
+from trainer_node.stake.deadlines import too_slow
 from trainer_node.storage.database import Database
 from trainer_node.work import packages, run_execution
 from trainer_node.work.processors import Share

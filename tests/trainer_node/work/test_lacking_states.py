@@ -209,7 +209,7 @@ class Node:
 
     def unstaked(self) -> str:
         """Why nothing is staked on the run."""
-        return self.works.too_full(1) or ""
+        return str(self.works.too_full(1) or "")
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ import repops
 from referee_py.program.terms import Terms
 from trainer_node.chain import ClaimView, Group, JobPhase, JobView
 from trainer_node.network.fetcher import Fetcher
-from trainer_node.play.actions import too_late
 from trainer_node.rounded.evaluators import NumpyEvaluator
 from trainer_node.run.checkpoints import StoredCheckpoints
 from trainer_node.run.replay import Interrupted
 from trainer_node.run.tensors import Takes
+from trainer_node.stake.deadlines import too_late
 from trainer_node.storage.database import Database
 from trainer_node.storage.store import Store
 from trainer_node.work import runs

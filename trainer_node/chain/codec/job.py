@@ -5,6 +5,7 @@ The ABI decoder checks widths. This module checks the rest: lengths, the protoco
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -217,11 +218,28 @@ class JobView(JobTerms):
             return None
         return group.until if group.dead else NEVER
 
-    def uris(self, group: Group) -> list[str]:
-        """Return the URIs of a group's members: first the spokesman's, then those of members that have not lost."""
-        speaker = group.speaker
-        order = sorted(group.members, key=lambda i: (i != speaker, self.claims[i].lost, i))
-        return [self.claims[i].uri for i in order if self.claims[i].uri]
+    def members(self, group: Group) -> list[ClaimView]:
+        """Return the claims of a group: first the spokesman's, then those that have not lost."""
+        order = sorted(group.members, key=lambda i: (i != group.speaker, self.claims[i].lost, i))
+        return [self.claims[i] for i in order]
+
+    def servers(
+        self,
+        claims: Iterable[ClaimView] | None = None,
+        *,
+        first: Callable[[ClaimView], bool] = lambda _: False,
+        client: bool = False,
+    ) -> list[str]:
+        """Return the URIs of who may serve the job's data, each once: of the ``client``, then of the authors of these
+        claims, or of all claims; those for which ``first`` returns True come before the others."""
+        chosen = sorted(self.claims if claims is None else claims, key=lambda claim: not first(claim))
+        uris = [claim.uri for claim in chosen if claim.uri]
+        return list(dict.fromkeys([self.uri, *uris] if client else uris))
+
+    def is_under(self, referee: str) -> bool:
+        """Return whether that referee decides the job's matches. SAFETY: the client names any contract; only a referee
+        whose code we have checked can be trusted, so nothing is staked, judged or believed under another."""
+        return self.referee.lower() == referee.lower()
 
     def match_ids(self) -> list[int]:
         """Return the ids of the open matches."""

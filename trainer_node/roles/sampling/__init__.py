@@ -1,6 +1,5 @@
 """Challengers who check a part of a job and can dispute with it.
 
-deterrence    what chance of detection a job's terms call for, and whether a part of its run is enough
 draw          which intervals are checked, from randomness that the claimant could not know
 budget        how long the claimants' data are waited for, in the chain's time
 checks        how far the checks of a job have come; the search for an interval that the claim's own data prove wrong

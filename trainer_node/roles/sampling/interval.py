@@ -121,7 +121,7 @@ class IntervalRunner(JobRunner):
             lambda: task.checks.over or task.late, f"the data of an interval of {root.hex()[:12]}"
         )
         fetcher = self._fetcher.for_job(job.id).stopped_by(stop).within(time_left)
-        source = Served(fetcher, [job.uri, *job.uris(task.group)])
+        source = Served(fetcher, job.servers(job.members(task.group), client=True))
         program = self._packages.program(task.work)
         claimed = ClaimedRun(source, job.program, program, job.program_file, root, job.logs)
         read = partial(self._packages.package, task.work)

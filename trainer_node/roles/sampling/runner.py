@@ -68,7 +68,7 @@ class SampleRunner(IntervalRunner):
     ) -> list[Refuted]:
         """Go on with the checks of a job. Return all that is to be refuted in it, as known now; ``now``: the chain's
         time; ``ours``: we have staked on a refutation in this job; ``whole_after_s``: the seconds that others take
-        before its whole run, infinite if that would not be begun (`Worth.whole_after_s`)."""
+        before its whole run, infinite if that would not be begun (`Acceptance.whole_after_s`)."""
         self._at_stake(job.id, ours)
         prepared = self._prepared(job, ours) is not None
         checks = self._checks.setdefault(job.id, Checks(ChainClock(self._clock)))

@@ -24,14 +24,14 @@ from ...play.salts import Salts
 from ...run.refutation import Refuted
 from ...settings.extent import Mode
 from ...settings.settings import Settings
+from ...stake.deterrence import deterrence
 from ...stake.funds import offer, refuting
-from ..acceptance import CLAIM_MOVES, Worth
+from ..acceptance import CLAIM_MOVES, Acceptance
 from ..participant import Participant
 from ..whole_runs import WholeRuns
 from .budget import Means
 from .checks import Plan
 from .decide import lost, own_refutations, sampler_actions
-from .deterrence import deterrence, useless
 from .draw import drawn, public_seed, secret_seed
 from .runner import SampleRunner
 
@@ -174,8 +174,8 @@ class Sampler:
 
     def __init__(self, node: Daemon, runner: SampleRunner) -> None:
         self._node, self._runner, self._settings = node, runner, node.settings
-        self._worth = Worth(node, runner)
-        self._whole = WholeRuns(node, runner.train, self._worth)
+        self._acceptance = Acceptance(node, runner)
+        self._whole = WholeRuns(node, runner.train, self._acceptance)
         self._begun = node.remembered.of_jobs(bool)
         self._found: dict[int, list[Refuted]] = {}
 
@@ -183,25 +183,24 @@ class Sampler:
         """Return what is due in a job, and its right claim where the whole of it had to be computed."""
         node, settings, runner = self._node, self._settings, self._runner
         self._found[job.id] = runner.found(job.id)
-        if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
+        if not job.claims or not job.is_under(node.client.deployment.referee):
             return [], None
         me = node.address
         staked = me is not None and bool(job.stakes_of(me))
-        if not staked and not self._begun[job.id]:
-            poor = useless(deterrence(job, settings.samplers)) if settings.check == "share" else None
-            if not self._worth.unless(job, poor) or not self._worth.in_time(job, now):
-                return [], None
+        begun = staked or self._begun[job.id]
+        if not begun and not self._acceptance.takes(job.id, self._acceptance.sample(job, now)):
+            return [], None
         self._begun[job.id] = True
         after_s = 0.0
         if not runner.in_whole(job.id):
-            after_s = self._worth.whole_after_s(job, now, wanted=runner.wants_whole(job, now))
+            after_s = self._acceptance.whole_after_s(job, now, wanted=runner.wants_whole(job, now))
         self._found[job.id] = runner.check(job, now, ours=staked, whole_after_s=after_s)
         claimed = me is not None and job.claim_of(me) is not None
         if claimed or self._takes_whole(job, now):
             return self._whole.decide(job, now)
         # NOTE: where the whole of a withheld run is too much, the parts that are served are checked all the same.
         if runner.withheld(job):
-            self._worth.unless(job, too_much(runner, job, settings))
+            self._acceptance.takes(job.id, self._acceptance.whole_of_withheld(job))
         return ([] if me is None or settings.mode is Mode.WATCH else closing(job, me, now)), None
 
     def refutations(self, job: JobView, now: int) -> tuple[list[Refuted], list[Refuted]]:
@@ -218,7 +217,7 @@ class Sampler:
     def _affordable(self, job: JobView, price: int, stakes: int, *, part: bool = True) -> bool:
         """Return whether so many wei can be staked, all together in so many stakes; on a ``part`` of the run each, or
         one of them on the whole."""
-        return self._worth.affordable(job, price, beside=stakes - 1, part=part)
+        return self._acceptance.affordable(job, price, beside=stakes - 1, part=part)
 
     def _takes_whole(self, job: JobView, now: int) -> bool:
         """Return whether the whole run is what we go on with: nobody serves the parts, or we have to claim the right
@@ -244,17 +243,3 @@ def sampler(node: Daemon, runner: SampleRunner) -> Participant:
     made = Sampler(node, runner)
     requests = node.settings.mode is Mode.CHALLENGE
     return Participant(node, runner, made.decide, requests=requests, refutations=made.refutations)
-
-
-def too_much(runner: SampleRunner, job: JobView, settings: Settings) -> str | None:
-    """Return why not to compute the whole run of a job that is withheld, or None."""
-    estimate = runner.prepare(job)
-    if estimate is None or not settings.max_check_cpu_h:
-        return None
-    hours = estimate.train_s(job.program) * settings.worker_threads / 3600
-    if hours <= settings.max_check_cpu_h:
-        return None
-    return (
-        "what a part needs is not served, or takes more than its budget, and the whole of it takes "
-        f"{hours:.3g} hours of processors; max_check_cpu_h allows {settings.max_check_cpu_h:g}"
-    )

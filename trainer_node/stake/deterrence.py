@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from referee_py.params import PRIZE_DIVISOR
 
-from ...chain import JobView
+from ..chain import JobView
+from ..reason import Reason
 
 MOST = 0.5
 """The largest share that is still a sample: beyond it a whole replay costs at most twice as much, and finds all."""
@@ -60,11 +61,15 @@ def deterrence(job: JobView, samplers: int) -> Deterrence:
     return Deterrence(chance, 1.0 - (1.0 - chance) ** (1.0 / samplers), samplers, stake, risked, reward)
 
 
-def useless(needed: Deterrence) -> str | None:
-    """Return why a sample of this job would deter nobody, or None."""
-    if needed.share <= MOST:
-        return None
-    return (
-        f"{needed}, which is more than {MOST:.0%}: with these terms a sample deters nobody; check all of it, count on "
+class Useless(Reason):
+    text = (
+        "{needed}, which is more than {most:.0%}: with these terms a sample deters nobody; check all of it, count on "
         "more samplers (--samplers) or leave the job to others"
     )
+    needed: Deterrence
+    most: float
+
+
+def useless(needed: Deterrence) -> Useless | None:
+    """Return why a sample of this job would deter nobody, or None."""
+    return Useless(needed, MOST) if needed.share > MOST else None
