@@ -10,6 +10,8 @@ import structlog
 from ..chain import JobView
 from ..daemon.service import Daemon
 from ..play.actions import too_late, too_long, too_slow, too_uncertain
+from ..run.cost_estimate import CostEstimate
+from ..settings.settings import Mode, Settings
 from ..stake.funds import quarrel, too_dear, too_poor, unpaid
 from ..stake.policy import crowded, unwanted
 from ..work.job_runner import JobRunner
@@ -18,6 +20,24 @@ CLAIM_MOVES = 2
 """Number of transactions to challenge: a commitment, and the claim."""
 
 _log = structlog.get_logger(__name__)
+
+
+def never(
+    job: JobView, settings: Settings, estimate: CostEstimate | None = None, commit_age: int = 0
+) -> str | None:
+    """Return why we could not stake on a job at any moment, or None: the operator's policy, its bounds, its periods,
+    its prices; and once it is measured (``estimate``), its clocks. ``commit_age``: see `too_late`. Wei and seconds.
+
+    NOTE: what else keeps us from a stake may pass: what else we have at stake, the time that is left, the account, the
+    disk, the memory. A price of gas may pass, too; then the job is looked at again.
+    """
+    reason = unwanted(job, settings.policy) or too_uncertain(job, settings.allow_probable_bounds)
+    reason = reason or too_long(job, settings.limits.max_period_s)
+    reason = reason or too_dear(job.stake_now, settings.max_stake)
+    reason = reason or unpaid(job, settings.fees.expected_fee, settings.fees.max_fee)
+    if reason is None and estimate is not None:
+        reason = too_slow(job, estimate, settings.latency_s, commit_age, settings.mined_s)
+    return reason
 
 
 class Worth:
@@ -36,7 +56,10 @@ class Worth:
         if not self.unless(job, self._refused(job)):
             return False
         ready_in_s = self._runner.ready_in_s(job)
-        return ready_in_s is not None and self.unless(job, self._late(job, ready_in_s, now))
+        # NOTE: it may have been measured just now.
+        return ready_in_s is not None and self.unless(
+            job, self._refused(job) or self._late(job, ready_in_s, now)
+        )
 
     def whole_after_s(self, job: JobView, now: int, *, wanted: bool) -> float:
         """Return the seconds that others take before the whole run of a job that is begun now; infinite if it is not
@@ -52,10 +75,10 @@ class Worth:
             after_s, ready_in_s = self._runner.whole_after_s(job), self._runner.whole_ready_in_s(job)
             if after_s is None or ready_in_s is None:
                 return math.inf
-            reason = self._late(job, ready_in_s, now)
+            reason = self._refused(job) or self._late(job, ready_in_s, now)
         if reason is None:
             reason = (
-                self._runner.too_full(job.id, part=False, stakes=False)
+                self._runner.too_full(job.id, part=False, stakes=0)
                 if wanted
                 else self._runner.no_room(job.id)
             )
@@ -65,9 +88,23 @@ class Worth:
             self.unless(job, reason)
         return math.inf
 
-    def _refused(self, job: JobView) -> str | None:
+    def possible(self, job: JobView) -> bool:
+        """Return whether we could ever stake on a job, as far as is known by now (`never`)."""
+        return self._never(job) is None
+
+    def _never(self, job: JobView) -> str | None:
         settings = self._node.settings
-        return unwanted(job, settings.policy) or too_uncertain(job, settings.allow_probable_bounds)
+        estimate = None if never(job, settings) else self._runner.measured(job)
+        return never(job, settings, estimate, 0 if estimate is None else self._commit_age)
+
+    def _refused(self, job: JobView) -> str | None:
+        """SAFETY: jobs are cheap to post. What is computed and kept for one in which nobody stakes takes from those in
+        which somebody does, and costs its author nothing. Only who just watches tells what is wrong in any."""
+        settings, reason = self._node.settings, self._never(job)
+        self._node.keeper.considers(job.id, stakes=reason is None)
+        if settings.mode is Mode.WATCH:
+            return unwanted(job, settings.policy) or too_uncertain(job, settings.allow_probable_bounds)
+        return reason
 
     def _late(self, job: JobView, ready_in_s: float, now: int) -> str | None:
         moves_s = CLAIM_MOVES * self._node.settings.latency_s
@@ -80,17 +117,14 @@ class Worth:
         mine = [] if me is None else [claim.stake for claim in job.stakes_of(me) if not claim.lost]
         dear = crowded(job, self._node.reserve.jobs(), settings.policy)
         dear = dear or too_dear(sum(mine) + price, settings.max_stake)
-        dear = dear or too_long(job, settings.limits.max_period_s)
-        dear = dear or unpaid(job, settings.fees.expected_fee, max_fee)
         estimate, disputes = self._runner.prepare(job), len(mine) + beside + 1
-        slow = None
+        slow = never(job, settings, estimate, self._commit_age)
         if estimate is not None:
-            paces = settings.latency_s, self._commit_age, settings.mined_s
-            slow = too_slow(job, estimate, *paces) or self._node.duties.refuses(job, estimate, disputes)
+            slow = slow or self._node.duties.refuses(job, estimate, disputes)
         poor = too_poor(price, disputes * quarrel(job, max_fee), self._node.spare(job.id))
         reason = dear or slow or poor
         if estimate is not None and reason is None:
-            reason = self._runner.too_full(job.id, part=part)
+            reason = self._runner.too_full(job.id, part=part, stakes=beside + 1)
         return estimate is not None and self.unless(job, reason)
 
     def unless(self, job: JobView, reason: str | None) -> bool:
