@@ -42,6 +42,7 @@ class Challenger:
         node: Any = SimpleNamespace(
             settings=load_settings(chain_id=31337, data_dir=folder / "settings", mode=Mode.DEFEND),
             address="0x" + "aa" * 20,
+            keeper=keeper,
             client=SimpleNamespace(
                 deployment=SimpleNamespace(referee=REFEREE),
                 snapshot=lambda: SimpleNamespace(commit_age=lambda: 1),
