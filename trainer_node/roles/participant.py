@@ -167,10 +167,10 @@ class Participant(Role):
             and requester is not None
             and _add(turns, "data requests", lambda: requester.due(snapshot, job))
         )
+        # NOTE: with nothing to win or lose in a job, all of this is help for others, which costs us gas.
+        helps = None if at_stake or watched else job.id
+        self._helps(job, helps if results else None)
         if results:
-            # NOTE: with nothing to win or lose in a job, all of this is help for others, which costs us gas.
-            helps = None if at_stake or watched else job.id
-            self._helps(job, helps)
             if self._disputes is not None:
                 turns += self._disputes.turns(snapshot, job, results, hearings, unread, helps)
             # NOTE: no data can be requested of a refutation.

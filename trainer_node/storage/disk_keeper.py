@@ -38,6 +38,9 @@ DISK = "disk"
 """Topic of the disk's problems."""
 LOOK_S = 1.0
 """Least seconds between two looks at the disk."""
+FITTED_S = 600.0
+"""Seconds for which nothing of a job goes for another one after it was found to fit: as long as room in memory is kept
+for a stake that is about to be given (`tensors`)."""
 URGENT_S = 5.0
 """Least seconds between two urgent collections: each looks at every file."""
 
@@ -78,8 +81,10 @@ class Keeper:
         """Bytes for which there was no room, by the job that asked for them, since it was last tried to make some."""
         self._all_asked: set[int] = set()
         """Those of them that asked for all that they need."""
+        self._fitted: dict[int, float] = {}
+        """When a job was last asked about that fitted: a stake, or its run, may be about to begin."""
         self._jobs = threading.Lock()
-        """Held while the six above change or are copied: collections run beside the loop."""
+        """Held while the seven above change or are copied: collections run beside the loop."""
         self._looked = self._urgent = float("-inf")
         self._collected = time.monotonic()
         self._served = self._received = 0
@@ -128,6 +133,7 @@ class Keeper:
             self._needs.pop(job, None)
             self._asked.pop(job, None)
             self._all_asked.discard(job)
+            self._fitted.pop(job, None)
         self._resting_states.forget(job)
         self._store.holders.end(job)
         self._store.holders.forget_known(job)
@@ -136,7 +142,11 @@ class Keeper:
     def too_full(self, job: int, *, part: bool | None = None) -> str | None:
         """Return why not to stake on a job, or None: it does not fit on the disk, beside the others. ``part``: whether
         a part of it is meant, or the whole; None for what is computed of it (`takes_part`)."""
-        return self.fits(job, self._left(job, part=part), whole=True)
+        full = self.fits(job, self._left(job, part=part), whole=True)
+        if full is None:
+            with self._jobs:
+                self._fitted[job] = time.monotonic()
+        return full
 
     def no_room(self, job: int) -> str | None:
         """Return why a job's whole run does not fit on the disk now, beside the others, or None. NOTE: it only looks;
@@ -229,10 +239,13 @@ class Keeper:
         lacks = size - self.room(job)
         if lacks <= 0 or not self._resting_states.may_ask(job):
             return
-        given = self._resting_states.give(job, lacks, self._resting())
+        with self._jobs:
+            begun = {number for number, at in self._fitted.items() if time.monotonic() - at < FITTED_S}
+        given = self._resting_states.give(job, lacks, self._resting() - begun)
         self._metrics.add("store_freed_bytes", by=given.freed)
         for number in given.jobs:
             self._held.forget(number)  # its lines begin anew
+            self._freeable.recount(number)
         for number in given.states:
             self.gave_states(number)
 

@@ -207,10 +207,8 @@ class JobRunner(RunExecution):
 
     def too_full(self, job_id: int, *, part: bool | None = None, stakes: int = 1) -> str | None:
         """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
-        what we have staked on, or states of its run are lacking. ``part``: the stakes are for refutations, which need
-        no other interval, or one of them for the whole run; None for what is computed of the job. ``stakes``: how many
-        are about to be given; 0 if none is. Room in memory is kept for them from now on, but for what is a ``part``.
-        /readyz says it."""
+        what we have staked on, or states of its run are lacking. ``part``: for a refutation, or the whole run; None for
+        what is computed. ``stakes`` are about to be given: room in memory is kept, but for ``part``. /readyz says it."""
         full = self._keeper.too_full(job_id, part=part) if self._keeper is not None else None
         runs = self._runs_staked(job_id, max(1, stakes))
         short = None if full else self._tensors.too_full(job_id, runs)
@@ -222,9 +220,8 @@ class JobRunner(RunExecution):
         return reason
 
     def gave_states(self, job_id: int) -> None:
-        """Note that states of a job's run have gone from the disk: it is made good before a stake."""
-        if (work := self._works.get(job_id)) is not None:
-            self._resting.gave_states(work)
+        """Note that states of a job's run have gone from the disk."""
+        self._resting.gave_states(self._works.get(job_id))
 
     def measured(self, job: JobView) -> CostEstimate | None:
         """Return the cost of a job if it is known. NOTE: nothing begins for it."""

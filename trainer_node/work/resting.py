@@ -59,8 +59,8 @@ class Resting:
             done = StoredCheckpoints(self._database, work.key).last == work.job.program.steps
             work.restored = self._restore(work) if done else self._begin(work)
 
-    def gave_states(self, work: Work) -> None:
+    def gave_states(self, work: Work | None) -> None:
         """Drop a run whose states have gone from the disk: what comes back offers again what it has offered."""
-        if not work.ours:
+        if work is not None and not work.ours:
             work.replay = None
             self._tensors.gone(work.job.id)

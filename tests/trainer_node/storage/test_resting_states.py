@@ -27,6 +27,7 @@ from trainer_node.storage.artifacts import Kind, Name
 from trainer_node.storage.database import Database
 from trainer_node.storage.disk import on_disk
 from trainer_node.storage.disk_estimate import Needs
+from trainer_node.storage.disk_keeper import FITTED_S
 from trainer_node.storage.resting_states import Found
 from trainer_node.storage.retention import URGENT_GRACE_S
 from trainer_node.storage.store import Store
@@ -184,6 +185,14 @@ def test_what_another_job_holds_is_not_counted_and_stays(runs: Runs) -> None:
     assert runs.whole == {11}
 
 
+def test_what_a_stake_is_about_to_be_given_on_stays(runs: Runs) -> None:
+    runs.put(11)
+    assert runs.keeper.too_full(11) is None
+    assert not runs.ask(ONE)
+    runs.keeper._fitted[11] -= FITTED_S
+    assert runs.ask(ONE)
+
+
 def test_what_was_used_just_now_stays_for_a_while(runs: Runs) -> None:
     runs.put(11)
     for name in runs.states[11]:
@@ -265,6 +274,7 @@ class Node:
     def passes(self) -> None:
         """Let minutes pass in which nothing on the disk is used."""
         Disk.passes(self)  # type: ignore[arg-type]
+        self.keeper._fitted.clear()
 
     looked, sweepers = 0, set[int]()
 

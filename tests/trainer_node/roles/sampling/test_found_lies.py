@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +62,7 @@ class Lies:
 
 
 @pytest.fixture
-def lies(siege: Siege, tmp_path: Path) -> Iterator[Lies]:  # noqa: F811
+def lies(siege: Siege, tmp_path: Path) -> Lies:  # noqa: F811
     return Lies(siege, tmp_path)
 
 
