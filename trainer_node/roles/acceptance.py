@@ -99,10 +99,11 @@ class Worth:
 
     def _refused(self, job: JobView) -> str | None:
         """SAFETY: jobs are cheap to post. What is computed and kept for one in which nobody stakes takes from those in
-        which somebody does, and costs its author nothing. Only who just watches tells what is wrong in any."""
-        settings, reason = self._node.settings, self._never(job)
+        which somebody does, and costs its author nothing. Only who just watches tells what is wrong in any; and where
+        we have a stake already, nothing is left to decide by its terms."""
+        settings, reason, me = self._node.settings, self._never(job), self._node.address
         self._node.keeper.considers(job.id, stakes=reason is None)
-        if settings.mode is Mode.WATCH:
+        if settings.mode is Mode.WATCH or (me is not None and job.stakes_of(me)):
             return unwanted(job, settings.policy) or too_uncertain(job, settings.allow_probable_bounds)
         return reason
 

@@ -187,8 +187,7 @@ class Participant(Role):
         # NOTE: an earlier version may have staked on the job. Until its cost is known, no other job is taken.
         if reserve.kept(job.id) and not self._node.duties.knows(job.id):
             turns.append(Turn("duty", partial(self._learn, job)))
-        # NOTE: what we could refute may have to be refuted later, when somebody else's refutation has lost.
-        soon = bool(lies) and self._refutes.soon(job, lies, snapshot.now)
+        soon = self._soon(job, lies, snapshot.now, turns)
         self._node.keeper.finds(job.id, _found(job, own, soon=soon))
         # NOTE: for a few blocks the snapshot does not show what we have sent.
         sent = bool(acts or refute) or reserve.kept(job.id) > 0
@@ -233,6 +232,15 @@ class Participant(Role):
         except Exception as error:
             turns.append(Turn("refutations", raising(error)))
             return self._runner.found(job.id), []
+
+    def _soon(self, job: JobView, lies: list[Refuted], now: int, turns: list[Turn]) -> bool:
+        """Return whether we may refute a lie now or later, when somebody else's refutation has lost. Add a turn for an
+        error. SAFETY: what is not known keeps the job ours."""
+        try:
+            return bool(lies) and self._refutes.soon(job, lies, now)
+        except Exception as error:
+            turns.append(Turn("refutations", raising(error)))
+            return True
 
     def _note_duty(self, job: JobView, staked: bool) -> None:
         """Note whether a job may still ask something of us, and of how many stakes."""

@@ -208,7 +208,7 @@ class JobRunner(RunExecution):
     def too_full(self, job_id: int, *, part: bool | None = None, stakes: int = 1) -> str | None:
         """Return why not to stake on a job that is prepared, or None: it does not fit on the disk or in memory, beside
         what we have staked on, or states of its run are lacking. ``part``: for a refutation, or the whole run; None for
-        what is computed. ``stakes`` are about to be given: room in memory is kept, but for ``part``. /readyz says it."""
+        what is computed. ``stakes`` are about to be given: memory is kept for them, but for a part. It is told."""
         full = self._keeper.too_full(job_id, part=part) if self._keeper is not None else None
         runs = self._runs_staked(job_id, max(1, stakes))
         short = None if full else self._tensors.too_full(job_id, runs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,8 @@ import structlog
 from eth_utils.address import to_checksum_address
 
 from tests.trainer_node.desk import challenged, keeper_of, new_runner, rules, serving, until
-from tests.trainer_node.roles.member import YEARS, member
-from trainer_node.chain import JobView
+from tests.trainer_node.roles.member import ME, YEARS, member
+from trainer_node.chain import ClaimView, JobView
 from trainer_node.roles.acceptance import Worth, never
 from trainer_node.roles.whole_runs import WholeRuns
 from trainer_node.run.cost_estimate import CostEstimate
@@ -110,6 +111,16 @@ def test_a_job_that_proves_too_slow_once_it_is_measured_is_not_begun(
     assert challenger.rounds() is None
     assert challenger.works.measured(replace(FAIR, uri=challenger.uri)) is not None
     assert 1 not in challenger.whole._begun
+
+
+def test_a_job_in_which_we_have_a_stake_is_not_asked_for_its_terms_again(challenger: Challenger) -> None:
+    """Gas is dear, and the whole run is what our refutation needs."""
+    stake = ClaimView(1, ME, 1, 0, False, False, False, "")
+    of = replace(FAIR, uri=challenger.uri, base_fee=10**9)
+    staked = replace(of, claims=(*of.claims, stake))
+    worth = challenger.whole._worth
+    assert until(lambda: worth.whole_after_s(staked, 0, wanted=False) < math.inf)
+    assert worth.whole_after_s(of, 0, wanted=False) == math.inf
 
 
 @pytest.mark.parametrize("challenger", [Mode.WATCH], indirect=True)

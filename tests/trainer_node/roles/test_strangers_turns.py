@@ -15,6 +15,7 @@ from tests.trainer_node.roles.member import YEARS, member
 from tests.trainer_node.roles.sampling.test_siege import DAY, INTERVAL, Siege, siege  # noqa: F401
 from trainer_node.chain import JobPhase, JobView
 from trainer_node.daemon.job_queue import MAX_AT_WORK, PER_ROUND, JobQueue, Scheduler
+from trainer_node.errors import RpcCorrupt
 from trainer_node.observe.metrics import Metrics
 from trainer_node.observe.problems import Problems
 from trainer_node.roles.participant import Participant, Refutes
@@ -101,6 +102,27 @@ def test_a_job_is_not_ours_while_its_terms_forbid_a_stake(siege: Siege, tmp_path
     dear = 0
     rounds.go(1)
     assert rounds.database.jobs("ours") == [1]
+
+
+def test_a_job_stays_ours_where_it_is_not_known_whether_a_lie_may_be_refuted(
+    siege: Siege,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """The endpoint fails for a moment. What else is due in the job is done all the same."""
+    rounds = Rounds(siege, tmp_path, DAY)
+    rounds.node.wei = 0
+    until(lambda: rounds.go(1) and siege.node.found(1))
+
+    def fails(*_: Any) -> bool:
+        raise RpcCorrupt("no answer")
+
+    rounds.role._refutes = Refutes(rounds.sampler.refutations, fails)
+    at: Any = SimpleNamespace(now=int(siege.clock()), block=SimpleNamespace(number=1, base_fee=0))
+    ours, turns = rounds.role.turns(at, rounds.job(1))
+    assert ours
+    assert [turn.of for turn in turns] == ["refutations"]
+    with pytest.raises(RpcCorrupt):
+        turns[0].decide()
 
 
 def knowing(folder: Path, *, pays: bool) -> tuple[Participant, JobView]:
